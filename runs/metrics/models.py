@@ -1,0 +1,144 @@
+"""What comes back from the ranks, as rows of the metrics database. No foreign keys lead out of it: the product may
+live in another file. Its one writer is ingest; everything below is written in the transaction of a batch."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class Series(models.Model):
+    """One metric of one run with labels, and its running summary."""
+
+    run_id = models.CharField(max_length=12)
+    name = models.TextField()
+    labels = models.JSONField(default=dict)
+    labels_key = models.TextField(default="{}")  # canonical JSON of labels
+    count = models.PositiveBigIntegerField(default=0)
+    first_step = models.BigIntegerField(null=True)
+    last_step = models.BigIntegerField(null=True)
+    last_time = models.FloatField(null=True)
+    last = models.FloatField(null=True)  # NaN is stored as null with last_text set
+    min = models.FloatField(null=True)  # over finite values
+    max = models.FloatField(null=True)
+    last_text = models.CharField(max_length=10, blank=True)  # "NaN", "Infinity", "-Infinity", or ""
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("run_id", "name", "labels_key"), name="one_series_per_labels"),)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.labels_key}" if self.labels else self.name
+
+
+class Segment(models.Model):
+    """A run of points of one series, as compressed columns (see runs.metrics.codec)."""
+
+    series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="segments")
+    attempt = models.PositiveIntegerField()  # the attempt's fence: newest wins where steps overlap
+    cursor = models.PositiveBigIntegerField()  # the batch it came with
+    producer = models.CharField(max_length=32)
+    sequence = models.PositiveBigIntegerField()
+    count = models.PositiveIntegerField()
+    first_step = models.BigIntegerField()
+    last_step = models.BigIntegerField()
+    first_time = models.FloatField()
+    last_time = models.FloatField()
+    data = models.BinaryField()
+
+    class Meta:
+        indexes = (
+            models.Index(fields=("series", "first_step"), name="segment_series_step"),
+            models.Index(fields=("series", "cursor"), name="segment_series_cursor"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.count} points from step {self.first_step}"
+
+
+class LogChunk(models.Model):
+    """Consecutive log lines of one rank and stream, compressed."""
+
+    run_id = models.CharField(max_length=12)
+    attempt = models.PositiveIntegerField()
+    rank = models.IntegerField()
+    stream = models.CharField(max_length=8)
+    cursor = models.PositiveBigIntegerField()
+    first_time = models.FloatField()
+    last_time = models.FloatField()
+    num_lines = models.PositiveIntegerField()
+    data = models.BinaryField()
+
+    class Meta:
+        indexes = (
+            models.Index(fields=("run_id", "cursor"), name="log_run_cursor"),
+            models.Index(fields=("run_id", "first_time"), name="log_run_time"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.num_lines} lines of rank {self.rank}"
+
+
+class Producer(models.Model):
+    """A process that writes a spool; the watermark is its longest committed prefix of frames without a gap."""
+
+    run_id = models.CharField(max_length=12)
+    producer = models.CharField(max_length=32)
+    attempt = models.PositiveIntegerField()
+    role = models.CharField(max_length=12, default="rank")  # rank, supervisor, rest
+    rank = models.IntegerField(default=-1)
+    node = models.CharField(max_length=60, blank=True)
+    watermark = models.PositiveBigIntegerField(default=0)
+    end_sequence = models.PositiveBigIntegerField(null=True)  # of its end record, when it has come
+    has_gap = models.BooleanField(default=False)
+    num_dead_letters = models.PositiveIntegerField(default=0)
+    last_record_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("run_id", "producer"), name="one_row_per_producer"),)
+
+    def __str__(self) -> str:
+        return f"{self.producer} at {self.watermark}"
+
+
+class Telemetry(models.Model):
+    """What is known of a run from its records alone: the cursor, and how far and how fast it steps."""
+
+    run_id = models.CharField(primary_key=True, max_length=12)
+    cursor = models.PositiveBigIntegerField(default=0)  # counts the run's committed batches
+    step = models.BigIntegerField(null=True)
+    step_at = models.FloatField(null=True)  # Unix seconds at the rank
+    median_step_s = models.FloatField(null=True)
+    last_record_at = models.DateTimeField(null=True)  # the server's clock
+    num_points = models.PositiveBigIntegerField(default=0)
+    num_lines = models.PositiveBigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.run_id} at {self.cursor}"
+
+
+class NodeSample(models.Model):
+    """One health sample of a node."""
+
+    node_id = models.CharField(max_length=12)
+    at = models.FloatField()
+    health = models.JSONField()
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("node_id", "at"), name="one_sample_per_instant"),)
+
+    def __str__(self) -> str:
+        return f"{self.node_id} at {self.at}"
+
+
+class DeadLetter(models.Model):
+    """A frame that could not be stored, with the reason, for a person to look at."""
+
+    run_id = models.CharField(max_length=12, blank=True)
+    node_id = models.CharField(max_length=12, blank=True)
+    producer = models.CharField(max_length=32, blank=True)
+    sequence = models.PositiveBigIntegerField(null=True)
+    reason = models.TextField()
+    data = models.BinaryField()
+    at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.reason

@@ -1,0 +1,28 @@
+"""The product's rows. Import models from here; each file below is one family."""
+
+from runs.models.access import IdempotencyKey, SignInLink, Token
+from runs.models.clusters import Cluster, JoinToken, Node
+from runs.models.jobs import CodeBundle, Job
+from runs.models.people import Invitation, Membership, Project, Role, User
+from runs.models.runs import Attempt, Event, HeldSlot, Placement, Run
+
+__all__ = [
+    "Attempt",
+    "Cluster",
+    "CodeBundle",
+    "Event",
+    "HeldSlot",
+    "IdempotencyKey",
+    "Invitation",
+    "Job",
+    "JoinToken",
+    "Membership",
+    "Node",
+    "Placement",
+    "Project",
+    "Role",
+    "Run",
+    "SignInLink",
+    "Token",
+    "User",
+]

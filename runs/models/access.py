@@ -1,0 +1,66 @@
+"""What opens a door: API tokens, one-time sign-in links, and the keys that make a retried request safe."""
+
+from __future__ import annotations
+
+import hashlib
+
+from django.db import models
+
+from runs.ids import new_id
+from runs.models.people import User
+
+
+def digest_of(secret: str) -> str:
+    """Return the SHA-256 of a secret, hex: what is stored in place of it (secrets here have 256 random bits)."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class Token(models.Model):
+    """An API token of a person. The secret is shown once; its digest is kept."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
+    name = models.CharField(max_length=80)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-created_at",)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SignInLink(models.Model):
+    """A one-time way in for a person without a password."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sign_in_links")
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"sign-in link for {self.user}"
+
+
+class IdempotencyKey(models.Model):
+    """The answer to a POST that carried a key, so that the same request again gets the same answer."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=200)
+    path = models.CharField(max_length=300)
+    body_digest = models.CharField(max_length=64)
+    status_code = models.PositiveSmallIntegerField(default=0)  # 0: the first request has not been answered yet
+    answer = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("user", "key"), name="one_answer_per_key"),)
+
+    def __str__(self) -> str:
+        return self.key

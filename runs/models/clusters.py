@@ -1,0 +1,78 @@
+"""Where training runs: clusters of nodes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db import models
+
+from runs.ids import new_id
+from runs.models.people import User
+from workers.contract import CONTACT_LOST_S
+
+
+class Cluster(models.Model):
+    """A named set of nodes with one engine, a region and labels."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    name = models.SlugField(max_length=60, unique=True)
+    engine = models.CharField(max_length=20, default="celery", choices=(("celery", "Celery"),))
+    region = models.CharField(max_length=60, blank=True)
+    labels = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Node(models.Model):
+    """One machine that runs a node worker. Its slots are its GPUs, or CPU slots where it has none."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="nodes")
+    name = models.SlugField(max_length=60, unique=True)
+    key = models.CharField(max_length=64, editable=False)  # HMAC key of both directions; never leaves the server again
+    address = models.CharField(max_length=120, blank=True)
+    slots = models.PositiveIntegerField(default=1)
+    inventory = models.JSONField(default=dict, blank=True)
+    health = models.JSONField(default=dict, blank=True)
+    version = models.CharField(max_length=40, blank=True)
+    is_draining = models.BooleanField(default=False)
+    joined_at = models.DateTimeField(auto_now_add=True)
+    seen_at = models.DateTimeField(null=True, blank=True)
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def accelerator(self) -> str:
+        """``gpu`` when the inventory has GPUs, else ``cpu``."""
+        gpus: list[Any] = self.inventory.get("gpus", [])
+        return "gpu" if gpus else "cpu"
+
+    def is_in_contact(self, now: datetime) -> bool:
+        return self.seen_at is not None and (now - self.seen_at).total_seconds() <= CONTACT_LOST_S
+
+
+class JoinToken(models.Model):
+    """Lets one machine join a cluster, once. Only the digest of its secret is kept."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="join_tokens")
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, blank=True)
+    node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+
+    def __str__(self) -> str:
+        return f"join token for {self.cluster}"

@@ -1,0 +1,82 @@
+"""Who there is, and what each may do in which project."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+
+from runs.ids import new_id
+
+
+class User(AbstractUser):
+    """A person. Nobody has a password until they set one; the first way in is a one-time link."""
+
+    def __str__(self) -> str:
+        return self.get_full_name() or self.username
+
+
+class Role(models.TextChoices):
+    """What a member may do; each includes the one below it."""
+
+    OWNER = "owner", "Owner"
+    MAINTAINER = "maintainer", "Maintainer"
+    MEMBER = "member", "Member"
+    VIEWER = "viewer", "Viewer"
+
+    @property
+    def rank(self) -> int:
+        return [Role.VIEWER, Role.MEMBER, Role.MAINTAINER, Role.OWNER].index(self)
+
+    def includes(self, other: Role) -> bool:
+        return self.rank >= other.rank
+
+
+class Project(models.Model):
+    """Owns jobs and runs; its members have roles."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    name = models.SlugField(max_length=60, unique=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    members: models.ManyToManyField[User, Membership] = models.ManyToManyField(
+        User, through="Membership", related_name="projects"
+    )
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=12, choices=Role.choices)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("project", "user"), name="one_membership_per_project"),)
+
+    def __str__(self) -> str:
+        return f"{self.user} as {self.role} in {self.project}"
+
+
+class Invitation(models.Model):
+    """A link by which somebody new joins a project. Only the digest of its secret is kept."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="invitations")
+    email = models.EmailField(blank=True)
+    role = models.CharField(max_length=12, choices=Role.choices, default=Role.MEMBER)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    accepted_at = models.DateTimeField(null=True, blank=True)
+    accepted_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+
+    class Meta:
+        ordering = ("-created_at",)
+
+    def __str__(self) -> str:
+        return f"invitation to {self.project} for {self.email or 'whoever has the link'}"

@@ -1,0 +1,238 @@
+"""A run and its history: attempts, placements, the slots they hold, events."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db import models, transaction
+from django.utils import timezone
+
+from runs import broadcast
+from runs.ids import new_id
+from runs.models.clusters import Cluster, Node
+from runs.models.jobs import Job
+from runs.models.people import Project, User
+from runs.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
+from workers.contract import DEFAULT_LEASE_S
+
+
+def choices(names: type[Status] | type[Phase] | type[Wanted]) -> list[tuple[str, str]]:
+    return [(name.value, name.value) for name in names]
+
+
+class StaleStatus(RuntimeError):
+    """The run's status changed since it was read; whoever wanted to change it must look again."""
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def live(self) -> RunQuerySet:
+        return self.filter(status__in=list(LIVE))
+
+
+class Run(models.Model):
+    """One training with a frozen copy of its spec, a status, a history."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="runs")
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="runs")
+    job = models.ForeignKey(Job, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs")
+    parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
+    name = models.CharField(max_length=120)
+    spec = models.JSONField()
+    tags = models.JSONField(default=list, blank=True)
+    notes = models.TextField(blank=True)
+
+    status = models.CharField(max_length=12, choices=choices(Status), default=Status.QUEUED, editable=False)
+    wanted = models.CharField(max_length=8, choices=choices(Wanted), default=Wanted.RUN, editable=False)
+    reason_code = models.CharField(max_length=60, blank=True)
+    reason_sentence = models.TextField(blank=True)
+    reason_evidence = models.JSONField(default=dict, blank=True)
+
+    fence = models.PositiveIntegerField(default=0, editable=False)  # the newest attempt's; only grows
+    shard = models.PositiveIntegerField(default=0, editable=False)
+    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="runs")
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)  # the first time that it was RUNNING
+    ended_at = models.DateTimeField(null=True, blank=True)
+    changed_at = models.DateTimeField(auto_now=True)
+    archived_at = models.DateTimeField(null=True, blank=True)
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-created_at", "-id")
+        indexes = (
+            models.Index(fields=("project", "-created_at"), name="run_project_created"),
+            models.Index(fields=("status",), name="run_status"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.id})"
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in FINAL
+
+    @property
+    def is_live(self) -> bool:
+        return self.status in LIVE
+
+    @property
+    def steps(self) -> int | None:
+        """The number of optimiser steps that the spec asks for; None for a user's script."""
+        steps = self.spec.get("train", {}).get("steps") if "recipe" in self.spec.get("task", {}) else None
+        return int(steps) if steps is not None else None
+
+    def live_attempt(self) -> Attempt | None:
+        return self.attempts.filter(ended_at=None).first()
+
+    def move_to(
+        self,
+        status: Status,
+        *,
+        code: str,
+        sentence: str,
+        evidence: dict[str, Any] | None = None,
+        actor: User | None = None,
+        attempt: Attempt | None = None,
+    ) -> None:
+        """Change the status, in one compare-and-set, and write the event that says why.
+
+        Raises TransitionError where the present status does not lead there, and StaleStatus where the row was
+        changed by somebody else since it was read.
+        """
+        current = Status(self.status)
+        check_transition(current, status)
+        now = timezone.now()
+        changes: dict[str, Any] = {
+            "status": status,
+            "reason_code": code,
+            "reason_sentence": sentence,
+            "reason_evidence": evidence or {},
+            "changed_at": now,
+        }
+        if status == Status.RUNNING and self.started_at is None:
+            changes["started_at"] = now
+        if status in FINAL:
+            changes["ended_at"] = now
+        with transaction.atomic():
+            if not Run.objects.filter(pk=self.pk, status=current).update(**changes):
+                raise StaleStatus(f"run {self.pk} is no longer {current}")
+            for field, value in changes.items():
+                setattr(self, field, value)
+            data = {"from": current, "to": status, **({"evidence": evidence} if evidence else {})}
+            self.record(code, sentence, data=data, actor=actor, attempt=attempt)
+
+    def record(
+        self,
+        code: str,
+        sentence: str,
+        *,
+        data: dict[str, Any] | None = None,
+        actor: User | None = None,
+        attempt: Attempt | None = None,
+    ) -> Event:
+        """Write one line of the run's history and tell whoever watches."""
+        event = Event.objects.create(
+            run=self, attempt=attempt, code=code, sentence=sentence, data=data or {}, actor=actor
+        )
+        transaction.on_commit(lambda: broadcast.run_changed(self.pk))
+        return event
+
+    def next_fence(self) -> int:
+        """Take and return the next fence number, on the row itself, so that it never repeats."""
+        Run.objects.filter(pk=self.pk).update(fence=models.F("fence") + 1)
+        self.refresh_from_db(fields=["fence"])
+        return self.fence
+
+
+class Attempt(models.Model):
+    """One placement of a run on nodes. At most one per run is live."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts")
+    number = models.PositiveIntegerField()  # 1, 2, … as people count
+    fence = models.PositiveIntegerField()
+    world_size = models.PositiveIntegerField()
+    lease_s = models.FloatField(default=DEFAULT_LEASE_S)
+    go = models.JSONField(null=True, blank=True)  # what the supervisors were told, once all were ready
+    created_at = models.DateTimeField(auto_now_add=True)
+    go_at = models.DateTimeField(null=True, blank=True)
+    contact_lost_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    reason_code = models.CharField(max_length=60, blank=True)
+    reason_sentence = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ("number",)
+        constraints = (
+            models.UniqueConstraint(fields=("run", "fence"), name="one_attempt_per_fence"),
+            models.UniqueConstraint(
+                fields=("run",), condition=models.Q(ended_at=None), name="one_live_attempt_per_run"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"attempt {self.number} of {self.run_id}"
+
+
+class Placement(models.Model):
+    """One node's part of an attempt, and the last that the node said about it."""
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="placements")
+    node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="placements")
+    node_rank = models.PositiveIntegerField()
+    first_rank = models.PositiveIntegerField()
+    num_ranks = models.PositiveIntegerField()
+    phase = models.CharField(max_length=12, choices=choices(Phase), default=Phase.PREPARING)
+    report = models.JSONField(default=dict, blank=True)
+    reported_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("node_rank",)
+        constraints = (
+            models.UniqueConstraint(fields=("attempt", "node"), name="one_placement_per_node"),
+            models.UniqueConstraint(fields=("attempt", "node_rank"), name="one_placement_per_node_rank"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.attempt} on {self.node}"
+
+    def age_s(self, now: datetime) -> float:
+        """Seconds since the node last spoke of this attempt (since the placement when it never did)."""
+        return (now - (self.reported_at or self.attempt.created_at)).total_seconds()
+
+
+class HeldSlot(models.Model):
+    """A slot of a node that a placement holds. The unique index is what keeps it from being held twice."""
+
+    node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="held_slots")
+    index = models.PositiveIntegerField()
+    placement = models.ForeignKey(Placement, on_delete=models.CASCADE, related_name="held_slots")
+
+    class Meta:
+        ordering = ("index",)
+        constraints = (models.UniqueConstraint(fields=("node", "index"), name="a_slot_is_held_once"),)
+
+    def __str__(self) -> str:
+        return f"slot {self.index} of {self.node}"
+
+
+class Event(models.Model):
+    """One line of a run's history."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, null=True, blank=True, related_name="events")
+    at = models.DateTimeField(default=timezone.now)
+    code = models.CharField(max_length=60)
+    sentence = models.TextField()
+    data = models.JSONField(default=dict, blank=True)
+    actor = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+
+    class Meta:
+        ordering = ("at", "id")
+        indexes = (models.Index(fields=("run", "at"), name="event_run_at"),)
+
+    def __str__(self) -> str:
+        return self.sentence

@@ -1,0 +1,130 @@
+"""The life of a run: its states, which may follow which, and what the words mean. Imports nothing of Django."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    QUEUED = "QUEUED"
+    SCHEDULED = "SCHEDULED"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    RECOVERING = "RECOVERING"
+    RESIZING = "RESIZING"
+    PAUSED = "PAUSED"
+    STOPPING = "STOPPING"
+    LOST = "LOST"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+class Phase(StrEnum):
+    """How far one node is with an attempt."""
+
+    PREPARING = "preparing"
+    READY = "ready"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    ENDED = "ended"
+    REFUSED = "refused"
+
+
+class Wanted(StrEnum):
+    """What a person, through the database, wants of a run."""
+
+    RUN = "run"
+    STOP = "stop"
+
+
+FINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED})
+# An attempt exists (or is being looked for) in these states: nodes hold slots for it.
+PLACED = frozenset(
+    {
+        Status.SCHEDULED,
+        Status.STARTING,
+        Status.RUNNING,
+        Status.RECOVERING,
+        Status.RESIZING,
+        Status.STOPPING,
+        Status.LOST,
+    }
+)
+LIVE = frozenset(Status) - FINAL
+
+TRANSITIONS: dict[Status, frozenset[Status]] = {
+    Status.QUEUED: frozenset({Status.SCHEDULED, Status.CANCELLED, Status.FAILED}),
+    Status.SCHEDULED: frozenset(
+        {Status.STARTING, Status.QUEUED, Status.RECOVERING, Status.STOPPING, Status.CANCELLED, Status.FAILED}
+    ),
+    Status.STARTING: frozenset(
+        {
+            Status.RUNNING,
+            Status.QUEUED,
+            Status.RECOVERING,
+            Status.STOPPING,
+            Status.SUCCEEDED,
+            Status.FAILED,
+            Status.CANCELLED,
+        }
+    ),
+    Status.RUNNING: frozenset(
+        {
+            Status.RECOVERING,
+            Status.RESIZING,
+            Status.PAUSED,
+            Status.STOPPING,
+            Status.SUCCEEDED,
+            Status.FAILED,
+            Status.CANCELLED,
+        }
+    ),
+    Status.RECOVERING: frozenset(
+        {
+            Status.QUEUED,
+            Status.SCHEDULED,
+            Status.STARTING,
+            Status.RUNNING,
+            Status.STOPPING,
+            Status.LOST,
+            Status.SUCCEEDED,
+            Status.FAILED,
+            Status.CANCELLED,
+        }
+    ),
+    Status.RESIZING: frozenset({Status.STARTING, Status.RUNNING, Status.RECOVERING, Status.STOPPING, Status.FAILED}),
+    Status.PAUSED: frozenset({Status.QUEUED, Status.CANCELLED}),
+    Status.STOPPING: frozenset(
+        {Status.PAUSED, Status.LOST, Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.QUEUED}
+    ),
+    Status.LOST: frozenset(
+        {
+            Status.STARTING,
+            Status.RUNNING,
+            Status.RECOVERING,
+            Status.STOPPING,
+            Status.SUCCEEDED,
+            Status.FAILED,
+            Status.CANCELLED,
+        }
+    ),
+    Status.SUCCEEDED: frozenset(),
+    Status.FAILED: frozenset(),
+    Status.CANCELLED: frozenset(),
+}
+
+
+class TransitionError(ValueError):
+    """A run was asked to go where its state does not lead."""
+
+    def __init__(self, current: Status, wanted: Status) -> None:
+        super().__init__(f"a run that is {current} cannot become {wanted}")
+        self.current = current
+        self.wanted = wanted
+
+
+def check_transition(current: Status, wanted: Status) -> None:
+    """Raise TransitionError unless ``wanted`` may follow ``current``."""
+    if wanted not in TRANSITIONS[current]:
+        raise TransitionError(current, wanted)

@@ -1,0 +1,97 @@
+"""Framed records: what a spool file holds and what travels to the server, byte for byte the same.
+
+A frame is ``<u32 length><u32 CRC-32>`` (little-endian) followed by ``length`` bytes of msgpack. The payload is a
+map that always has a producer ``p`` (32 hex digits), a sequence ``q`` (1, 2, 3, … without gaps) and a kind ``t``:
+
+``begin``   first frame of a producer: ``rank`` (-1 for none), ``node``, ``pid``, ``at`` (Unix seconds), ``role``
+``points``  ``s``: a list of ``[name, labels, steps, times, values]`` where labels is a map of strings, steps are
+            int64, times float64 (Unix seconds) and values float64, each packed little-endian and equally long
+``logs``    ``rank``, ``stream`` ("stdout" or "stderr"), ``lines``: a list of ``[time, text]``
+``end``     the producer's last frame: ``at``, ``reason`` ("finish", "exit" or "lost")
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgpack
+
+HEADER = struct.Struct("<II")
+MAX_FRAME_BYTES = 16 * 1024 * 1024
+
+Payload = dict[str, Any]
+
+
+class TornFrame(ValueError):
+    """The bytes end inside a frame: the writer was killed, or is not done yet."""
+
+
+class BadFrame(ValueError):
+    """The bytes are not a frame: wrong checksum, impossible length, or not a record."""
+
+
+class Frame(NamedTuple):
+    """One decoded frame and the bytes it came from (header included)."""
+
+    payload: Payload
+    raw: bytes
+
+    @property
+    def producer(self) -> str:
+        return str(self.payload["p"])
+
+    @property
+    def sequence(self) -> int:
+        return int(self.payload["q"])
+
+    @property
+    def kind(self) -> str:
+        return str(self.payload["t"])
+
+
+def encode(payload: Payload) -> bytes:
+    """Return ``payload`` as one frame. Raises ValueError when it is larger than MAX_FRAME_BYTES."""
+    body: bytes = msgpack.packb(payload, use_bin_type=True)
+    if len(body) > MAX_FRAME_BYTES:
+        raise ValueError(f"a frame holds at most {MAX_FRAME_BYTES} bytes, this one has {len(body)}")
+    return HEADER.pack(len(body), zlib.crc32(body)) + body
+
+
+def decode(data: bytes, offset: int = 0) -> tuple[Frame, int]:
+    """Return the frame that starts at ``offset`` and the offset behind it. Raises TornFrame or BadFrame."""
+    start = offset + HEADER.size
+    if len(data) < start:
+        raise TornFrame(f"{len(data) - offset} bytes, a header has {HEADER.size}")
+    length, checksum = HEADER.unpack_from(data, offset)
+    if length > MAX_FRAME_BYTES:
+        raise BadFrame(f"length {length} is above {MAX_FRAME_BYTES}")
+    end = start + length
+    if len(data) < end:
+        raise TornFrame(f"{len(data) - start} bytes of {length}")
+    body = data[start:end]
+    if zlib.crc32(body) != checksum:
+        raise BadFrame(f"checksum differs in the frame of {length} bytes")
+    return Frame(_payload(body), bytes(data[offset:end])), end
+
+
+def frames(data: bytes) -> Iterator[Frame]:
+    """Yield the frames that ``data`` is made of. Raises TornFrame or BadFrame where it stops being frames."""
+    offset = 0
+    while offset < len(data):
+        frame, offset = decode(data, offset)
+        yield frame
+
+
+def _payload(body: bytes) -> Payload:
+    try:
+        payload = msgpack.unpackb(body, raw=False, strict_map_key=False)
+    except Exception as error:  # msgpack raises a dozen kinds; each means the same: these bytes are not a record
+        raise BadFrame(f"not msgpack: {error}") from error
+    if not isinstance(payload, dict) or not {"p", "q", "t"} <= payload.keys():
+        raise BadFrame("not a record: producer, sequence or kind is missing")
+    if not isinstance(payload["p"], str) or not isinstance(payload["q"], int) or not isinstance(payload["t"], str):
+        raise BadFrame("not a record: producer, sequence or kind has the wrong type")
+    return payload

@@ -1,0 +1,137 @@
+"""What the product and a node say to each other: keys, names, documents, and the seal on all of them.
+
+Two documents go down, from control to a node, and two come up; each is JSON in a seal (an HMAC with the node's key,
+bound to a scope). All are idempotent: they state what is, so a lost one costs a second and a repeated one nothing.
+
+DOWN  ``down_key(node)``      rewritten every tick from the database, and at once when something changed::
+
+    {"at": unix, "node": id, "epoch": str,
+     "attempts": {attempt: {"run", "fence", "wanted": "prepare" | "run" | "stop",
+                            "order": Order | null,       until the node has reported the attempt
+                            "go": Go | null,             once every node of the attempt is ready
+                            "watermarks": {producer: sequence},
+                            "resend": [producer, …]}}}   ingest saw a gap: send again from the watermark
+
+  An attempt that is absent, or a document that is old, means *unknown*, never *stop*.
+
+  Order: {"attempt", "run", "fence", "node", "node_name", "node_rank", "num_nodes", "first_rank", "num_ranks",
+          "world_size", "slots": [index, …], "shard", "name", "spec": {…}, "accelerator": "cpu" | "gpu",
+          "code": {"sha256", "size_bytes"} | null, "lease_s"}
+  Go:    {"master_addr", "master_port"}
+
+UP    ``up_key(node)``            the node worker, every second: who I am and how I feel::
+
+    {"at", "node", "name", "version", "address", "pid", "inventory": Inventory, "health": Health,
+     "attempts": {attempt: {"run", "fence", "phase"}}}   every attempt that has a folder here
+
+      ``report_key(node, attempt)`` the supervisor, on every change and every second (when it is gone, the node
+      worker repeats the last one, or writes the final one itself)::
+
+    {"at", "attempt", "run", "fence", "node", "phase": "ready" | "running" | "stopping" | "ended" | "refused",
+     "address", "port", "supervisor_pid", "reason": {"code", "sentence", "evidence": {…}} | null,
+     "ranks": [{"rank", "pid", "started_at", "ended_at", "exit_code", "signal", "error": {"type", "message",
+                "traceback"} | null}], "producers": {producer: last sequence (final only when phase is "ended")}}
+
+Celery messages (``PREPARE``, ``GO``, ``NUDGE`` with one argument ``sealed``) only make this faster.
+
+STREAM ``stream_key(shard)``: entries with fields ``n`` node id, ``r`` run id, ``a`` attempt id, ``f`` fence,
+``d`` frames as trainyard.records writes them, one behind the other, and ``m`` the seal over ``d``.
+Health samples travel the same way with r, a empty and f 0, and ``d`` one JSON document {"at", …Health}.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from typing import Any
+
+PREFIX = "trainyard"
+EPOCH_KEY = f"{PREFIX}:epoch"
+CONTROL_QUEUE = "control"
+TICK = "runs.tasks.tick"
+RECONCILE_RUN = "runs.tasks.reconcile_run"
+PREPARE = "workers.tasks.prepare"
+GO = "workers.tasks.go"
+NUDGE = "workers.tasks.nudge"
+
+CONTACT_LOST_S = 5.0
+DEFAULT_LEASE_S = 600.0
+STREAM_LIMIT_ENTRIES = 20_000
+
+Document = dict[str, Any]
+
+
+class BadSeal(ValueError):
+    """A message that was not sealed by the key it claims, or for another scope, or too long ago."""
+
+
+def node_queue(name: str) -> str:
+    return f"node.{name}"
+
+
+def stream_key(shard: int) -> str:
+    return f"{PREFIX}:stream:{shard}"
+
+
+def down_key(node_id: str) -> str:
+    return f"{PREFIX}:down:{node_id}"
+
+
+def up_key(node_id: str) -> str:
+    return f"{PREFIX}:up:{node_id}"
+
+
+def report_key(node_id: str, attempt_id: str) -> str:
+    return f"{PREFIX}:report:{node_id}:{attempt_id}"
+
+
+def new_key() -> str:
+    """Return a fresh node key, 64 hex digits."""
+    return secrets.token_hex(32)
+
+
+def command_scope(task: str, node_id: str) -> str:
+    return f"command:{task}:{node_id}"
+
+
+def report_scope(node_id: str, run_id: str, fence: int) -> str:
+    return f"report:{node_id}:{run_id}:{fence}"
+
+
+def frames_scope(node_id: str, run_id: str, fence: int) -> str:
+    return f"frames:{node_id}:{run_id}:{fence}"
+
+
+def mac(key: str, scope: str, payload: bytes) -> str:
+    """Return the HMAC-SHA-256 of scope and payload, hex. The scope's length is in it, so that no pair collides."""
+    head = f"{len(scope)}:{scope}".encode()
+    return hmac.new(bytes.fromhex(key), head + payload, hashlib.sha256).hexdigest()
+
+
+def check_mac(key: str, scope: str, payload: bytes, claimed: str) -> None:
+    """Raise BadSeal unless ``claimed`` is the HMAC of scope and payload."""
+    if not hmac.compare_digest(mac(key, scope, payload), claimed):
+        raise BadSeal(f"the seal for {scope} does not fit")
+
+
+def seal(key: str, scope: str, document: Document) -> str:
+    """Return ``document`` as text with an HMAC over scope and content."""
+    body = json.dumps(document, separators=(",", ":"))
+    return f"{mac(key, scope, body.encode())}.{body}"
+
+
+def unseal(key: str, scope: str, text: str | bytes, *, max_age_s: float | None = None) -> Document:
+    """Return the document in ``text``. Raises BadSeal when the seal does not fit, or ``at`` is older than max_age_s."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    claimed, _, body = text.partition(".")
+    check_mac(key, scope, body.encode(), claimed)
+    document = json.loads(body)
+    if not isinstance(document, dict):
+        raise BadSeal(f"the message for {scope} is not a document")
+    if max_age_s is not None and abs(time.time() - float(document.get("at", 0))) > max_age_s:
+        raise BadSeal(f"the message for {scope} is older than {max_age_s:g} s")
+    return document
