@@ -1,0 +1,50 @@
+# The words that people and CI use. `make help` lists them; docs/decisions/setup.md says how set-up works.
+#
+# Variables, given as `make demo PORT=8001` or in the environment, reach the programs as they are:
+#   PORT, HOST, NODES, TRAINYARD_HOME   for demo and up
+#   ONCE=1                              demo: wait for the run, print its summary, stop
+#   ARGS="..."                          more words for pytest or the benchmarks
+
+PYTHON ?= python3
+BIN := .venv/bin
+# Set-up is quick when nothing changed, and replaces itself by the command after `--`,
+# so that Ctrl-C and the exit status are that command's.
+SETUP = exec $(PYTHON) -m dashboard.setup
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup demo up test check bench lock clean
+
+help: ## list these targets
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-6s  %s\n' "$$name" "$$text"; done
+
+setup: ## make .venv and node_modules with everything that Trainyard runs on
+	@$(SETUP)
+
+demo: ## set up, start on this machine with two CPU nodes, launch the hello-gpt run, print its link
+	@$(SETUP) -- $(BIN)/python -m dashboard.up --demo
+
+up: ## set up and serve, without a run
+	@$(SETUP) -- $(BIN)/python -m dashboard.up
+
+test: ## set up what the tests need, a browser too, and run them all (ARGS="tests/house -x")
+	@$(SETUP) --for tests -- $(BIN)/python -m pytest $(ARGS)
+
+check: ## format, lint, types, migrations, import rules, Django's own checks
+	@$(PYTHON) -m dashboard.setup --for check
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(BIN)/lint-imports
+	$(BIN)/python manage.py check --fail-level WARNING
+
+bench: ## run the benchmarks (ARGS="name" for one)
+	@$(SETUP) -- $(BIN)/python -m benchmarks $(ARGS)
+
+lock: ## resolve pyproject.toml and package.json anew into the locks
+	@$(SETUP) --for lock
+
+clean: ## remove what set-up made; .trainyard/ with your runs stays
+	rm -rf .venv node_modules staticfiles build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache test-results
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
