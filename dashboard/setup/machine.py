@@ -1,0 +1,81 @@
+"""What the tests want of the machine besides Python: a Chromium to drive and PostgreSQL's server programs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from .steps import VENV, VENV_PYTHON, run, say, step
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+BROWSERS = VENV / "browsers"  # where Playwright's own download goes, inside the project
+POSTGRES_FOLDERS = ("/usr/lib/postgresql", "/usr/pgsql*", "/opt/homebrew/opt/postgresql*", "/usr/local/opt/postgresql*")
+
+
+def ensure_test_programs() -> None:
+    missing = [
+        package
+        for package, find in (("chromium", find_chromium), ("postgresql", find_postgres_folder))
+        if find() is None
+    ]
+    if missing and can_use_apt():
+        install_debian_packages(missing)
+    if find_chromium() is None:
+        download_chromium()
+    if find_postgres_folder() is None:
+        say("  PostgreSQL's server programs are not on this machine: the tests that need them will be skipped.")
+
+
+def find_chromium() -> Path | None:
+    """The Chromium that tests drive: the machine's, else the one that Playwright fetched."""
+    for name in CHROMIUM_NAMES:
+        path = shutil.which(name)
+        if path:
+            return Path(path)
+    fetched = sorted(BROWSERS.glob("chromium*/chrome-*/*"))
+    return next((path for path in fetched if path.name in ("chrome", "headless_shell", "chrome-headless-shell")), None)
+
+
+def find_postgres_folder() -> Path | None:
+    """The folder with `initdb` and `postgres`, the newest first; Debian keeps it off PATH."""
+    on_path = shutil.which("postgres")
+    if on_path and shutil.which("initdb"):
+        return Path(on_path).parent
+    folders: list[Path] = []
+    for pattern in POSTGRES_FOLDERS:
+        base = Path(pattern)
+        folders += [*base.parent.glob(f"{base.name}/bin"), *base.parent.glob(f"{base.name}/*/bin")]
+    usable = [folder for folder in folders if (folder / "postgres").exists() and (folder / "initdb").exists()]
+    return max(usable, key=_version_in_path, default=None)
+
+
+def _version_in_path(folder: Path) -> tuple[int, ...]:
+    return tuple(int(part) for part in folder.parts if part.isdigit())
+
+
+def can_use_apt(which: Callable[[str], str | None] = shutil.which) -> bool:
+    return os.geteuid() == 0 and which("apt-get") is not None
+
+
+def install_debian_packages(names: list[str]) -> None:
+    changes = {"DEBIAN_FRONTEND": "noninteractive"}
+    with step("Debian packages for the tests") as notes:
+        notes.append(" ".join(names))
+        run(["apt-get", "update", "-q"], "apt-get update failed; is the machine online?", changes)
+        run(
+            ["apt-get", "install", "-q", "-y", "--no-install-recommends", *names],
+            f"Debian's packages could not be installed. By hand: apt-get install {' '.join(names)}",
+            changes,
+        )
+
+
+def download_chromium() -> None:
+    with step("Chromium for the tests"):
+        run(
+            [VENV_PYTHON, "-m", "playwright", "install", "chromium"],
+            "There is no Chromium for the tests and none could be fetched. Install Chromium (Debian: apt-get install "
+            "chromium) and run this again.",
+            {"PLAYWRIGHT_BROWSERS_PATH": str(BROWSERS)},
+        )

@@ -1,0 +1,141 @@
+"""Python packages: the locks by hash, the torch that fits this machine, and the project itself."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import pip_settings
+from .python import pip_command
+from .steps import ROOT, VENV, VENV_PYTHON, SetupError, run, step
+
+TORCH = "torch==2.13.0"
+LOCKS = ROOT / "requirements"
+TOOLS = VENV / "tools"  # the installer's own folder, apart from what Trainyard imports
+
+
+class Installer:
+    """Installs into `.venv`: with uv, which is three times faster here, and with pip whatever uv cannot."""
+
+    def __init__(self) -> None:
+        self._pip = pip_command()
+        listing = run([*self._pip, "config", "list"], "pip could not read its own settings.")
+        self._settings = pip_settings.parse(listing)
+        self._uv = self._fetch_uv()
+
+    @property
+    def name(self) -> str:
+        return "uv" if self._uv else "pip"
+
+    def install(self, words: Sequence[str | Path], sentence: str, with_links: bool = True) -> None:
+        """Install `words`. Raises SetupError with `sentence` where neither installer can."""
+        if self._uv:
+            try:
+                self._with_uv(words, with_links)
+                return
+            except SetupError:
+                # A login, a certificate or a platform that uv does not know: pip may. It says what is wrong, if not.
+                self._uv = None
+        self._with_pip(words, sentence, with_links)
+
+    def _with_uv(self, words: Sequence[str | Path], with_links: bool) -> None:
+        # Bytecode now and by all cores: programs that start together would each compile the same files.
+        flags = ["--python", VENV_PYTHON, "--compile-bytecode", *pip_settings.as_flags(self._settings, with_links)]
+        changes = {"UV_COMPILE_BYTECODE_TIMEOUT": "600", **pip_settings.as_environment(self._settings)}
+        run([str(self._uv), "pip", "install", *flags, *words], "uv could not install.", changes)
+
+    def _with_pip(self, words: Sequence[str | Path], sentence: str, with_links: bool) -> None:
+        changes = dict(QUIET_PIP) if with_links else {**QUIET_PIP, "PIP_FIND_LINKS": ""}
+        run([*self._pip, "--python", VENV_PYTHON, "install", *words], sentence, changes)
+
+    def _fetch_uv(self) -> Path | None:
+        lock = LOCKS / "installer.lock"
+        uv = TOOLS / "bin" / "uv"
+        stamp = TOOLS / "installer.lock"
+        if uv.exists() and stamp.exists() and stamp.read_bytes() == lock.read_bytes():
+            return uv
+        try:
+            shutil.rmtree(TOOLS, ignore_errors=True)
+            fetch_apart(self._pip, lock, TOOLS, "uv could not be fetched.")
+        except SetupError:
+            return None  # no wheel for this platform: pip does it all
+        shutil.copyfile(lock, stamp)
+        return uv
+
+
+# A person's own settings must not turn an install into `.venv` into something else.
+QUIET_PIP = {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+
+
+def fetch_apart(pip: Sequence[str], lock: Path, folder: Path, sentence: str) -> None:
+    """Put what `lock` pins into a folder of its own, where nothing imports it by accident."""
+    words = ["install", "--quiet", "--no-compile", "--no-deps", "--require-hashes", "--target", folder, "-r", lock]
+    run([*pip, *words], sentence, QUIET_PIP)
+
+
+def install_lock(installer: Installer, kind: str) -> None:
+    lock = LOCKS / ("runtime.lock" if kind == "run" else "dev.lock")
+    with step("Python packages") as notes:
+        notes.append(f"by {installer.name}")
+        installer.install(
+            ["--no-deps", "--require-hashes", "-r", lock],
+            f"The Python packages of requirements/{lock.name} could not be installed. Is a package index reachable?",
+        )
+
+
+def install_torch(installer: Installer) -> None:
+    """The CUDA build where there is an NVIDIA driver; else a CPU build if pip finds one; else the default."""
+    sentence = f"{TORCH} could not be installed. Is a package index reachable, and is there disk space (up to 8 GB)?"
+    with step("PyTorch") as notes:
+        if has_nvidia_driver():
+            # A folder of wheels may hold the CPU build, whose version counts as newer.
+            installer.install([TORCH], sentence, with_links=False)
+        else:
+            installer.install([TORCH, "--no-deps"], sentence)
+            if not torch_version().endswith("+cpu"):
+                installer.install([TORCH], sentence)  # the default build brings libraries of its own
+        notes.append(torch_version())
+
+
+def has_nvidia_driver() -> bool:
+    return Path("/proc/driver/nvidia/version").exists() or shutil.which("nvidia-smi") is not None
+
+
+def torch_version() -> str:
+    """The version that is installed in `.venv`, from its metadata: importing torch takes seconds."""
+    code = "import importlib.metadata as m; print(m.version('torch'))"
+    return run([VENV_PYTHON, "-c", code], "torch is not in .venv.").strip()
+
+
+def install_project(installer: Installer) -> None:
+    """The project itself, as it lies here; setuptools came with the lock, so nothing is fetched."""
+    words = ["--no-deps", "--no-build-isolation", "--editable", ROOT]
+    installer.install(words, "The project itself could not be installed into .venv.")
+
+
+def make_locks(installer: Installer) -> None:
+    """Resolve anew for every platform and Python that we support. Addresses of indexes stay out of the files."""
+    uv = TOOLS / "bin" / "uv"
+    if not uv.exists():
+        raise SetupError("Making locks needs uv, which could not be fetched for this platform.")
+    flags = [
+        "--universal",
+        "--python-version",
+        "3.11",
+        "--generate-hashes",
+        "--no-header",
+        "--no-annotate",
+        "--upgrade",
+    ]
+    compile_ = [uv, "pip", "compile", "--quiet", "--no-config", *flags]
+    groups = {
+        "runtime": ["pyproject.toml", "--group", "torch-needs"],
+        "dev": ["pyproject.toml", "--group", "torch-needs", "--group", "dev", "-c", LOCKS / "runtime.lock"],
+        "installer": ["--group", "installer"],
+        "node": ["--group", "node"],
+    }
+    for name, words in groups.items():
+        with step(f"requirements/{name}.lock"):
+            lock = LOCKS / f"{name}.lock"
+            run([*compile_, *words, "--output-file", lock], f"{lock.name} could not be resolved; see above.")
