@@ -41,7 +41,12 @@ class Installer:
 
     def _with_uv(self, words: Sequence[str | Path], with_links: bool) -> None:
         # Bytecode now and by all cores: programs that start together would each compile the same files.
-        flags = ["--python", VENV_PYTHON, "--compile-bytecode", *pip_settings.as_flags(self._settings, with_links)]
+        flags: list[str | Path] = [
+            "--python",
+            VENV_PYTHON,
+            "--compile-bytecode",
+            *pip_settings.as_flags(self._settings, with_links),
+        ]
         changes = {"UV_COMPILE_BYTECODE_TIMEOUT": "600", **pip_settings.as_environment(self._settings)}
         run([str(self._uv), "pip", "install", *flags, *words], "uv could not install.", changes)
 
@@ -70,7 +75,17 @@ QUIET_PIP = {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_DISABLE_PIP_VE
 
 def fetch_apart(pip: Sequence[str], lock: Path, folder: Path, sentence: str) -> None:
     """Put what `lock` pins into a folder of its own, where nothing imports it by accident."""
-    words = ["install", "--quiet", "--no-compile", "--no-deps", "--require-hashes", "--target", folder, "-r", lock]
+    words: list[str | Path] = [
+        "install",
+        "--quiet",
+        "--no-compile",
+        "--no-deps",
+        "--require-hashes",
+        "--target",
+        folder,
+        "-r",
+        lock,
+    ]
     run([*pip, *words], sentence, QUIET_PIP)
 
 
@@ -110,7 +125,7 @@ def torch_version() -> str:
 
 def install_project(installer: Installer) -> None:
     """The project itself, as it lies here; setuptools came with the lock, so nothing is fetched."""
-    words = ["--no-deps", "--no-build-isolation", "--editable", ROOT]
+    words: list[str | Path] = ["--no-deps", "--no-build-isolation", "--editable", ROOT]
     installer.install(words, "The project itself could not be installed into .venv.")
 
 
@@ -128,8 +143,8 @@ def make_locks(installer: Installer) -> None:
         "--no-annotate",
         "--upgrade",
     ]
-    compile_ = [uv, "pip", "compile", "--quiet", "--no-config", *flags]
-    groups = {
+    compile_: list[str | Path] = [uv, "pip", "compile", "--quiet", "--no-config", *flags]
+    groups: dict[str, list[str | Path]] = {
         "runtime": ["pyproject.toml", "--group", "torch-needs"],
         "dev": ["pyproject.toml", "--group", "torch-needs", "--group", "dev", "-c", LOCKS / "runtime.lock"],
         "installer": ["--group", "installer"],

@@ -49,7 +49,7 @@ def find_supported() -> str:
 
 def continue_on_supported_python() -> None:
     """Start again under a Python that will do, if this one will not."""
-    if is_supported(tuple(sys.version_info)):
+    if is_supported(sys.version_info[:3]):
         return
     python = find_supported()
     os.execv(python, [python, "-m", "dashboard.setup", *sys.argv[1:]])
