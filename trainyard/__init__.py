@@ -1,0 +1,9 @@
+"""Trainyard's SDK: ``run = trainyard.init(); run.log({"train/loss": 0.5}, step=1); run.finish()``.
+
+Needs the standard library and msgpack only, so that it is cheap to import in any training script.
+"""
+
+from trainyard.sdk import Run, init
+
+__version__ = "0.1.0"
+__all__ = ["Run", "__version__", "init"]

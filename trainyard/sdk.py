@@ -1,0 +1,246 @@
+"""The SDK's Run: takes numbers from a training script and lets a thread of its own write them to the spool.
+
+``log`` never waits for the disk and never raises: what it cannot take costs one warning and is counted. Warnings go
+to the ``trainyard`` logger, since ``warnings.warn`` becomes an exception under ``-W error``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import logging
+import os
+import sys
+import threading
+import time
+from array import array
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trainyard.buffers import Groups, Rows, clean_labels, clean_row, payloads, whole_step
+from trainyard.records import Payload
+from trainyard.spool import SpoolWriter
+
+FLUSH_PERIOD_S = 0.05
+RETRY_PERIOD_S = 1.0
+FINISH_TIMEOUT_S = 5.0
+MAX_PENDING_POINTS = 4_000_000  # some 100 MB while the disk refuses
+LOCAL_FOLDER = "trainyard-spool"
+
+logger = logging.getLogger("trainyard")
+_run: Run | None = None
+
+
+def init(name: str | None = None, *, folder: str | os.PathLike[str] | None = None) -> Run:
+    """Return this process's Run, which is made at the first call, and anew after ``finish``.
+
+    Inside a Trainyard rank the spool lies where the node wants it (``TRAINYARD_SPOOL``); elsewhere in ``folder``,
+    else in ``./trainyard-spool``. ``name`` is written into the spool's first record.
+    """
+    global _run
+    if _run is None or _run.is_finished:
+        _run = Run(name, Path(os.environ.get("TRAINYARD_SPOOL") or folder or LOCAL_FOLDER))
+    elif name is not None and name != _run.name:
+        logger.warning("trainyard: init(%r) goes on with the run that this process already has", name)
+    return _run
+
+
+class Run:
+    """The process's way to log. Made by ``trainyard.init``; may be used from several threads."""
+
+    def __init__(self, name: str | None, folder: Path) -> None:
+        self.name = name
+        self.folder = Path(os.path.abspath(folder))  # noqa: PTH100  # the script may change its folder later
+        self.is_finished = False
+        self.num_bad_values = 0  # values that are no numbers, steps that are no integers
+        self.num_lost_points = 0  # points for which there was no room, since the disk refused for too long
+        self._steps = itertools.count()
+        self._warned: set[str] = set()
+        self._start_empty()
+        self._rouse()
+
+    def log(self, values: Mapping[str, Any], step: int | None = None, labels: Mapping[str, str] | None = None) -> None:
+        """Take one number for each name in ``values`` at ``step``.
+
+        Without ``step`` the run counts by itself: 0, 1, 2, … one for each such call. Steps may repeat or go back.
+        NaN and infinities are kept. Anything with ``item()`` or ``__float__`` is a number.
+        """
+        now = time.time()
+        try:
+            row = array("d", values.values())
+            names = tuple(values)
+        except Exception:  # something in it is no plain number: the slow way finds out what, and says so
+            names, row = clean_row(values, self._refuse)
+        if step is None:
+            step = next(self._steps)
+        elif type(step) is not int or not -(2**63) <= step < 2**63:
+            step = self._clean_step(step)
+        if step is None or not names:
+            return
+        key = (names, clean_labels(labels, self._refuse) if labels else ())
+        with self._lock:
+            is_taken = not self.is_finished and self._num_pending < MAX_PENDING_POINTS
+            if is_taken:
+                rows = self._groups.get(key)
+                if rows is None:
+                    rows = self._groups[key] = Rows()
+                rows.steps.append(step)
+                rows.times.append(now)
+                rows.values.extend(row)
+                self._num_pending += len(row)
+            must_rouse = self._is_asleep
+            self._is_asleep = False
+        if not is_taken:
+            self._lose(len(row))
+        if must_rouse:
+            self._rouse()
+
+    def finish(self) -> None:
+        """Write what is left and the end record. Logging afterwards costs a warning."""
+        self._end("finish")
+
+    # What the log call leaves to the slow ways.
+
+    def _refuse(self, name: str, why: str) -> None:
+        self.num_bad_values += 1
+        self._warn(f"value {name}", f"{name!r} {why}; it is left out")
+
+    def _clean_step(self, step: object) -> int | None:
+        whole = whole_step(step)
+        if whole is None:
+            self._refuse("step", f"is not an integer of 64 bits: {step!r:.60}")
+        return whole
+
+    def _lose(self, num_points: int) -> None:
+        self.num_lost_points += num_points
+        if self.is_finished:
+            self._warn("finished", "log() after finish() does nothing")
+        else:
+            self._warn("full", f"the spool in {self.folder} cannot be written fast enough; points are dropped")
+
+    def _warn(self, topic: str, sentence: str) -> None:
+        """Say it once for each topic, and for a thousand topics at most."""
+        if topic not in self._warned and len(self._warned) < 1000:
+            self._warned.add(topic)
+            logger.warning("trainyard: %s", sentence)
+
+    # The writing side: one thread, which sleeps until a log call finds it asleep.
+
+    def _start_empty(self) -> None:
+        # Re-entrant, since a signal handler may log while its own thread is inside log.
+        self._lock = threading.RLock()
+        self._groups: Groups = {}
+        self._num_pending = 0
+        self._is_asleep: bool = True
+        self._writing = threading.RLock()
+        self._unsent: deque[tuple[Payload, int]] = deque()
+        self._writer: SpoolWriter | None = None
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+
+    def _become_another_producer(self) -> None:
+        # The parent writes what it had buffered. The child is a new producer once it logs, and not before: most
+        # children (workers of a data loader) never do.
+        if self._writer is not None:
+            self._writer.abandon()
+        self._start_empty()
+
+    def _rouse(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="trainyard-spool", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError as error:  # no thread to be had, or the interpreter ends: finish writes all
+                self._warn("thread", f"points are written at the end only: {error}")
+            self._end_with_multiprocessing()
+        self._wake.set()
+
+    def _serve(self) -> None:
+        is_writable = self._write_unsent()  # the begin record goes out before anything is logged
+        while not self._closing.is_set():
+            if not self._unsent and not self._take():
+                self._wake.wait()
+                self._wake.clear()
+                continue
+            is_writable = self._write_unsent()
+            self._closing.wait(FLUSH_PERIOD_S if is_writable else RETRY_PERIOD_S)
+
+    def _take(self) -> bool:
+        """Turn what was logged into payloads. Where nothing was, say that the next log call must wake this thread."""
+        with self._lock:
+            groups, self._groups = self._groups, {}
+            self._is_asleep = not groups
+        self._unsent.extend(payloads(groups, self._refuse))
+        return bool(groups)
+
+    def _write_unsent(self) -> bool:
+        """Write the payloads in order and return whether the disk took them all; what it refused stays."""
+        with self._writing:
+            try:
+                if self._writer is None:
+                    self._writer = SpoolWriter(self.folder, begin=self._begin())
+                while self._unsent:
+                    payload, num_points = self._unsent[0]
+                    self._writer.append(payload)
+                    self._unsent.popleft()
+                    with self._lock:
+                        self._num_pending -= num_points
+            except OSError as error:
+                self._warn("disk", f"the spool in {self.folder} cannot be written ({error}); training goes on")
+                return False
+        return True
+
+    def _begin(self) -> Payload:
+        environ = os.environ
+        rank = environ.get("RANK", "")
+        return {
+            "rank": int(rank) if rank.isdecimal() else -1,
+            "node": environ.get("TRAINYARD_NODE", ""),
+            "role": "rank" if "TRAINYARD_SPOOL" in environ else "script",
+            "name": self.name or "",
+        }
+
+    def _end(self, reason: str) -> None:
+        with self._lock:
+            if self.is_finished:
+                return
+            self.is_finished = True
+        if self._thread is None:  # a forked child that never logged
+            return
+        self._closing.set()
+        self._wake.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(FINISH_TIMEOUT_S)
+            if self._thread.is_alive():
+                self._warn("hang", f"the spool in {self.folder} hangs; its last points may be lost")
+                return
+        self._take()
+        if self._write_unsent() and self._writer is not None:
+            try:
+                self._writer.close(reason)
+            except OSError as error:
+                self._warn("disk", f"the end record could not be written ({error})")
+        self.num_lost_points += sum(num_points for _, num_points in self._unsent)
+
+    def _end_with_multiprocessing(self) -> None:
+        """Children of multiprocessing leave by ``os._exit``, which skips atexit but not these finalizers."""
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.Finalize(None, self._end, args=("exit",), exitpriority=0)
+
+
+def _end_at_exit() -> None:
+    if _run is not None:
+        _run._end("exit")
+
+
+def _after_fork_in_child() -> None:
+    if _run is not None:
+        _run._become_another_producer()
+
+
+atexit.register(_end_at_exit)
+os.register_at_fork(after_in_child=_after_fork_in_child)
