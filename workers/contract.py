@@ -32,7 +32,12 @@ UP    ``up_key(node)``            the node worker, every second: who I am and ho
      "ranks": [{"rank", "pid", "started_at", "ended_at", "exit_code", "signal", "error": {"type", "message",
                 "traceback"} | null}], "producers": {producer: last sequence (final only when phase is "ended")}}
 
-Celery messages (``PREPARE``, ``GO``, ``NUDGE`` with one argument ``sealed``) only make this faster.
+Seals: a document that lives under a key is sealed with that key as its scope, except the attempt report, which is
+sealed with ``report_scope`` so that a stale fence does not open.
+
+Celery messages (``PREPARE``, ``GO``, ``NUDGE``) only make this faster. Each has one argument ``sealed``, sealed with
+``command_scope(task, node)`` and stamped ``at``: PREPARE holds the Order, GO {"attempt", "run", "fence", "go": Go},
+NUDGE nothing more (read your down document now).
 
 STREAM ``stream_key(shard)``: entries with fields ``n`` node id, ``r`` run id, ``a`` attempt id, ``f`` fence,
 ``d`` frames as trainyard.records writes them, one behind the other, and ``m`` the seal over ``d``.
