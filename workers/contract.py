@@ -102,6 +102,18 @@ def command_scope(task: str, node_id: str) -> str:
     return f"command:{task}:{node_id}"
 
 
+def down_scope(node_id: str) -> str:
+    return f"down:{node_id}"
+
+
+def up_scope(node_id: str) -> str:
+    return f"up:{node_id}"
+
+
+def http_scope(method: str, path: str, at: int) -> str:
+    return f"http:{method}:{path}:{at}"
+
+
 def report_scope(node_id: str, run_id: str, fence: int) -> str:
     return f"report:{node_id}:{run_id}:{fence}"
 
