@@ -32,8 +32,15 @@ UP    ``up_key(node)``            the node worker, every second: who I am and ho
      "ranks": [{"rank", "pid", "started_at", "ended_at", "exit_code", "signal", "error": {"type", "message",
                 "traceback"} | null}], "producers": {producer: last sequence (final only when phase is "ended")}}
 
+  Inventory: {"hostname", "platform", "python", "torch": version | null, "cpu": {"model", "count"}, "memory_bytes",
+              "disk_bytes", "gpus": [{"index", "name", "uuid", "memory_bytes"}], "driver": version | null}
+  Health:    {"cpu_percent", "load", "memory_bytes", "memory_used_bytes", "disk_bytes", "disk_used_bytes",
+              "network_received_bytes_per_s", "network_sent_bytes_per_s", "gpus": [{"index", "utilization_percent",
+              "memory_bytes", "memory_used_bytes", "temperature_c", "power_w"}]}; a GPU's values may be null
+
 Seals: a document that lives under a key is sealed with that key as its scope, except the attempt report, which is
-sealed with ``report_scope`` so that a stale fence does not open.
+sealed with ``report_scope`` so that a stale fence does not open. A node's REST calls are sealed with ``http_scope``
+over the hex SHA-256 of the body; the path in it is the one after percent-decoding.
 
 Celery messages (``PREPARE``, ``GO``, ``NUDGE``) only make this faster. Each has one argument ``sealed``, sealed with
 ``command_scope(task, node)`` and stamped ``at``: PREPARE holds the Order, GO {"attempt", "run", "fence", "go": Go},
@@ -100,14 +107,6 @@ def new_key() -> str:
 
 def command_scope(task: str, node_id: str) -> str:
     return f"command:{task}:{node_id}"
-
-
-def down_scope(node_id: str) -> str:
-    return f"down:{node_id}"
-
-
-def up_scope(node_id: str) -> str:
-    return f"up:{node_id}"
 
 
 def http_scope(method: str, path: str, at: int) -> str:
