@@ -1,0 +1,63 @@
+from pathlib import Path
+
+import pytest
+
+from dashboard.setup import machine, node
+
+
+def make_program(folder: Path, name: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / name
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine with nothing on PATH; the folder that PATH names."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(machine, "BROWSERS", tmp_path / "browsers")
+    monkeypatch.setattr(machine, "POSTGRES_FOLDERS", (str(tmp_path / "lib/postgresql"),))
+    return tmp_path
+
+
+def test_a_bare_machine_has_neither_browser_nor_database(bare: Path) -> None:
+    assert machine.find_chromium() is None
+    assert machine.find_postgres_folder() is None
+
+
+def test_the_machines_own_chromium_comes_first(bare: Path) -> None:
+    make_program(machine.BROWSERS / "chromium-1187" / "chrome-linux", "chrome")
+    own = make_program(bare / "bin", "chromium")
+    assert machine.find_chromium() == own
+
+
+def test_the_fetched_chromium_is_found(bare: Path) -> None:
+    fetched = make_program(machine.BROWSERS / "chromium-1187" / "chrome-linux", "chrome")
+    assert machine.find_chromium() == fetched
+
+
+def test_the_newest_postgres_is_found_off_path(bare: Path) -> None:
+    for version in ("9", "15", "17"):
+        for name in ("postgres", "initdb"):
+            make_program(bare / "lib/postgresql" / version / "bin", name)
+    make_program(bare / "lib/postgresql/18/bin", "psql")  # a client alone is no server
+    assert machine.find_postgres_folder() == bare / "lib/postgresql/17/bin"
+
+
+def test_only_root_uses_apt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert machine.can_use_apt(lambda name: "/usr/bin/apt-get") is False
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert machine.can_use_apt(lambda name: "/usr/bin/apt-get") is True
+    assert machine.can_use_apt(lambda name: None) is False
+
+
+@pytest.mark.parametrize(("text", "major"), [("v20.20.2\n", 20), ("v8.1.0", 8), ("", 0), ("node: not found", 0)])
+def test_the_major_version_of_node(text: str, major: int) -> None:
+    assert node.major_version(text) == major
+
+
+def test_a_machine_without_node_has_no_npm(bare: Path) -> None:
+    assert node.system_npm() is None

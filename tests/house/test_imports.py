@@ -1,0 +1,54 @@
+"""Imports flow one way, and a process loads only what its part of the house is allowed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# What a fresh interpreter runs, and what must not be loaded after it.
+CLEAN = {
+    "the SDK": ("import trainyard", ["django", "torch", "pydantic", "numpy", "httpx", "rich"]),
+    "the spec": ("import trainyard.spec", ["django", "torch"]),
+    "the terminal": ("import trainyard.cli", ["django", "torch", "celery"]),
+    "the contract": ("import workers.contract", ["django", "torch", "celery"]),
+    "the node worker": ("import workers.node", ["django"]),
+    "the product": ("import django; django.setup(); import runs.actions, runs.ingest", ["torch"]),
+    "the site": ("import dashboard.asgi", ["torch"]),
+    "the set-up": ("import dashboard.setup.__main__", ["django", "torch", "celery", "pydantic"]),
+}
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_a_clean_interpreter_loads_nothing_forbidden(name: str) -> None:
+    code, forbidden = CLEAN[name]
+    report = f"{code}\nimport sys\nprint('loaded:', *[name for name in {forbidden!r} if name in sys.modules])"
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
+    if "django" not in forbidden:
+        # Node code must run without it: the variable alone switches Celery's Django fixup on.
+        environment["DJANGO_SETTINGS_MODULE"] = "dashboard.settings"
+    done = subprocess.run(
+        [sys.executable, "-c", report], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "loaded:"
+
+
+@pytest.mark.parametrize("package", ["dashboard", "runs", "workers"])
+def test_a_package_itself_imports_nothing(package: str) -> None:
+    """`dashboard.setup` runs before anything is installed, and `workers` is imported where there is no Django."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {package}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_import_contracts_hold() -> None:
+    lint = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run([lint, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
