@@ -110,8 +110,9 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
         }
     ),
     Status.SUCCEEDED: frozenset(),
-    Status.FAILED: frozenset(),
-    Status.CANCELLED: frozenset(),
+    # Final as far as Trainyard goes; only a person restarts a run.
+    Status.FAILED: frozenset({Status.QUEUED}),
+    Status.CANCELLED: frozenset({Status.QUEUED}),
 }
 
 

@@ -116,6 +116,8 @@ class Run(models.Model):
             changes["started_at"] = now
         if status in FINAL:
             changes["ended_at"] = now
+        elif current in FINAL:  # restarted: what was wanted of the former life is over
+            changes |= {"ended_at": None, "archived_at": None, "wanted": Wanted.RUN}
         with transaction.atomic():
             if not Run.objects.filter(pk=self.pk, status=current).update(**changes):
                 raise StaleStatus(f"run {self.pk} is no longer {current}")
@@ -160,6 +162,7 @@ class Attempt(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     go_at = models.DateTimeField(null=True, blank=True)
     contact_lost_at = models.DateTimeField(null=True, blank=True)
+    settling_at = models.DateTimeField(null=True, blank=True)  # its outcome is known; it waits for what is on the way
     ended_at = models.DateTimeField(null=True, blank=True)
     reason_code = models.CharField(max_length=60, blank=True)
     reason_sentence = models.TextField(blank=True)

@@ -1,0 +1,153 @@
+"""Who may see and do what: the only loaders that pages, the API and consumers use.
+
+What a person may not see does not exist for them (NotFound); what they may see but not do is Forbidden. Both are
+Django's own kinds of refusal too, so that a view that forgets to catch them still refuses.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TypeVar
+
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model, QuerySet
+from django.http import Http404
+from django.utils import timezone
+
+from runs.models import Cluster, Job, Membership, Node, Project, Role, Run, Token, User
+from runs.models.access import digest_of
+
+TOKEN_PREFIX = "ty_"
+USED_EVERY = timedelta(minutes=1)  # how exactly a token's last use is known
+
+M = TypeVar("M", bound=Model)
+Someone = User | AnonymousUser
+
+
+class NotFound(Http404):
+    """There is no such thing, or none that this person may see."""
+
+
+class Forbidden(PermissionDenied):
+    """This person may see the thing, but not do this with it."""
+
+
+def visible_projects(user: Someone) -> QuerySet[Project]:
+    if not isinstance(user, User) or not user.is_active:
+        return Project.objects.none()
+    return Project.objects.all() if user.is_superuser else Project.objects.filter(memberships__user=user)
+
+
+def visible_runs(user: Someone) -> QuerySet[Run]:
+    runs = Run.objects.select_related("project", "cluster", "created_by", "job")
+    return runs.filter(project__in=visible_projects(user))
+
+
+def visible_jobs(user: Someone) -> QuerySet[Job]:
+    return Job.objects.select_related("project").filter(project__in=visible_projects(user))
+
+
+def visible_clusters(user: Someone) -> QuerySet[Cluster]:
+    """Clusters belong to everybody who has a project to run in."""
+    return Cluster.objects.all() if can_see_clusters(user) else Cluster.objects.none()
+
+
+def visible_nodes(user: Someone) -> QuerySet[Node]:
+    nodes = Node.objects.select_related("cluster").filter(removed_at=None)
+    return nodes if can_see_clusters(user) else nodes.none()
+
+
+def get_project(user: Someone, project_id: str, role: Role = Role.VIEWER) -> Project:
+    """Return the project with that id or name. Raises NotFound or Forbidden."""
+    project = visible_projects(user).filter(pk=project_id).first() or visible_projects(user).filter(name=project_id).first()
+    if project is None:
+        raise NotFound(f"There is no project {project_id!r} that you can see.")
+    return _allowed(user, project, project, role)
+
+
+def get_run(user: Someone, run_id: str, role: Role = Role.VIEWER) -> Run:
+    run = visible_runs(user).filter(pk=run_id).first()
+    if run is None:
+        raise NotFound(f"There is no run {run_id!r} that you can see.")
+    return _allowed(user, run, run.project, role)
+
+
+def get_job(user: Someone, job_id: str, role: Role = Role.VIEWER) -> Job:
+    job = visible_jobs(user).filter(pk=job_id).first()
+    if job is None:
+        raise NotFound(f"There is no job {job_id!r} that you can see.")
+    return _allowed(user, job, job.project, role)
+
+
+def get_cluster(user: Someone, cluster_id: str, *, manage: bool = False) -> Cluster:
+    """Return the cluster with that id or name. Raises NotFound, and Forbidden where ``manage`` is asked in vain."""
+    clusters = visible_clusters(user)
+    cluster = clusters.filter(pk=cluster_id).first() or clusters.filter(name=cluster_id).first()
+    if cluster is None:
+        raise NotFound(f"There is no cluster {cluster_id!r} that you can see.")
+    if manage:
+        require_manager(user)
+    return cluster
+
+
+def get_node(user: Someone, node_id: str, *, manage: bool = False) -> Node:
+    """Return the node with that id or name. Raises NotFound, and Forbidden where ``manage`` is asked in vain."""
+    nodes = visible_nodes(user)
+    node = nodes.filter(pk=node_id).first() or nodes.filter(name=node_id).first()
+    if node is None:
+        raise NotFound(f"There is no node {node_id!r} that you can see.")
+    if manage:
+        require_manager(user)
+    return node
+
+
+def can(user: Someone, project: Project, role: Role) -> bool:
+    """Whether the person has at least that role in the project."""
+    if not isinstance(user, User) or not user.is_active:
+        return False
+    if user.is_superuser:
+        return True
+    membership = Membership.objects.filter(project=project, user=user).first()
+    return membership is not None and Role(membership.role).includes(role)
+
+
+def can_see_clusters(user: Someone) -> bool:
+    if not isinstance(user, User) or not user.is_active:
+        return False
+    return user.is_staff or user.is_superuser or user.memberships.exists()
+
+
+def can_manage_clusters(user: Someone) -> bool:
+    """Clusters and nodes are the platform engineer's: staff, as Django calls them."""
+    return isinstance(user, User) and user.is_active and (user.is_staff or user.is_superuser)
+
+
+def require_manager(user: Someone) -> None:
+    if not can_manage_clusters(user):
+        raise Forbidden("Only staff may change clusters and nodes.")
+
+
+def require(user: Someone, project: Project, role: Role) -> None:
+    """Raise NotFound for who cannot see the project, Forbidden for who has less than ``role`` in it."""
+    if not can(user, project, Role.VIEWER):
+        raise NotFound(f"There is no project {project.name!r} that you can see.")
+    if not can(user, project, role):
+        raise Forbidden(f"You need to be {role.label.lower()} of project {project.name} to do this.")
+
+
+def user_of_token(secret: str) -> User | None:
+    """Return whose token this is; None when it is unknown, revoked, expired, or its owner was disabled."""
+    token = Token.objects.select_related("user").filter(digest=digest_of(secret), revoked_at=None).first()
+    now = timezone.now()
+    if token is None or not token.user.is_active or (token.expires_at is not None and token.expires_at <= now):
+        return None
+    if token.last_used_at is None or now - token.last_used_at > USED_EVERY:
+        Token.objects.filter(pk=token.pk).update(last_used_at=now)
+    return token.user
+
+
+def _allowed(user: Someone, thing: M, project: Project, role: Role) -> M:
+    if role != Role.VIEWER and not can(user, project, role):
+        raise Forbidden(f"You need to be {role.label.lower()} of project {project.name} to do this.")
+    return thing

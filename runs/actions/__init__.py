@@ -1,0 +1,60 @@
+"""What a person may ask for: one keyword-only function per verb. Pages, API, admin and commands all come here.
+
+Each checks the role, refuses with ``Refused`` what the state does not allow, changes rows in one short transaction,
+and tells control on commit.
+"""
+
+from runs.actions.bundles import store_bundle
+from runs.actions.clusters import create_cluster, delete_cluster, edit_cluster, new_join_token
+from runs.actions.jobs import delete_job, save_job
+from runs.actions.nodes import drain_node, enable_node, join_node, remove_node
+from runs.actions.projects import accept_invitation, change_role, create_project, invite, remove_member
+from runs.actions.refused import Refused
+from runs.actions.runs import (
+    archive_run,
+    clone_run,
+    delete_run,
+    give_up_run,
+    note_run,
+    restart_run,
+    stop_run,
+    submit_run,
+    tag_run,
+    unarchive_run,
+)
+from runs.actions.sign_in import create_token, first_start, make_sign_in_link, revoke_token, use_sign_in_link
+
+__all__ = [
+    "Refused",
+    "accept_invitation",
+    "archive_run",
+    "change_role",
+    "clone_run",
+    "create_cluster",
+    "create_project",
+    "create_token",
+    "delete_cluster",
+    "delete_job",
+    "delete_run",
+    "drain_node",
+    "edit_cluster",
+    "enable_node",
+    "first_start",
+    "give_up_run",
+    "invite",
+    "join_node",
+    "make_sign_in_link",
+    "new_join_token",
+    "note_run",
+    "remove_member",
+    "remove_node",
+    "restart_run",
+    "revoke_token",
+    "save_job",
+    "stop_run",
+    "store_bundle",
+    "submit_run",
+    "tag_run",
+    "unarchive_run",
+    "use_sign_in_link",
+]

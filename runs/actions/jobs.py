@@ -1,0 +1,33 @@
+"""Saved specs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Max
+
+from runs.access import NotFound, require, visible_projects
+from runs.models import Job, Project, Role, User
+from trainyard.spec import parse_spec
+
+
+def save_job(*, actor: User, document: Any) -> Job:
+    """Save the spec under its own name; under a name that exists it becomes the next version. Raises SpecError."""
+    spec = parse_spec(document).resolved()
+    project = visible_projects(actor).filter(name=spec["project"]).first()
+    if project is None:
+        raise NotFound(f"There is no project {spec['project']!r} that you can see.")
+    require(actor, project, Role.MEMBER)
+    with transaction.atomic():
+        Project.objects.select_for_update().get(pk=project.pk)  # two people saving at once get two versions
+        newest = Job.objects.filter(project=project, name=spec["name"]).aggregate(newest=Max("version"))["newest"]
+        return Job.objects.create(
+            project=project, name=spec["name"], version=(newest or 0) + 1, spec=spec, created_by=actor
+        )
+
+
+def delete_job(*, actor: User, job: Job) -> None:
+    """Forget this job with all its versions; runs that came from it keep their own spec."""
+    require(actor, job.project, Role.MEMBER)
+    Job.objects.filter(project=job.project, name=job.name).delete()

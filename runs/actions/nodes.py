@@ -1,0 +1,99 @@
+"""Machines that join, drain and leave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from runs import broadcast
+from runs.access import Forbidden, require_manager
+from runs.actions.refused import Refused
+from runs.models import JoinToken, Node, User
+from runs.models.access import digest_of
+from runs.tasks import schedule_soon
+from workers.contract import new_key
+
+MAX_SLOTS = 1024
+
+
+def join_node(
+    *,
+    secret: str,
+    name: str,
+    address: str = "",
+    slots: int | None = None,
+    inventory: dict[str, Any] | None = None,
+    version: str = "",
+) -> Node:
+    """Let a machine in with a join token: a new node, or a known name again with a new key (the machine was set up anew).
+
+    Raises Forbidden for a token that is unknown, used or too old, Refused for the name of a node that is in contact or
+    of another cluster, ValidationError for a bad name. A refused join does not use the token up.
+    """
+    now = timezone.now()
+    tokens = JoinToken.objects.filter(digest=digest_of(secret), used_at=None, expires_at__gt=now)
+    with transaction.atomic():
+        token = tokens.select_related("cluster").first()
+        if token is None or not tokens.update(used_at=now):
+            raise Forbidden("This join token is unknown, already used, or too old.")
+        node = Node.objects.filter(name=name).first() or Node(name=name, cluster=token.cluster)
+        _check_name_is_free(node, token)
+        inventory = inventory or {}
+        node.key = new_key()
+        node.address = address
+        node.inventory = inventory
+        node.version = version
+        node.slots = min(slots or _slots_of(inventory), MAX_SLOTS)
+        node.removed_at = None
+        node.clean_fields(exclude=["cluster", "key"])
+        node.save()
+        JoinToken.objects.filter(pk=token.pk).update(node=node)
+        transaction.on_commit(broadcast.nodes_changed)
+        schedule_soon(node.cluster_id)
+    return node
+
+
+def drain_node(*, actor: User, node: Node) -> Node:
+    """Place nothing more on the node; what trains there goes on."""
+    require_manager(actor)
+    return _set_draining(node, is_draining=True)
+
+
+def enable_node(*, actor: User, node: Node) -> Node:
+    require_manager(actor)
+    return _set_draining(node, is_draining=False)
+
+
+def remove_node(*, actor: User, node: Node) -> None:
+    """Take the node off its cluster. Its name stays in the history of its runs; its key opens nothing any more."""
+    require_manager(actor)
+    if node.held_slots.exists():
+        raise Refused("node-busy", f"Node {node.name} still holds slots for a run. Drain it and wait, or stop the run.")
+    node.removed_at = timezone.now()
+    node.key = new_key()
+    node.save(update_fields=["removed_at", "key"])
+    broadcast.nodes_changed()
+
+
+def _set_draining(node: Node, *, is_draining: bool) -> Node:
+    with transaction.atomic():
+        node.is_draining = is_draining
+        node.save(update_fields=["is_draining"])
+        transaction.on_commit(broadcast.nodes_changed)
+        schedule_soon(node.cluster_id)
+    return node
+
+
+def _check_name_is_free(node: Node, token: JoinToken) -> None:
+    if node.cluster_id != token.cluster_id:
+        raise Refused("name-taken", f"There is already a node named {node.name} in another cluster.")
+    if node.removed_at is None and node.is_in_contact(timezone.now()):
+        raise Refused("name-taken", f"A node named {node.name} is in contact already.")
+
+
+def _slots_of(inventory: dict[str, Any]) -> int:
+    """One slot for each GPU; without any, one for the machine."""
+    gpus = inventory.get("gpus")
+    return max(1, len(gpus)) if isinstance(gpus, list) else 1

@@ -1,0 +1,123 @@
+"""Projects, their members, and the links by which people come in."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import timedelta
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from runs.access import Forbidden, NotFound, can_see_clusters, require
+from runs.actions.refused import Refused
+from runs.models import Invitation, Membership, Project, Role, User
+from runs.models.access import digest_of
+
+INVITATION_LIFE = timedelta(days=7)
+
+
+def create_project(*, actor: User, name: str) -> Project:
+    """Make a project whose owner is the actor. Raises ValidationError for a bad name, Refused for a taken one."""
+    if not can_see_clusters(actor):
+        raise Forbidden("Only members of some project may make another.")
+    project = Project(name=name)
+    project.clean_fields()
+    try:
+        with transaction.atomic():
+            project.save()
+            Membership.objects.create(project=project, user=actor, role=Role.OWNER)
+    except IntegrityError as error:
+        raise Refused("name-taken", f"There is already a project named {name}.") from error
+    return project
+
+
+def invite(*, actor: User, project: Project, role: Role, email: str = "") -> tuple[Invitation, str]:
+    """Return an invitation and its secret, which is shown this once and works for one person within a week."""
+    require(actor, project, Role.MAINTAINER)
+    if role == Role.OWNER:
+        require(actor, project, Role.OWNER)
+    secret = secrets.token_urlsafe(32)
+    invitation = Invitation(
+        project=project,
+        email=email,
+        role=role,
+        digest=digest_of(secret),
+        created_by=actor,
+        expires_at=timezone.now() + INVITATION_LIFE,
+    )
+    invitation.clean_fields(exclude=["digest", "created_by"])
+    invitation.save()
+    return invitation, secret
+
+
+def accept_invitation(*, secret: str, user: User | None = None, username: str = "") -> User:
+    """Use the invitation: for ``user``, or for a new person of that name. A higher role that one has is kept.
+
+    Raises NotFound when the secret is unknown, used or too old; ValidationError or Refused for the name.
+    """
+    now = timezone.now()
+    invitations = Invitation.objects.filter(digest=digest_of(secret), accepted_at=None, expires_at__gt=now)
+    with transaction.atomic():
+        invitation = invitations.select_related("project").first()
+        if invitation is None or not invitations.update(accepted_at=now):
+            raise NotFound("This invitation is unknown, already used, or too old.")
+        person = user or _new_person(username, invitation.email)
+        membership, _ = Membership.objects.get_or_create(
+            project=invitation.project, user=person, defaults={"role": invitation.role}
+        )
+        if not Role(membership.role).includes(Role(invitation.role)):
+            membership.role = invitation.role
+            membership.save(update_fields=["role"])
+        Invitation.objects.filter(pk=invitation.pk).update(accepted_by=person)
+    return person
+
+
+def change_role(*, actor: User, project: Project, user: User, role: Role) -> Membership:
+    """Give a member another role. Owners are made and unmade by owners, and one always remains."""
+    membership = _membership(actor, project, user)
+    if Role.OWNER in (role, membership.role):
+        require(actor, project, Role.OWNER)
+    with transaction.atomic():
+        if role != Role.OWNER:
+            _keep_an_owner(project, membership)
+        membership.role = role
+        membership.save(update_fields=["role"])
+    return membership
+
+
+def remove_member(*, actor: User, project: Project, user: User) -> None:
+    """Take a member out. Everybody may leave; others are removed by maintainers, owners by owners."""
+    membership = _membership(actor, project, user, is_leaving=actor == user)
+    if membership.role == Role.OWNER and actor != user:
+        require(actor, project, Role.OWNER)
+    with transaction.atomic():
+        _keep_an_owner(project, membership)
+        membership.delete()
+
+
+def _membership(actor: User, project: Project, user: User, *, is_leaving: bool = False) -> Membership:
+    require(actor, project, Role.VIEWER if is_leaving else Role.MAINTAINER)
+    membership = Membership.objects.filter(project=project, user=user).first()
+    if membership is None:
+        raise NotFound(f"{user} is not a member of {project.name}.")
+    return membership
+
+
+def _keep_an_owner(project: Project, membership: Membership) -> None:
+    owners = Membership.objects.select_for_update().filter(project=project, role=Role.OWNER)
+    if membership.role == Role.OWNER and len(owners) == 1:
+        raise Refused("last-owner", f"{membership.user} is the last owner of {project.name}.")
+
+
+def _new_person(username: str, email: str) -> User:
+    person = User(username=username, email=email)
+    person.set_unusable_password()
+    try:
+        person.full_clean(exclude=["password"])
+    except ValidationError as error:
+        if User.objects.filter(username=username).exists():
+            raise Refused("name-taken", f"There is already a person named {username}.") from error
+        raise
+    person.save()
+    return person

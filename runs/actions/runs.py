@@ -1,0 +1,199 @@
+"""What one may ask of a run."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from runs import places
+from runs.access import NotFound, require, visible_projects
+from runs.actions.refused import Refused
+from runs.metrics import store
+from runs.models import Attempt, Cluster, CodeBundle, Job, Project, Role, Run, User
+from runs.models.runs import StaleStatus
+from runs.status import PLACED, Status, Wanted
+from runs.tasks import reconcile_soon, schedule_soon
+from trainyard.spec import Problem, SpecError, check_fits, merge, parse_spec
+
+QUEUED_SENTENCE = "Waiting to be placed."
+
+
+def submit_run(
+    *,
+    actor: User,
+    document: Any = None,
+    job: Job | None = None,
+    overrides: dict[str, Any] | None = None,
+    parent: Run | None = None,
+) -> Run:
+    """Queue a run of the document, or of the job, with the overrides (path -> value) laid over it.
+
+    Raises SpecError for what is wrong with it, NotFound or Forbidden for its project. Nothing is written then.
+    """
+    if job is not None:
+        document = job.spec
+    if overrides:
+        document = merge(document, overrides)
+    spec = parse_spec(document)
+    resolved = spec.resolved()
+    project = visible_projects(actor).filter(name=resolved["project"]).first()
+    if project is None:
+        raise NotFound(f"There is no project {resolved['project']!r} that you can see.")
+    require(actor, project, Role.MEMBER)
+    cluster = Cluster.objects.filter(name=resolved["cluster"]).first()
+    if cluster is None:
+        raise SpecError([Problem("cluster", f"there is no cluster {resolved['cluster']!r}")])
+    nodes = list(cluster.nodes.filter(removed_at=None))
+    problems = _code_problems(project, resolved)
+    if nodes:
+        problems += check_fits(
+            spec, [{"name": node.name, "slots": node.slots, "accelerator": node.accelerator} for node in nodes]
+        )
+    if problems:
+        raise SpecError(problems)
+    with transaction.atomic():
+        run = Run.objects.create(
+            project=project,
+            cluster=cluster,
+            job=job,
+            parent=parent,
+            name=resolved["name"],
+            spec=resolved,
+            tags=resolved.get("tags", []),
+            reason_code="queued",
+            reason_sentence=QUEUED_SENTENCE,
+            created_by=actor,
+        )
+        run.record("submitted", f"Submitted by {actor}.", actor=actor)
+        schedule_soon(cluster.pk)
+    return run
+
+
+def stop_run(*, actor: User, run: Run) -> Run:
+    """Ask for the end of the run. Asking again is harmless; a run that has ended is Refused."""
+    require(actor, run.project, Role.MEMBER)
+    for _ in range(3):  # it may be placed, or end, between our reading and our writing
+        try:
+            return _stop(actor, run)
+        except StaleStatus:
+            run.refresh_from_db()
+    raise Refused("busy", f"Run {run.name} is changing faster than it can be stopped. Try again.")
+
+
+def _stop(actor: User, run: Run) -> Run:
+    sentence = f"Stopped by {actor}."
+    if run.is_final:
+        raise Refused("already-ended", f"Run {run.name} has already ended: {run.status}.")
+    if run.status == Status.STOPPING:
+        return run
+    with transaction.atomic():
+        if run.status in PLACED:
+            Run.objects.filter(pk=run.pk).update(wanted=Wanted.STOP)
+            run.wanted = Wanted.STOP
+            run.move_to(Status.STOPPING, code="stopping", sentence=f"{actor} asked to stop.", actor=actor)
+            reconcile_soon(run.pk)
+        else:
+            run.move_to(Status.CANCELLED, code="stopped", sentence=sentence, actor=actor)
+            schedule_soon(run.cluster_id)
+    return run
+
+
+def restart_run(*, actor: User, run: Run) -> Run:
+    """Queue a failed or cancelled run again: the same run, with a new attempt."""
+    require(actor, run.project, Role.MEMBER)
+    if run.status == Status.SUCCEEDED:
+        raise Refused("succeeded", f"Run {run.name} succeeded. Clone it to train again.")
+    if not run.is_final:
+        raise Refused("still-live", f"Run {run.name} is {run.status}. Stop it first, then restart it.")
+    with transaction.atomic():
+        run.move_to(Status.QUEUED, code="restarted", sentence=f"Restarted by {actor}.", actor=actor)
+        schedule_soon(run.cluster_id)
+    return run
+
+
+def clone_run(*, actor: User, run: Run, overrides: dict[str, Any] | None = None) -> Run:
+    """Queue a new run with the spec of this one and the overrides. Raises what submit_run raises."""
+    require(actor, run.project, Role.VIEWER)
+    return submit_run(actor=actor, document=run.spec, overrides=overrides, parent=run)
+
+
+def archive_run(*, actor: User, run: Run) -> Run:
+    """Take an ended run out of the lists; nothing is lost."""
+    require(actor, run.project, Role.MEMBER)
+    if not run.is_final:
+        raise Refused("still-live", f"Run {run.name} is {run.status}. Only a run that has ended can be archived.")
+    if run.archived_at is None:
+        with transaction.atomic():
+            run.archived_at = timezone.now()
+            run.save(update_fields=["archived_at"])
+            run.record("archived", f"Archived by {actor}.", actor=actor)
+    return run
+
+
+def unarchive_run(*, actor: User, run: Run) -> Run:
+    require(actor, run.project, Role.MEMBER)
+    if run.archived_at is not None:
+        with transaction.atomic():
+            run.archived_at = None
+            run.save(update_fields=["archived_at"])
+            run.record("unarchived", f"Brought back by {actor}.", actor=actor)
+    return run
+
+
+def delete_run(*, actor: User, run: Run) -> None:
+    """Delete an ended run with its history, points, logs and files. One's own as a member, others' as a maintainer."""
+    require(actor, run.project, Role.MEMBER if run.created_by_id == actor.pk else Role.MAINTAINER)
+    if not run.is_final:
+        raise Refused("still-live", f"Run {run.name} is {run.status}. Stop it first.")
+    run_id = run.pk
+    run.delete()
+    store.forget(run_id)
+    shutil.rmtree(places.run_folder(run_id), ignore_errors=True)
+
+
+def tag_run(*, actor: User, run: Run, tags: list[str]) -> Run:
+    """Replace the tags; empty ones and repeats are dropped."""
+    require(actor, run.project, Role.MEMBER)
+    run.tags = list(dict.fromkeys(tag.strip()[:60] for tag in tags if tag.strip()))[:50]
+    run.save(update_fields=["tags"])
+    return run
+
+
+def note_run(*, actor: User, run: Run, notes: str) -> Run:
+    require(actor, run.project, Role.MEMBER)
+    run.notes = notes[:100_000]
+    run.save(update_fields=["notes"])
+    return run
+
+
+def give_up_run(*, actor: User, run: Run) -> Run:
+    """End a run whose nodes are out of contact. Its fence keeps a node that comes back from changing it again."""
+    require(actor, run.project, Role.MEMBER)
+    out_of_contact = Attempt.objects.filter(run=run, ended_at=None).exclude(contact_lost_at=None).first()
+    if run.is_final or out_of_contact is None:
+        raise Refused("in-contact", f"Run {run.name} is {run.status}. Only a run that is out of contact can be given up.")
+    sentence = f"Given up by {actor} while its nodes were out of contact."
+    with transaction.atomic():
+        run.move_to(Status.CANCELLED, code="given-up", sentence=sentence, actor=actor, attempt=out_of_contact)
+        Attempt.objects.filter(pk=out_of_contact.pk, ended_at=None).update(
+            ended_at=timezone.now(), reason_code="given-up", reason_sentence=sentence
+        )
+    return run
+
+
+def _code_problems(project: Project, spec: dict[str, Any]) -> list[Problem]:
+    """Check that the bundle is in the project and the script inside it."""
+    task = spec.get("task", {})
+    code = task.get("code")
+    if not code:
+        return []
+    sha256 = code.get("sha256", "") if isinstance(code, dict) else str(code)
+    bundle = CodeBundle.objects.filter(project=project, sha256=sha256.removeprefix("sha256:")).first()
+    if bundle is None:
+        return [Problem("task.code", f"there is no bundle {sha256[:12]!r} in project {project.name}: upload it first")]
+    if task.get("script") not in bundle.files:
+        return [Problem("task.script", f"there is no file {task.get('script')!r} in the uploaded code")]
+    return []

@@ -1,0 +1,70 @@
+"""The first start, one-time links, and API tokens."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.utils import timezone
+
+from runs.access import TOKEN_PREFIX, NotFound
+from runs.actions.refused import Refused
+from runs.models import Cluster, Membership, Project, Role, SignInLink, Token, User
+from runs.models.access import digest_of
+
+LINK_LIFE = timedelta(hours=24)
+
+
+def first_start() -> User | None:
+    """Make the first person, project and cluster of an empty house; None when it is not empty.
+
+    Nobody gets a default password: the way in is a link of ``make_sign_in_link``.
+    """
+    with transaction.atomic():
+        if User.objects.exists():
+            return None
+        owner = User(username="owner", is_staff=True, is_superuser=True)
+        owner.set_unusable_password()
+        owner.save()
+        project, _ = Project.objects.get_or_create(name="default")
+        Membership.objects.get_or_create(project=project, user=owner, defaults={"role": Role.OWNER})
+        Cluster.objects.get_or_create(name="local")
+        return owner
+
+
+def make_sign_in_link(*, user: User) -> str:
+    """Return the secret of a link that signs the person in, once, within a day."""
+    secret = secrets.token_urlsafe(32)
+    SignInLink.objects.create(user=user, digest=digest_of(secret), expires_at=timezone.now() + LINK_LIFE)
+    return secret
+
+
+def use_sign_in_link(secret: str) -> User | None:
+    """Return whom the link signs in; None when it is unknown, used, or too old. Two uses at once: one gets None."""
+    now = timezone.now()
+    links = SignInLink.objects.filter(digest=digest_of(secret), used_at=None, expires_at__gt=now, user__is_active=True)
+    link = links.select_related("user").first()
+    if link is None or not links.update(used_at=now):
+        return None
+    return link.user
+
+
+def create_token(*, actor: User, name: str, expires_at: datetime | None = None) -> tuple[Token, str]:
+    """Return a new token of the person and its secret, which is shown this once."""
+    if expires_at is not None and expires_at <= timezone.now():
+        raise Refused("already-expired", "The token would have expired already.")
+    secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    token = Token.objects.create(user=actor, name=name.strip() or "token", digest=digest_of(secret), expires_at=expires_at)
+    return token, secret
+
+
+def revoke_token(*, actor: User, token_id: str) -> Token:
+    """Revoke one of the person's own tokens. Raises NotFound for anybody else's."""
+    token = Token.objects.filter(pk=token_id, user=actor).first()
+    if token is None:
+        raise NotFound(f"You have no token {token_id!r}.")
+    if token.revoked_at is None:
+        token.revoked_at = timezone.now()
+        token.save(update_fields=["revoked_at"])
+    return token

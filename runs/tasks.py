@@ -1,0 +1,37 @@
+"""What control does when it is told to. Each task loads nothing itself: one call, and its outcome in the rows."""
+
+from __future__ import annotations
+
+from celery import shared_task
+from django.db import transaction
+from django.utils import timezone
+
+from runs import engine, reconcile
+from workers import contract
+
+SCHEDULE = "runs.tasks.schedule"
+
+
+@shared_task(name=contract.TICK, ignore_result=True)
+def tick() -> None:
+    reconcile.tick(timezone.now())
+
+
+@shared_task(name=contract.RECONCILE_RUN, ignore_result=True)
+def reconcile_run(*, run_id: str) -> None:
+    reconcile.reconcile_run(run_id, timezone.now())
+
+
+@shared_task(name=SCHEDULE, ignore_result=True)
+def schedule(*, cluster_id: str) -> None:
+    reconcile.schedule(cluster_id, timezone.now())
+
+
+def schedule_soon(cluster_id: str) -> None:
+    """Place the cluster's queue as soon as this transaction is committed, without waiting for the tick."""
+    transaction.on_commit(lambda: engine.send(SCHEDULE, contract.CONTROL_QUEUE, cluster_id=cluster_id))
+
+
+def reconcile_soon(run_id: str) -> None:
+    """Look at the run as soon as this transaction is committed, without waiting for the tick."""
+    transaction.on_commit(lambda: engine.send(contract.RECONCILE_RUN, contract.CONTROL_QUEUE, run_id=run_id))
