@@ -1,0 +1,110 @@
+"""What every test stands on: a home of its own, real servers, and both databases.
+
+Each pytest process (each xdist worker, too) has its own TRAINYARD_HOME in a temporary folder, set before Django's
+settings are read. The database is SQLite in real files; with TRAINYARD_TEST_DATABASE=postgresql it is a PostgreSQL
+that the first process starts for all. `make test` runs everything on SQLite and `tests/runs` on PostgreSQL as well.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+at_end = ExitStack()
+
+
+def take_over_environment() -> None:
+    """Let nothing of the developer's own Trainyard reach the tests."""
+    for name in ("TRAINYARD_URL", "TRAINYARD_TOKEN", "TRAINYARD_LIFELINE", "REDIS_URL", "SECRET_KEY", "HOST", "PORT",
+                 "NODES", "ONCE", "ALLOWED_HOSTS", "PUBLIC_URL", "LOG_FORMAT"):  # fmt: skip
+        os.environ.pop(name, None)
+    folder = at_end.enter_context(tempfile.TemporaryDirectory(prefix="ty-", dir="/tmp", ignore_cleanup_errors=True))
+    os.environ["TRAINYARD_HOME"] = str(Path(folder) / "home")
+    os.environ["DJANGO_SETTINGS_MODULE"] = "dashboard.settings"
+
+
+def choose_database() -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:  # the first process has chosen
+        return
+    os.environ.pop("DATABASE_URL", None)
+    if os.environ.get("TRAINYARD_TEST_DATABASE") != "postgresql":
+        return
+    from tests.servers import short_folder, start_postgresql
+
+    folder = at_end.enter_context(short_folder("ty-postgres-"))
+    server = start_postgresql(folder)
+    if server is None:
+        pytest.exit("PostgreSQL's server programs are not on this machine: nothing was tested on it.", returncode=0)
+    at_end.callback(server.stop)
+    os.environ["DATABASE_URL"] = server.url
+
+
+take_over_environment()
+choose_database()
+
+import django  # noqa: E402  # its settings are read here, from the environment above
+
+django.setup()
+
+from runs.models import Run  # noqa: E402
+from tests import cast as cast_module  # noqa: E402
+from tests.cast import Cast, make_cast  # noqa: E402
+from tests.servers import Valkey  # noqa: E402
+
+
+def pytest_unconfigure() -> None:
+    at_end.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test with a database has both: the product's and the metrics'."""
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        marker = item.get_closest_marker("django_db")
+        if marker is None and not {"db", "transactional_db"} & set(fixtures):
+            continue
+        wanted = {"databases": "__all__", **(marker.kwargs if marker else {})}
+        if marker is None and "transactional_db" in fixtures:
+            wanted["transaction"] = True
+        item.add_marker(pytest.mark.django_db(**wanted), append=False)
+
+
+@pytest.fixture(scope="session")
+def valkey_server() -> Iterator[Valkey]:
+    """The server of this pytest process, where settings.REDIS_URL looks for it."""
+    from django.conf import settings
+
+    server = Valkey(Path(settings.REDIS_URL.removeprefix("unix://")).parent)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def valkey(valkey_server: Valkey) -> Iterator[Valkey]:
+    """A running, empty Valkey."""
+    import redis
+
+    if valkey_server.process is None or valkey_server.process.poll() is not None:
+        valkey_server.start()
+    with redis.Redis.from_url(valkey_server.url) as client:
+        client.flushall()
+    yield valkey_server
+
+
+@pytest.fixture
+def cast(db: None) -> Cast:
+    """Owner, team mate, viewer and outsider with one project and one cluster (without nodes)."""
+    return make_cast()
+
+
+@pytest.fixture
+def make_run(cast: Cast) -> Callable[..., Run]:
+    """``make_run(**changes)``: a run of the mate's, QUEUED unless told otherwise."""
+    return partial(cast_module.make_run, cast)
