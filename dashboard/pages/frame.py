@@ -1,0 +1,107 @@
+"""What every page shares: who may open it, how it is drawn, and how refusals look.
+
+Every view in ``dashboard/pages`` wears ``@page``; ``urls.route`` refuses one that does not, so that a new page is
+closed until somebody says who may open it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+
+from dashboard.pages.nav import entries
+from runs.access import Forbidden, NotFound
+from runs.actions import Refused
+
+View = Callable[Concatenate[HttpRequest, ...], HttpResponse]
+THEMES = ("light", "dark")
+
+
+def page(*, methods: tuple[str, ...] = ("GET",), public: bool = False) -> Callable[[View], View]:
+    """Let signed-in people (everybody when ``public``) call the view with ``methods``; answer its refusals."""
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if not public and not request.user.is_authenticated:
+                return to_sign_in(request)
+            if request.method not in (*methods, "HEAD"):
+                return HttpResponseNotAllowed(methods)
+            try:
+                return view(request, *args, **kwargs)
+            except NotFound:
+                return refusal(request, 404, "There is nothing here, or nothing that you may see.")
+            except Forbidden as error:
+                return refusal(request, 403, str(error) or "Your role in this project does not allow that.")
+            except Refused as error:
+                return refusal(request, 409, error.sentence)
+
+        guarded.admits = "anybody" if public else "signed in"  # type: ignore[attr-defined]
+        return guarded
+
+    return decorate
+
+
+def show(
+    request: HttpRequest,
+    template: str,
+    context: dict[str, Any] | None = None,
+    *,
+    fragments: dict[str, str] | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    """Draw the page, or the one of its partials that ``?fragment=name`` asks for."""
+    wanted = request.GET.get("fragment", "")
+    if fragments and wanted in fragments:
+        template = fragments[wanted]
+    theme = request.COOKIES.get("theme", "")
+    frame = {
+        "nav": entries(request.path),
+        "theme": theme if theme in THEMES else "",
+        "rail": "folded" if request.COOKIES.get("rail") == "folded" else "",
+        "is_script": request.headers.get("X-Requested-With") == "fetch",
+    }
+    response = render(request, template, {**frame, **(context or {})}, status=status)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def answer(
+    request: HttpRequest, sentence: str, *, undo: str = "", to: str = "", home: str = "runs"
+) -> HttpResponse:
+    """Answer a form that did something: JSON for our script, a redirect with a message without it.
+
+    ``undo`` is a URL that takes it back by POST; ``to`` is where to go next, else the page the form was on.
+    """
+    if request.headers.get("X-Requested-With") == "fetch":
+        return JsonResponse({"sentence": sentence, "undo": undo, "to": to})
+    messages.success(request, sentence, extra_tags=undo)
+    return redirect(to or safe_next(request, request.headers.get("Referer", ""), reverse(home)))
+
+
+def refusal(request: HttpRequest, status: int, sentence: str) -> HttpResponse:
+    if request.headers.get("X-Requested-With") == "fetch":
+        return JsonResponse({"sentence": sentence}, status=status)
+    return show(request, "error.html", {"status": status, "sentence": sentence}, status=status)
+
+
+def to_sign_in(request: HttpRequest) -> HttpResponse:
+    if request.headers.get("X-Requested-With") == "fetch":
+        return JsonResponse({"sentence": "You are signed out. Sign in again."}, status=401)
+    wanted = request.get_full_path() if request.method in ("GET", "HEAD") else ""
+    query = f"?{urlencode({'next': wanted})}" if wanted and wanted != "/" else ""
+    return HttpResponseRedirect(reverse("sign-in") + query)
+
+
+def safe_next(request: HttpRequest, wanted: str, otherwise: str) -> str:
+    """Return ``wanted`` when it leads to this site, else ``otherwise``."""
+    is_ours = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
+    return wanted if wanted and is_ours else otherwise

@@ -1,0 +1,71 @@
+"""Buttons of a run, and of many selected runs: each is one call of an action."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+
+from dashboard.pages.frame import answer, page
+from runs import actions
+from runs.access import get_run
+from runs.models import Run, User
+
+
+class Verb(NamedTuple):
+    action: Callable[..., Run | None]
+    sentence: str  # {name} is the run's
+    undo: str = ""  # the verb that takes it back
+    leads_to: str = ""  # "result": the run that came of it; "runs": the table, because this run is gone
+
+
+VERBS = {
+    "stop": Verb(actions.stop_run, "Stopping {name}."),
+    "restart": Verb(actions.restart_run, "Restarted {name}: it waits to be placed."),
+    "clone": Verb(actions.clone_run, "Launched a clone of {name}.", leads_to="result"),
+    "archive": Verb(actions.archive_run, "Archived {name}.", undo="unarchive"),
+    "unarchive": Verb(actions.unarchive_run, "Brought {name} back.", undo="archive"),
+    "give-up": Verb(actions.give_up_run, "Gave up on {name}."),
+    "delete": Verb(actions.delete_run, "Deleted {name}.", leads_to="runs"),
+}
+
+
+@page(methods=("POST",))
+def do(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
+    chosen = find(verb)
+    run = get_run(request.user, run_id)
+    result = chosen.action(actor=request.user, run=run)
+    undo = reverse("do", args=(run_id, chosen.undo)) if chosen.undo else ""
+    to = ""
+    if chosen.leads_to == "result" and result is not None:
+        to = reverse("run", args=(result.pk,))
+    elif chosen.leads_to == "runs" and request.POST.get("from") != "table":
+        to = reverse("runs")
+    return answer(request, chosen.sentence.format(name=run.name), undo=undo, to=to)
+
+
+@page(methods=("POST",))
+def do_many(request: HttpRequest, verb: str) -> HttpResponse:
+    """The selected runs (fields ``run``), one by one: what is refused is counted and named, the rest is done."""
+    chosen = find(verb)
+    user = request.user
+    assert isinstance(user, User)
+    done, refused = 0, []
+    for run_id in dict.fromkeys(request.POST.getlist("run")):
+        try:
+            chosen.action(actor=user, run=get_run(user, run_id))
+            done += 1
+        except actions.Refused as error:
+            refused.append(error.sentence)
+    if refused and not done:
+        raise actions.Refused("refused", refused[0])
+    words = f"{verb.capitalize()}: done for {done} {'run' if done == 1 else 'runs'}."
+    return answer(request, f"{words} {refused[0]}" if refused else words)
+
+
+def find(verb: str) -> Verb:
+    if verb not in VERBS:
+        raise Http404(f"runs have no verb {verb!r}")
+    return VERBS[verb]

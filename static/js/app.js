@@ -1,0 +1,24 @@
+// The page's start: a static table of modules (the manifest rewrites literal imports only), mounted where the page names them.
+import * as charts from "./charts.js";
+import * as copy from "./copy.js";
+import * as fragment from "./fragment.js";
+import * as live from "./live.js";
+import * as logs from "./logs.js";
+import * as menu from "./menu.js";
+import * as palette from "./palette.js";
+import * as rail from "./rail.js";
+import * as selection from "./selection.js";
+import * as stepper from "./stepper.js";
+import * as toasts from "./toasts.js";
+import { startAges } from "./ages.js";
+import { startForms } from "./forms.js";
+import { startKeys } from "./keys.js";
+import { startTheme } from "./theme.js";
+import { register, mountAll } from "./modules.js";
+
+register({ charts, copy, fragment, live, logs, menu, palette, rail, selection, stepper, toasts });
+startTheme();
+startForms();
+startKeys();
+startAges();
+mountAll(document);

@@ -1,0 +1,33 @@
+// Keys of every page: `?` shows them, `/` goes to the page's filter, `g r` and its like go to pages.
+export function startKeys() {
+  let isGoing = 0;
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-open-keys]")) document.getElementById("keys")?.showModal();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || document.querySelector("dialog[open]")) return;
+    if (isGoing && Date.now() - isGoing < 1200) {
+      isGoing = 0;
+      const link = document.querySelector(`[data-keys="g ${event.key}"]`);
+      if (link) {
+        event.preventDefault();
+        location.assign(link.href);
+      }
+      return;
+    }
+    if (event.key === "g") isGoing = Date.now();
+    if (event.key === "?") document.getElementById("keys")?.showModal();
+    if (event.key === "/") {
+      const field = document.querySelector("[data-filter-key]");
+      if (field) {
+        event.preventDefault();
+        field.focus();
+        field.select();
+      }
+    }
+  });
+}
+
+function isTyping(element) {
+  return element.matches?.("input:not([type=checkbox]):not([type=range]), textarea, select, [contenteditable]");
+}
