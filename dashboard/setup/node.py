@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from .packages import LOCKS, fetch_apart
@@ -12,6 +14,7 @@ from .python import pip_command
 from .steps import ROOT, VENV, run, step
 
 OLDEST_NODE = 18
+GLOBAL_SETTINGS = ("/usr/etc/npmrc", "/usr/local/etc/npmrc", "/etc/npmrc")
 WHEEL = VENV / "node"
 STAMP = ROOT / "node_modules" / ".trainyard-lock"  # a copy of the lock that was installed
 
@@ -21,12 +24,13 @@ def install_node_packages() -> None:
     if STAMP.exists() and STAMP.read_bytes() == lock:
         return  # `npm ci` begins by deleting what a running site serves
     with step("styles and scripts") as notes:
-        npm = system_npm()
+        npm, changes = system_npm(), dict[str, str]()
         if npm is None:
             notes.append("with a Node of its own")
-            npm = npm_of_wheel()
+            npm, changes = npm_of_wheel(), settings_of_machine()
         flags = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        run([*npm, "ci", *flags], "npm could not install the packages of package-lock.json. Is a registry reachable?")
+        sentence = "npm could not install the packages of package-lock.json. Is a registry reachable?"
+        run([*npm, "ci", *flags], sentence, changes)
         STAMP.write_bytes(lock)
 
 
@@ -55,6 +59,18 @@ def npm_of_wheel() -> list[str | Path]:
             "This machine has no Node.js 18 or newer and none could be fetched. On Debian: apt-get install nodejs npm",
         )
     return [home / "bin" / "node", home / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"]
+
+
+def settings_of_machine(files: Sequence[str] = GLOBAL_SETTINGS) -> dict[str, str]:
+    """What a Node from a wheel would not find by itself: the machine's certificates and npm's settings for all users."""
+    changes = {"NODE_OPTIONS": f"{os.environ.get('NODE_OPTIONS', '')} --use-system-ca".strip()}
+    certificates = os.environ.get("SSL_CERT_FILE") or os.environ.get("PIP_CERT")
+    if certificates and "NODE_EXTRA_CA_CERTS" not in os.environ:
+        changes["NODE_EXTRA_CA_CERTS"] = certificates
+    found = next((name for name in files if Path(name).exists()), None)
+    if found:
+        changes["NPM_CONFIG_GLOBALCONFIG"] = found
+    return changes
 
 
 def make_lock() -> None:

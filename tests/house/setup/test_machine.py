@@ -61,3 +61,18 @@ def test_the_major_version_of_node(text: str, major: int) -> None:
 
 def test_a_machine_without_node_has_no_npm(bare: Path) -> None:
     assert node.system_npm() is None
+
+
+def test_a_node_of_its_own_gets_the_machines_certificates_and_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("NODE_EXTRA_CA_CERTS", raising=False)
+    monkeypatch.setenv("SSL_CERT_FILE", "/etc/company.pem")
+    monkeypatch.setenv("NODE_OPTIONS", "--no-warnings")
+    settings = tmp_path / "npmrc"
+    settings.touch()
+    assert node.settings_of_machine([str(tmp_path / "none"), str(settings)]) == {
+        "NODE_OPTIONS": "--no-warnings --use-system-ca",
+        "NODE_EXTRA_CA_CERTS": "/etc/company.pem",
+        "NPM_CONFIG_GLOBALCONFIG": str(settings),
+    }
