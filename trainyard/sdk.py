@@ -50,6 +50,8 @@ def init(name: str | None = None, *, folder: str | os.PathLike[str] | None = Non
 class Run:
     """The process's way to log. Made by ``trainyard.init``; may be used from several threads."""
 
+    _is_asleep: bool
+
     def __init__(self, name: str | None, folder: Path) -> None:
         self.name = name
         self.folder = Path(os.path.abspath(folder))  # noqa: PTH100  # the script may change its folder later
@@ -133,7 +135,7 @@ class Run:
         self._lock = threading.RLock()
         self._groups: Groups = {}
         self._num_pending = 0
-        self._is_asleep: bool = True
+        self._is_asleep = True
         self._writing = threading.RLock()
         self._unsent: deque[tuple[Payload, int]] = deque()
         self._writer: SpoolWriter | None = None

@@ -1,0 +1,26 @@
+"""What a run is: the only place that knows what a valid spec is. The form, REST, the CLI and the node all ask here.
+
+``parse_spec(document)`` gives a Spec or raises SpecError, which names every field that is wrong.
+"""
+
+from trainyard.spec.document import load_spec_file, merge
+from trainyard.spec.fits import check_fits
+from trainyard.spec.form import FieldInfo, form_fields
+from trainyard.spec.models import RecipeSpec, ScriptSpec, Spec
+from trainyard.spec.parse import json_schema, parse_spec
+from trainyard.spec.problems import Problem, SpecError
+
+__all__ = [
+    "FieldInfo",
+    "Problem",
+    "RecipeSpec",
+    "ScriptSpec",
+    "Spec",
+    "SpecError",
+    "check_fits",
+    "form_fields",
+    "json_schema",
+    "load_spec_file",
+    "merge",
+    "parse_spec",
+]

@@ -1,0 +1,79 @@
+"""Reading a spec's document from a file, and changing it by dotted paths."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainyard.spec.problems import Problem, SpecError, show
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe loader, which also refuses a key that is there twice: the first would silently be lost."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[object] = set()
+        for key_node, _ in node.value:
+            if isinstance(key_node, yaml.ScalarNode):
+                if key_node.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {show(key_node.value)} is there twice", key_node.start_mark
+                    )
+                seen.add(key_node.value)
+        return super().construct_mapping(node, deep=deep)
+
+
+def load_spec_file(path: Path) -> Any:
+    """Return the document in a YAML or JSON file. Raises SpecError where it is neither, OSError where none is."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".json":
+            return json.loads(text, object_pairs_hook=_without_doubles)
+        return yaml.load(text, _Loader)  # _Loader is a SafeLoader
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise SpecError([Problem("", f"{path.name} cannot be read: {_on_one_line(error)}")]) from None
+
+
+def parse_value(text: str) -> Any:
+    """Return what ``text`` behind ``--set path=`` means: YAML, so that 2 is a number and null is nothing."""
+    try:
+        return yaml.load(text, _Loader)  # _Loader is a SafeLoader
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise SpecError([Problem("", f"{show(text)} cannot be read: {_on_one_line(error)}")]) from None
+
+
+def merge(document: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of ``document`` with each dotted path set to its value. Raises SpecError where none can be."""
+    merged = dict(document)
+    for path, value in overrides.items():
+        *above, last = path.split(".")
+        if not all((*above, last)):
+            raise SpecError([Problem(path, "is no path of a field, such as train.steps")])
+        place = merged
+        for depth, part in enumerate(above, start=1):
+            below = place.get(part, {})
+            if not isinstance(below, dict):
+                raise SpecError(
+                    [Problem(path, f"cannot be set: {'.'.join(above[:depth])} is {show(below)}, not a map")]
+                )
+            place[part] = dict(below)  # a copy of the maps on the way, so that the caller's document stays as it is
+            place = place[part]
+        place[last] = value
+    return merged
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the key {show(name)} is there twice")
+        found[name] = value
+    return found
+
+
+def _on_one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

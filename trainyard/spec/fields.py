@@ -1,0 +1,140 @@
+"""Kinds of values that fields of a spec hold, and ``field``, which says what the form shows of one."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from trainyard.spec.problems import show
+
+Group = Literal["what", "where", "parallel", "train", "safety"]
+Kind = Literal["text", "number", "choice", "bool", "list", "map"]
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_SLUG = re.compile(r"[A-Za-z0-9_-]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_TORCHRUN = re.compile(r"((LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|NODE_RANK|ROLE_NAME|MASTER_(ADDR|PORT))")
+_RESERVED_PREFIXES = ("TRAINYARD_", "TORCHELASTIC_")
+
+
+class Part(BaseModel):
+    """A map of a spec. Unknown keys are refused, nothing is converted, nothing changes afterwards."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+def field(
+    default: Any = ...,
+    *,
+    default_factory: Callable[[dict[str, Any]], Any] | None = None,
+    label: str,
+    help: str,
+    group: Group,
+    advanced: bool = False,
+    kind: Kind | None = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    above: float | None = None,
+) -> Any:
+    """Declare a field with all that form and documentation say about it. ``above`` excludes the limit itself."""
+    extra: dict[str, Any] = {"group": group, "advanced": advanced}
+    if kind is not None:
+        extra["kind"] = kind
+    shown: dict[str, Any] = {"title": label, "description": help, "json_schema_extra": extra}
+    if default_factory is not None:  # told the fields above, as far as they are valid
+        shown["default_factory"] = default_factory
+    else:
+        shown["default"] = default
+    return Field(ge=minimum, le=maximum, gt=above, **shown)
+
+
+def _plain_number(value: object) -> object:
+    # YAML 1.1 takes 1e-3 (without a dot) for text.
+    return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+
+
+def _name(value: str) -> str:
+    if not value.strip():
+        raise ValueError(f"must not be blank, not {show(value)}")
+    if any(char in "<>" or unicodedata.category(char) in ("Cc", "Zl", "Zp") for char in value):
+        raise ValueError(f"must have no control characters, no < and no >, not {show(value)}")
+    return value
+
+
+def _slug(value: str) -> str:
+    if not _SLUG.fullmatch(value):
+        raise ValueError(f"must be made of letters, digits, - and _, not {show(value)}")
+    return value
+
+
+def _script(value: str) -> str:
+    path = PurePosixPath(value)
+    if path.is_absolute() or ".." in path.parts or not path.name or "\\" in value:
+        raise ValueError(f"must be a path inside the code's folder, such as train.py, not {show(value)}")
+    return value
+
+
+def _environment(value: dict[str, str]) -> dict[str, str]:
+    for name in value:
+        if not _VARIABLE.fullmatch(name):
+            raise ValueError(f"must have names of letters, digits and _, not {show(name)}")
+        if _TORCHRUN.fullmatch(name) or name.startswith(_RESERVED_PREFIXES):
+            raise ValueError(f"must not set {show(name)}, which the node sets itself")
+    return value
+
+
+def _code(value: object) -> object:
+    """Accept a folder (text), which the CLI packs, or ``{sha256: …}``, an uploaded bundle."""
+    if isinstance(value, str) and value.strip():
+        return value
+    if isinstance(value, dict) and set(value) == {"sha256"}:
+        digest = value["sha256"]
+        if isinstance(digest, str) and _SHA256.fullmatch(digest):
+            return value
+        raise ValueError(f"must have a sha256 of 64 digits 0-9 and a-f, not {show(digest)}")
+    raise ValueError(f"must be a folder such as . or a map with sha256 alone, not {show(value)}")
+
+
+def _degree(value: object) -> object:
+    if value == "auto" or (type(value) is int and 1 <= value <= 1_000_000):
+        return value
+    raise ValueError(f"must be auto or a whole number from 1, not {show(value)}")
+
+
+Number = Annotated[float, BeforeValidator(_plain_number)]
+Name = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_name)]
+Slug = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_slug)]
+Tag = Annotated[str, Field(min_length=1, max_length=120)]
+Script = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_script)]
+Argument = Annotated[str, Field(max_length=10_000)]
+Environment = Annotated[
+    dict[str, Annotated[str, Field(max_length=30_000)]], Field(max_length=500), AfterValidator(_environment)
+]
+Degree = Annotated[
+    int | str,
+    BeforeValidator(_degree),
+    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1}]}),
+]
+Code = Annotated[
+    str | dict[str, str],
+    BeforeValidator(_code),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "minLength": 1},
+                {
+                    "type": "object",
+                    "properties": {"sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
+                    "required": ["sha256"],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]

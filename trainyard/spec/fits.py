@@ -1,0 +1,46 @@
+"""Whether a cluster could ever hold a run. A pure function on plain values; who is busy does not matter here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from trainyard.spec.models import Spec
+from trainyard.spec.problems import Problem
+
+
+def check_fits(spec: Spec, nodes: Iterable[Mapping[str, Any]]) -> list[Problem]:
+    """Return why ``spec`` can never start on ``nodes`` (``name``, ``slots``, ``accelerator``), or nothing.
+
+    Counts every registered node, offline and drained ones too. A cluster without nodes may still get some: nothing
+    is said. All nodes of a run have the same kind of accelerator.
+    """
+    nodes = list(nodes)
+    if not nodes:
+        return []
+    wanted, each = spec.resources.nodes, spec.resources.processes_per_node
+    kind = spec.resources.accelerator
+    of_kind = [node for node in nodes if kind in ("auto", node["accelerator"])]
+    if not of_kind:
+        return [Problem("resources.accelerator", f"{kind} is on none of the {len(nodes)} nodes of this cluster")]
+    words = "" if kind == "auto" else f"{kind} "
+    largest = max(int(node["slots"]) for node in of_kind)
+    if each > largest:
+        return [
+            Problem(
+                "resources.processes_per_node",
+                f"{each} is more than any {words}node of this cluster has: at most {largest} slots",
+            )
+        ]
+    kinds = {node["accelerator"] for node in of_kind}
+    most = max(sum(node["accelerator"] == one and int(node["slots"]) >= each for node in of_kind) for one in kinds)
+    if wanted > most:
+        alike = f" of one kind ({' or '.join(sorted(kinds))})" if len(kinds) > 1 else ""
+        slots = "slot" if each == 1 else "slots"
+        return [
+            Problem(
+                "resources.nodes",
+                f"{wanted} is more than this cluster has: {most} {words}nodes{alike} with {each} {slots} or more",
+            )
+        ]
+    return []

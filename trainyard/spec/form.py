@@ -1,0 +1,87 @@
+"""What a form, or a page of documentation, needs to know of each field, in the order in which a person fills them."""
+
+from __future__ import annotations
+
+import types
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo as PydanticField
+
+from trainyard.spec.fields import Group, Kind
+from trainyard.spec.models import RecipeSpec, ScriptSpec
+
+GROUPS: tuple[Group, ...] = ("what", "where", "parallel", "train", "safety")
+
+
+class FieldInfo(NamedTuple):
+    """One field. ``default`` is None where the field is required; limits are inclusive unless ``is_above``."""
+
+    path: str
+    label: str
+    help: str
+    kind: Kind
+    choices: tuple[str, ...]
+    default: Any
+    group: Group
+    advanced: bool
+    minimum: float | None
+    maximum: float | None
+    is_required: bool
+    is_whole: bool  # a number without a fraction
+    is_above: bool  # the minimum itself is not accepted
+
+
+def form_fields() -> list[FieldInfo]:
+    """Return every field of a recipe's and of a script's spec, ordered by group."""
+    found = {info.path: info for kind in (RecipeSpec, ScriptSpec) for info in _walk(kind, "")}
+    return [info for group in GROUPS for info in found.values() if info.group == group]
+
+
+def _walk(kind: type[BaseModel], above: str) -> list[FieldInfo]:
+    found = []
+    for name, field in kind.model_fields.items():
+        path = f"{above}.{name}" if above else name
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            found += _walk(field.annotation, path)
+        else:
+            found.append(_describe(path, field))
+    return found
+
+
+def _describe(path: str, field: PydanticField) -> FieldInfo:
+    extra = field.json_schema_extra
+    assert isinstance(extra, dict), f"{path} was not declared with field()"
+    limits = {
+        name: getattr(rule, name) for rule in field.metadata for name in ("ge", "gt", "le") if hasattr(rule, name)
+    }
+    kind: Kind = extra.get("kind") or _kind(field.annotation)  # type: ignore[assignment]  # field() wrote it
+    return FieldInfo(
+        path=path,
+        label=field.title or path,
+        help=field.description or "",
+        kind=kind,
+        choices=tuple(map(str, get_args(field.annotation))) if kind == "choice" else (),
+        default=None if field.is_required() else field.get_default(call_default_factory=True, validated_data={}),
+        group=extra["group"],  # type: ignore[arg-type]  # field() wrote it
+        advanced=bool(extra["advanced"]),
+        minimum=limits.get("ge", limits.get("gt")),
+        maximum=limits.get("le"),
+        is_required=field.is_required(),
+        is_whole=field.annotation is int,
+        is_above="gt" in limits,
+    )
+
+
+def _kind(annotation: Any) -> Kind:
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return "choice"
+    if annotation in (int, float):
+        return "number"
+    if origin is list:
+        return "list"
+    if origin is dict:
+        return "map"
+    assert origin not in (Union, types.UnionType), "a field of two kinds names the one that the form shows"
+    return "text"

@@ -1,0 +1,108 @@
+"""From a document to a Spec: what no document may hold, what is not built, the fields, the rules across them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from trainyard.spec.models import Parallel, RecipeSpec, ScriptSpec, Spec, Train
+from trainyard.spec.problems import Problem, SpecError, problems_of, show
+from trainyard.spec.rules import broken_rules
+from trainyard.spec.unbuilt import unbuilt_problems, without_null_python
+
+MAX_SPEC_BYTES = 256 * 1024
+MAX_VALUES = 50_000
+MAX_DEPTH = 20
+
+
+def parse_spec(document: object) -> Spec:
+    """Return the Spec that ``document`` describes. Raises SpecError, and nothing else, with all problems found."""
+    if not isinstance(document, dict):
+        raise SpecError([Problem("", f"a spec is a map with a name and a task, not {show(document)}")])
+    _refuse_unsafe(document)
+    unbuilt = unbuilt_problems(document)
+    document = without_null_python(document)
+    kind = _kind_of(document, unbuilt)
+    try:
+        spec = kind.model_validate(document)
+    except ValidationError as error:
+        found = problems_of(error, _accepted_at(kind))
+        raise SpecError(_tell_of_scripts(kind, _first_per_path([*unbuilt, *found]))) from None
+    broken = list(broken_rules(spec)) if isinstance(spec, RecipeSpec) else []
+    if unbuilt or broken:
+        raise SpecError(_first_per_path([*unbuilt, *broken]))
+    num_bytes = len(json.dumps(spec.resolved()).encode())
+    if num_bytes > MAX_SPEC_BYTES:
+        raise SpecError([Problem("", f"the spec has {num_bytes:,} bytes; at most {MAX_SPEC_BYTES:,} are accepted")])
+    return spec
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a spec."""
+    return TypeAdapter(RecipeSpec | ScriptSpec).json_schema()
+
+
+def _kind_of(document: dict[str, Any], unbuilt: list[Problem]) -> type[RecipeSpec] | type[ScriptSpec]:
+    task = document.get("task")
+    if not isinstance(task, dict):
+        return RecipeSpec  # which says what is wrong with it
+    if "recipe" in task and "script" in task:
+        raise SpecError([*unbuilt, Problem("task", "has both a recipe and a script; exactly one is accepted")])
+    if "recipe" not in task and "script" not in task:
+        raise SpecError([*unbuilt, Problem("task", "has no recipe and no script; exactly one is required")])
+    return ScriptSpec if "script" in task else RecipeSpec
+
+
+def _refuse_unsafe(document: dict[str, Any]) -> None:
+    """Raise SpecError for what databases and terminals choke on, however deep it lies, and for cycles of aliases."""
+    waiting: list[tuple[str, int, object]] = [("", 0, document)]
+    num_seen = 0
+    while waiting:
+        path, depth, value = waiting.pop()
+        num_seen += 1
+        if depth > MAX_DEPTH:
+            raise SpecError([Problem("", f"the spec is nested more than {MAX_DEPTH} levels deep")])
+        if num_seen > MAX_VALUES:
+            raise SpecError([Problem("", f"the spec has more than {MAX_VALUES:,} values")])
+        if isinstance(value, str) and _is_unsafe(value):
+            raise SpecError([Problem(path, f"has a NUL or half a character: {show(value)}")])
+        if isinstance(value, dict):
+            for name, below in value.items():
+                if not isinstance(name, str) or _is_unsafe(name):
+                    raise SpecError([Problem(path, f"has the key {name!a:.60}; a key is plain text")])
+                waiting.append((f"{path}.{name}" if path else name, depth + 1, below))
+        elif isinstance(value, list):
+            waiting.extend((f"{path}.{index}", depth + 1, below) for index, below in enumerate(value))
+
+
+def _is_unsafe(text: str) -> bool:
+    return "\0" in text or any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def _first_per_path(problems: list[Problem]) -> list[Problem]:
+    kept: dict[str, Problem] = {}
+    for problem in problems:
+        kept.setdefault(problem.path, problem)
+    return list(kept.values())
+
+
+def _tell_of_scripts(kind: type[Spec], problems: list[Problem]) -> list[Problem]:
+    if kind is not ScriptSpec:
+        return problems
+    sections = {"parallel": Parallel, "train": Train}
+    return [
+        Problem(problem.path, "means nothing to a script, which decides this by itself; leave it out")
+        if problem.path in sections
+        else problem
+        for problem in problems
+    ]
+
+
+def _accepted_at(kind: type[BaseModel], path: str = "") -> dict[str, list[str]]:
+    accepted = {path: list(kind.model_fields)}
+    for name, info in kind.model_fields.items():
+        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
+            accepted |= _accepted_at(info.annotation, f"{path}.{name}" if path else name)
+    return accepted

@@ -1,0 +1,74 @@
+"""What the design has and this version does not do yet. Each is refused by name, so that nothing is ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from trainyard.spec.problems import Problem, show
+
+
+class Unbuilt(NamedTuple):
+    path: str
+    is_asked: Callable[[Any], bool]
+    accepted: str
+
+
+def _one_of(*values: str) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and value in values
+
+
+def _more_than(limit: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and value > limit
+
+
+def _is_git_url(value: Any) -> bool:
+    return isinstance(value, str) and ("://" in value or value.startswith("git@"))
+
+
+UNBUILT = (
+    Unbuilt("task.python", lambda value: value is not None, "null, the node's own interpreter"),
+    Unbuilt("task.code", _is_git_url, "a folder such as . or {sha256: …}"),
+    Unbuilt("resources.nodes", lambda value: isinstance(value, dict), "a whole number from 1"),
+    Unbuilt("parallel.shard", _more_than(1), "1"),
+    Unbuilt("parallel.tensor", _more_than(1), "1"),
+    Unbuilt("parallel.pipeline.stages", _more_than(1), "1"),
+    Unbuilt("parallel.pipeline.schedule", _one_of("gpipe", "interleaved"), "1f1b"),
+    Unbuilt("parallel.pipeline.microbatches", _more_than(0), "auto"),
+    Unbuilt("parallel.synchronization.kind", _one_of("local-sgd", "diloco", "parameter-server"), "every-step"),
+    Unbuilt("parallel.compression", _one_of("fp16", "bf16", "powersgd"), "none"),
+    Unbuilt("train.scale_learning_rate", _one_of("linear", "sqrt"), "none"),
+    Unbuilt("train.precision", _one_of("bf16", "fp16"), "fp32"),
+    Unbuilt("train.activation_checkpointing", _one_of("full", "selective"), "none"),
+    Unbuilt("train.compile", lambda value: value is True, "false"),
+    Unbuilt("checkpoint", lambda value: True, "a spec without this section"),
+    Unbuilt("early_stopping", lambda value: True, "a spec without this section"),
+    Unbuilt("restarts.max", _more_than(0), "0"),
+)
+
+
+def unbuilt_problems(document: dict[str, Any]) -> list[Problem]:
+    """Return a problem for each thing in ``document`` that is designed and not built yet."""
+    found = []
+    for path, is_asked, accepted in UNBUILT:
+        is_there, value = _look(document, path)
+        if is_there and is_asked(value):
+            found.append(Problem(path, f"{show(value)} is not built yet; accepted: {accepted}"))
+    return found
+
+
+def without_null_python(document: dict[str, Any]) -> dict[str, Any]:
+    """Return ``document`` without ``task.python: null``, which means the same as leaving it out."""
+    task = document.get("task")
+    if isinstance(task, dict) and "script" in task and task.get("python", ...) is None:
+        return {**document, "task": {name: value for name, value in task.items() if name != "python"}}
+    return document
+
+
+def _look(document: dict[str, Any], path: str) -> tuple[bool, Any]:
+    value: Any = document
+    for part in path.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return False, None
+        value = value[part]
+    return True, value
