@@ -62,7 +62,7 @@ def npm_of_wheel() -> list[str | Path]:
 
 
 def settings_of_machine(files: Sequence[str] = GLOBAL_SETTINGS) -> dict[str, str]:
-    """What a Node from a wheel would not find by itself: the machine's certificates and npm's settings for all users."""
+    """What a Node from a wheel would not find by itself: the machine's certificates and npm settings."""
     changes = {"NODE_OPTIONS": f"{os.environ.get('NODE_OPTIONS', '')} --use-system-ca".strip()}
     certificates = os.environ.get("SSL_CERT_FILE") or os.environ.get("PIP_CERT")
     if certificates and "NODE_EXTRA_CA_CERTS" not in os.environ:
