@@ -5,58 +5,27 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-from django.core.management.utils import get_random_secret_key
+from dashboard import databases, hosts, logs
+from dashboard.home import home_path, secret_key, socket_path
+from workers.contract import CONTROL_QUEUE, TICK, broker_url
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-HOME = Path(os.environ.get("TRAINYARD_HOME", ".trainyard")).resolve()
+HOME = home_path()
 
+# --- Who may talk to the site, and how it is named from outside
 
-def secret_key() -> str:
-    """Return the key of this home, made at the first start and kept in a file that only its owner reads."""
-    if key := os.environ.get("SECRET_KEY"):
-        return key
-    path = HOME / "secret_key"
-    if not path.exists():
-        HOME.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(get_random_secret_key())
-    return path.read_text()
+HOST = os.environ.get("HOST", "127.0.0.1")
+PORT = int(os.environ.get("PORT", "8000"))
+PUBLIC_URL = os.environ.get("PUBLIC_URL", hosts.url(HOST, PORT)).rstrip("/")  # set it behind a proxy that ends TLS
+IS_TLS = PUBLIC_URL.startswith("https://")
+ALLOWED_HOSTS = hosts.allowed(HOST, PUBLIC_URL, os.environ.get("ALLOWED_HOSTS", ""))
+CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 
-
-def sqlite(name: str) -> dict[str, Any]:
-    return {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": HOME / name,
-        "OPTIONS": {
-            "timeout": 10,
-            "transaction_mode": "IMMEDIATE",
-            "init_command": "PRAGMA auto_vacuum=INCREMENTAL;PRAGMA journal_mode=WAL;"
-            + ("PRAGMA synchronous=FULL;" if name == "metrics.sqlite3" else "PRAGMA synchronous=NORMAL;"),
-        },
-    }
-
-
-def postgresql(url: str) -> dict[str, Any]:
-    parts = urlsplit(url)
-    return {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": parts.path.lstrip("/"),
-        "USER": unquote(parts.username or ""),
-        "PASSWORD": unquote(parts.password or ""),
-        "HOST": unquote(parts.hostname or ""),
-        "PORT": str(parts.port or ""),
-        "CONN_MAX_AGE": 60,
-        "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"connect_timeout": 5},
-    }
-
-
-SECRET_KEY = secret_key()
+SECRET_KEY = os.environ.get("SECRET_KEY") or secret_key(HOME)
 DEBUG = False
-ALLOWED_HOSTS = os.environ.get("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]").split(",")
+
+# --- The site
 
 INSTALLED_APPS = [
     "unfold",
@@ -67,23 +36,84 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "channels",
+    "ninja",  # for the scripts and styles of /api/v1/docs, which would come from somebody else's server otherwise
     "runs",
     "runs.metrics",
     "dashboard",
 ]
-AUTH_USER_MODEL = "runs.User"
+MIDDLEWARE = [
+    "dashboard.middleware.security_headers",
+    "django.middleware.security.SecurityMiddleware",
+    "dashboard.static.StaticMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
 ROOT_URLCONF = "dashboard.urls"
 ASGI_APPLICATION = "dashboard.asgi.application"
+APPEND_SLASH = True
 
-if url := os.environ.get("DATABASE_URL"):
-    DATABASES = {"default": postgresql(url)}
-    METRICS_DATABASE = "default"
-else:
-    DATABASES = {"default": sqlite("trainyard.sqlite3"), "metrics": sqlite("metrics.sqlite3")}
-    METRICS_DATABASE = "metrics"
+# --- People
+
+AUTH_USER_MODEL = "runs.User"
+LOGIN_URL = "/sign-in/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/sign-in/"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+# Cookies do not see ports: two Trainyards on one machine would sign each other out under one name.
+SESSION_COOKIE_NAME = f"trainyard-session-{PORT}"
+SESSION_COOKIE_AGE = 14 * 24 * 3600
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_TLS
+CSRF_COOKIE_NAME = f"trainyard-csrf-{PORT}"
+CSRF_COOKIE_HTTPONLY = True  # our scripts take the token from the page
+
+# --- Headers. The content-security policy is in dashboard/middleware.py.
+
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if IS_TLS else None
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if IS_TLS else 0
+# Whoever passes TLS on knows best whether plain HTTP should be sent there, and whose subdomains are whose.
+SILENCED_SYSTEM_CHECKS = [
+    "security.W004",
+    "security.W005",
+    "security.W008",
+    "security.W012",
+    "security.W016",
+    "security.W021",
+]
+DATA_UPLOAD_MAX_MEMORY_SIZE = 56 * 1024 * 1024  # a code bundle has up to 50 MB
+
+# --- Databases and Valkey
+
+DATABASES: dict[str, dict[str, Any]]
+DATABASES, METRICS_DATABASE = databases.choose(os.environ.get("DATABASE_URL", ""), HOME)
 DATABASE_ROUTERS = ["dashboard.routers.MetricsRouter"]
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = os.environ.get("REDIS_URL", f"unix://{HOME}/valkey/valkey.sock")
+REDIS_URL = os.environ.get("REDIS_URL") or f"unix://{socket_path(HOME)}"
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
@@ -91,6 +121,67 @@ CHANNEL_LAYERS = {
     }
 }
 
+# --- Control. Messages are hints: losing one costs a tick, so nothing is kept for longer than it is news.
+
+CELERY_BROKER_URL = broker_url(REDIS_URL)
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 3600,  # equal in all apps on one broker
+    "socket_timeout": 10,  # without it a dead server is waited for for ever
+    "socket_connect_timeout": 5,
+    "socket_keepalive": True,
+    "health_check_interval": 15,
+}
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_SERIALIZER = "json"
+CELERY_RESULT_SERIALIZER = "json"
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_DEFAULT_QUEUE = CONTROL_QUEUE
+CELERY_TASK_CREATE_MISSING_QUEUES = True
+CELERY_WORKER_POOL = "threads"
+CELERY_WORKER_CONCURRENCY = 4
+CELERY_WORKER_DISABLE_PREFETCH = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_REDIRECT_STDOUTS = False
+CELERY_ENABLE_UTC = True
+CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"  # in memory: the schedule is this table and nothing else
+CELERY_BEAT_MAX_LOOP_INTERVAL = 1
+CELERY_BEAT_SCHEDULE = {
+    "tick": {"task": TICK, "schedule": 1.0, "options": {"expires": 1.0, "queue": CONTROL_QUEUE}},
+}
+
+# --- Static files: collected into the home at the start of `up`, with names that hold a digest of the content
+
+STATIC_URL = "/static/"
+STATIC_ROOT = HOME / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "dashboard.finders.NpmFinder",
+]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "dashboard.static.Storage"},
+}
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True
+WHITENOISE_ALLOW_ALL_ORIGINS = False
+
+# --- The rest
+
 USE_TZ = True
 TIME_ZONE = "UTC"
-STATIC_URL = "/static/"
+LANGUAGE_CODE = "en"
+USE_I18N = False
+LOGGING = logs.configure()
+UNFOLD = {
+    "SITE_TITLE": "Trainyard",
+    "SITE_HEADER": "Trainyard",
+    "SITE_URL": "/",
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+}

@@ -48,8 +48,12 @@ def choose_database() -> None:
 take_over_environment()
 choose_database()
 
-import django  # noqa: E402  # its settings are read here, from the environment above
+import django  # noqa: E402
+from django.conf import settings  # noqa: E402  # read here for the first time, from the environment above
 
+# Pages are drawn with plain names; the tests of `up` and of the browser have everything collected, as in service.
+settings.STORAGES["staticfiles"]["BACKEND"] = "django.contrib.staticfiles.storage.StaticFilesStorage"
+Path(settings.STATIC_ROOT).mkdir(parents=True)
 django.setup()
 
 from runs.models import Run  # noqa: E402
@@ -78,8 +82,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[Valkey]:
     """The server of this pytest process, where settings.REDIS_URL looks for it."""
-    from django.conf import settings
-
     server = Valkey(Path(settings.REDIS_URL.removeprefix("unix://")).parent)
     server.start()
     yield server

@@ -80,6 +80,15 @@ class BadSeal(ValueError):
     """A message that was not sealed by the key it claims, or for another scope, or too long ago."""
 
 
+def broker_url(redis_url: str) -> str:
+    """Return ``redis_url`` as Celery spells it: ``unix:///path?db=1`` is ``redis+socket:///path?virtual_host=1``."""
+    if not redis_url.startswith("unix://"):
+        return redis_url
+    rest, _, query = redis_url.removeprefix("unix://").partition("?")
+    options = dict(part.split("=", 1) for part in query.split("&") if "=" in part)
+    return f"redis+socket://{rest}?virtual_host={options.get('db', '0')}"
+
+
 def node_queue(name: str) -> str:
     return f"node.{name}"
 

@@ -1,0 +1,22 @@
+"""The web process: pages and REST over HTTP, pushes over WebSocket."""
+
+from __future__ import annotations
+
+import os
+
+from channels.auth import AuthMiddlewareStack
+from channels.routing import ProtocolTypeRouter, URLRouter
+from django.core.asgi import get_asgi_application
+
+from trainyard import lifeline
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+http = get_asgi_application()  # readies the apps; what is below may import models
+
+from dashboard.consumers import websocket_urlpatterns  # noqa: E402
+from dashboard.origin import SameOrigin  # noqa: E402
+
+application = ProtocolTypeRouter(
+    {"http": http, "websocket": SameOrigin(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))}
+)
+lifeline.watch()

@@ -1,0 +1,49 @@
+"""Control: the Celery app that schedules and reconciles. Its messages are hints; the database is the truth.
+
+`celery -A dashboard.celery worker -Q control` is all of it: the clock that sends a tick every second is a thread of
+the worker, since a process of its own would outlive a worker that is killed. Several workers may run: ticks are
+idempotent.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from celery import Celery, bootsteps
+from celery.beat import EmbeddedService
+
+from trainyard import lifeline
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+
+app = Celery("trainyard")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()
+
+
+class Clock(bootsteps.StartStopStep):  # type: ignore[misc]  # celery has no types
+    """Celery's beat as a thread of the worker."""
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        super().__init__(parent, **options)
+        self.service: Any = None
+
+    def start(self, parent: Any) -> None:
+        self.service = EmbeddedService(app, thread=True)
+        self.service.start()
+
+    def stop(self, parent: Any) -> None:
+        if self.service is not None:
+            self.service.stop()
+
+
+class Lifeline(bootsteps.Step):  # type: ignore[misc]
+    """Stop when the parent under `up` is gone."""
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        super().__init__(parent, **options)
+        lifeline.watch()
+
+
+app.steps["worker"] |= {Clock, Lifeline}

@@ -1,0 +1,60 @@
+"""Where rows live: PostgreSQL by DATABASE_URL, else two SQLite files in the home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+Database = dict[str, Any]
+
+
+def choose(url: str, home: Path) -> tuple[dict[str, Database], str]:
+    """Return DATABASES and the alias of the metrics. Raises ValueError for a URL that is not PostgreSQL's."""
+    if url:
+        return {"default": postgresql(url)}, "default"
+    return {
+        "default": sqlite(home / "trainyard.sqlite3"),
+        "metrics": sqlite(home / "metrics.sqlite3", is_synced=True),
+    }, "metrics"
+
+
+def sqlite(path: Path, *, is_synced: bool = False) -> Database:
+    """SQLite in WAL. ``is_synced``: a commit is on the disk when it returns.
+
+    auto_vacuum comes first: it can only be chosen before the first page is written, which journal_mode does.
+    """
+    pragmas = ("auto_vacuum=INCREMENTAL", "journal_mode=WAL", f"synchronous={'FULL' if is_synced else 'NORMAL'}")
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": path,
+        "OPTIONS": {
+            "timeout": 10,
+            "transaction_mode": "IMMEDIATE",
+            "init_command": ";".join(f"PRAGMA {pragma}" for pragma in pragmas),
+        },
+        # Tests use a file as service does: several processes and threads open it, and WAL is not for memory.
+        "TEST": {"NAME": path.with_name(f"test-{path.name}")},
+    }
+
+
+def postgresql(url: str) -> Database:
+    """PostgreSQL from ``postgresql://user:password@host:port/name?option=value``.
+
+    Connections are not kept: every request under ASGI has a thread of its own, and a kept one would be left behind.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise ValueError(
+            f"DATABASE_URL starts with {parts.scheme!r}; Trainyard knows postgresql:// and, unset, SQLite."
+        )
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": unquote(parts.hostname or ""),
+        "PORT": str(parts.port or ""),
+        "CONN_MAX_AGE": 0,
+        "OPTIONS": {"connect_timeout": 5, **dict(parse_qsl(parts.query))},
+    }

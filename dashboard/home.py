@@ -1,0 +1,71 @@
+"""The folder that holds all state, and where sockets go when its path is too long. Imports nothing of Django."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import stat
+import tempfile
+from pathlib import Path
+
+# A socket's path ends at 108 characters on Linux and at 104 on macOS, the closing NUL among them.
+LONGEST_SOCKET_PATH = 100
+
+
+class UnsafeFolder(RuntimeError):
+    """A folder for sockets that somebody else could read or replace."""
+
+
+def home_path() -> Path:
+    return Path(os.environ.get("TRAINYARD_HOME") or ".trainyard").resolve()
+
+
+def secret_key(home: Path) -> str:
+    """Return the key of this home, made at the first start and kept in a file that only its owner reads."""
+    path = home / "secret_key"
+    if not path.exists():
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:  # another process of ours was first
+            pass
+        else:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_urlsafe(50))
+    return path.read_text()
+
+
+def socket_path(home: Path) -> Path:
+    """Return where the embedded Valkey of ``home`` listens: inside it, or in the runtime folder under a short name."""
+    path = home / "valkey" / "valkey.sock"
+    if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
+        return path
+    digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
+    return runtime_folder() / f"{digest}.sock"
+
+
+def runtime_folder() -> Path:
+    """Return this user's folder for sockets: $XDG_RUNTIME_DIR, else one under the folder for temporary files."""
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    if given and Path(given).is_dir() and os.access(given, os.W_OK):
+        return Path(given)
+    return Path(tempfile.gettempdir()) / f"trainyard-{os.getuid()}"
+
+
+def make_private(folder: Path) -> None:
+    """Make ``folder`` with mode 0700. Raises UnsafeFolder where it exists and is somebody else's, or a link."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    facts = folder.lstat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
+        raise UnsafeFolder(f"{folder} is not a folder of yours, so nothing private can be kept in it.")
+    folder.chmod(0o700)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace ``path`` in one step by a file that only its owner reads."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    beside.replace(path)

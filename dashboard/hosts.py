@@ -1,0 +1,41 @@
+"""How this server is called: the names it answers to, and the URL that people open."""
+
+from __future__ import annotations
+
+import socket
+from urllib.parse import urlsplit
+
+import psutil
+
+EVERY_ADDRESS = ("0.0.0.0", "::")
+THIS_MACHINE = ("127.0.0.1", "localhost", "[::1]")
+
+
+def url(host: str, port: int) -> str:
+    """Return the URL by which a browser on this machine reaches ``host``."""
+    if host in EVERY_ADDRESS:
+        host = "127.0.0.1"
+    return f"http://{bracketed(host)}:{port}"
+
+
+def allowed(host: str, public_url: str, more: str) -> list[str]:
+    """Return the Host headers that are answered; any other is a 400, so that nobody binds a name of theirs to us.
+
+    A server that listens on every address answers to each address and to the machine's own name. ``more`` is a list
+    with commas.
+    """
+    names = {*THIS_MACHINE, bracketed(host), urlsplit(public_url).hostname or "", *more.split(",")}
+    if host in EVERY_ADDRESS:
+        names |= {socket.gethostname().lower(), *own_addresses()}
+    return sorted({name.strip() for name in names} - {"", *EVERY_ADDRESS, "[::]"})
+
+
+def own_addresses() -> set[str]:
+    kinds = (socket.AF_INET, socket.AF_INET6)
+    addresses = (one for of_card in psutil.net_if_addrs().values() for one in of_card if one.family in kinds)
+    return {bracketed(one.address.split("%")[0]) for one in addresses}
+
+
+def bracketed(host: str) -> str:
+    """IPv6 addresses stand in brackets wherever a port may follow."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -1,0 +1,57 @@
+"""How our own processes log: one line per event, readable on a terminal, JSON with LOG_FORMAT=json."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+import structlog
+
+
+def configure() -> dict[str, Any]:
+    """Set structlog up and return Django's LOGGING, so that libraries' lines look like ours."""
+    shared = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[
+            *shared,
+            structlog.processors.format_exc_info,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        cache_logger_on_first_use=True,
+    )
+    renderer: Any = structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0)
+    if os.environ.get("LOG_FORMAT") == "json":
+        renderer = structlog.processors.JSONRenderer()
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "line": {
+                "()": structlog.stdlib.ProcessorFormatter,
+                "foreign_pre_chain": shared,
+                "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            }
+        },
+        "handlers": {"out": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "root": {"handlers": ["out"], "level": "INFO"},
+        "loggers": {
+            # A tick every second would fill the log with "received" and "succeeded".
+            "celery.worker.strategy": {"level": "WARNING"},
+            "celery.app.trace": {"level": "WARNING"},
+            "celery.beat": {"level": "WARNING"},
+            "httpx": {"level": "WARNING"},
+            # Its own handler to people by mail is not for us, and a 4xx is the asker's matter.
+            "django": {"handlers": [], "level": "INFO", "propagate": True},
+            "django.request": {"level": "ERROR"},
+            "django.security.DisallowedHost": {"level": "CRITICAL"},
+            "uvicorn.error": {"level": "INFO"},
+        },
+    }

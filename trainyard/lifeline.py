@@ -1,0 +1,45 @@
+"""A pipe that nobody writes to. Its end-of-file says that whoever started us is gone, however it went."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+VARIABLE = "TRAINYARD_LIFELINE"
+
+
+def watch(on_end: Callable[[], None] | None = None, *, grace_s: float = 3.0) -> bool:
+    """Call ``on_end`` from a thread of our own when the pipe ends; by default, stop this process.
+
+    Returns False, and does nothing, where TRAINYARD_LIFELINE names no pipe. To stop is to send ourselves SIGTERM, and
+    to exit without ceremony when that has not helped within ``grace_s``.
+    """
+    given = os.environ.get(VARIABLE)
+    if not given:
+        return False
+    descriptor = int(given)
+    os.set_inheritable(descriptor, False)  # a program that we start must be handed it on purpose
+    act = on_end or (lambda: stop(grace_s))
+    threading.Thread(target=_wait, args=(descriptor, act), name="lifeline", daemon=True).start()
+    return True
+
+
+def stop(grace_s: float) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(grace_s)
+    os._exit(1)
+
+
+def _wait(descriptor: int, act: Callable[[], None]) -> None:
+    while True:
+        try:
+            if not os.read(descriptor, 64):
+                break
+        except InterruptedError:
+            continue
+        except OSError:  # it is no descriptor of ours: nobody holds the other end
+            break
+    act()
