@@ -1,0 +1,78 @@
+"""How the ranks of an attempt find each other."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import HashStore
+
+from workers.training.place import Place
+
+FORM_TIMEOUT_S = 120.0
+POLL_S = 0.005
+
+
+class MasterNotReached(RuntimeError):
+    """Rank 0 did not open its port in time: it is not running, or the network between the nodes is closed."""
+
+
+def join(place: Place, device: torch.device) -> None:
+    """Form the default process group: NCCL between GPUs, gloo between CPUs.
+
+    Raises MasterNotReached when MASTER_ADDR:MASTER_PORT does not accept within FORM_TIMEOUT_S.
+    """
+    if place.world_size == 1:
+        # Nobody to find, so no port to need.
+        dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
+        return
+    if place.rank > 0:
+        wait_for_master(place.master_addr, place.master_port, FORM_TIMEOUT_S)
+    if place.master_addr in ("127.0.0.1", "localhost", "::1"):
+        # All ranks are on this machine: gloo need not resolve the host name, which laptops often cannot.
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
+    dist.init_process_group(
+        backend="nccl" if device.type == "cuda" else "gloo",
+        init_method="env://",
+        rank=place.rank,
+        world_size=place.world_size,
+        # NCCL then connects now, and a broken network shows here and not at the first step.
+        device_id=device if device.type == "cuda" else None,
+    )
+
+
+def leave() -> None:
+    """End the process group after the last collective. Not for a rank that fails: its peers learn it by its death."""
+    dist.destroy_process_group()
+
+
+def wait_for_master(address: str, port: int, timeout_s: float) -> None:
+    """Return once the port accepts. A store whose clients come before its server sleeps up to 0.8 s between tries."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            socket.create_connection((address, port), timeout=1.0).close()
+            return
+        except OSError as error:
+            if time.monotonic() >= deadline:
+                raise MasterNotReached(f"{address}:{port} did not accept within {timeout_s:g} s: {error}") from error
+            time.sleep(POLL_S)
+
+
+def refuse_difference(what: str, value: str) -> None:
+    """Raise ValueError when ``value`` is not the same on every rank, naming the ranks that differ from rank 0."""
+    values: list[str | None] = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    different = {rank: other for rank, other in enumerate(values) if other != values[0]}
+    if different:
+        raise ValueError(f"{what} differs between ranks: rank 0 has {values[0]}, others have {different}")
+
+
+def all_reduce_sum(tensor: torch.Tensor) -> dist.Work | None:
+    """Start summing ``tensor`` in place over all ranks; the caller waits for the work before it reads."""
+    work: dist.Work | None = dist.all_reduce(tensor, async_op=True)
+    return work

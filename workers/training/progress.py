@@ -1,0 +1,38 @@
+"""The lines that a person reads in the log: some, not one for every step."""
+
+from __future__ import annotations
+
+import time
+
+NUM_LINES = 15
+SILENCE_S = 10.0
+
+
+class Progress:
+    """Prints about NUM_LINES lines over a run's steps, and one after SILENCE_S in any case."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.every = max(1, steps // NUM_LINES)
+        self.printed_at = time.monotonic()
+
+    def stepped(self, step: int, loss: float, learning_rate: float, tokens_per_second: float) -> None:
+        is_silent = time.monotonic() - self.printed_at >= SILENCE_S
+        if step in (1, self.steps) or step % self.every == 0 or is_silent:
+            rate = f"lr {learning_rate:.1e}  {with_unit(tokens_per_second)} tok/s"
+            self._print(f"step {step}/{self.steps}  loss {loss:.3f}  {rate}")
+
+    def validated(self, step: int, loss: float) -> None:
+        self._print(f"step {step}/{self.steps}  val loss {loss:.3f}")
+
+    def _print(self, line: str) -> None:
+        self.printed_at = time.monotonic()
+        print(line, flush=True)
+
+
+def with_unit(number: float) -> str:
+    """Return ``number`` as people say it: 950, 12.4k, 3.1M."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.1f}{unit}"
+    return f"{number:.0f}"

@@ -1,0 +1,52 @@
+"""The recipes: trainings that come with Trainyard, by the name that ``task.recipe`` gives them.
+
+A recipe is a module with ``load(task, seed, device) -> Task``, where ``task`` is that part of the spec.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+Batch = tuple[torch.Tensor, ...]
+
+# Names, so that reading the registry costs no import: a rank loads the one recipe it runs.
+RECIPES: dict[str, str] = {
+    "language-model": "workers.training.recipes.language_model",
+}
+
+
+class Task(Protocol):
+    """What the loop needs of a recipe. Batches depend on (seed, step) alone, whatever the number of ranks."""
+
+    tokens_per_row: int
+    num_validation_rows: int
+    data_digest: str
+
+    def make_model(self) -> nn.Module:
+        """Return a fresh model on the CPU, drawn from torch's current random state."""
+
+    def train_batch(self, step: int, rows: slice) -> Batch:
+        """Return these rows of the global batch of ``step``, on the task's device."""
+
+    def validation_batch(self, rows: slice) -> Batch:
+        """Return these of the ``num_validation_rows`` rows that no training batch touches."""
+
+    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        """Return the mean loss over the rows of ``batch``, a scalar."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return what ``model.json`` says beside the weights: enough to build the model again."""
+
+
+def load_task(task: Mapping[str, Any], *, seed: int, device: torch.device) -> Task:
+    """Return the task of a spec's ``task`` part. Raises ValueError for an unknown recipe."""
+    name = task["recipe"]
+    if name not in RECIPES:
+        raise ValueError(f"task.recipe is {name!r}; accepted are {', '.join(RECIPES)}")
+    loaded: Task = importlib.import_module(RECIPES[name]).load(task, seed=seed, device=device)
+    return loaded

@@ -1,0 +1,143 @@
+"""A small decoder-only transformer: pre-norm, rotary positions, no biases, no dropout.
+
+Sources: Vaswani et al. 2017 (attention), Su et al. 2021 (rotary positions, equation 34), So et al. 2021 (squared ReLU).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+ROTARY_BASE = 10_000.0
+MLP_RATIO = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes of a model. Raises ValueError, naming the field of the spec, for sizes that do not fit together."""
+
+    layers: int
+    width: int
+    heads: int
+    context: int
+    vocabulary: int
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "width", "heads", "context"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"task.model.{name} is {getattr(self, name)}; accepted are numbers from 1")
+        if self.width % self.heads:
+            raise ValueError(f"task.model.heads is {self.heads}, which does not divide task.model.width {self.width}")
+        if self.head_width % 2:
+            raise ValueError(
+                f"task.model.heads is {self.heads}: width {self.width} / heads {self.heads} = {self.head_width}, "
+                "and rotary positions turn pairs, so it must be even"
+            )
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.heads
+
+
+class Attention(nn.Module):
+    """Causal self-attention. The three projections are apart, so that each can be cut by heads on its own."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.head_width = shape.head_width
+        self.query = nn.Linear(shape.width, shape.width, bias=False)
+        self.key = nn.Linear(shape.width, shape.width, bias=False)
+        self.value = nn.Linear(shape.width, shape.width, bias=False)
+        self.output = nn.Linear(shape.width, shape.width, bias=False)
+
+    def forward(self, x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
+        """Map (batch, time, width) to the same shape; ``turn`` is what ``rotary_table`` made."""
+        query = rotate(self._heads(self.query(x)), turn)
+        key = rotate(self._heads(self.key(x)), turn)
+        mixed = F.scaled_dot_product_attention(query, key, self._heads(self.value(x)), is_causal=True)
+        output: torch.Tensor = self.output(mixed.transpose(1, 2).flatten(2))
+        return output
+
+    def _heads(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, time, heads * head_width) -> (batch, heads, time, head_width)"""
+        return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
+
+
+class MLP(nn.Module):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.up = nn.Linear(shape.width, MLP_RATIO * shape.width, bias=False)
+        self.down = nn.Linear(MLP_RATIO * shape.width, shape.width, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = F.relu(self.up(x))
+        # Not square(): its backward computes a power, ten times slower on a CPU.
+        output: torch.Tensor = self.down(hidden * hidden)
+        return output
+
+
+class Block(nn.Module):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(shape.width, bias=False)
+        self.attention = Attention(shape)
+        self.mlp_norm = nn.LayerNorm(shape.width, bias=False)
+        self.mlp = MLP(shape)
+
+    def forward(self, x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
+        x = x + self.attention(self.attention_norm(x), turn)
+        x = x + self.mlp(self.mlp_norm(x))
+        return x
+
+
+class GPT(nn.Module):
+    """Predicts the next byte: tokens (batch, time) int64 -> logits (batch, time, vocabulary)."""
+
+    turn: torch.Tensor
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(shape.vocabulary, shape.width)
+        # By name and not by place in a list: a pipeline stage that drops layers keeps the names of the others.
+        self.layers = nn.ModuleDict({str(index): Block(shape) for index in range(shape.layers)})
+        self.norm = nn.LayerNorm(shape.width, bias=False)
+        self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
+        self.register_buffer("turn", rotary_table(shape.context, shape.head_width), persistent=False)
+        initialize(self)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(tokens)
+        turn = self.turn[:, : tokens.shape[1]]
+        for layer in self.layers.values():
+            x = layer(x, turn)
+        logits: torch.Tensor = self.head(self.norm(x))
+        return logits
+
+
+def rotary_table(context: int, head_width: int) -> torch.Tensor:
+    """Return cosines and sines of each position's angles, shape (2, context, head_width / 2)."""
+    frequencies = ROTARY_BASE ** (-torch.arange(0, head_width, 2, dtype=torch.float32) / head_width)
+    angles = torch.outer(torch.arange(context, dtype=torch.float32), frequencies)
+    return torch.stack((angles.cos(), angles.sin()))
+
+
+def rotate(x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
+    """Turn each pair of (batch, heads, time, head_width) by the angle of its position."""
+    cos, sin = turn
+    left, right = x.chunk(2, dim=-1)
+    return torch.cat((left * cos - right * sin, left * sin + right * cos), dim=-1)
+
+
+@torch.no_grad()
+def initialize(model: GPT) -> None:
+    """Draw the weights. What writes into the residual stream starts at zero, so that every block starts as identity."""
+    for name, parameter in model.named_parameters():
+        if name.endswith(("attention.output.weight", "mlp.down.weight", "head.weight")):
+            parameter.zero_()
+        elif parameter.ndim == 2:
+            fan_in = 1 if name == "embedding.weight" else parameter.shape[1]
+            parameter.normal_(std=1.0 / math.sqrt(fan_in))

@@ -1,0 +1,29 @@
+"""What a rank needs in memory, imported ahead of time by the process that ranks are forked from."""
+
+from __future__ import annotations
+
+import importlib
+
+# Each was seen to be imported between the start of a rank and the end of its first step.
+WARM_MODULES = (
+    "numpy",
+    "torch",
+    "torch.distributed",
+    "torch.nn.parallel",
+    "torch.optim",
+    "torch._dynamo",  # the first optimiser step imports it: 1.3 to 2.8 s
+    "safetensors.torch",
+    "trainyard",
+    "workers.training.main",
+    "workers.training.recipes.language_model",
+)
+
+
+def warm() -> None:
+    """Import WARM_MODULES and do nothing else: no operator runs, no thread starts, no GPU is touched.
+
+    A fork copies only the thread that forks, so a parent that had used its pools would leave ranks that hang. The
+    caller sets OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1 before, for numpy starts a pool as it is imported.
+    """
+    for name in WARM_MODULES:
+        importlib.import_module(name)
