@@ -56,7 +56,7 @@ def _sentence(detail: dict[str, Any], accepted_at: dict[str, list[str]]) -> str:
         return "is required"
     if kind == "extra_forbidden":
         accepted = accepted_at.get(dotted(detail["loc"][:-1]), [])
-        return f"is not a field of a spec; accepted here: {', '.join(accepted)}"
+        return f"is not a field of a spec (its value is {value}); accepted here: {', '.join(accepted)}"
     if kind == "value_error":
         return str(context["error"])
     if kind == "literal_error":
