@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,14 +25,19 @@ def install_node_packages() -> None:
     if STAMP.exists() and STAMP.read_bytes() == lock:
         return  # `npm ci` begins by deleting what a running site serves
     with step("styles and scripts") as notes:
-        npm, changes = system_npm(), dict[str, str]()
-        if npm is None:
+        npm, changes = find_npm()
+        if changes:
             notes.append("with a Node of its own")
-            npm, changes = npm_of_wheel(), settings_of_machine()
         flags = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
         sentence = "npm could not install the packages of package-lock.json. Is a registry reachable?"
         run([*npm, "ci", *flags], sentence, changes)
         STAMP.write_bytes(lock)
+
+
+def find_npm() -> tuple[list[str | Path], dict[str, str]]:
+    """npm as a command, and the environment that it needs: none where it is the machine's."""
+    npm = system_npm()
+    return (npm, {}) if npm is not None else (npm_of_wheel(), settings_of_machine())
 
 
 def system_npm() -> list[str | Path] | None:
@@ -75,7 +81,11 @@ def settings_of_machine(files: Sequence[str] = GLOBAL_SETTINGS) -> dict[str, str
 
 def make_lock() -> None:
     """Resolve package.json anew."""
-    (ROOT / "package-lock.json").unlink(missing_ok=True)
-    with step("package-lock.json"):
-        npm = system_npm() or npm_of_wheel()
-        run([*npm, "install", "--package-lock-only", "--ignore-scripts"], "npm could not resolve package.json.")
+    with step("package-lock.json"), tempfile.TemporaryDirectory() as folder:
+        # Elsewhere, because npm reads what is installed here and then leaves the integrity out.
+        for name in ("package.json", ".npmrc"):
+            shutil.copy(ROOT / name, folder)
+        npm, changes = find_npm()
+        words = [*npm, "install", "--package-lock-only", "--ignore-scripts"]
+        run(words, "npm could not resolve package.json.", changes, cwd=Path(folder))
+        shutil.copy(Path(folder) / "package-lock.json", ROOT)
