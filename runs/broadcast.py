@@ -23,13 +23,14 @@ def run_changed(run_id: str) -> None:
     _send(OVERVIEW_GROUP, {"type": "run", "run": run_id})
 
 
-def run_points(run_id: str, *, start: int, cursor: int, series: list[dict[str, Any]]) -> None:
-    """Send the points of the batches after ``start`` up to and including ``cursor``."""
-    _send(run_group(run_id), {"type": "points", "from": start, "cursor": cursor, "series": series})
+def run_batch(run_id: str, batch: dict[str, Any]) -> None:
+    """Send what ingest committed (see runs.metrics.delta) to whoever watches the run."""
+    _send(run_group(run_id), {"type": "batch", **batch})
 
 
-def run_logs(run_id: str, *, start: int, cursor: int, lines: list[dict[str, Any]]) -> None:
-    _send(run_group(run_id), {"type": "logs", "from": start, "cursor": cursor, "lines": lines})
+def run_progressed(run_id: str) -> None:
+    """Say to the overview, not to the run's own page, that a run stepped on."""
+    _send(OVERVIEW_GROUP, {"type": "run", "run": run_id})
 
 
 def nodes_changed() -> None:

@@ -17,6 +17,7 @@ class Series(models.Model):
     first_step = models.BigIntegerField(null=True)
     last_step = models.BigIntegerField(null=True)
     last_time = models.FloatField(null=True)
+    last_attempt = models.PositiveIntegerField(default=0)
     last = models.FloatField(null=True)  # NaN is stored as null with last_text set
     min = models.FloatField(null=True)  # over finite values
     max = models.FloatField(null=True)
@@ -107,6 +108,8 @@ class Telemetry(models.Model):
     step = models.BigIntegerField(null=True)
     step_at = models.FloatField(null=True)  # Unix seconds at the rank
     median_step_s = models.FloatField(null=True)
+    attempt = models.PositiveIntegerField(default=0)  # whose step it is
+    intervals_s = models.JSONField(default=list)  # what the median is over: seconds per step, newest last
     last_record_at = models.DateTimeField(null=True)  # the server's clock
     num_points = models.PositiveBigIntegerField(default=0)
     num_lines = models.PositiveBigIntegerField(default=0)

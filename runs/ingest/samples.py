@@ -1,0 +1,57 @@
+"""Health samples of nodes, which travel in the same stream as the records of runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.db import DataError, IntegrityError, transaction
+
+from runs.metrics.models import DeadLetter, NodeSample
+
+log = structlog.get_logger(__name__)
+
+
+def store_samples(samples: Iterable[tuple[str, bytes]]) -> None:
+    """Store (node id, JSON document) pairs; one that came before is not stored twice, one that is none is kept as a
+    dead letter."""
+    rows = []
+    for node_id, data in samples:
+        try:
+            rows.append(_sample(node_id, data))
+        except ValueError as error:
+            _bury(node_id, data, str(error))
+    try:
+        _write(rows)
+    except (DataError, IntegrityError) as error:  # one of them holds what the database cannot: find it
+        log.warning("ingest.samples_refused", error=str(error))
+        for row in rows:
+            try:
+                _write([row])
+            except (DataError, IntegrityError) as reason:
+                _bury(row.node_id, json.dumps(row.health).encode(), str(reason))
+
+
+def _write(rows: list[NodeSample]) -> None:
+    with transaction.atomic(using=settings.METRICS_DATABASE):
+        NodeSample.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def _sample(node_id: str, data: bytes) -> NodeSample:
+    document: Any = json.loads(data, parse_constant=_refuse)
+    at = document.pop("at", None) if isinstance(document, dict) else None
+    if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
+        raise ValueError("a health sample is a document with a time")
+    return NodeSample(node_id=node_id, at=float(at), health=document)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _bury(node_id: str, data: bytes, reason: str) -> None:
+    DeadLetter.objects.create(node_id=node_id, reason=f"health sample: {reason}".replace("\x00", ""), data=data)

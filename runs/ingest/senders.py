@@ -1,0 +1,113 @@
+"""Who sent an entry, proven: the seal fits the node's key, and the node holds a placement of that attempt."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from runs.ingest.commit import Source
+from runs.models import Node, Placement, Run
+from workers.contract import BadSeal, check_mac, frames_scope
+
+FIELDS = (b"n", b"r", b"a", b"f", b"m")
+IDENTIFIER = re.compile(r"[a-z0-9]{0,12}")
+KEPT_S = 5.0  # how long a key or a placement is believed without looking again
+T = TypeVar("T")
+
+
+class Unproven(ValueError):
+    """The entry does not come from whom it says, or is none; the text says why."""
+
+
+class RunGone(LookupError):
+    """The run was deleted while its last records were on the way."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the stream, as it lies there."""
+
+    id: bytes
+    node_id: str
+    run_id: str
+    attempt_id: str
+    fence: int
+    data: bytes
+    seal: str
+
+    @property
+    def is_health(self) -> bool:
+        return not self.run_id
+
+
+def parse(entry_id: bytes, fields: dict[bytes, bytes]) -> Entry:
+    """Return the entry. Raises Unproven where fields are missing or no text."""
+    try:
+        node_id, run_id, attempt_id, fence, seal = (fields[name].decode("ascii") for name in FIELDS)
+        entry = Entry(entry_id, node_id, run_id, attempt_id, int(fence), fields[b"d"], seal)
+    except (KeyError, ValueError) as error:
+        raise Unproven(f"the entry is not one: {error!r}") from error
+    if not all(IDENTIFIER.fullmatch(part) for part in (node_id, run_id, attempt_id)) or not 0 <= entry.fence < 2**31:
+        raise Unproven("the entry names no node, run and attempt")
+    return entry
+
+
+class Senders:
+    """Answers from the database, remembered for a few seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._nodes: _Cache[str, tuple[str, str]] = _Cache(clock)
+        self._placements: _Cache[tuple[str, str, str, int], bool] = _Cache(clock)
+
+    def source(self, entry: Entry) -> Source:
+        """Return who sent the entry. Raises Unproven, or RunGone."""
+        key, name = self._nodes.get(entry.node_id, lambda: _node(entry.node_id))
+        try:
+            check_mac(key, frames_scope(entry.node_id, entry.run_id, entry.fence), entry.data, entry.seal)
+        except BadSeal as error:
+            raise Unproven(str(error)) from error
+        if not entry.is_health:
+            pair = (entry.node_id, entry.attempt_id, entry.run_id, entry.fence)
+            self._placements.get(pair, lambda: _is_placed(*pair))
+        return Source(entry.node_id, name)
+
+
+def _node(node_id: str) -> tuple[str, str]:
+    node = Node.objects.filter(pk=node_id, removed_at=None).values_list("key", "name").first()
+    if node is None:
+        raise Unproven("there is no such node")
+    return node
+
+
+def _is_placed(node_id: str, attempt_id: str, run_id: str, fence: int) -> bool:
+    """Any attempt of the run will do, ended ones too: its points carry its fence."""
+    placed = Placement.objects.filter(
+        node=node_id, attempt=attempt_id, attempt__run=run_id, attempt__fence=fence
+    ).exists()
+    if not placed:
+        if not Run.objects.filter(pk=run_id).exists():
+            raise RunGone(run_id)
+        raise Unproven(f"the node holds no placement of attempt {attempt_id[:12]!r} with fence {fence}")
+    return True
+
+
+K = TypeVar("K")
+
+
+class _Cache(Generic[K, T]):
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._kept: dict[K, tuple[float, T]] = {}
+
+    def get(self, key: K, load: Callable[[], T]) -> T:
+        """Return the value, loaded when it is not known or old. What load() raises is not remembered."""
+        now = self._clock()
+        kept = self._kept.get(key)
+        if kept is None or now >= kept[0]:
+            if len(self._kept) > 10_000:
+                self._kept.clear()
+            kept = self._kept[key] = (now + KEPT_S, load())
+        return kept[1]

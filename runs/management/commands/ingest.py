@@ -1,0 +1,35 @@
+"""``manage.py ingest --shard N``: the long loop of runs.ingest.consumer."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from runs.ingest.consumer import Consumer
+from trainyard import lifeline
+
+
+class Command(BaseCommand):
+    help = "Store what the nodes send: stream to database to browsers. One process per shard."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--shard", type=int, default=0)
+
+    def handle(self, *args: Any, shard: int, **options: Any) -> None:
+        consumer = Consumer(shard)
+
+        def stop(signal_number: int, frame: FrameType | None) -> None:
+            consumer.stopping.set()
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+        lifeline.watch()
+        self.stdout.write(f"ingest of shard {shard} is ready")
+        try:
+            while not consumer.stopping.is_set():
+                consumer.step()
+        finally:
+            consumer.close()
