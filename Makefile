@@ -5,7 +5,7 @@
 #   ONCE=1                              demo: wait for the run, print its summary, stop
 #   ARGS="..."                          more words for pytest or the benchmarks
 
-PYTHON ?= python3
+PYTHON ?= $(shell command -v python3 || command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
 BIN := .venv/bin
 # Set-up is quick when nothing changed, and replaces itself by the command after `--`,
 # so that Ctrl-C and the exit status are that command's.

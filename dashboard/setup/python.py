@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import sys
 
-from .steps import VENV, VENV_PYTHON, SetupError, run
+from .steps import ROOT, VENV, VENV_PYTHON, SetupError, run
 
 OLDEST = (3, 11)
 NEWEST = (3, 14)
 NAMES = ("python3.11", "python3.12", "python3.13", "python3.14")
+PLACE = VENV / "place"  # the folder that `.venv` was made in
 
 
 def is_supported(version: tuple[int, ...]) -> bool:
@@ -56,13 +57,21 @@ def continue_on_supported_python() -> None:
 
 
 def make_venv() -> None:
-    """Make `.venv`, or keep the one there if it is of this Python. Needs no ensurepip, which Debian ships apart."""
-    if VENV_PYTHON.exists() and version_of(str(VENV_PYTHON)) == tuple(sys.version_info[:3]):
+    """Make `.venv`, or keep the one there. Needs no ensurepip, which Debian ships apart."""
+    if is_usable_venv():
         return
     run(
         [sys.executable, "-m", "venv", "--without-pip", "--clear", VENV],
         f"Could not make {VENV}. On Debian the module is in the package python3-venv: apt-get install python3-venv",
     )
+    PLACE.write_text(str(ROOT))
+
+
+def is_usable_venv() -> bool:
+    """Of this Python and made in this folder: the programs in a moved or copied `.venv` still name the old one."""
+    if not VENV_PYTHON.exists() or not PLACE.exists() or PLACE.read_text().strip() != str(ROOT):
+        return False
+    return version_of(str(VENV_PYTHON)) == tuple(sys.version_info[:3])
 
 
 def pip_command() -> list[str]:

@@ -1,10 +1,11 @@
+import ast
 import sys
 from pathlib import Path
 
 import pytest
 
 from dashboard.setup import python
-from dashboard.setup.steps import SetupError
+from dashboard.setup.steps import ROOT, SetupError
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,33 @@ def test_no_supported_python_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SetupError, match=r"needs Python 3\.11 to 3\.14 and found 3\."):
         python.find_supported()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "dashboard/setup").glob("*.py")), ids=lambda path: path.name)
+def test_an_old_python_can_read_the_set_up_and_say_what_it_needs(path: Path) -> None:
+    source = path.read_text()
+    ast.parse(source, feature_version=(3, 7))
+    assert path.name == "__init__.py" or "from __future__ import annotations" in source
+
+
+@pytest.fixture
+def venv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The file that says where a `.venv` of this Python was made."""
+    monkeypatch.setattr(python, "VENV_PYTHON", Path(sys.executable))
+    monkeypatch.setattr(python, "PLACE", tmp_path / "place")
+    python.PLACE.write_text(str(ROOT))
+    return python.PLACE
+
+
+def test_a_venv_made_here_is_kept(venv: Path) -> None:
+    assert python.is_usable_venv() is True
+
+
+def test_a_venv_that_was_moved_is_made_anew(venv: Path) -> None:
+    venv.write_text("/somewhere/else")
+    assert python.is_usable_venv() is False
+
+
+def test_a_venv_of_another_python_is_made_anew(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python, "version_of", lambda command: (3, 11, 99))
+    assert python.is_usable_venv() is False
