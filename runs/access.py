@@ -60,7 +60,9 @@ def visible_nodes(user: Someone) -> QuerySet[Node]:
 
 def get_project(user: Someone, project_id: str, role: Role = Role.VIEWER) -> Project:
     """Return the project with that id or name. Raises NotFound or Forbidden."""
-    project = visible_projects(user).filter(pk=project_id).first() or visible_projects(user).filter(name=project_id).first()
+    project = (
+        visible_projects(user).filter(pk=project_id).first() or visible_projects(user).filter(name=project_id).first()
+    )
     if project is None:
         raise NotFound(f"There is no project {project_id!r} that you can see.")
     return _allowed(user, project, project, role)

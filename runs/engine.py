@@ -27,8 +27,6 @@ def command(node: Node, task: str, document: contract.Document) -> None:
 def send(task: str, queue: str, **arguments: Any) -> None:
     """Put one message on a queue; a broker that is away costs a log line, since the tick repeats it."""
     try:
-        current_app.send_task(
-            task, kwargs=arguments, queue=queue, ignore_result=True, expires=EXPIRES_S, retry=False
-        )
+        current_app.send_task(task, kwargs=arguments, queue=queue, ignore_result=True, expires=EXPIRES_S, retry=False)
     except (KombuError, RedisError, OSError) as error:
         log.warning("engine.not_sent", task=task, queue=queue, error=str(error))

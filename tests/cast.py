@@ -91,7 +91,9 @@ def make_run(cast: Cast, **changes: Any) -> Run:
     return Run.objects.create(**{**values, **changes})
 
 
-def make_attempt(run: Run, nodes: list[Node], *, ranks: int = 1, phase: Phase = Phase.PREPARING, **changes: Any) -> Attempt:
+def make_attempt(
+    run: Run, nodes: list[Node], *, ranks: int = 1, phase: Phase = Phase.PREPARING, **changes: Any
+) -> Attempt:
     """A live attempt with ``ranks`` ranks on each node, holding the nodes' first slots."""
     fence = run.next_fence()
     values: dict[str, Any] = {"number": fence, "fence": fence, "world_size": ranks * len(nodes)}

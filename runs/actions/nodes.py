@@ -27,7 +27,7 @@ def join_node(
     inventory: dict[str, Any] | None = None,
     version: str = "",
 ) -> Node:
-    """Let a machine in with a join token: a new node, or a known name again with a new key (the machine was set up anew).
+    """Let a machine in with a join token: new, or set up anew under its old name.
 
     Raises Forbidden for a token that is unknown, used or too old, Refused for the name of a node that is in contact or
     of another cluster, ValidationError for a bad name. A refused join does not use the token up.
@@ -69,12 +69,14 @@ def enable_node(*, actor: User, node: Node) -> Node:
 def remove_node(*, actor: User, node: Node) -> None:
     """Take the node off its cluster. Its name stays in the history of its runs; its key opens nothing any more."""
     require_manager(actor)
-    if node.held_slots.exists():
-        raise Refused("node-busy", f"Node {node.name} still holds slots for a run. Drain it and wait, or stop the run.")
-    node.removed_at = timezone.now()
-    node.key = new_key()
-    node.save(update_fields=["removed_at", "key"])
-    broadcast.nodes_changed()
+    if node.placements.filter(attempt__ended_at=None).exists():
+        raise Refused("node-busy", f"Node {node.name} still trains a run. Drain it and wait, or stop the run.")
+    with transaction.atomic():
+        node.held_slots.all().delete()
+        node.removed_at = timezone.now()
+        node.key = new_key()
+        node.save(update_fields=["removed_at", "key"])
+        transaction.on_commit(broadcast.nodes_changed)
 
 
 def _set_draining(node: Node, *, is_draining: bool) -> Node:
@@ -94,6 +96,9 @@ def _check_name_is_free(node: Node, token: JoinToken) -> None:
 
 
 def _slots_of(inventory: dict[str, Any]) -> int:
-    """One slot for each GPU; without any, one for the machine."""
-    gpus = inventory.get("gpus")
-    return max(1, len(gpus)) if isinstance(gpus, list) else 1
+    """One slot for each GPU; without any, one for each processor."""
+    gpus, cpu = inventory.get("gpus"), inventory.get("cpu")
+    num_cpus = cpu.get("count") if isinstance(cpu, dict) else None
+    return (
+        len(gpus) if isinstance(gpus, list) and gpus else num_cpus if isinstance(num_cpus, int) and num_cpus > 0 else 1
+    )

@@ -11,12 +11,12 @@ from django.utils import timezone
 from runs import places
 from runs.access import NotFound, require, visible_projects
 from runs.actions.refused import Refused
-from runs.metrics import store
+from runs.metrics.erase import delete_run_data
 from runs.models import Attempt, Cluster, CodeBundle, Job, Project, Role, Run, User
 from runs.models.runs import StaleStatus
 from runs.status import PLACED, Status, Wanted
 from runs.tasks import reconcile_soon, schedule_soon
-from trainyard.spec import Problem, SpecError, check_fits, merge, parse_spec
+from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, check_fits, merge, parse_spec
 
 QUEUED_SENTENCE = "Waiting to be placed."
 
@@ -47,7 +47,7 @@ def submit_run(
     if cluster is None:
         raise SpecError([Problem("cluster", f"there is no cluster {resolved['cluster']!r}")])
     nodes = list(cluster.nodes.filter(removed_at=None))
-    problems = _code_problems(project, resolved)
+    problems = _code_problems(project, spec)
     if nodes:
         problems += check_fits(
             spec, [{"name": node.name, "slots": node.slots, "accelerator": node.accelerator} for node in nodes]
@@ -150,7 +150,7 @@ def delete_run(*, actor: User, run: Run) -> None:
         raise Refused("still-live", f"Run {run.name} is {run.status}. Stop it first.")
     run_id = run.pk
     run.delete()
-    store.forget(run_id)
+    delete_run_data(run_id)
     shutil.rmtree(places.run_folder(run_id), ignore_errors=True)
 
 
@@ -174,7 +174,9 @@ def give_up_run(*, actor: User, run: Run) -> Run:
     require(actor, run.project, Role.MEMBER)
     out_of_contact = Attempt.objects.filter(run=run, ended_at=None).exclude(contact_lost_at=None).first()
     if run.is_final or out_of_contact is None:
-        raise Refused("in-contact", f"Run {run.name} is {run.status}. Only a run that is out of contact can be given up.")
+        raise Refused(
+            "in-contact", f"Run {run.name} is {run.status}. Only a run that is out of contact can be given up."
+        )
     sentence = f"Given up by {actor} while its nodes were out of contact."
     with transaction.atomic():
         run.move_to(Status.CANCELLED, code="given-up", sentence=sentence, actor=actor, attempt=out_of_contact)
@@ -184,16 +186,16 @@ def give_up_run(*, actor: User, run: Run) -> Run:
     return run
 
 
-def _code_problems(project: Project, spec: dict[str, Any]) -> list[Problem]:
-    """Check that the bundle is in the project and the script inside it."""
-    task = spec.get("task", {})
-    code = task.get("code")
-    if not code:
+def _code_problems(project: Project, spec: Spec) -> list[Problem]:
+    """Check that the script's code is a bundle of the project, and the script inside it."""
+    if not isinstance(spec, ScriptSpec):
         return []
-    sha256 = code.get("sha256", "") if isinstance(code, dict) else str(code)
-    bundle = CodeBundle.objects.filter(project=project, sha256=sha256.removeprefix("sha256:")).first()
+    sha256 = spec.bundle_sha256
+    if sha256 is None:
+        return [Problem("task.code", "is a folder on your machine: upload it as a bundle (`trainyard submit` does)")]
+    bundle = CodeBundle.objects.filter(project=project, sha256=sha256).first()
     if bundle is None:
-        return [Problem("task.code", f"there is no bundle {sha256[:12]!r} in project {project.name}: upload it first")]
-    if task.get("script") not in bundle.files:
-        return [Problem("task.script", f"there is no file {task.get('script')!r} in the uploaded code")]
+        return [Problem("task.code", f"there is no bundle {sha256[:12]} in project {project.name}: upload it first")]
+    if spec.task.script not in bundle.files:
+        return [Problem("task.script", f"there is no file {spec.task.script!r} in the uploaded code")]
     return []

@@ -55,7 +55,9 @@ def create_token(*, actor: User, name: str, expires_at: datetime | None = None) 
     if expires_at is not None and expires_at <= timezone.now():
         raise Refused("already-expired", "The token would have expired already.")
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    token = Token.objects.create(user=actor, name=name.strip() or "token", digest=digest_of(secret), expires_at=expires_at)
+    token = Token.objects.create(
+        user=actor, name=name.strip() or "token", digest=digest_of(secret), expires_at=expires_at
+    )
     return token, secret
 
 

@@ -1,0 +1,117 @@
+"""One tick of control: hear, judge, place, tell. Each step may be repeated, or run in two processes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import cast
+
+import structlog
+
+from runs import broadcast, engine
+from runs.models import Attempt, Node, Run
+from runs.reconcile.acting import WRITE_EVERY_S, follow, free_slots, live_attempts
+from runs.reconcile.hear import Ear
+from runs.reconcile.placing import schedule
+from runs.reconcile.tell import write_down
+from runs.status import Status
+from runs.transport import redis
+from workers import contract
+
+__all__ = ["reconcile_run", "schedule", "tick"]
+
+log = structlog.get_logger(__name__)
+
+LOCK_KEY = f"{contract.PREFIX}:control:lock"
+LOCK_S = 10
+TICK_KEY = f"{contract.PREFIX}:control:tick"  # Unix seconds of the last tick: /health shows its age
+SINCE_KEY = f"{contract.PREFIX}:control:since"
+AWAY_S = 5.0  # a longer pause between ticks means that control was away, and knows nothing of that time
+
+
+def tick(now: datetime) -> bool:
+    """Do one round. False when another process is at it: then this one has nothing to do."""
+    lock = redis().lock(LOCK_KEY, timeout=LOCK_S)
+    if not lock.acquire(blocking=False):
+        return False
+    try:
+        _round(now)
+    finally:
+        if lock.owned():
+            lock.release()
+    return True
+
+
+def _round(now: datetime) -> None:
+    nodes = list(Node.objects.filter(removed_at=None))
+    ear = Ear(now, _since(now))
+    ear.listen_to_nodes(nodes)
+    take_nodes(nodes, ear)
+    for attempt in live_attempts():
+        follow(attempt, ear)
+    free_slots(ear)
+    for cluster_id in set(Run.objects.filter(status=Status.QUEUED).values_list("cluster_id", flat=True)):
+        schedule(cluster_id, now)
+    write_down(nodes, ear.ups, now)
+    redis().set(TICK_KEY, now.timestamp())
+
+
+def reconcile_run(run_id: str, now: datetime) -> None:
+    """Look at one run at once: a supervisor reported something new, or a person asked for something."""
+    attempt = Attempt.objects.filter(run=run_id, ended_at=None).select_related("run").first()
+    if attempt is None:
+        return
+    nodes = [placement.node for placement in attempt.placements.select_related("node")]
+    ear = Ear(now, _since(now))
+    ear.listen_to_nodes(nodes)
+    if not follow(attempt, ear) and attempt.run.status != Status.STOPPING:
+        return
+    write_down(nodes, ear.ups, now)
+    for node in nodes:
+        engine.command(node, contract.NUDGE, {})
+    if attempt.ended_at is not None:
+        free_slots(ear)
+        schedule(attempt.run.cluster_id, now)
+
+
+def take_nodes(nodes: Iterable[Node], ear: Ear) -> None:
+    """Write what the node workers say into their rows, at once when it is new, else now and then."""
+    changed = False
+    for node in nodes:
+        up = ear.ups.get(node.pk)
+        was_in_contact = node.is_in_contact(ear.now)
+        if up is None or ear.node_silent_s(node) > 0:
+            changed |= _contact_just_ended(node, ear)
+            continue
+        said = {
+            "address": str(up.get("address") or ""),
+            "version": str(up.get("version") or ""),
+            "inventory": up.get("inventory") or {},
+        }
+        is_new = not was_in_contact or any(getattr(node, name) != value for name, value in said.items())
+        due = node.seen_at is None or (ear.now - node.seen_at).total_seconds() >= WRITE_EVERY_S
+        if is_new or due:
+            said |= {"health": up.get("health") or {}, "seen_at": ear.now}
+            Node.objects.filter(pk=node.pk).update(**said)
+            for name, value in said.items():
+                setattr(node, name, value)
+            changed = True
+    if changed:
+        broadcast.nodes_changed()
+
+
+def _contact_just_ended(node: Node, ear: Ear) -> bool:
+    """Whether this is about the first tick without contact: whoever watches learns it once."""
+    if node.seen_at is None:
+        return False
+    over_s = (ear.now - node.seen_at).total_seconds() - contract.CONTACT_LOST_S
+    return 0 < over_s <= WRITE_EVERY_S
+
+
+def _since(now: datetime) -> float:
+    """Return when control began to listen without a pause."""
+    last, since = cast("list[bytes | None]", redis().mget([TICK_KEY, SINCE_KEY]))
+    if last is None or since is None or now.timestamp() - float(last) > AWAY_S:
+        redis().set(SINCE_KEY, now.timestamp())
+        return now.timestamp()
+    return float(since)

@@ -1,0 +1,39 @@
+"""What a node must know to prepare its part of an attempt."""
+
+from __future__ import annotations
+
+from runs.models import CodeBundle, Placement, Run
+from workers.contract import Document
+
+
+def order_for(placement: Placement) -> Document:
+    """Return the Order of workers.contract for the placement."""
+    attempt, node = placement.attempt, placement.node
+    run = attempt.run
+    return {
+        "attempt": attempt.pk,
+        "run": run.pk,
+        "fence": attempt.fence,
+        "node": node.pk,
+        "node_name": node.name,
+        "node_rank": placement.node_rank,
+        "num_nodes": attempt.placements.count(),
+        "first_rank": placement.first_rank,
+        "num_ranks": placement.num_ranks,
+        "world_size": attempt.world_size,
+        "slots": list(placement.held_slots.values_list("index", flat=True)),
+        "shard": run.shard,
+        "name": run.name,
+        "spec": run.spec,
+        "accelerator": node.accelerator,
+        "code": _code_of(run),
+        "lease_s": attempt.lease_s,
+    }
+
+
+def _code_of(run: Run) -> Document | None:
+    code = run.spec.get("task", {}).get("code")
+    if not isinstance(code, dict):
+        return None
+    bundle = CodeBundle.objects.filter(project_id=run.project_id, sha256=code.get("sha256")).first()
+    return {"sha256": bundle.sha256, "size_bytes": bundle.size_bytes} if bundle else None

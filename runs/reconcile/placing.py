@@ -1,0 +1,129 @@
+"""Placing the queue of a cluster, under a lock on the cluster's row."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+
+import structlog
+from django.db import IntegrityError, transaction
+
+from runs import broadcast, engine
+from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
+from runs.models.runs import StaleStatus
+from runs.reconcile.judge import listed
+from runs.reconcile.orders import order_for
+from runs.scheduling import Placed, Request, Room, Waiting, place
+from runs.status import Status, Wanted
+from workers.contract import PREPARE
+
+log = structlog.get_logger(__name__)
+
+
+def schedule(cluster_id: str, now: datetime) -> None:
+    """Place what can be placed of the cluster's queue, and write down why the rest waits."""
+    cluster = Cluster.objects.filter(pk=cluster_id).first()
+    if cluster is None:
+        return
+    answers = _answers(cluster, now)  # outside the lock: most rounds place nothing
+    if any(isinstance(answer, Placed) for answer in answers):
+        with transaction.atomic():
+            Cluster.objects.select_for_update().get(pk=cluster_id)
+            answers = _answers(cluster, now)
+            for answer in answers:
+                if isinstance(answer, Placed):
+                    _write(answer)
+    for answer in answers:
+        if isinstance(answer, Waiting):
+            _say_why(answer)
+
+
+def _answers(cluster: Cluster, now: datetime) -> list[Placed | Waiting]:
+    queue = Run.objects.filter(cluster=cluster, status=Status.QUEUED, wanted=Wanted.RUN).order_by("created_at", "pk")
+    requests = [_request(run) for run in queue.only("pk", "spec")]
+    if not requests:
+        return []
+    nodes = list(Node.objects.filter(cluster=cluster, removed_at=None))
+    held: dict[str, set[int]] = defaultdict(set)
+    for node_id, index in HeldSlot.objects.filter(node__in=nodes).values_list("node_id", "index"):
+        held[node_id].add(index)
+    return place(cluster.name, requests, [_room(node, held[node.pk], now) for node in nodes])
+
+
+def _request(run: Run) -> Request:
+    resources = run.spec["resources"]
+    return Request(
+        run=run.pk,
+        num_nodes=int(resources["nodes"]),
+        slots_per_node=int(resources.get("processes_per_node", 1)),
+        accelerator=str(resources.get("accelerator", "auto")),
+    )
+
+
+def _room(node: Node, held: set[int], now: datetime) -> Room:
+    return Room(
+        node=node.pk,
+        name=node.name,
+        num_slots=node.slots,
+        free=tuple(index for index in range(node.slots) if index not in held),
+        accelerator=node.accelerator,
+        is_in_contact=node.is_in_contact(now),
+        is_draining=node.is_draining,
+    )
+
+
+def _write(placed: Placed) -> None:
+    """Make the attempt with its placements and slots. Whoever was faster with this run, or its slots, has it."""
+    try:
+        with transaction.atomic():
+            run = Run.objects.get(pk=placed.run)
+            attempt, placements = _make_attempt(run, placed)
+            names = listed([placement.node.name for placement in placements])
+            run.move_to(Status.SCHEDULED, code="placed", sentence=f"Placed on {names}.", attempt=attempt)
+    except (StaleStatus, IntegrityError, ValueError, Run.DoesNotExist) as error:
+        log.info("place.overtaken", run=placed.run, error=str(error))
+        return
+    transaction.on_commit(lambda: _send(placements))
+
+
+def _make_attempt(run: Run, placed: Placed) -> tuple[Attempt, list[Placement]]:
+    nodes = {node.pk: node for node in Node.objects.filter(pk__in=[part.node for part in placed.parts])}
+    attempt = Attempt.objects.create(
+        run=run,
+        number=run.attempts.count() + 1,
+        fence=run.next_fence(),
+        world_size=sum(len(part.slots) for part in placed.parts),
+    )
+    placements = []
+    first_rank = 0
+    for node_rank, part in enumerate(placed.parts):
+        placement = Placement.objects.create(
+            attempt=attempt,
+            node=nodes[part.node],
+            node_rank=node_rank,
+            first_rank=first_rank,
+            num_ranks=len(part.slots),
+        )
+        HeldSlot.objects.bulk_create(
+            HeldSlot(node=nodes[part.node], index=index, placement=placement) for index in part.slots
+        )
+        first_rank += len(part.slots)
+        placements.append(placement)
+    return attempt, placements
+
+
+def _send(placements: Sequence[Placement]) -> None:
+    for placement in placements:
+        engine.command(placement.node, PREPARE, order_for(placement))
+
+
+def _say_why(waiting: Waiting) -> None:
+    """Write the reason on the row, if it is another. It is no event: it would fill the run's history."""
+    changed = (
+        Run.objects.filter(pk=waiting.run, status=Status.QUEUED)
+        .exclude(reason_sentence=waiting.sentence)
+        .update(reason_code="waiting", reason_sentence=waiting.sentence)
+    )
+    if changed:
+        broadcast.run_changed(waiting.run)
