@@ -104,13 +104,19 @@ def install_torch(installer: Installer) -> None:
     sentence = f"{TORCH} could not be installed. Is a package index reachable, and is there disk space (up to 8 GB)?"
     with step("PyTorch") as notes:
         if has_nvidia_driver():
-            # A folder of wheels may hold the CPU build, whose version counts as newer.
+            # A folder of wheels may hold the CPU build, whose version counts as newer, and as the one asked for.
+            if is_cpu_build(torch_version()):
+                installer.install(["--force-reinstall", "--no-deps", TORCH], sentence, with_links=False)
             installer.install([TORCH], sentence, with_links=False)
         else:
-            installer.install([TORCH, "--no-deps"], sentence)
-            if not torch_version().endswith("+cpu"):
+            installer.install(["--no-deps", TORCH], sentence)
+            if not is_cpu_build(torch_version()):
                 installer.install([TORCH], sentence)  # the default build brings libraries of its own
         notes.append(torch_version())
+
+
+def is_cpu_build(version: str) -> bool:
+    return version.endswith("+cpu")
 
 
 def has_nvidia_driver() -> bool:
@@ -118,9 +124,9 @@ def has_nvidia_driver() -> bool:
 
 
 def torch_version() -> str:
-    """The version that is installed in `.venv`, from its metadata: importing torch takes seconds."""
-    code = "import importlib.metadata as m; print(m.version('torch'))"
-    return run([VENV_PYTHON, "-c", code], "torch is not in .venv.").strip()
+    """The version that is installed in `.venv`, or nothing. From its metadata: importing torch takes seconds."""
+    code = "import importlib.metadata as m; print(*[d.version for d in m.distributions(name='torch')][:1])"
+    return run([VENV_PYTHON, "-c", code], "The Python in .venv does not run.").strip()
 
 
 def install_project(installer: Installer) -> None:
