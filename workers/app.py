@@ -1,0 +1,45 @@
+"""The node's Celery application: commands come in by it, results and state never go out by it."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, quote, urlsplit
+
+from celery import Celery
+
+from workers.contract import node_queue
+
+
+def make_app(redis_url: str, node_name: str) -> Celery:
+    # No fixups: with DJANGO_SETTINGS_MODULE in the environment Celery would look for a Django project.
+    app = Celery("trainyard-node", fixups=[])
+    app.conf.update(
+        broker_url=broker_url(redis_url),
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_transport_options={
+            "socket_timeout": 10,
+            "socket_connect_timeout": 2,
+            "socket_keepalive": True,
+            "health_check_interval": 10,
+        },
+        accept_content=["json"],
+        task_serializer="json",
+        task_default_queue=node_queue(node_name),
+        task_ignore_result=True,
+        worker_disable_prefetch=True,
+        worker_prefetch_multiplier=1,
+        worker_enable_remote_control=False,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        worker_hijack_root_logger=False,
+    )
+    return app
+
+
+def broker_url(redis_url: str) -> str:
+    """Return kombu's spelling of a Redis URL: a Unix socket is ``redis+socket://``, its database a virtual host."""
+    parts = urlsplit(redis_url)
+    if parts.scheme != "unix":
+        return redis_url
+    database = parse_qs(parts.query).get("db", ["0"])[0]
+    login = f"{parts.netloc}" if "@" in parts.netloc else ""
+    return f"redis+socket://{login}{quote(parts.path)}?virtual_host={database}"

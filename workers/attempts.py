@@ -1,0 +1,148 @@
+"""The folder of one attempt on a node: what it holds, who lives in it, and how to tell that nobody does."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from workers.contract import Document
+from workers.processes import Process
+
+# Linux's struct flock: type, whence, start, length, pid.
+FLOCK = struct.Struct("hhqqi4x")
+ENDED = ("ended", "refused")
+
+
+class AttemptTaken(RuntimeError):
+    """Another supervisor lives in this folder."""
+
+
+@dataclass(frozen=True)
+class AttemptFolder:
+    path: Path
+
+    @property
+    def attempt(self) -> str:
+        return self.path.name
+
+    @property
+    def spool(self) -> Path:
+        return self.path / "spool"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def output(self) -> Path:
+        return self.path / "output"
+
+    @property
+    def code(self) -> Path:
+        return self.path / "code"
+
+    @property
+    def uploaded_mark(self) -> Path:
+        return self.path / "uploaded"
+
+    @property
+    def _lock(self) -> Path:
+        return self.path / "lock"
+
+    def create(self, order: Document) -> None:
+        """Make the folder. The order is written last: a folder without one never was an attempt."""
+        for folder in (self.path, self.spool, self.logs, self.output, self.code, self.path / "tmp"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_json(self.path / "order.json", order)
+
+    def order(self) -> Document | None:
+        return read_json(self.path / "order.json")
+
+    def report(self) -> Document | None:
+        return read_json(self.path / "report.json")
+
+    def write_report(self, report: Document) -> None:
+        write_json(self.path / "report.json", report)
+
+    def is_ended(self) -> bool:
+        report = self.report()
+        return report is not None and report["phase"] in ENDED
+
+    def error_path(self, rank: int) -> Path:
+        return self.logs / f"rank-{rank}.error.json"
+
+    def exit_path(self, rank: int) -> Path:
+        """Written by a rank whose script is over, with its exit code; what follows may hang."""
+        return self.logs / f"rank-{rank}.exit.json"
+
+    def stream_path(self, rank: int, stream: str) -> Path:
+        return self.logs / f"rank-{rank}.{stream}"
+
+    def record_processes(self, processes: list[Process]) -> None:
+        """Remember who must be gone before anybody may say that this attempt is over."""
+        write_json(self.path / "processes.json", {"processes": [list(process) for process in processes]})
+
+    def recorded_processes(self) -> list[Process]:
+        document = read_json(self.path / "processes.json") or {"processes": []}
+        return [Process(pid, start) for pid, start in document["processes"]]
+
+    def take_lock(self) -> IO[bytes]:
+        """Lock the folder for this process; keep the answer. Raises AttemptTaken.
+
+        A POSIX record lock: forked children do not have it, so a dead supervisor never looks alive. It is lost as
+        soon as this process closes *any* descriptor of the file, so nobody else here may open it.
+        """
+        file = self._lock.open("ab")
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.close()
+            raise AttemptTaken(f"attempt {self.attempt} already has a supervisor") from error
+        return file
+
+    def was_started(self) -> bool:
+        return self._lock.exists()
+
+    def lock_holder(self) -> int | None:
+        """Return the pid of the supervisor that lives here, None when there is none. Never takes the lock."""
+        try:
+            descriptor = os.open(self._lock, os.O_RDWR)
+        except FileNotFoundError:
+            return None
+        try:
+            question = FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            kind, _, _, _, pid = FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
+        finally:
+            os.close(descriptor)
+        return None if kind == fcntl.F_UNLCK else int(pid)
+
+
+def attempts_in(home: Path) -> Iterator[AttemptFolder]:
+    """Yield the folders of a node's home that hold an order."""
+    for path in sorted((home / "attempts").glob("*/order.json")):
+        yield AttemptFolder(path.parent)
+
+
+def read_json(path: Path) -> Document | None:
+    try:
+        document = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    assert isinstance(document, dict)
+    return document
+
+
+def write_json(path: Path, document: Document) -> None:
+    """Replace the file as a whole, so that a reader never meets half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("w") as file:
+        json.dump(document, file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

@@ -1,0 +1,78 @@
+"""What the machine is made of, as the node's page shows it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+import pynvml
+
+from workers.contract import Document
+
+
+def take_inventory(home: Path) -> Document:
+    gpus, driver = _gpus()
+    return {
+        "hostname": socket.gethostname(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "torch": torch_version(),
+        "cpu": {"model": _cpu_model(), "count": num_cpus()},
+        "memory_bytes": psutil.virtual_memory().total,
+        "disk_bytes": psutil.disk_usage(str(home)).total,
+        "gpus": gpus,
+        "driver": driver,
+    }
+
+
+def torch_version() -> str | None:
+    """Return the installed version without importing torch."""
+    try:
+        return metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def num_cpus() -> int:
+    """Return how many cores this process may use, which a container or taskset makes fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _cpu_model() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor() or platform.machine()
+    named = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
+    return named[0] if named else platform.machine()
+
+
+def _gpus() -> tuple[list[Document], str | None]:
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:  # no driver: a CPU node
+        return [], None
+    try:
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        gpus: list[Document] = [
+            {
+                "index": index,
+                "name": _text(pynvml.nvmlDeviceGetName(handle)),
+                "uuid": _text(pynvml.nvmlDeviceGetUUID(handle)),
+                "memory_bytes": int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+            }
+            for index, handle in enumerate(handles)
+        ]
+        return gpus, _text(pynvml.nvmlSystemGetDriverVersion())
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,100 @@
+"""What is left to do for an attempt that is over: repeat its report, ship its records, upload its output, forget it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+
+import httpx
+import redis
+import structlog
+
+from workers.attempts import AttemptFolder
+from workers.contract import Document, report_key, report_scope, seal
+from workers.node.config import NodeConfig
+from workers.node.outputs import upload_output
+from workers.node.rest import ServerClient
+from workers.supervisor.contact import REPORT_KEPT_S, Contact
+from workers.supervisor.courier import Courier
+from workers.supervisor.shipping import Shipper
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S = 1.0
+LONGEST_PAUSE_S = 60.0
+SHIPPING_LIMIT_S = 600.0
+KEEP_S = 86_400.0
+
+
+class Afterlife:
+    """Called for one attempt by one thread at a time."""
+
+    def __init__(self, config: NodeConfig, client: redis.Redis, server: ServerClient) -> None:
+        self._config = config
+        self._client = client
+        self._server = server
+        self._due: dict[str, float] = {}
+        self._upload_due: dict[str, tuple[float, float]] = {}
+        self._shipping: dict[str, threading.Thread] = {}
+
+    def is_due(self, folder: AttemptFolder) -> bool:
+        return time.monotonic() >= self._due.get(folder.attempt, 0.0)
+
+    def look_after(self, folder: AttemptFolder, entry: Document | None, *, is_living: bool) -> bool:
+        """Do what is due. ``entry`` is what the server lists of it. Returns True when the folder was forgotten.
+
+        While the supervisor lives it ships and reports by itself. Raises redis.RedisError.
+        """
+        self._due[folder.attempt] = time.monotonic() + LOOK_EVERY_S
+        order, report = folder.order(), folder.report()
+        if order is None or report is None:
+            return False
+        self._upload(order, folder)
+        if is_living:
+            return False
+        if entry is not None:
+            self._repeat(order, report)
+            self._ship(order, report, folder, entry)
+        elif time.time() - report["at"] > KEEP_S:
+            shutil.rmtree(folder.path, ignore_errors=True)
+            return True
+        return False
+
+    def _repeat(self, order: Document, report: Document) -> None:
+        node, attempt = self._config.id, order["attempt"]
+        scope = report_scope(node, order["run"], order["fence"])
+        stamped = {**report, "at": time.time()}
+        self._client.set(report_key(node, attempt), seal(self._config.key, scope, stamped), ex=REPORT_KEPT_S)
+
+    def _ship(self, order: Document, report: Document, folder: AttemptFolder, entry: Document) -> None:
+        """Send what a dead supervisor had not: nothing that reached a spool is lost."""
+        seen = entry.get("watermarks") or {}
+        if all(seen.get(name, 0) >= last for name, last in report["producers"].items()):
+            return
+        running = self._shipping.get(folder.attempt)
+        if running is not None and running.is_alive():
+            return
+        contact = Contact(self._client, self._config.key, order)
+        contact.watermarks = dict(seen)
+        shipper = Shipper(self._client, self._config.key, order, folder.spool, contact)
+        courier = Courier(contact, shipper, lambda: report)
+        courier.start()
+        waiter = threading.Thread(
+            target=courier.finish, args=(report["producers"],), kwargs={"limit_s": SHIPPING_LIMIT_S}, daemon=True
+        )
+        waiter.start()
+        self._shipping[folder.attempt] = waiter
+
+    def _upload(self, order: Document, folder: AttemptFolder) -> None:
+        """Upload rank 0's output, trying again ever more rarely while the server is away."""
+        if order.get("first_rank") != 0 or folder.uploaded_mark.exists():
+            return
+        due, pause_s = self._upload_due.get(folder.attempt, (0.0, LOOK_EVERY_S))
+        if time.monotonic() < due:
+            return
+        try:
+            upload_output(order, folder, self._server)
+        except (httpx.HTTPError, OSError) as error:
+            log.warning("output.waiting", attempt=folder.attempt, error=str(error), pause_s=pause_s)
+            self._upload_due[folder.attempt] = (time.monotonic() + pause_s, min(2 * pause_s, LONGEST_PAUSE_S))

@@ -1,0 +1,195 @@
+"""All attempts that have a folder on this node: their orders, their supervisors, and what the server wants of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import structlog
+
+from workers.attempts import AttemptFolder, attempts_in
+from workers.contract import Document
+from workers.node.afterlife import Afterlife
+from workers.node.bundles import Refusal, Source, lay_out_code
+from workers.node.config import NodeConfig
+from workers.node.orphans import StillAlive, bury, never_started
+from workers.node.warm import ZygoteGone, ZygoteKeeper
+from workers.sockets import ask, socket_path
+
+log = structlog.get_logger(__name__)
+
+NUM_THREADS = 8
+
+
+class Attempts:
+    """Safe to call from any thread. What takes time runs in a pool, one thing per attempt at a time."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        home: Path,
+        *,
+        address: str,
+        zygote: ZygoteKeeper,
+        source: Source,
+        afterlife: Afterlife,
+    ) -> None:
+        self._config = config
+        self._home = home
+        self._address = address
+        self._zygote = zygote
+        self._source = source
+        self._afterlife = afterlife
+        self._known: dict[str, AttemptFolder] = {}
+        self._busy: set[str] = set()
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(max_workers=NUM_THREADS, thread_name_prefix="attempt")
+        self._listed: dict[str, Document] = {}
+
+    def adopt(self) -> None:
+        """Take over what a node worker before us left: living supervisors go on, the dead are buried by ``watch``."""
+        for folder in attempts_in(self._home):
+            self._known[folder.attempt] = folder
+            if (pid := folder.lock_holder()) is not None:
+                log.info("attempt.adopted", attempt=folder.attempt, supervisor=pid)
+
+    def phases(self) -> Document:
+        """Return run, fence and phase of every attempt that has a folder here."""
+        found: Document = {}
+        for attempt, folder in list(self._known.items()):
+            if (order := folder.order()) is not None:
+                found[attempt] = {"run": order["run"], "fence": order["fence"], "phase": _phase_of(folder)}
+        return found
+
+    def prepare(self, order: Document) -> None:
+        """Get a supervisor for the order, unless there is or was one."""
+        self._begin(order["attempt"], lambda: self._prepare(order))
+
+    def go(self, attempt: str, fence: int, go: Document) -> None:
+        if (folder := self._known.get(attempt)) is not None:
+            ask(socket_path(folder.path), {"do": "go", "fence": fence, "go": go})
+
+    def reconcile(self, listed: dict[str, Document]) -> None:
+        """Send the difference between what the server wants and what is here. An attempt not listed is left alone."""
+        self._listed = listed
+        newest: dict[str, int] = {}
+        for attempt, entry in listed.items():
+            newest[entry["run"]] = max(entry["fence"], newest.get(entry["run"], 0))
+            if entry["wanted"] == "stop":
+                self._stop(attempt, entry, "stopped")
+            elif entry.get("order") is not None and not self._was_started(attempt):
+                self.prepare(entry["order"])
+            elif entry.get("go") is not None and self._is_ready(attempt):
+                self.go(attempt, entry["fence"], entry["go"])
+        for attempt, folder in list(self._known.items()):
+            order = folder.order()
+            if order is not None and order["fence"] < newest.get(order["run"], 0):
+                self._stop(attempt, order, "stale_fence")
+
+    def watch(self) -> None:
+        """Bury the attempts whose supervisor died, and look after those that are over."""
+        for attempt, folder in list(self._known.items()):
+            if attempt in self._busy:
+                continue
+            # In this order: a supervisor writes its final report before it lets go of the lock.
+            is_living = folder.lock_holder() is not None
+            if folder.is_ended():
+                entry = self._listed.get(attempt)
+                if self._afterlife.is_due(folder):
+                    self._begin(attempt, lambda f=folder, e=entry, a=is_living: self._look_after(f, e, a))  # type: ignore[misc]
+            elif not is_living and folder.was_started():
+                self._begin(attempt, lambda f=folder: self._bury(f))  # type: ignore[misc]
+
+    def _prepare(self, order: Document) -> None:
+        folder = AttemptFolder(self._home / "attempts" / order["attempt"])
+        if folder.was_started() or folder.is_ended():
+            return
+        try:
+            self._refuse_stale(order)
+            lay_out_code(order, folder, self._home / "cache", self._source)
+        except Refusal as refusal:
+            self._end_unstarted(order, order, code=refusal.code, sentence=str(refusal), phase="refused")
+            return
+        folder.create(order)
+        self._known[folder.attempt] = folder
+        self._zygote.start_supervisor(
+            folder.path,
+            {
+                "key": self._config.key,
+                "redis_url": self._config.redis_url,
+                "address": self._address,
+                "cache": str(self._home / "cache"),
+            },
+        )
+
+    def _refuse_stale(self, order: Document) -> None:
+        for folder in list(self._known.values()):
+            other = folder.order()
+            if other is not None and other["run"] == order["run"] and other["fence"] > order["fence"]:
+                raise Refusal("stale_fence", "A newer attempt of this run is here already.")
+
+    def _stop(self, attempt: str, entry: Document, cause: str) -> None:
+        folder = self._known.get(attempt)
+        if folder is not None and folder.is_ended():
+            return
+        if folder is not None and folder.was_started():
+            ask(socket_path(folder.path), {"do": "stop", "fence": entry["fence"], "cause": cause})
+        elif attempt not in self._busy:
+            sentence = "The run was asked to stop before anything of it had started here."
+            self._end_unstarted(
+                entry.get("order") or entry, entry, code="stopped", sentence=sentence, phase="ended", attempt=attempt
+            )
+
+    def _end_unstarted(
+        self, order: Document, entry: Document, *, code: str, sentence: str, phase: str, attempt: str = ""
+    ) -> None:
+        """Leave a folder that says that nothing ran here, so that a late order does not start it after all."""
+        attempt = attempt or order["attempt"]
+        folder = AttemptFolder(self._home / "attempts" / attempt)
+        folder.create({**order, "attempt": attempt, "run": entry["run"], "fence": entry["fence"]})
+        report = never_started(entry, attempt=attempt, node=self._config.id, code=code, sentence=sentence, phase=phase)
+        folder.write_report(report)
+        self._known[attempt] = folder
+        log.info("attempt.not_started", attempt=attempt, code=code)
+
+    def _bury(self, folder: AttemptFolder) -> None:
+        if not folder.is_ended():
+            bury(folder)
+
+    def _look_after(self, folder: AttemptFolder, entry: Document | None, is_living: bool) -> None:
+        if self._afterlife.look_after(folder, entry, is_living=is_living):
+            self._known.pop(folder.attempt, None)
+
+    def _was_started(self, attempt: str) -> bool:
+        folder = self._known.get(attempt)
+        return folder is not None and (folder.was_started() or folder.is_ended())
+
+    def _is_ready(self, attempt: str) -> bool:
+        folder = self._known.get(attempt)
+        return folder is not None and _phase_of(folder) == "ready"
+
+    def _begin(self, attempt: str, work: Callable[[], None]) -> None:
+        """Run ``work`` in the pool unless something of this attempt is under way: whoever asks, asks again."""
+        with self._lock:
+            if attempt in self._busy:
+                return
+            self._busy.add(attempt)
+        self._pool.submit(self._run, attempt, work)
+
+    def _run(self, attempt: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except (ZygoteGone, StillAlive, httpx.HTTPError, OSError) as error:
+            log.warning("attempt.trouble", attempt=attempt, error=str(error))
+        except Exception:  # the pool would swallow it; the reconciler tries again next second
+            log.exception("attempt.bug", attempt=attempt)
+        finally:
+            with self._lock:
+                self._busy.discard(attempt)
+
+
+def _phase_of(folder: AttemptFolder) -> str:
+    return str((folder.report() or {"phase": "preparing"})["phase"])

@@ -1,0 +1,75 @@
+"""What a node knows of itself and of its server, kept in ``node.toml`` of its home."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+
+class CannotStart(Exception):
+    """The node worker cannot start; the message is one sentence for the person at the terminal."""
+
+
+@dataclass(frozen=True)
+class NodeConfig:
+    server: str
+    id: str
+    name: str
+    key: str
+    redis_url: str
+    cluster: str
+
+
+def node_home(home: Path, name: str) -> Path:
+    return home.resolve() / "nodes" / name
+
+
+def make_home(path: Path) -> None:
+    """Create the node's folders. Raises CannotStart where that is not possible."""
+    try:
+        for folder in (path, path / "attempts", path / "cache" / "bundles"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        probe = path / f".writable.{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise CannotStart(f"The node's home {path} is not writable: {error.strerror or error}.") from error
+
+
+def load_config(home: Path) -> NodeConfig | None:
+    """Return the stored configuration, None when this node has not joined. Raises CannotStart when it is damaged."""
+    path = home / "node.toml"
+    try:
+        return NodeConfig(**tomllib.loads(path.read_text()))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise CannotStart(f"{path} cannot be read ({error}); remove it and join again.") from error
+
+
+def store_config(home: Path, config: NodeConfig) -> None:
+    """Write node.toml, readable by its owner only from its first byte on."""
+    temporary = home / f".node.toml.{os.getpid()}"
+    temporary.unlink(missing_ok=True)
+    # A JSON string is a TOML basic string.
+    text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in asdict(config).items())
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(home / "node.toml")
+
+
+def check_redis_url(url: str) -> None:
+    """Raise CannotStart when the server's Valkey is a socket of another machine."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix" and not Path(unquote(parts.path)).exists():
+        raise CannotStart(
+            f"The server's Valkey is the Unix socket {parts.path}, which does not exist on this machine; "
+            "start the server with a REDIS_URL that this machine reaches, or start the server first."
+        )

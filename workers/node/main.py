@@ -1,0 +1,149 @@
+"""``python -m workers.node``: join once, then serve until told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import socket
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import structlog
+
+from trainyard import __version__, lifeline
+from workers.app import make_app
+from workers.inventory import take_inventory
+from workers.node.config import (
+    CannotStart,
+    NodeConfig,
+    check_redis_url,
+    load_config,
+    make_home,
+    node_home,
+    store_config,
+)
+from workers.node.rest import join
+from workers.node.worker import NodeWorker
+from workers.tasks import register
+
+NUM_COMMAND_THREADS = 4
+
+
+def main(argv: list[str] | None = None) -> int:
+    # With it Celery would look for a Django project, and a node has none.
+    os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    options = parse(argv)
+    name = options.name or host_name()
+    home = node_home(options.home, name)
+    try:
+        make_home(home)
+        config = load_config(home) or join_cluster(options, name, home)
+        check_redis_url(config.redis_url)
+        address = options.address or address_towards(config.server)
+    except CannotStart as error:
+        print(error, file=sys.stderr)
+        return 1
+    return serve(config, home, address)
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="trainyard node", description="Run this machine as a node of a cluster.")
+    parser.add_argument("--join", metavar="TOKEN", help="the one-time join token; needed at the first start only")
+    parser.add_argument("--server", metavar="URL", help="the Trainyard server, as http://host:port")
+    parser.add_argument("--name", type=node_name, help="this node's name in the cluster; default: the host name")
+    parser.add_argument(
+        "--home",
+        type=Path,
+        default=Path(os.environ.get("TRAINYARD_HOME", ".trainyard")),
+        help="where the node keeps its state; default: $TRAINYARD_HOME, else .trainyard",
+    )
+    parser.add_argument("--slots", type=positive, help="ranks that may run here at once; default: one per GPU or core")
+    parser.add_argument("--address", help="the address at which other nodes reach this one; default: found out")
+    return parser.parse_args(argv)
+
+
+def join_cluster(options: argparse.Namespace, name: str, home: Path) -> NodeConfig:
+    """Join with the token and remember the answer. Raises CannotStart."""
+    if not options.join or not options.server:
+        raise CannotStart(
+            f"The node {name} has not joined a cluster yet; start it once with --join TOKEN --server URL, "
+            'as the page\'s "Add node" says.'
+        )
+    server = options.server.rstrip("/")
+    body = {
+        "token": options.join,
+        "name": name,
+        "address": options.address or address_towards(server),
+        "slots": options.slots,
+        "inventory": take_inventory(home),
+        "version": __version__,
+    }
+    config = join(server, body)
+    store_config(home, config)
+    return config
+
+
+def serve(config: NodeConfig, home: Path, address: str) -> int:
+    """Take commands in the main thread and do everything else beside it, until SIGTERM, Ctrl-C or the lifeline's end.
+
+    Supervisors go on; under ``up`` they hold the lifeline too and end by themselves.
+    """
+    node = NodeWorker(config, home, address)
+    app = make_app(config.redis_url, config.name)
+    register(app, config.id, config.key, node)
+    node.start()
+    lifeline.watch()
+    worker = app.Worker(
+        hostname=f"{config.name}@trainyard",
+        pool="threads",
+        concurrency=NUM_COMMAND_THREADS,
+        loglevel="WARNING",
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    )
+    try:
+        worker.start()
+    finally:
+        node.stop()
+    return int(worker.exitcode or 0)
+
+
+def address_towards(server: str) -> str:
+    """Return the address of this machine's interface that leads to the server. Nothing is sent."""
+    parts = urlsplit(server)
+    try:
+        port = parts.port or 80
+        family, kind, protocol, _, target = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(target)
+            return str(probe.getsockname()[0])
+    except (OSError, ValueError) as error:
+        raise CannotStart(f"The server {server} cannot be reached: {error}.") from error
+
+
+def host_name() -> str:
+    """Return the host's name as a node may be called."""
+    return re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().split(".")[0].lower()).strip("-")[:60] or "node"
+
+
+def node_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,60}", text):
+        raise argparse.ArgumentTypeError("letters, digits, - and _ only, at most 60")
+    return text
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError("a whole number above 0")
+    return int(text)

@@ -1,0 +1,162 @@
+"""What the kernel knows of processes: who lives, whose child, and who dies with whom. Linux; elsewhere best effort."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+PR_SET_PDEATHSIG = 1
+PR_SET_NAME = 15
+PR_SET_CHILD_SUBREAPER = 36
+
+PROC = Path("/proc")
+# Loaded once and before any fork: dlopen in a forked child may meet a lock that a thread of the parent held.
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+class Process(NamedTuple):
+    """A process that can be told from a later one with the same pid: ``start`` is in clock ticks since boot."""
+
+    pid: int
+    start: int
+
+
+class Exit(NamedTuple):
+    """How a process ended: with a code, or by a signal."""
+
+    code: int | None
+    signal: int | None
+
+    @classmethod
+    def of(cls, status: int) -> Exit:
+        if os.WIFSIGNALED(status):
+            return cls(None, os.WTERMSIG(status))
+        return cls(os.WEXITSTATUS(status), None)
+
+
+def die_with_parent(number: signal.Signals, parent: int) -> None:
+    """Ask for signal ``number`` when the parent ends. Exits at once when it already did.
+
+    The kernel watches the *thread* that forked, and forgets the wish in forked children: each asks for itself.
+    """
+    _prctl(PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends (setsid does not help it escape)."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def name_process(name: str) -> None:
+    """Set the name that ``ps`` and ``top`` show; at most 15 bytes."""
+    if _libc is not None:
+        _libc.prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+
+
+def start_of(pid: int) -> int | None:
+    """Return when ``pid`` started, in clock ticks since boot; None when there is no such process (or a zombie)."""
+    fields = _stat(pid)
+    return None if fields is None or fields[0] in "ZX" else int(fields[19])
+
+
+def identify(pid: int) -> Process:
+    return Process(pid, start_of(pid) or 0)
+
+
+def is_alive(process: Process) -> bool:
+    return start_of(process.pid) == process.start
+
+
+def num_threads() -> int:
+    if sys.platform != "linux":
+        return 1
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def open_descriptors() -> list[int]:
+    """Return the descriptors from 3 up that this process holds (one of them listed the rest, and is closed)."""
+    return [int(path.name) for path in Path("/proc/self/fd").iterdir() if int(path.name) > 2]
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the pids of all threads' children."""
+    found: list[int] = []
+    for path in (PROC / str(pid) / "task").glob("*/children"):
+        try:
+            found.extend(int(word) for word in path.read_text().split())
+        except OSError:  # the thread ended meanwhile
+            continue
+    return found
+
+
+def descendants_of(pid: int) -> list[int]:
+    found: list[int] = []
+    for child in children_of(pid):
+        found += [child, *descendants_of(child)]
+    return found
+
+
+def kill_children(note: Callable[[int, int], None] | None = None) -> None:
+    """SIGKILL all descendants and reap them, until none is left; ``note(pid, status)`` hears of each.
+
+    Works from an adopter of orphans: killing a child hands over its children, which the next round meets.
+    """
+    while True:
+        for pid in children_of(os.getpid()):
+            send(pid, signal.SIGKILL)
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                break
+            if note is not None:
+                note(pid, status)
+        time.sleep(0.002)
+
+
+def send(pid: int, number: signal.Signals) -> bool:
+    """Signal ``pid``; False when it is gone."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def with_environment(**wanted: str) -> list[Process]:
+    """Return the processes that were exec'd with all of these variables (a forked one shows its ancestor's)."""
+    marks = [f"{name}={value}".encode() for name, value in wanted.items()]
+    found: list[Process] = []
+    for path in PROC.glob("[0-9]*"):
+        try:
+            variables = (path / "environ").read_bytes().split(b"\0")
+        except OSError:  # gone, or somebody else's
+            continue
+        start = start_of(int(path.name))
+        if start is not None and all(mark in variables for mark in marks):
+            found.append(Process(int(path.name), start))
+    return found
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Return the fields of ``/proc/PID/stat`` behind the name: state, parent, …"""
+    try:
+        text = (PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return text[text.rindex(")") + 2 :].split()
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc is not None and _libc.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl {option} was refused")

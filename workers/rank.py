@@ -1,0 +1,192 @@
+"""The forked child that becomes a rank: forgets the supervisor, then runs the recipe or the user's script.
+
+A fork inherits everything, so everything that a fresh interpreter would have is put back, step by step. The end is
+our own too: an interpreter that tears down modules under a live process group deadlocks now and then.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import io
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import traceback
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import workers
+from workers.attempts import AttemptFolder, write_json
+from workers.processes import die_with_parent, name_process, open_descriptors
+
+MAX_TRACEBACK_CHARACTERS = 20_000
+
+# Objects of the supervisor's life whose descriptors are closed: were one collected, it would close a number that by
+# then belongs to the user.
+_kept: list[object] = []
+
+
+@dataclass(frozen=True)
+class RankPlan:
+    """All that a rank is to know. Holds no key and no address of Valkey."""
+
+    rank: int
+    folder: AttemptFolder
+    spec: dict[str, Any]
+    environment: dict[str, str]
+    threads: int
+
+    @property
+    def task(self) -> dict[str, Any]:
+        task: dict[str, Any] = self.spec["task"]
+        return task
+
+
+def become_rank(plan: RankPlan, parent: int) -> NoReturn:
+    """Turn this freshly forked child into the rank. Never returns."""
+    code = 1
+    try:
+        die_with_parent(signal.SIGKILL, parent)
+        name_process(f"ty-rank-{plan.rank}")
+        _reset_signals()
+        _reset_descriptors(plan)
+        _reset_environment(plan)
+        if python := plan.task.get("python"):
+            _start_cold(python, plan)
+        _reset_randomness(plan.threads)
+        code = _exit_code_of(lambda: _run(plan), plan)
+        with contextlib.suppress(KeyboardInterrupt):
+            threading._shutdown()  # type: ignore[attr-defined]  # waits for the script's threads, as Python does
+        _note_exit(plan, code)
+        atexit._run_exitfuncs()
+    except BaseException:
+        traceback.print_exc()
+        code = code or 1
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+
+def _run(plan: RankPlan) -> None:
+    if "recipe" in plan.task:
+        from workers.training.main import main  # heavy: torch
+
+        main(plan.spec)
+    else:
+        run_script(Path.cwd() / plan.task["script"], [str(word) for word in plan.task.get("arguments") or []])
+
+
+def run_script(path: Path, arguments: list[str]) -> None:
+    """Execute the script as ``python path arguments`` would, in a ``__main__`` that outlives it.
+
+    ``runpy`` drops the globals when the script ends; objects that a process group still calls went with them.
+    """
+    main = types.ModuleType("__main__")
+    main.__file__ = str(path)
+    main.__dict__["__builtins__"] = __builtins__
+    _kept.append(sys.modules["__main__"])
+    sys.modules["__main__"] = main
+    sys.argv = [str(path), *arguments]
+    root = str(Path(workers.__file__).parent.parent)
+    # The first entry is the zygote's own folder (`python -m`); a user's module must not be shadowed by it.
+    sys.path[:] = [str(path.parent), *[entry for entry in sys.path[1:] if entry not in ("", root)], root]
+    exec(compile(path.read_bytes(), str(path), "exec"), main.__dict__)
+
+
+def _exit_code_of(run: Callable[[], None], plan: RankPlan) -> int:
+    """Run it and return the code with which Python would exit."""
+    try:
+        run()
+    except SystemExit as ending:
+        if ending.code is None or isinstance(ending.code, int):
+            return (ending.code or 0) & 0xFF
+        print(ending.code, file=sys.stderr)
+        return 1
+    except BaseException as error:
+        _report_error(error, plan)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def _report_error(error: BaseException, plan: RankPlan) -> None:
+    """Print the traceback from the user's own frames on, and leave it for the report."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+        frames = frames.tb_next
+    text = "".join(traceback.format_exception(type(error), error, frames or error.__traceback__))
+    sys.stderr.write(text)
+    sys.stderr.flush()
+    document = {
+        "type": type(error).__name__,
+        "message": str(error)[:2000],
+        "traceback": text[-MAX_TRACEBACK_CHARACTERS:],
+    }
+    with contextlib.suppress(OSError):
+        write_json(plan.folder.error_path(plan.rank), document)
+
+
+def _note_exit(plan: RankPlan, code: int) -> None:
+    with contextlib.suppress(OSError):
+        plan.folder.exit_path(plan.rank).write_text(json.dumps({"exit_code": code}))
+
+
+def _reset_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        if signal.getsignal(number) is not None:
+            with contextlib.suppress(OSError, ValueError):
+                signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def _reset_descriptors(plan: RankPlan) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number, stream in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(plan.folder.stream_path(plan.rank, stream), flags, 0o600), number)
+    os.closerange(3, max(open_descriptors()) + 1)
+    _kept.extend((sys.stdin, sys.stdout, sys.stderr))
+    sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False), encoding="utf-8")
+    sys.stdout = _line_writer(1, "strict")
+    sys.stderr = _line_writer(2, "backslashreplace")
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
+
+
+def _line_writer(descriptor: int, errors: str) -> io.TextIOWrapper:
+    raw = io.BufferedWriter(io.FileIO(descriptor, "w", closefd=False))
+    return io.TextIOWrapper(raw, encoding="utf-8", errors=errors, line_buffering=True)
+
+
+def _reset_environment(plan: RankPlan) -> None:
+    os.environ.clear()
+    os.environ.update(plan.environment)
+    os.umask(0o077)
+    os.chdir(plan.folder.code)
+
+
+def _reset_randomness(threads: int) -> None:
+    """Reseed: else all ranks of all attempts would draw the zygote's numbers."""
+    random.seed()
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed()
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.seed()
+        torch.set_num_threads(threads)  # OMP_NUM_THREADS has no effect after the fork
+
+
+def _start_cold(python: str, plan: RankPlan) -> NoReturn:
+    """Become the user's own interpreter. The parent-death signal and the fence stay."""
+    script = str(Path.cwd() / plan.task["script"])
+    words = [python, script, *[str(word) for word in plan.task.get("arguments") or []]]
+    os.execvpe(python, words, {**plan.environment, "PYTHONUNBUFFERED": "1"})

@@ -1,0 +1,70 @@
+"""A supervisor's control socket: one line of JSON in, one line out."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from workers.contract import Document
+
+MAX_LINE_BYTES = 1 << 20
+
+
+def socket_path(folder: Path) -> Path:
+    """Return where the supervisor of ``folder`` listens: short, since socket paths end at 104 to 108 characters."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    runtime = Path(base) / "trainyard" if base else Path(tempfile.gettempdir()) / f"trainyard-{os.getuid()}"
+    return runtime / f"{hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}.sock"
+
+
+def listen(path: Path) -> socket.socket:
+    """Bind the socket in a folder of our own. Raises PermissionError when somebody else made that folder."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    state = path.parent.lstat()
+    if state.st_uid != os.getuid() or state.st_mode & 0o077:
+        raise PermissionError(f"{path.parent} is not ours alone")
+    path.unlink(missing_ok=True)
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    server.bind(str(path))
+    server.listen(8)
+    server.setblocking(False)
+    return server
+
+
+def answer(server: socket.socket, handle: Callable[[Document], Document]) -> None:
+    """Serve one waiting client. A client that stalls or talks nonsense is dropped: nothing here may block ranks."""
+    with contextlib.suppress(OSError, ValueError):
+        client, _ = server.accept()
+        with client:
+            client.settimeout(0.5)
+            request = json.loads(_line(client))
+            client.sendall(json.dumps(handle(request)).encode() + b"\n")
+
+
+def ask(path: Path, request: Document, *, timeout_s: float = 2.0) -> Document | None:
+    """Return the supervisor's answer; None when it does not answer."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(timeout_s)
+        try:
+            client.connect(str(path))
+            client.sendall(json.dumps(request).encode() + b"\n")
+            reply = json.loads(_line(client))
+        except (OSError, ValueError):
+            return None
+    return reply if isinstance(reply, dict) else None
+
+
+def _line(connection: socket.socket) -> bytes:
+    data = b""
+    while not data.endswith(b"\n"):
+        part = connection.recv(65536)
+        if not part or len(data) > MAX_LINE_BYTES:
+            raise ValueError("the line ends early, or never")
+        data += part
+    return data

@@ -1,0 +1,156 @@
+"""What the supervisor itself records: the lines that its ranks print, and how the machine feels meanwhile."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import structlog
+
+from trainyard.spool import SpoolWriter
+from workers.attempts import AttemptFolder
+from workers.contract import Document
+from workers.health import GpuReader
+from workers.processes import descendants_of, identify
+from workers.supervisor.lines import split_lines
+from workers.supervisor.reports import RankState
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S = 0.1
+SAMPLE_EVERY_S = 2.0
+READ_BYTES = 256 * 1024
+
+Point = tuple[str, dict[str, str], float]
+
+
+class Collector(threading.Thread):
+    """Tails stdout and stderr of the ranks and samples the machine, into a spool of the supervisor's own.
+
+    Its loop touches no network. ``finish`` drains what is left and writes the end frame.
+    """
+
+    def __init__(self, order: Document, folder: AttemptFolder, ranks: list[RankState], keepers: list[int]) -> None:
+        super().__init__(name="collector", daemon=True)
+        self._node = order["node_name"]
+        self._folder = folder
+        self._ranks = ranks
+        self._keepers = keepers  # pids of fence and supervisor, remembered with the ranks' descendants
+        self._gpus = GpuReader(order["slots"] if order["accelerator"] == "gpu" else [])
+        begin = {"rank": -1, "node": self._node, "role": "supervisor"}
+        self._spool = SpoolWriter(folder.spool, begin=begin)
+        self._tails = [
+            LogTail(folder.stream_path(rank.rank, stream), rank.rank, stream)
+            for rank in ranks
+            for stream in ("stdout", "stderr")
+        ]
+        self._began_at = time.time()
+        self._recorded: set[int] = set()
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        sample_at = time.monotonic()
+        psutil.cpu_percent()  # the first answer is about nothing
+        while not self._over.wait(LOOK_EVERY_S):
+            try:
+                self._read_logs()
+                if time.monotonic() >= sample_at:
+                    sample_at = time.monotonic() + SAMPLE_EVERY_S
+                    self._sample()
+                    self._remember_descendants()
+            except OSError as error:  # a full disk: the lines stay in their files, and are tried again
+                log.warning("collect.failed", error=str(error))
+
+    def finish(self) -> None:
+        """Stop, take in what the ranks printed last, and end the spool."""
+        self._over.set()
+        self.join()
+        try:
+            while self._read_logs():
+                pass
+            self._read_logs(is_final=True)
+            self._spool.close("exit")
+        except OSError as error:
+            log.error("collect.lost", error=str(error))
+
+    def _read_logs(self, *, is_final: bool = False) -> bool:
+        found = False
+        for tail in self._tails:
+            lines, taken = tail.read(is_final=is_final)
+            if lines:
+                now = time.time()
+                self._spool.append(
+                    {"t": "logs", "rank": tail.rank, "stream": tail.stream, "lines": [[now, line] for line in lines]}
+                )
+                found = True
+            tail.offset += taken
+        return found
+
+    def _sample(self) -> None:
+        node = {"node": self._node}
+        points: list[Point] = [
+            ("system/cpu_percent", node, psutil.cpu_percent()),
+            ("system/memory_bytes", node, float(psutil.virtual_memory().used)),
+        ]
+        for gpu in self._gpus.read():
+            labels = {**node, "gpu": str(gpu["index"])}
+            named = {
+                "system/gpu_utilization": gpu["utilization_percent"],
+                "system/gpu_memory_bytes": gpu["memory_used_bytes"],
+                "system/gpu_temperature_c": gpu["temperature_c"],
+                "system/gpu_power_w": gpu["power_w"],
+            }
+            points += [(name, labels, float(value)) for name, value in named.items() if value is not None]
+        for rank in self._ranks:
+            if rank.ended_at is None and (used := memory_of(rank.pid)) is not None:
+                points.append(("system/rank_memory_bytes", {**node, "rank": str(rank.rank)}, used))
+        now = time.time()
+        step = struct.pack("<q", int(now - self._began_at))
+        series = [
+            [name, labels, step, struct.pack("<d", now), struct.pack("<d", value)] for name, labels, value in points
+        ]
+        self._spool.append({"t": "points", "s": series})
+
+    def _remember_descendants(self) -> None:
+        """Note whom the node worker must find gone should fence and supervisor both be killed."""
+        pids = {*self._keepers}
+        for rank in self._ranks:
+            if rank.ended_at is None:
+                pids |= {rank.pid, *descendants_of(rank.pid)}
+        if pids != self._recorded:
+            self._folder.record_processes([identify(pid) for pid in sorted(pids)])
+            self._recorded = pids
+
+
+class LogTail:
+    """One stream of one rank and how far it was read."""
+
+    def __init__(self, path: Path, rank: int, stream: str) -> None:
+        self.path = path
+        self.rank = rank
+        self.stream = stream
+        self.offset = 0
+
+    def read(self, *, is_final: bool = False) -> tuple[list[str], int]:
+        """Return the next lines and their length in bytes; the caller moves ``offset`` once they are safe."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                data = file.read(READ_BYTES)
+        except FileNotFoundError:  # the rank has not come so far
+            return [], 0
+        return split_lines(data, is_final=is_final)
+
+
+def memory_of(pid: int) -> float | None:
+    """Return the process's proportional share of memory: ranks share most pages with the process they came from."""
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return float(line.split()[1]) * 1024
+        return float(psutil.Process(pid).memory_info().rss)
+    except (OSError, psutil.Error):
+        return None

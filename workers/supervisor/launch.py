@@ -1,0 +1,86 @@
+"""What a rank gets: torchrun's variables and ours, built from nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import psutil
+
+from workers.attempts import AttemptFolder
+from workers.contract import Document
+from workers.rank import RankPlan
+
+
+def plan_rank(
+    local_rank: int, *, order: Document, go: Document, folder: AttemptFolder, cache: Path, address: str
+) -> RankPlan:
+    own = environment_of(local_rank, order=order, go=go, folder=folder, cache=cache, address=address)
+    return RankPlan(
+        rank=order["first_rank"] + local_rank,
+        folder=folder,
+        spec=order["spec"],
+        environment=own,
+        threads=max(1, int(own["OMP_NUM_THREADS"])) if own["OMP_NUM_THREADS"].isdecimal() else 1,
+    )
+
+
+def environment_of(
+    local_rank: int, *, order: Document, go: Document, folder: AttemptFolder, cache: Path, address: str
+) -> dict[str, str]:
+    """Return the rank's whole environment. The user's own variables win, except over who the rank is."""
+    interface = interface_of(address)
+    comfort = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "LANG": os.environ.get("LANG", "C.UTF-8"),
+        "HOME": str(folder.path),
+        "TMPDIR": str(folder.path / "tmp"),
+        # As torchrun does: two ranks with all cores each are slower than with one, and sums depend on the number.
+        "OMP_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": ",".join(str(slot) for slot in order["slots"]) if order["accelerator"] == "gpu" else "",
+        **({"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface} if interface else {}),
+        **{name: str(value) for name, value in (order["spec"]["task"].get("environment") or {}).items()},
+    }
+    identity = {
+        "RANK": order["first_rank"] + local_rank,
+        "LOCAL_RANK": local_rank,
+        "WORLD_SIZE": order["world_size"],
+        "LOCAL_WORLD_SIZE": order["num_ranks"],
+        "GROUP_RANK": order["node_rank"],
+        "NODE_RANK": order["node_rank"],
+        "MASTER_ADDR": go["master_addr"],
+        "MASTER_PORT": go["master_port"],
+        "TORCHELASTIC_RUN_ID": order["run"],
+        "TRAINYARD_RUN": order["run"],
+        "TRAINYARD_ATTEMPT": order["attempt"],
+        "TRAINYARD_FENCE": order["fence"],
+        "TRAINYARD_NODE": order["node_name"],
+        "TRAINYARD_SPOOL": folder.spool,
+        "TRAINYARD_OUTPUT": folder.output,
+        "TRAINYARD_CACHE": cache,
+    }
+    return {**comfort, **{name: str(value) for name, value in identity.items()}}
+
+
+def interface_of(address: str) -> str | None:
+    """Return the network interface that has ``address``, so that ranks talk over it and not over a guess."""
+    for name, addresses in psutil.net_if_addrs().items():
+        if any(one.address == address for one in addresses):
+            return str(name)
+    return None
+
+
+def reserve_port(address: str) -> socket.socket:
+    """Return a socket bound to a free port of ``address``. It keeps the port from others until rank 0 listens there.
+
+    Both it and torch's store set SO_REUSEADDR and it never listens, so that the store may bind while it is open.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    reserved = socket.socket(family, socket.SOCK_STREAM)
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        reserved.bind((address, 0))
+    except OSError:  # an address that only others see, behind a translation: any interface will do
+        reserved.bind(("", 0))
+    return reserved

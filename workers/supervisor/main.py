@@ -1,0 +1,248 @@
+"""The life of a supervisor: lock, ready, go, watch, end. It has one thread until all its ranks are forked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import redis
+import structlog
+
+from workers.attempts import AttemptFolder, AttemptTaken
+from workers.contract import Document
+from workers.processes import Exit, descendants_of, identify, kill_children, send
+from workers.rank import become_rank
+from workers.sockets import answer, listen, socket_path
+from workers.supervisor.collecting import Collector
+from workers.supervisor.contact import Contact, connect
+from workers.supervisor.courier import Courier
+from workers.supervisor.launch import plan_rank, reserve_port
+from workers.supervisor.reports import RankState, make_report, reason_of
+from workers.supervisor.shipping import Shipper, last_sequences
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S = 0.1
+EXCHANGE_EVERY_S = 1.0
+# How long ranks may still write down what they know: after SIGTERM, and after one of them failed (they cannot step
+# without it, and whoever waits for the next attempt waits for this too).
+GRACE_S = {"stopped": 5.0, "interrupted": 3.0, "lease_expired": 5.0, "stale_fence": 2.0, "failed": 0.5}
+EXIT_GRACE_S = 10.0
+LEASE_SHARE = 0.8
+SHIPPING_LIMIT_S = 600.0
+INTERRUPTED_SHIPPING_LIMIT_S = 3.0
+
+
+def supervise(request: dict[str, Any], *, notify: int, lifeline: int) -> int:
+    """Run the attempt in ``request["folder"]`` to its end. ``notify`` gets one line once the lock is held."""
+    folder = AttemptFolder(Path(request["folder"]))
+    try:
+        lock = folder.take_lock()
+    except AttemptTaken as taken:
+        os.write(notify, f"{taken}\n".encode())
+        return 1
+    with lock:
+        supervisor = Supervisor(request, folder, lifeline)
+        os.write(notify, b"locked\n")
+        os.close(notify)
+        try:
+            supervisor.run()
+        finally:
+            supervisor.close()
+    return 0
+
+
+class Supervisor:
+    def __init__(self, request: dict[str, Any], folder: AttemptFolder, lifeline: int) -> None:
+        order = folder.order()
+        assert order is not None
+        self.order = order
+        self.folder = folder
+        self.cache = Path(request["cache"])
+        self.address: str = request["address"]
+        self.lifeline = lifeline
+        self.ranks: list[RankState] = []
+        self.phase = "ready"
+        self.cause: str | None = None  # why the ranks are being ended
+        self.kill_at: float | None = None
+        self.go: Document | None = None
+        client = connect(request["redis_url"])
+        self.contact = Contact(client, request["key"], order)
+        self.shipper = Shipper(client, request["key"], order, folder.spool, self.contact)
+        self.port = reserve_port(self.address)
+        self.control = listen(socket_path(folder.path))
+        self.report = self._report()
+        self._courier: Courier | None = None
+        self._wakeup, wake = socket.socketpair()
+        for end in (self._wakeup, wake):
+            end.setblocking(False)
+        self._wake = wake
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, lambda *_: self._end("interrupted"))
+        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+
+    def run(self) -> None:
+        self._publish()
+        collector = None
+        if self._wait_for_go():
+            self._start_ranks()
+            self._courier = Courier(self.contact, self.shipper, lambda: self.report)
+            self._courier.start()
+            collector = Collector(self.order, self.folder, self.ranks, [os.getpid(), os.getppid()])
+            collector.start()
+            self._publish()
+            self._watch()
+        self._finish(collector)
+
+    def close(self) -> None:
+        self.control.close()
+        socket_path(self.folder.path).unlink(missing_ok=True)
+
+    def _wait_for_go(self) -> bool:
+        """Report every second until the server says go. False when the end comes first."""
+        exchange_at = 0.0
+        while self.go is None and self.cause is None:
+            if time.monotonic() >= exchange_at:
+                with contextlib.suppress(redis.RedisError):  # away: the control socket may still bring the go
+                    self.contact.exchange(self.report)
+                exchange_at = time.monotonic() + EXCHANGE_EVERY_S
+            if self.contact.go is not None:
+                self.go = self.contact.go
+            self._look_around()
+        return self.cause is None
+
+    def _start_ranks(self) -> None:
+        assert self.go is not None
+        plans = [
+            plan_rank(
+                local_rank, order=self.order, go=self.go, folder=self.folder, cache=self.cache, address=self.address
+            )
+            for local_rank in range(self.order["num_ranks"])
+        ]
+        self.port.close()
+        parent = os.getpid()
+        for plan in plans:
+            pid = os.fork()
+            if pid == 0:
+                become_rank(plan, parent)
+            self.ranks.append(RankState(rank=plan.rank, pid=pid, started_at=time.time()))
+        pids = [os.getpid(), os.getppid(), *(rank.pid for rank in self.ranks)]
+        self.folder.record_processes([identify(pid) for pid in pids])
+        self.phase = "running"
+
+    def _watch(self) -> None:
+        while any(rank.ended_at is None for rank in self.ranks):
+            self._look_around()
+            if self.cause is None and any(rank.has_failed for rank in self.ranks):
+                self._end("failed")
+            if self.kill_at is not None and time.monotonic() >= self.kill_at:
+                kill_children(self._note_exit)
+            self._end_hung_exits()
+
+    def _look_around(self) -> None:
+        """Wait for the next thing to happen, at most LOOK_EVERY_S, and take note of it."""
+        readers: list[Any] = [self.control, self._wakeup]
+        if self.lifeline >= 0:
+            readers.append(self.lifeline)
+        ready, _, _ = select.select(readers, [], [], LOOK_EVERY_S)
+        if self._wakeup in ready:
+            with contextlib.suppress(BlockingIOError):
+                self._wakeup.recv(4096)
+        self._reap()
+        if self.control in ready:
+            answer(self.control, self._answer)
+        if self.lifeline in ready:
+            self.lifeline = -1
+            self._end("interrupted")
+        if self.contact.cause is not None:
+            self._end(self.contact.cause)
+        if self.contact.silence_s() > LEASE_SHARE * self.order["lease_s"]:
+            self._end("lease_expired")
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while (reaped := os.waitpid(-1, os.WNOHANG))[0] != 0:
+                self._note_exit(*reaped)
+
+    def _note_exit(self, pid: int, status: int) -> None:
+        for rank in self.ranks:  # others are orphans that we adopted
+            if rank.pid == pid and rank.ended_at is None:
+                rank.end(Exit.of(status), time.time(), self.folder)
+                log.info("rank.ended", rank=rank.rank, exit_code=rank.exit_code, signal=rank.signal)
+                self._publish()
+
+    def _end(self, cause: str) -> None:
+        """Begin to end the ranks; whoever comes first gives the reason."""
+        if self.cause is not None or self.phase == "ended":
+            return
+        log.info("attempt.ending", cause=cause)
+        self.cause = cause
+        self.kill_at = time.monotonic() + GRACE_S[cause]
+        if self.phase == "running":
+            self.phase = "stopping"
+        if cause != "failed":
+            for rank in self.ranks:
+                if rank.ended_at is None:
+                    send(rank.pid, signal.SIGTERM)
+        self._publish()
+
+    def _end_hung_exits(self) -> None:
+        for rank in self.ranks:
+            if rank.ended_at is not None or rank.exit_hang:
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                over_s = time.time() - self.folder.exit_path(rank.rank).stat().st_mtime
+                if over_s > EXIT_GRACE_S:
+                    log.warning("rank.exit_hang", rank=rank.rank)
+                    rank.exit_hang = True
+                    for pid in (rank.pid, *descendants_of(rank.pid)):
+                        send(pid, signal.SIGKILL)
+
+    def _answer(self, request: Document) -> Document:
+        """Serve the node worker: what it knows earlier than our own next look at the down document."""
+        if request.get("fence") not in (None, self.order["fence"]):
+            return {"error": "another fence"}
+        if request.get("do") == "go" and self.go is None and self.phase == "ready":
+            self.go = request["go"]
+        elif request.get("do") == "stop":
+            self._end("stale_fence" if request.get("cause") == "stale_fence" else "stopped")
+        return {"phase": self.phase, "pid": os.getpid()}
+
+    def _finish(self, collector: Collector | None) -> None:
+        """End whoever is left of the tree, write the final report, and ship until the server has it all."""
+        kill_children(self._note_exit)
+        if collector is not None:
+            collector.finish()
+        self.phase = "ended"
+        self._publish()
+        if self._courier is None:
+            self._courier = Courier(self.contact, self.shipper, lambda: self.report)
+            self._courier.start()
+        limit_s = INTERRUPTED_SHIPPING_LIMIT_S if self.cause == "interrupted" else SHIPPING_LIMIT_S
+        self._courier.finish(self.report["producers"], limit_s=limit_s)
+
+    def _publish(self) -> None:
+        self.report = self._report()
+        self.folder.write_report(self.report)
+        if self._courier is not None:
+            self._courier.hurry()
+
+    def _report(self) -> Document:
+        is_over = self.phase == "ended"
+        return make_report(
+            self.order,
+            at=time.time(),
+            phase=self.phase,
+            address=self.address,
+            port=self.port.getsockname()[1] if self.phase == "ready" else None,
+            supervisor_pid=os.getpid(),
+            reason=reason_of(self.order, self.ranks, self.cause, self.folder) if is_over else None,
+            ranks=self.ranks,
+            producers=last_sequences(self.folder.spool) if is_over else {},
+        )

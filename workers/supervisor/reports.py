@@ -1,0 +1,127 @@
+"""What is said of an attempt on this node: the state of its ranks, and why it ended, in words."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from workers.attempts import AttemptFolder, read_json
+from workers.contract import Document
+from workers.processes import Exit
+
+EVIDENCE_LINES = 20
+EVIDENCE_BYTES = 16_384
+
+# Why a supervisor ends its ranks, when it is not their own doing.
+CAUSES = {
+    "stopped": "The run was asked to stop.",
+    "interrupted": "Trainyard was stopped on {node} while the run was going on.",
+    "lease_expired": "{node} heard nothing from the server for {lease:g} s and ended its ranks, so that no second "
+    "attempt meets them.",
+    "stale_fence": "A newer attempt of this run exists; {node} ended this one.",
+}
+
+
+@dataclass
+class RankState:
+    rank: int
+    pid: int
+    started_at: float
+    ended_at: float | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    error: Document | None = None
+    exit_hang: bool = False  # its script was over, the process did not end by itself
+
+    @property
+    def has_failed(self) -> bool:
+        return self.ended_at is not None and (self.signal is not None or self.exit_code != 0)
+
+    def end(self, ending: Exit, at: float, folder: AttemptFolder) -> None:
+        self.ended_at = at
+        self.exit_code, self.signal = ending
+        self.error = read_json(folder.error_path(self.rank))
+        if self.exit_hang and (noted := read_json(folder.exit_path(self.rank))) is not None:
+            self.exit_code, self.signal = noted["exit_code"], None
+
+    def document(self) -> Document:
+        return asdict(self)
+
+
+def make_report(
+    order: Document,
+    *,
+    at: float,
+    phase: str,
+    address: str = "",
+    port: int | None = None,
+    supervisor_pid: int | None = None,
+    reason: Document | None = None,
+    ranks: list[RankState] | None = None,
+    producers: dict[str, int] | None = None,
+) -> Document:
+    return {
+        "at": at,
+        "attempt": order["attempt"],
+        "run": order["run"],
+        "fence": order["fence"],
+        "node": order["node"],
+        "phase": phase,
+        "address": address,
+        "port": port,
+        "supervisor_pid": supervisor_pid,
+        "reason": reason,
+        "ranks": [rank.document() for rank in ranks or []],
+        "producers": producers or {},
+    }
+
+
+def reason_of(order: Document, ranks: list[RankState], cause: str | None, folder: AttemptFolder) -> Document | None:
+    """Return why the attempt ended here: None when every rank ended with 0.
+
+    A failure that came before anybody asked for the end is the reason, whatever followed from it.
+    """
+    if cause in CAUSES:
+        sentence = CAUSES[cause].format(node=order["node_name"], lease=order["lease_s"])
+        return {"code": cause, "sentence": sentence, "evidence": {"node": order["node_name"]}}
+    failed = sorted((rank for rank in ranks if rank.has_failed), key=lambda rank: rank.ended_at or 0.0)
+    return reason_of_rank(order, failed[0], folder) if failed else None
+
+
+def reason_of_rank(order: Document, rank: RankState, folder: AttemptFolder) -> Document:
+    who = f"Rank {rank.rank} on {order['node_name']}"
+    if rank.signal is not None:
+        code, sentence = "rank_killed", f"{who} was ended by {signal_name(rank.signal)}."
+    elif rank.error is not None:
+        what = f"{rank.error['type']}: {rank.error['message']}".rstrip(": ").split("\n")[0][:300]
+        code, sentence = "rank_failed", f"{who} raised {what}"
+    else:
+        code, sentence = "rank_failed", f"{who} ended with exit code {rank.exit_code}."
+    evidence = {
+        "rank": rank.rank,
+        "node": order["node_name"],
+        "exit_code": rank.exit_code,
+        "signal": rank.signal,
+        "error": rank.error,
+        "stderr": last_lines(folder.stream_path(rank.rank, "stderr")),
+    }
+    return {"code": code, "sentence": sentence, "evidence": evidence}
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def last_lines(path: Path) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - EVIDENCE_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return []
+    return text.splitlines()[-EVIDENCE_LINES:]

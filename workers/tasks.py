@@ -1,0 +1,52 @@
+"""The three commands that a node takes over Celery. Each only makes faster what the down document says as well."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import structlog
+from celery import Celery
+
+from workers.contract import GO, NUDGE, PREPARE, BadSeal, Document, command_scope, unseal
+
+log = structlog.get_logger(__name__)
+
+# A command that waited longer is about a state of affairs that the down document knows better.
+MAX_AGE_S = 600.0
+
+
+class Commands(Protocol):
+    """What a node worker can be told."""
+
+    def prepare(self, order: Document) -> None: ...
+
+    def go(self, command: Document) -> None: ...
+
+    def nudge(self) -> None: ...
+
+
+def register(app: Celery, node_id: str, key: str, commands: Commands) -> None:
+    """Give ``app`` the tasks, bound to this node."""
+
+    @app.task(name=PREPARE)
+    def prepare(*, sealed: str) -> None:
+        if (order := _open(key, PREPARE, node_id, sealed)) is not None:
+            commands.prepare(order)
+
+    @app.task(name=GO)
+    def go(*, sealed: str) -> None:
+        if (command := _open(key, GO, node_id, sealed)) is not None:
+            commands.go(command)
+
+    @app.task(name=NUDGE)
+    def nudge(*, sealed: str) -> None:
+        if _open(key, NUDGE, node_id, sealed) is not None:
+            commands.nudge()
+
+
+def _open(key: str, task: str, node_id: str, sealed: str) -> Document | None:
+    try:
+        return unseal(key, command_scope(task, node_id), sealed, max_age_s=MAX_AGE_S)
+    except (BadSeal, ValueError) as error:
+        log.warning("command.refused", task=task, error=str(error))
+        return None
