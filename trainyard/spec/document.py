@@ -29,13 +29,18 @@ class _Loader(yaml.SafeLoader):
 
 def load_spec_file(path: Path) -> Any:
     """Return the document in a YAML or JSON file. Raises SpecError where it is neither, OSError where none is."""
+    return parse_document(path.read_bytes(), path.name)
+
+
+def parse_document(text: str | bytes, source: str) -> Any:
+    """Return the document in ``text``: JSON where ``source`` ends in .json, else YAML. Raises SpecError."""
     try:
-        text = path.read_text(encoding="utf-8")
-        if path.suffix == ".json":
+        text = text.decode() if isinstance(text, bytes) else text
+        if source.endswith(".json"):
             return json.loads(text, object_pairs_hook=_without_doubles)
         return yaml.load(text, _Loader)  # _Loader is a SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise SpecError([Problem("", f"{path.name} cannot be read: {_on_one_line(error)}")]) from None
+        raise SpecError([Problem("", f"{source} cannot be read: {_on_one_line(error)}")]) from None
 
 
 def parse_value(text: str) -> Any:

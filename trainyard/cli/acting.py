@@ -1,0 +1,48 @@
+"""Commands that change something on the server in one request."""
+
+from __future__ import annotations
+
+import argparse
+
+from trainyard.cli.screen import Screen
+from trainyard.client import ApiError, Client
+
+RUN_VERBS = {
+    "stop": "stop a run, after its ranks had time to finish",
+    "pause": "free a run's slots until it is resumed",
+    "resume": "go on with a paused run",
+    "archive": "hide an ended run from the lists",
+}
+NODE_VERBS = {
+    "drain": "give a node no new runs",
+    "enable": "give a drained node new runs again",
+}
+
+
+def act_on_run(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    run = client.act(arguments.id, arguments.command)
+    reason = (run.get("reason") or {}).get("sentence", "")
+    screen.say(f"{arguments.id} is {run.get('status', 'as asked')}. {reason}".strip())
+    return 0
+
+
+def delete(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    client.delete(arguments.id)
+    screen.say(f"{arguments.id} is deleted.")
+    return 0
+
+
+def act_on_node(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    named = [node["id"] for node in client.nodes() if arguments.node in (node["name"], node["id"])]
+    if not named:
+        raise ApiError(404, f"there is no node {arguments.node}", [])
+    client.act_on_node(named[0], arguments.command)
+    screen.say(f"{arguments.node} {'takes no new runs' if arguments.command == 'drain' else 'takes runs again'}.")
+    return 0
+
+
+def create_token(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    made = client.create_token(arguments.name, arguments.expires)
+    screen.say("This is shown once; whoever has it acts as you.")
+    screen.line(made["secret"])
+    return 0

@@ -1,0 +1,87 @@
+"""Commands that start something, and waiting for its end."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from trainyard import bundle
+from trainyard.cli.following import follow
+from trainyard.cli.screen import Screen
+from trainyard.client import Client
+from trainyard.spec import Problem, ScriptSpec, SpecError, load_spec_file, merge, parse_spec
+from trainyard.spec.document import parse_document, parse_value
+
+
+def submit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    document, folder = _read(arguments.file)
+    if isinstance(document, dict):
+        document = merge(document, _overrides(arguments.overrides))
+    spec = parse_spec(document)  # here already, so that nothing is packed and sent for a spec that is wrong
+    if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
+        document = merge(document, {"task.code": {"sha256": _send_code(client, spec, folder, screen)}})
+    return _started(client, client.submit(document), arguments, screen)
+
+
+def clone(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    made = client.act(arguments.id, "clone", {"overrides": _overrides(arguments.overrides)})
+    return _started(client, made, arguments, screen)
+
+
+def restart(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    return _started(client, client.act(arguments.id, "restart"), arguments, screen)
+
+
+def wait(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    run = follow(client, arguments.id, screen, timeout_s=arguments.timeout)
+    if arguments.json:
+        screen.json(run)
+    return _exit_code(run)
+
+
+def _started(client: Client, run: dict[str, Any], arguments: argparse.Namespace, screen: Screen) -> int:
+    print(run["id"], flush=True)
+    if not (arguments.wait or arguments.follow):
+        return 0
+    return _exit_code(follow(client, run["id"], screen, with_logs=arguments.follow))
+
+
+def _exit_code(run: dict[str, Any]) -> int:
+    return 0 if run["status"] == "SUCCEEDED" else 1
+
+
+def _read(name: str) -> tuple[Any, Path]:
+    """Return the document in the file ``name`` and the folder that its ``code`` is relative to."""
+    if name == "-":
+        return parse_document(sys.stdin.read(), "the standard input"), Path()
+    path = Path(name)
+    try:
+        return load_spec_file(path), path.parent
+    except OSError as error:
+        raise SpecError([Problem("", f"{name} cannot be read: {error.strerror or error}")]) from None
+
+
+def _overrides(pairs: list[str]) -> dict[str, Any]:
+    found = {}
+    for pair in pairs:
+        path, equals, text = pair.partition("=")
+        if not equals:
+            raise SpecError([Problem("", f"--set takes PATH=VALUE, such as train.steps=100, not {pair!r}")])
+        found[path.strip()] = parse_value(text)
+    return found
+
+
+def _send_code(client: Client, spec: ScriptSpec, folder: Path, screen: Screen) -> str:
+    """Pack the script's folder, send it and return its digest. Raises SpecError where it does not hold the script."""
+    source = folder / str(spec.task.code)
+    try:
+        data, sha256, names = bundle.pack(source)
+    except bundle.BundleError as error:
+        raise SpecError([Problem("task.code", str(error))]) from None
+    if spec.task.script not in names:
+        raise SpecError([Problem("task.script", f"{spec.task.script!r} is not in the folder {source}")])
+    screen.say(f"Sending {len(names):,} files, {len(data) / 1e6:.1f} MB.")
+    client.upload_bundle(data, spec.project)
+    return sha256

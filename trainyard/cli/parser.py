@@ -1,0 +1,131 @@
+"""The words of the command line and the function behind each command."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from trainyard import __version__
+from trainyard.cli import acting, launching, logs, metrics, programs, reading
+
+Command = Callable[..., int]
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="trainyard",
+        description="Launch, watch and repair distributed PyTorch training.",
+        epilog="Exit codes: 0 done, 1 failed, 2 a bad spec or command line, 3 no server or no token.",
+    )
+    parser.add_argument("--version", action="version", version=f"trainyard {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (_, sentence) in programs.PROGRAMS.items():
+        commands.add_parser(name, help=sentence, add_help=False)
+    _add_launching(commands)
+    _add_reading(commands)
+    _add_acting(commands)
+    return parser
+
+
+def _add_launching(commands: Any) -> None:
+    submit = _command(commands, "submit", launching.submit, "launch the spec in FILE and print the run's id")
+    submit.add_argument("file", metavar="FILE", help="a spec in YAML or JSON; - reads it from the standard input")
+    _takes_overrides(submit)
+    _may_wait(submit)
+    clone = _command(commands, "clone", launching.clone, "launch a run's spec again as a new run and print its id")
+    _takes_run(clone)
+    _takes_overrides(clone)
+    _may_wait(clone)
+    restart = _command(commands, "restart", launching.restart, "start an ended run again")
+    _takes_run(restart)
+    _may_wait(restart)
+    wait = _command(commands, "wait", launching.wait, "wait for the end of a run; exit 0 only if it succeeded")
+    _takes_run(wait)
+    wait.add_argument("--timeout", type=float, metavar="SECONDS", help="give up (exit 1) after so long")
+    _speaks_json(wait)
+
+
+def _add_reading(commands: Any) -> None:
+    runs = _command(commands, "runs", reading.runs, "list runs, the newest first")
+    runs.add_argument("--status", help="only these, such as RUNNING,QUEUED")
+    runs.add_argument("--project", help="only runs of this project")
+    runs.add_argument("--tag", help="only runs with this tag")
+    runs.add_argument("--q", metavar="TEXT", help="only runs whose name or id has this text")
+    runs.add_argument("--sort", help="the order, such as created or -created")
+    runs.add_argument("--limit", type=_positive, default=50, metavar="N", help="at most so many (default: 50)")
+    _speaks_json(runs)
+    show = _command(commands, "show", reading.show, "show a run: status and why, progress, lamps, metrics")
+    _takes_run(show)
+    _speaks_json(show)
+    lines = _command(commands, "logs", logs.logs, "print what the ranks of a run wrote")
+    _takes_run(lines)
+    lines.add_argument("--follow", "-f", action="store_true", help="go on until the run ends")
+    lines.add_argument("--rank", type=_not_negative, metavar="N", help="only this rank")
+    _speaks_json(lines)
+    numbers = _command(commands, "metrics", metrics.metrics, "list a run's metrics, or print the points of one")
+    _takes_run(numbers)
+    numbers.add_argument("name", nargs="?", metavar="NAME", help="the metric whose points to print")
+    numbers.add_argument("--csv", action="store_true", help="every point as CSV; without NAME, of all metrics")
+    _speaks_json(numbers)
+    _speaks_json(_command(commands, "clusters", reading.clusters, "list clusters"))
+    nodes = _command(commands, "nodes", reading.nodes, "list nodes")
+    nodes.add_argument("--cluster", help="only nodes of this cluster")
+    _speaks_json(nodes)
+
+
+def _add_acting(commands: Any) -> None:
+    for verb, sentence in acting.RUN_VERBS.items():
+        _takes_run(_command(commands, verb, acting.act_on_run, sentence))
+    _takes_run(_command(commands, "delete", acting.delete, "delete an ended run and everything that it left"))
+    for verb, sentence in acting.NODE_VERBS.items():
+        command = _command(commands, verb, acting.act_on_node, sentence)
+        command.add_argument("node", metavar="NODE", help="the node's name or id")
+    token = commands.add_parser("token", help="tokens for programs", description="Tokens for programs.")
+    tokens = token.add_subparsers(dest="token_command", required=True, metavar="COMMAND")
+    create = _command(tokens, "create", acting.create_token, "make a token and print its secret, this once")
+    create.add_argument("--name", default="command line", help="what it is for")
+    create.add_argument("--expires", metavar="TIME", help="when it ends, in ISO 8601; it never does by default")
+
+
+def _command(commands: Any, name: str, run: Command, sentence: str) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = commands.add_parser(
+        name, help=sentence, description=f"{sentence[0].upper()}{sentence[1:]}."
+    )
+    made.set_defaults(run=run)
+    return made
+
+
+def _takes_run(command: argparse.ArgumentParser) -> None:
+    command.add_argument("id", metavar="ID", help="the run's id")
+
+
+def _takes_overrides(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--set", action="append", default=[], metavar="PATH=VALUE", dest="overrides",
+        help="set a field of the spec, such as train.steps=100; may be repeated",
+    )  # fmt: skip
+
+
+def _may_wait(command: argparse.ArgumentParser) -> None:
+    how = command.add_mutually_exclusive_group()
+    how.add_argument("--wait", action="store_true", help="wait for the end; exit 0 only if the run succeeded")
+    how.add_argument("--follow", action="store_true", help="as --wait, and print the logs to the standard error")
+
+
+def _speaks_json(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="JSON as REST answers it")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _not_negative(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number

@@ -1,0 +1,21 @@
+"""Commands that are programs of the house: this process becomes them, so that signals and exit codes are theirs."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+PROGRAMS = {
+    "up": ("dashboard.up", "start Trainyard on this machine"),
+    "node": ("workers.node", "start a node worker (--join TOKEN --server URL on another machine)"),
+    "backup": ("dashboard.backup", "copy all state to FILE, consistently, while Trainyard runs"),
+    "sign-in-link": ("dashboard.sign_in", "print a link that signs in once"),
+}
+
+
+def become(command: str, words: list[str]) -> int:
+    """Replace this process by the program of ``command``. Returns only where that cannot be done."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    module, _ = PROGRAMS[command]
+    os.execv(sys.executable, [sys.executable, "-m", module, *words])  # never returns

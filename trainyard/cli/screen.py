@@ -1,0 +1,113 @@
+"""What the commands print: colour and tables on a terminal, plain columns in a pipe.
+
+Names, logs and sentences come from others: control characters never reach the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+STATUS_STYLES = {
+    "QUEUED": "bright_black",
+    "SCHEDULED": "blue",
+    "STARTING": "blue",
+    "RUNNING": "green",
+    "RECOVERING": "yellow",
+    "RESIZING": "yellow",
+    "PAUSED": "magenta",
+    "STOPPING": "bright_black",
+    "SUCCEEDED": "bold green",
+    "FAILED": "bold red",
+    "CANCELLED": "bright_black",
+    "LOST": "bold yellow",
+}
+_SAFE = {code: None for code in (*range(32), *range(127, 160)) if code != 9}
+
+
+class Screen:
+    """The two outputs. ``out`` carries the answer, ``err`` everything that a program should not read."""
+
+    def __init__(self) -> None:
+        self.out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self.err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.out.is_terminal
+
+    def line(self, text: str, style: str = "") -> None:
+        self._write(self.out, text, style)
+
+    def say(self, text: str, style: str = "") -> None:
+        """Print what is not the answer: progress, remarks."""
+        self._write(self.err, text, style)
+
+    def complain(self, text: str) -> None:
+        self._write(self.err, text, "red")
+
+    def json(self, document: Any) -> None:
+        """Print ``document`` as JSON, indented for people."""
+        print(json.dumps(document, indent=2 if self.is_terminal else None, ensure_ascii=not self.is_terminal))
+
+    def table(self, titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Print rows under their titles; a column called ``status`` gets its colours."""
+        texts = [[safe("" if cell is None else str(cell)) for cell in row] for row in rows]
+        if not self.is_terminal:
+            widths = [max(map(len, column)) for column in zip(titles, *texts, strict=True)]
+            for row in [list(titles), *texts]:
+                padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+                print("  ".join(padded).rstrip())
+            return
+        table = Table(*titles, box=None, pad_edge=False, header_style="bright_black")
+        for row in texts:
+            styles = [
+                STATUS_STYLES.get(cell, "") if title == "status" else ""
+                for title, cell in zip(titles, row, strict=True)
+            ]
+            table.add_row(*(Text(cell, style) for cell, style in zip(row, styles, strict=True)))
+        self.out.print(table, soft_wrap=False)
+
+    def _write(self, console: Console, text: str, style: str) -> None:
+        console.print(Text(safe(text), style))
+        console.file.flush()
+
+
+def safe(text: str) -> str:
+    """Return ``text`` without control characters (a newline becomes a space): no escape reaches the terminal."""
+    return text.replace("\r\n", " ").replace("\n", " ").translate(_SAFE)
+
+
+def figure(value: object) -> str:
+    """Return a number with four significant digits; non-finite ones travel as text already."""
+    return f"{value:.4g}" if isinstance(value, int | float) else str(value)
+
+
+def ago(moment: str | None) -> str:
+    """Return how long ago an ISO 8601 time was."""
+    if not moment:
+        return ""
+    return f"{span((datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds())} ago"
+
+
+def span(seconds: float) -> str:
+    """Return a duration as a person says it: ``42 s``, ``3 min 10 s``, ``2 h 14 min``."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+
+
+def stderr_is_terminal() -> bool:
+    return sys.stderr.isatty()

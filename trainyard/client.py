@@ -1,0 +1,174 @@
+"""Trainyard's REST API from Python: one method a verb, JSON in and out."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx
+
+from trainyard.spec.problems import Problem
+
+Document = dict[str, Any]
+RETRY_AFTER_S = (0.2, 0.8)
+
+
+class ApiError(RuntimeError):
+    """The server said no. ``detail`` is its sentence, ``errors`` has the problems of a spec."""
+
+    def __init__(self, status: int, detail: str, errors: list[Problem]) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.errors = errors
+
+
+class Unreachable(RuntimeError):
+    """No answer from the server."""
+
+
+class Client:
+    """Talks to one server as the owner of one token. Raises ApiError and Unreachable."""
+
+    def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
+        self.url = url.rstrip("/")
+        try:
+            self._http = httpx.Client(
+                base_url=f"{self.url}/api/v1/",
+                headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
+                timeout=timeout_s,
+            )
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise Unreachable(f"{url} is no address of a server: {error}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    # Runs
+
+    def submit(self, document: Document) -> Document:
+        return self._json("POST", "runs", json=document)
+
+    def submit_job(self, job: str, overrides: Document | None = None) -> Document:
+        return self._json("POST", "runs", json={"job": job, "overrides": overrides or {}})
+
+    def runs(self, **filters: Any) -> Iterator[Document]:
+        return self._pages("runs", filters)
+
+    def run(self, run: str) -> Document:
+        return self._json("GET", f"runs/{_part(run)}")
+
+    def act(self, run: str, verb: str, body: Document | None = None) -> Document:
+        """Ask for ``stop``, ``pause``, ``resume``, ``restart``, ``clone`` or ``archive``."""
+        return self._json("POST", f"runs/{_part(run)}/{verb}", json=body or {})
+
+    def delete(self, run: str) -> None:
+        self._json("DELETE", f"runs/{_part(run)}")
+
+    def upload_bundle(self, data: bytes, project: str) -> Document:
+        headers = {"Content-Type": "application/gzip"}
+        return self._json("POST", "bundles", params={"project": project}, content=data, headers=headers)
+
+    # What a run said
+
+    def series(self, run: str) -> Iterator[Document]:
+        return self._pages(f"runs/{_part(run)}/series", {})
+
+    def series_data(self, run: str, name: str, **query: Any) -> Document:
+        return self._json("GET", f"runs/{_part(run)}/series/data", params={"name": name, **_given(query)})
+
+    def logs(self, run: str, **query: Any) -> Document:
+        """Return one page: ``items`` and ``next``."""
+        return self._json("GET", f"runs/{_part(run)}/logs", params=_given(query))
+
+    # Where runs go
+
+    def clusters(self) -> Iterator[Document]:
+        return self._pages("clusters", {})
+
+    def nodes(self, **filters: Any) -> Iterator[Document]:
+        return self._pages("nodes", filters)
+
+    def act_on_node(self, node: str, verb: str) -> Document:
+        return self._json("POST", f"nodes/{_part(node)}/{verb}", json={})
+
+    def create_token(self, name: str, expires_at: str | None = None) -> Document:
+        return self._json("POST", "tokens", json={"name": name, "expires_at": expires_at})
+
+    def me(self) -> Document:
+        return self._json("GET", "me")
+
+    # The wire
+
+    def _pages(self, path: str, filters: Document) -> Iterator[Document]:
+        query = _given(filters)
+        while True:
+            page = self._json("GET", path, params=query)
+            yield from page["items"]
+            if not page.get("next"):
+                return
+            query["cursor"] = page["next"]
+
+    def _json(self, method: str, path: str, **request: Any) -> Document:
+        headers = dict(request.pop("headers", {}))
+        if method == "POST":
+            headers["Idempotency-Key"] = uuid.uuid4().hex  # the server does it once, however often we ask
+        response = self._answer(method, path, headers=headers, **request)
+        if response.is_error or response.is_redirect:
+            raise _error_of(response)
+        if not response.content:
+            return {}
+        try:
+            found = response.json()
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise ApiError(response.status_code, f"{self.url} does not answer as Trainyard does", [])
+        return found
+
+    def _answer(self, method: str, path: str, **request: Any) -> httpx.Response:
+        for wait_s in (*RETRY_AFTER_S, None):
+            try:
+                response = self._http.request(method, path, **request)
+                if response.status_code not in (502, 503, 504) or wait_s is None:
+                    return response
+            except (httpx.TransportError, httpx.InvalidURL) as error:
+                # Nobody listens: a second try finds the same, unless a server is just being restarted.
+                if wait_s is None or isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL):
+                    raise Unreachable(f"cannot reach {self.url}: {error}") from None
+            time.sleep(wait_s)
+        raise AssertionError("the last try returns or raises")
+
+
+def _part(text: str) -> str:
+    """Return ``text`` as one part of a path: an id that somebody typed must not become another route."""
+    return quote(text, safe="")
+
+
+def _given(query: Document) -> Document:
+    return {name: value for name, value in query.items() if value is not None}
+
+
+def _error_of(response: httpx.Response) -> ApiError:
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict):
+        problem = {}
+    errors = [
+        Problem(str(one.get("path", "")), str(one.get("message", "")))
+        for one in problem.get("errors") or []
+        if isinstance(one, dict)
+    ]
+    detail = problem.get("detail") or problem.get("title") or f"the server answers {response.status_code}"
+    return ApiError(response.status_code, str(detail), errors)

@@ -1,0 +1,49 @@
+"""Where the server is and who we are: the environment, else ``client.toml`` in the home of this machine's Trainyard."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+
+class NotConfigured(RuntimeError):
+    """There is no server, or no token, to talk with."""
+
+
+class Config(NamedTuple):
+    url: str
+    token: str
+
+
+def home(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder with all state of this machine's Trainyard."""
+    return Path(environ.get("TRAINYARD_HOME") or ".trainyard")
+
+
+def load(environ: Mapping[str, str] = os.environ) -> Config:
+    """Return TRAINYARD_URL and TRAINYARD_TOKEN, and from ``client.toml`` what they leave out. Raises NotConfigured."""
+    path = home(environ) / "client.toml"
+    written = _read(path)
+    url = environ.get("TRAINYARD_URL") or written.get("url", "")
+    token = environ.get("TRAINYARD_TOKEN", "")
+    # The token of the file is for the server of the file: no other one gets to see it.
+    if not token and url.rstrip("/") == written.get("url", "").rstrip("/"):
+        token = written.get("token", "")
+    if not url:
+        raise NotConfigured(f"no server is known: start one with `trainyard up`, or set TRAINYARD_URL (no {path})")
+    if not token:
+        raise NotConfigured(f"no token for {url}: set TRAINYARD_TOKEN")
+    return Config(url.rstrip("/"), token)
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise NotConfigured(f"{path} cannot be read: {error}") from None
+    return {name: value for name, value in content.items() if isinstance(value, str)}
