@@ -1,0 +1,220 @@
+"""A server's side of one node, small enough to hold in the hand: writes down documents, reads reports and the stream."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import redis
+from celery import Celery
+
+from trainyard.records import Frame, frames
+from workers.app import make_app
+from workers.attempts import AttemptFolder
+from workers.contract import (
+    EPOCH_KEY,
+    GO,
+    PREPARE,
+    Document,
+    check_mac,
+    command_scope,
+    down_key,
+    frames_scope,
+    new_key,
+    node_queue,
+    report_key,
+    report_scope,
+    seal,
+    stream_key,
+    unseal,
+    up_key,
+)
+from workers.node.config import NodeConfig, make_home, node_home, store_config
+from workers.sockets import socket_path
+
+LIMIT_S = 60.0
+
+
+def until(what: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
+    """Return the first true answer."""
+    deadline = time.monotonic() + limit_s
+    while not (answer := what()):
+        assert time.monotonic() < deadline, f"{what} stayed {answer!r} for {limit_s} s"
+        time.sleep(0.02)
+    return answer
+
+
+class ControlledNode:
+    """A real node worker process, and what the server would do with it."""
+
+    def __init__(self, home: Path, redis_url: str, *, name: str = "one", server: str = "http://127.0.0.1:9") -> None:
+        self.id = f"node-{name}"
+        self.name = name
+        self.key = new_key()
+        self.url = redis_url
+        self.base = home
+        self.home = node_home(home, name)
+        make_home(self.home)
+        store_config(self.home, NodeConfig(server, self.id, name, self.key, redis_url, "local"))
+        self.valkey = redis.Redis.from_url(redis_url)
+        self.app: Celery = make_app(redis_url, name)
+        self.attempts: dict[str, Document] = {}
+        self.process: subprocess.Popen[bytes] | None = None
+        self.lifeline: int | None = None
+
+    def start(self, *, with_lifeline: bool = False) -> None:
+        command = [sys.executable, "-m", "workers.node", "--name", self.name, "--home", str(self.base)]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("TRAINYARD_")}
+        passed: list[int] = []
+        if with_lifeline:
+            read, self.lifeline = os.pipe()
+            environment["TRAINYARD_LIFELINE"] = str(read)
+            passed = [read]
+        with (self.base / f"{self.name}.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "--address", "127.0.0.1"], env=environment, stdout=log, stderr=log, pass_fds=passed
+            )
+        for read in passed:
+            os.close(read)
+
+    def cut_lifeline(self) -> None:
+        assert self.lifeline is not None
+        os.close(self.lifeline)
+        self.lifeline = None
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        """Leave nothing behind: the node worker, then the supervisors, whose ranks end with them."""
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(timeout=20)
+        if self.lifeline is not None:
+            self.cut_lifeline()
+        for path in (self.home / "attempts").iterdir():
+            if (pid := AttemptFolder(path).lock_holder()) is not None:
+                os.kill(pid, signal.SIGKILL)
+                until(lambda path=path: AttemptFolder(path).lock_holder() is None)  # type: ignore[misc]
+            socket_path(path).unlink(missing_ok=True)
+        self.app.close()
+        self.valkey.close()
+
+    def log(self) -> str:
+        return (self.base / f"{self.name}.log").read_text()
+
+    def folder(self, attempt: str) -> AttemptFolder:
+        return AttemptFolder(self.home / "attempts" / attempt)
+
+    def order(self, script: str | None = None, *, ranks: int = 1, **changes: Any) -> Document:
+        """Return an order for a script, whose text travels in the node's cache as a bundle would."""
+        attempt = secrets.token_hex(6)
+        order: Document = {
+            "attempt": attempt,
+            "run": f"run-{attempt}",
+            "fence": 1,
+            "node": self.id,
+            "node_name": self.name,
+            "node_rank": 0,
+            "num_nodes": 1,
+            "first_rank": 0,
+            "num_ranks": ranks,
+            "world_size": ranks,
+            "slots": list(range(ranks)),
+            "shard": 0,
+            "name": "test",
+            "spec": {"task": {"script": "train.py", "arguments": [], "environment": {}, "python": None}},
+            "accelerator": "cpu",
+            "code": None,
+            "lease_s": 600.0,
+        }
+        if script is not None:
+            order["code"] = self.store_code(script)
+        return {**order, **changes}
+
+    def store_code(self, script: str) -> Document:
+        from trainyard.bundle import pack
+
+        source = self.base / f"code-{secrets.token_hex(4)}"
+        source.mkdir()
+        (source / "train.py").write_text(script)
+        data, sha256, _ = pack(source)
+        (self.home / "cache" / "bundles" / sha256).write_bytes(data)
+        return {"sha256": sha256, "size_bytes": len(data)}
+
+    def say(self, order: Document, **entry: Any) -> None:
+        """Change what the down document says of the attempt."""
+        known = self.attempts.setdefault(
+            order["attempt"],
+            {"run": order["run"], "fence": order["fence"], "wanted": "prepare", "order": order, "go": None,
+             "watermarks": {}, "resend": []},
+        )  # fmt: skip
+        known.update(entry)
+        self.tick()
+
+    def tick(self) -> None:
+        key = down_key(self.id)
+        document = {"at": time.time(), "node": self.id, "epoch": "1", "attempts": self.attempts}
+        self.valkey.set(key, seal(self.key, key, document))
+        self.valkey.set(EPOCH_KEY, "1", nx=True)
+
+    def send(self, task: str, document: Document) -> None:
+        sealed = seal(self.key, command_scope(task, self.id), {"at": time.time(), **document})
+        self.app.send_task(task, kwargs={"sealed": sealed}, queue=node_queue(self.name))
+
+    def launch(self, order: Document) -> Document:
+        """Prepare, wait until ready, say go; return the report that says ready."""
+        self.send(PREPARE, order)
+        self.say(order)
+        report = self.wait_for(order, "ready")
+        go = {"master_addr": report["address"], "master_port": report["port"]}
+        self.say(order, wanted="run", go=go)
+        self.send(GO, {"attempt": order["attempt"], "run": order["run"], "fence": order["fence"], "go": go})
+        return report
+
+    def report(self, order: Document) -> Document | None:
+        text: Any = self.valkey.get(report_key(self.id, order["attempt"]))
+        scope = report_scope(self.id, order["run"], order["fence"])
+        return None if text is None else unseal(self.key, scope, text)
+
+    def wait_for(self, order: Document, *phases: str) -> Document:
+        def reached() -> Document | None:
+            self.tick()
+            report = self.report(order)
+            return report if report is not None and report["phase"] in phases else None
+
+        report: Document = until(reached)
+        return report
+
+    def up(self) -> Document | None:
+        key = up_key(self.id)
+        text: Any = self.valkey.get(key)
+        return None if text is None else unseal(self.key, key, text)
+
+    def shipped(self, order: Document) -> list[Frame]:
+        """Return the frames of the attempt in the stream, with their seals checked."""
+        found: list[Frame] = []
+        entries: Any = self.valkey.xrange(stream_key(order["shard"]))
+        for _, entry in entries:
+            if entry[b"a"].decode() == order["attempt"]:
+                scope = frames_scope(self.id, order["run"], order["fence"])
+                check_mac(self.key, scope, entry[b"d"], entry[b"m"].decode())
+                found += frames(entry[b"d"])
+        return found
+
+    def lines(self, order: Document, stream: str = "stdout") -> list[str]:
+        return [
+            text
+            for frame in self.shipped(order)
+            if frame.kind == "logs" and frame.payload["stream"] == stream
+            for _, text in frame.payload["lines"]
+        ]
