@@ -7,6 +7,7 @@ import os
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
+from django.urls import get_resolver
 
 from trainyard import lifeline
 
@@ -19,4 +20,5 @@ from dashboard.origin import SameOrigin  # noqa: E402
 application = ProtocolTypeRouter(
     {"http": http, "websocket": SameOrigin(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))}
 )
+assert get_resolver().url_patterns  # every page and route is imported now, not by whoever asks first
 lifeline.watch()

@@ -22,7 +22,7 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
 
-class Clock(bootsteps.StartStopStep):  # type: ignore[misc]  # celery has no types
+class Clock(bootsteps.StartStopStep):
     """Celery's beat as a thread of the worker."""
 
     def __init__(self, parent: Any, **options: Any) -> None:
@@ -38,7 +38,7 @@ class Clock(bootsteps.StartStopStep):  # type: ignore[misc]  # celery has no typ
             self.service.stop()
 
 
-class Lifeline(bootsteps.Step):  # type: ignore[misc]
+class Lifeline(bootsteps.Step):
     """Stop when the parent under `up` is gone."""
 
     def __init__(self, parent: Any, **options: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -26,13 +27,11 @@ def secret_key(home: Path) -> str:
     path = home / "secret_key"
     if not path.exists():
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:  # another process of ours was first
-            pass
-        else:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_urlsafe(50))
+        mine = home / f".secret_key.{os.getpid()}"
+        write_private(mine, secrets.token_urlsafe(50))
+        with contextlib.suppress(FileExistsError):  # another process of ours was first: its key counts
+            path.hardlink_to(mine)
+        mine.unlink()
     return path.read_text()
 
 

@@ -11,7 +11,7 @@ import structlog
 
 def configure() -> dict[str, Any]:
     """Set structlog up and return Django's LOGGING, so that libraries' lines look like ours."""
-    shared = [
+    shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -52,6 +52,6 @@ def configure() -> dict[str, Any]:
             "django": {"handlers": [], "level": "INFO", "propagate": True},
             "django.request": {"level": "ERROR"},
             "django.security.DisallowedHost": {"level": "CRITICAL"},
-            "uvicorn.error": {"level": "INFO"},
+            "uvicorn.error": {"level": "WARNING"},
         },
     }

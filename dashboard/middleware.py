@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from typing import Any
+
 from asgiref.sync import iscoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from django.conf import settings
 from django.contrib.staticfiles import finders
 from django.core.management import call_command
 from django.http import HttpRequest, HttpResponse
+from django.utils.functional import cached_property
 from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 STAMP = "collected"
+MODULES = "js/"
 NOT_SERVED = ["*.map", "redoc*", "*.scss"]
 
 
@@ -26,10 +28,26 @@ def without_source_maps(patterns: Any) -> Any:
 
 
 class Storage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise has no types
-    """Each file under a name with the digest of its content, cached for ever; ES modules import the new names."""
+    """Each file under a name with the digest of its content, cached for ever; ES modules import the new names.
+
+    Our modules share one digest, of all of them: two that import each other could never hold each other's.
+    """
 
     support_js_module_import_aggregation = True
     patterns: ClassVar[Any] = without_source_maps(CompressedManifestStaticFilesStorage.patterns)
+
+    def file_hash(self, name: str | None, content: Any = None) -> str | None:
+        if name and name.startswith(MODULES) and name.endswith(".js"):
+            return self.digest_of_modules
+        return cast("str | None", super().file_hash(name, content))
+
+    @cached_property
+    def digest_of_modules(self) -> str:
+        digest = hashlib.sha256()
+        for folder in settings.STATICFILES_DIRS:
+            for path in sorted(Path(folder, MODULES).rglob("*.js")):
+                digest.update(path.read_bytes())
+        return digest.hexdigest()[:12]
 
 
 class StaticMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]

@@ -42,6 +42,7 @@ def main(argv: list[str] | None = None) -> int:
         ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+    lifeline.watch()  # from here on: joining may wait for a server that does not answer yet
     options = parse(argv)
     name = options.name or host_name()
     home = node_home(options.home, name)
@@ -58,7 +59,12 @@ def main(argv: list[str] | None = None) -> int:
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="trainyard node", description="Run this machine as a node of a cluster.")
-    parser.add_argument("--join", metavar="TOKEN", help="the one-time join token; needed at the first start only")
+    parser.add_argument(
+        "--join",
+        metavar="TOKEN",
+        default=os.environ.pop("TRAINYARD_JOIN", None),
+        help="the one-time join token; needed at the first start only; default: $TRAINYARD_JOIN",
+    )
     parser.add_argument("--server", metavar="URL", help="the Trainyard server, as http://host:port")
     parser.add_argument("--name", type=node_name, help="this node's name in the cluster; default: the host name")
     parser.add_argument(
@@ -102,7 +108,6 @@ def serve(config: NodeConfig, home: Path, address: str) -> int:
     app = make_app(config.redis_url, config.name)
     register(app, config.id, config.key, node)
     node.start()
-    lifeline.watch()
     worker = app.Worker(
         hostname=f"{config.name}@trainyard",
         pool="threads",

@@ -1,0 +1,49 @@
+"""`python -m dashboard.sign_in [USER]`: print a link that signs a person in, once, within a day."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+
+from dashboard.home import home_path
+from dashboard.up.checks import CannotStart
+from dashboard.up.house import CLIENT, open_database, owner, set_up_django, sign_in_url
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m dashboard.sign_in", description="Print a one-time sign-in link.")
+    parser.add_argument("user", nargs="?", help="a user name; default: the first administrator")
+    options = parser.parse_args(arguments)
+    try:
+        print(link_for(options.user))
+    except CannotStart as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def link_for(username: str | None) -> str:
+    """Return the link. Raises CannotStart where nobody has that name."""
+    set_up_django()
+    open_database()
+    from django.conf import settings
+
+    from runs.models import User
+
+    user = User.objects.filter(username=username, is_active=True).first() if username else owner()
+    if user is None:
+        raise CannotStart(f"Nobody here is called {username!r}.")
+    return sign_in_url(served_url() or settings.PUBLIC_URL, user)
+
+
+def served_url() -> str:
+    """Return the URL that the last `up` of this home served."""
+    try:
+        return str(tomllib.loads((home_path() / CLIENT).read_text())["url"])
+    except (OSError, ValueError, KeyError):
+        return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""`make demo`: the hello-gpt run, launched on both nodes as soon as they are there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+from dashboard.up import house
+from dashboard.up.checks import CannotStart
+from dashboard.up.children import ROOT
+
+if TYPE_CHECKING:
+    from dashboard.up.yard import Yard
+
+EXAMPLE = ROOT / "examples" / "hello-gpt.yaml"
+
+
+async def launch(yard: Yard, started_s: float) -> str:
+    """Submit the example, print where to watch it, and return the run's id."""
+    run_id = await yard.ask(_submit, yard.owner)
+    link = await yard.ask(house.sign_in_url, yard.url, yard.owner, f"/runs/{run_id}/")
+    say = yard.console.say
+    say()
+    say(f"  Set-up took   {os.environ.get('TRAINYARD_SETUP_SECONDS', '0.0')} s")
+    say(f"  Start took    {started_s:.1f} s")
+    say(f"  Run           {run_id} (hello-gpt) on {' and '.join(yard.names)}")
+    say(f"  Watch it live {link}")
+    say()
+    return run_id
+
+
+async def wait(yard: Yard, run_id: str) -> int:
+    """Print each new status, then the summary. Returns 0 only for a run that succeeded."""
+    seen = ""
+    while True:
+        facts = await yard.ask(_facts, run_id)
+        if facts["sentence"] != seen:
+            seen = facts["sentence"]
+            yard.console.say(f"  {facts['status']}: {seen}")
+        if facts["is_final"]:
+            break
+        await asyncio.sleep(0.5)
+    for line in await yard.ask(_summary, run_id):
+        yard.console.say(line)
+    return 0 if facts["is_success"] else 1
+
+
+def _submit(owner: Any) -> str:
+    import yaml
+
+    from runs.actions import Refused, submit_run
+    from trainyard.spec import SpecError
+
+    try:
+        return submit_run(actor=owner, document=yaml.safe_load(EXAMPLE.read_text())).pk
+    except (Refused, SpecError) as error:
+        raise CannotStart(f"The example was refused: {error}") from error
+
+
+def _facts(run_id: str) -> dict[str, Any]:
+    from runs.models import Run
+    from runs.status import Status
+
+    run = Run.objects.get(pk=run_id)
+    return {
+        "status": run.status,
+        "sentence": run.reason_sentence,
+        "is_final": run.is_final,
+        "is_success": run.status == Status.SUCCEEDED,
+    }
+
+
+def _summary(run_id: str) -> list[str]:
+    from runs.metrics.read import series_data
+    from runs.models import Placement, Run
+
+    run = Run.objects.get(pk=run_id)
+    nodes = Placement.objects.filter(attempt__run=run).values_list("node__name", flat=True).distinct()
+    lines = ["", f"  Run           {run.pk} ({run.name})", f"  Status        {run.status}"]
+    lines.append(f"  Nodes         {' and '.join(sorted(nodes))}")
+    if run.started_at and run.ended_at:
+        lines.append(f"  Trained for   {(run.ended_at - run.started_at).total_seconds():.1f} s")
+    for series in series_data(run_id, ["val/loss"])["series"]:
+        values = series.get("value") or series.get("last") or []
+        if values:
+            lines.append(f"  val/loss {float(values[0]):.4f} -> {float(values[-1]):.4f}")
+    return [*lines, ""]

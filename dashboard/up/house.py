@@ -1,0 +1,150 @@
+"""What `up` does in the database: reach it, bring its tables up to date, and make the first person, project, cluster.
+
+All of it is blocking; `up` calls it from one thread beside its loop.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dashboard.home import write_private
+from dashboard.up.checks import CannotStart
+
+if TYPE_CHECKING:
+    from runs.models import User
+
+CLIENT = "client.toml"
+
+
+def set_up_django() -> None:
+    import os
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+    import django
+
+    try:
+        django.setup()
+    except ValueError as error:  # an environment variable that says what no setting takes
+        raise CannotStart(str(error)) from error
+
+
+def open_database() -> int:
+    """Reach every database and migrate what is not up to date. Returns how many migrations were applied."""
+    from django.core.management import call_command
+    from django.db import OperationalError, connections
+    from django.db.migrations.executor import MigrationExecutor
+
+    num_applied = 0
+    for alias in connections:
+        connection = connections[alias]
+        try:
+            connection.ensure_connection()
+        except OperationalError as error:
+            reason = str(error).strip().splitlines()[0]
+            raise CannotStart(
+                f"The database {place_of(connection.settings_dict)} cannot be reached: {reason}"
+            ) from error
+        executor = MigrationExecutor(connection)
+        plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+        if plan:  # the command itself takes half a second to find out that there is nothing to do
+            call_command("migrate", database=alias, interactive=False, verbosity=0)
+            num_applied += len(plan)
+    return num_applied
+
+
+def place_of(database: dict[str, object]) -> str:
+    """Name a database without its password."""
+    if not database.get("HOST"):
+        return str(database["NAME"])
+    port = f":{database['PORT']}" if database.get("PORT") else ""
+    return f"{database['NAME']} on {database['HOST']}{port}"
+
+
+def owner() -> User:
+    """Return whom `up` acts for: the person of the first start, or the first administrator that there is."""
+    from runs.actions import first_start
+    from runs.models import User
+
+    made = first_start()
+    if made is not None:
+        return made
+    found = User.objects.filter(is_superuser=True, is_active=True).order_by("pk").first()
+    if found is None:
+        raise CannotStart("Nobody here is an administrator: make one with `python manage.py createsuperuser`.")
+    return found
+
+
+def write_client(home: Path, url: str, actor: User) -> str:
+    """Write ``client.toml`` for the terminal and scripts on this machine. Returns its token, which works."""
+    from runs.access import user_of_token
+    from runs.actions import create_token
+
+    path = home / CLIENT
+    token = ""
+    if path.exists():
+        try:
+            token = str(tomllib.loads(path.read_text()).get("token", ""))
+        except (OSError, ValueError):
+            token = ""
+    if not token or user_of_token(token) is None:
+        _, token = create_token(actor=actor, name="this machine")
+    # A JSON string is a TOML basic string.
+    write_private(path, f"url = {json.dumps(url)}\ntoken = {json.dumps(token)}\n")
+    return token
+
+
+def join_secret(node_home: Path, name: str, redis_url: str, actor: User) -> str | None:
+    """Return a join token for the node ``name``; None for one that has joined and is still known as such."""
+    from runs.actions import new_join_token
+    from runs.models import Cluster, Node
+
+    path = node_home / "node.toml"
+    try:
+        known = tomllib.loads(path.read_text())
+    except (OSError, ValueError):
+        known = {}
+    node = Node.objects.filter(name=name, pk=known.get("id", ""), removed_at=None).first()
+    if node is not None and node.key == known.get("key") and known.get("redis_url") == redis_url:
+        return None
+    path.unlink(missing_ok=True)
+    cluster, _ = Cluster.objects.get_or_create(name="local")
+    _, secret = new_join_token(actor=actor, cluster=cluster)
+    return secret
+
+
+def nodes_in_contact(names: list[str]) -> list[str]:
+    from django.utils import timezone
+
+    from runs.models import Node
+
+    now = timezone.now()
+    return [node.name for node in Node.objects.filter(name__in=names, removed_at=None) if node.is_in_contact(now)]
+
+
+def live_runs() -> list[str]:
+    """Return the names of the runs that hold machines here."""
+    from runs.models import Run
+    from runs.status import PLACED
+
+    return list(Run.objects.filter(status__in=list(PLACED)).values_list("name", flat=True))
+
+
+def num_live_attempts() -> int:
+    from runs.models import Attempt
+
+    return Attempt.objects.filter(ended_at=None).count()
+
+
+def sign_in_url(url: str, user: User, after: str = "") -> str:
+    """Return a link that signs ``user`` in, once, and leads to ``after``."""
+    from urllib.parse import urlencode
+
+    from django.urls import reverse
+
+    from runs.actions import make_sign_in_link
+
+    link = url + reverse("use-link", args=[make_sign_in_link(user=user)])
+    return f"{link}?{urlencode({'next': after})}" if after else link

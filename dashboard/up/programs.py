@@ -1,0 +1,60 @@
+"""The command of each process. A cluster runs the same ones on many machines."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from dashboard.up.children import Program
+from dashboard.up.valkey import server_command
+
+PYTHON = [sys.executable, "-m"]
+SITE: dict[str, str | None] = {"DJANGO_SETTINGS_MODULE": "dashboard.settings", "PYTHONUNBUFFERED": "1"}
+# A node is handed nothing of the server's. With Django's settings named, Celery would start Django there, too.
+NODE: dict[str, str | None] = {
+    "PYTHONUNBUFFERED": "1",
+    **dict.fromkeys(("DJANGO_SETTINGS_MODULE", "DATABASE_URL", "REDIS_URL", "SECRET_KEY")),
+}
+
+
+def valkey(home: Path, unix_socket: Path) -> Program:
+    # SIGTERM, so that it writes its file to the end when we are gone.
+    command = server_command(home / "valkey", unix_socket)
+    return Program("valkey", command, death_signal=signal.SIGTERM, is_quiet=True)
+
+
+def web(listener: socket.socket) -> Program:
+    words = {
+        "--fd": str(listener.fileno()),
+        "--loop": "uvloop",
+        "--http": "httptools",
+        "--ws": "websockets-sansio",
+        "--ws-per-message-deflate": "false",
+        "--ws-max-size": "65536",
+        "--ws-ping-interval": "20",
+        "--lifespan": "off",
+        "--timeout-graceful-shutdown": "2",
+        "--log-level": "warning",
+    }
+    options = [word for pair in words.items() for word in pair]
+    command = [*PYTHON, "uvicorn", "dashboard.asgi:application", *options, "--no-access-log", "--no-server-header"]
+    return Program("web", command, SITE, descriptors=(listener.fileno(),))
+
+
+def control() -> Program:
+    words = ["--queues", "control", "--pool", "threads", "--without-gossip", "--without-mingle", "--without-heartbeat"]
+    command = [*PYTHON, "celery", "-A", "dashboard.celery", "--quiet", "worker", *words, "-n", "control@%h"]
+    return Program("control", [*command, "--loglevel", "WARNING"], SITE)
+
+
+def ingest() -> Program:
+    return Program("ingest", [*PYTHON, "django", "ingest", "--skip-checks"], SITE)
+
+
+def node(home: Path, name: str, server: str, secret: str | None) -> Program:
+    command = [*PYTHON, "workers.node", "--name", name, "--home", str(home), "--server", server]
+    environment = {**NODE, "TRAINYARD_JOIN": secret}  # not an argument: those stand in the list of processes
+    # Its supervisors end with the same lifeline, and it stays to pass on their last reports.
+    return Program(name, command, environment, death_signal=0, stops_by_lifeline=True)
