@@ -1,0 +1,61 @@
+"""Points that come over REST: through the same commit as the stream's, so that a request may be repeated."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+import numpy as np
+
+from runs.ingest.commit import REST, Source, commit
+from runs.ingest.push import push_now
+from runs.ingest.records import Incoming, Poison, Record, check_points
+from runs.metrics.codec import Columns
+from runs.models import Run
+
+Point = tuple[str, dict[str, str], int, float | None, float]  # name, labels, step, time (None: now), value
+
+
+class Gap(ValueError):
+    """Batches before this one are missing; ``expected`` is the next that can be taken."""
+
+    def __init__(self, expected: int) -> None:
+        super().__init__(f"send sequence {expected} first")
+        self.expected = expected
+
+
+class Taken(ValueError):
+    """The producer's name belongs to somebody else."""
+
+
+def report_points(run: Run, *, producer: str, sequence: int, points: Iterable[Point], is_end: bool = False) -> int:
+    """Store one batch of a REST producer and return its watermark. A batch that was stored before changes nothing.
+
+    Raises Gap, Taken, and runs.ingest.records.Poison where a name or a label cannot be stored.
+    """
+    record = Record(points=_series(points, time.time()), is_end=is_end)
+    batch = [Incoming(raw=b"", producer=producer, sequence=sequence, record=record)]
+    committed = commit(run.pk, fence=run.fence, source=Source(role=REST), batch=batch)
+    if producer in committed.foreign:
+        raise Taken(f"producer {producer} is not one that reports over REST")
+    watermark = committed.watermarks[producer]
+    if watermark < sequence:
+        raise Gap(watermark + 1)
+    push_now(committed)
+    return watermark
+
+
+def _series(points: Iterable[Point], now: float) -> list[tuple[str, dict[str, str], Columns]]:
+    groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[int, float, float]]] = {}
+    for name, labels, step, at, value in points:
+        key = name, tuple(sorted(labels.items()))
+        groups.setdefault(key, []).append((step, now if at is None else at, value))
+    series = []
+    for (name, labels_items), rows in groups.items():
+        steps, times, values = zip(*rows, strict=True)
+        columns = Columns(np.array(steps, np.int64), np.array(times, np.float64), np.array(values, np.float64))
+        series.append(check_points(name, dict(labels_items), columns))
+    return series
+
+
+__all__ = ["Gap", "Poison", "Taken", "report_points"]

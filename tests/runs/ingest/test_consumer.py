@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+from runs.ingest.consumer import Consumer
+from runs.metrics import read
+from runs.metrics.models import DeadLetter, NodeSample, Producer, Telemetry
+from runs.models import Attempt, Node, Run
+from runs.transport import redis
+from tests.cast import Cast, make_attempt, make_node
+from tests.servers import Valkey
+from tests.spools import Spool, send, send_health, some_points
+from workers.contract import EPOCH_KEY, stream_key
+
+pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
+
+
+class Stage(NamedTuple):
+    """A run with an attempt on one node, and the shard's ingest."""
+
+    run: Run
+    attempt: Attempt
+    node: Node
+    consumer: Consumer
+
+    def steps(self, name: str = "train/loss") -> list[int]:
+        return [step for part in read.series_data(self.run.pk, [name])["series"] for step in part["step"]]
+
+
+@pytest.fixture
+def stage(cast: Cast, make_run: Callable[..., Run], valkey: Valkey) -> Iterator[Stage]:
+    run = make_run()
+    node = make_node(cast.cluster)
+    consumer = Consumer(0, block_s=0.01)
+    yield Stage(run, make_attempt(run, [node]), node, consumer)
+    consumer.close()
+
+
+def drain(consumer: Consumer) -> None:
+    """Let it work until it finds nothing more, twice: the first time may have been the end of what was pending."""
+    idle = 0
+    while idle < 2:
+        idle = 0 if consumer.step() else idle + 1
+
+
+def test_what_a_rank_sends_is_stored_and_the_stream_is_empty_afterwards(stage: Stage) -> None:
+    spool = Spool()
+    spool.begin(rank=1)
+    spool.points(some_points(1, 20))
+    spool.logs([(1.0, "hello")], rank=1)
+    spool.end()
+    send(stage.attempt, stage.node, spool.bytes)
+    drain(stage.consumer)
+
+    assert stage.steps() == list(range(1, 21))
+    assert [line["text"] for line in read.logs(stage.run.pk)["items"]] == ["hello"]
+    row = Producer.objects.get(run_id=stage.run.pk, producer=spool.producer)
+    assert (row.watermark, row.end_sequence, row.rank, row.role, row.node) == (4, 4, 1, "rank", stage.node.name)
+    assert read.is_complete(stage.run.pk, {spool.producer: 4})
+    assert redis().xlen(stream_key(0)) == 0
+    telemetry = Telemetry.objects.get(run_id=stage.run.pk)
+    assert (telemetry.cursor, telemetry.step, telemetry.step_at, telemetry.median_step_s) == (1, 20, 1020.0, 1.0)
+    assert (telemetry.num_points, telemetry.num_lines) == (20, 1)
+
+
+def test_a_frame_that_comes_twice_counts_once(stage: Stage) -> None:
+    spool = Spool()
+    spool.begin()
+    spool.points(some_points(1, 3))
+    for _ in range(3):
+        send(stage.attempt, stage.node, spool.bytes)
+        drain(stage.consumer)
+    assert stage.steps() == [1, 2, 3]
+    assert Telemetry.objects.get().cursor == 1
+
+
+def test_a_gap_is_refused_reported_and_closed_by_sending_again(stage: Stage) -> None:
+    spool = Spool()
+    frames = [spool.begin(), spool.points(some_points(1, 2)), spool.points(some_points(3, 2))]
+    send(stage.attempt, stage.node, frames[0] + frames[2])
+    drain(stage.consumer)
+    assert stage.steps() == []
+    assert read.gaps(stage.run.pk) == [spool.producer]
+    assert read.watermarks(stage.run.pk) == {spool.producer: 1}
+
+    send(stage.attempt, stage.node, frames[1] + frames[2])
+    drain(stage.consumer)
+    assert stage.steps() == [1, 2, 3, 4]
+    assert read.gaps(stage.run.pk) == []
+
+
+class Killed(BaseException):
+    """Nothing catches it."""
+
+
+class KilledBeforeAcknowledging(Consumer):
+    def _acknowledge(self, entry_ids: list[bytes]) -> None:
+        raise Killed
+
+
+def test_killed_between_commit_and_acknowledge_each_point_is_there_once(stage: Stage) -> None:
+    spool = Spool()
+    spool.begin()
+    spool.points(some_points(1, 5))
+    send(stage.attempt, stage.node, spool.bytes)
+    killed = KilledBeforeAcknowledging(0, block_s=0.01)
+    with pytest.raises(Killed):
+        drain(killed)
+    killed._lock.release()
+    assert stage.steps() == [1, 2, 3, 4, 5]
+    assert redis().xlen(stream_key(0)) == 1
+
+    drain(stage.consumer)
+    assert stage.steps() == [1, 2, 3, 4, 5]
+    assert redis().xlen(stream_key(0)) == 0
+    assert redis().xpending(stream_key(0), "ingest")["pending"] == 0
+
+
+def test_a_second_ingest_on_the_shard_waits_for_the_first_to_go(stage: Stage) -> None:
+    second = Consumer(0, block_s=0.01)
+    drain(stage.consumer)
+    spool = Spool()
+    spool.begin()
+    spool.points(some_points(1, 2))
+    send(stage.attempt, stage.node, spool.bytes)
+    assert not second.step()
+    assert redis().xlen(stream_key(0)) == 1
+    stage.consumer.close()
+    drain(second)
+    assert stage.steps() == [1, 2]
+    second.close()
+
+
+def test_two_that_both_think_the_shard_is_theirs_store_each_point_once(stage: Stage) -> None:
+    drain(stage.consumer)
+    redis().delete("trainyard:ingest:0")  # as if it had run out while its holder was paused
+    second = Consumer(0, block_s=0.01)
+    drain(second)
+    spool = Spool()
+    spool.begin()
+    for number in range(1, 41):
+        send(stage.attempt, stage.node, spool.points(some_points(number, 1)) if number > 1 else spool.bytes)
+        (stage.consumer if number % 2 else second).step()
+    send(stage.attempt, stage.node, spool.bytes)
+    drain(stage.consumer)
+    drain(second)
+    second.close()
+    drain(stage.consumer)
+    assert stage.steps() == list(range(2, 41))
+
+
+def test_a_new_valkey_gets_a_new_epoch_and_the_group_again(stage: Stage) -> None:
+    drain(stage.consumer)
+    before = redis().get(EPOCH_KEY)
+    redis().flushall()
+    stage.consumer._looked_at = float("-inf")
+    drain(stage.consumer)
+    drain(stage.consumer)
+    assert redis().get(EPOCH_KEY) not in (None, before)
+    spool = Spool()
+    spool.begin()
+    spool.points(some_points(1, 1))
+    send(stage.attempt, stage.node, spool.bytes)
+    drain(stage.consumer)
+    assert stage.steps() == [1]
+
+
+def test_it_waits_for_a_valkey_that_is_away_and_goes_on(stage: Stage, valkey: Valkey) -> None:
+    drain(stage.consumer)
+    valkey.kill()
+    assert not stage.consumer.step()
+    valkey.start()
+    spool = Spool()
+    spool.begin()
+    spool.points(some_points(1, 1))
+    send(stage.attempt, stage.node, spool.bytes)
+    for _ in range(20):
+        stage.consumer.step()
+    assert stage.steps() == [1]
+
+
+def test_health_samples_are_stored_once(stage: Stage) -> None:
+    for _ in range(2):
+        send_health(stage.node, {"at": 12.5, "cpu": 0.5})
+    drain(stage.consumer)
+    assert [(row.node_id, row.at, row.health) for row in NodeSample.objects.all()] == [
+        (stage.node.pk, 12.5, {"cpu": 0.5})
+    ]
+
+
+def test_points_of_an_older_attempt_are_taken_and_carry_it(stage: Stage) -> None:
+    stage.attempt.ended_at = stage.attempt.created_at
+    stage.attempt.save()
+    newer = make_attempt(stage.run, [make_node(stage.node.cluster)], phase=stage.attempt.placements.get().phase)
+    spool = Spool()
+    spool.begin()
+    spool.points(some_points(1, 1))
+    send(stage.attempt, stage.node, spool.bytes)
+    drain(stage.consumer)
+    assert newer.fence > stage.attempt.fence
+    assert [part["attempt"] for part in read.series_data(stage.run.pk, [])["series"]] == [stage.attempt.fence]
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [{"m": "0" * 64}, {"n": "nobody"}, {"a": "elsewhere"}, {"f": 77}, {"f": "x"}, {"d": b"other"}],
+    ids=lambda forged: next(iter(forged)),
+)
+def test_what_nobody_answers_for_is_a_dead_letter(stage: Stage, forged: dict[str, object]) -> None:
+    spool = Spool()
+    spool.begin()
+    spool.points(some_points(1, 1))
+    if "d" in forged:  # bytes that the seal is not about
+        fields = {"n": stage.node.pk, "r": stage.run.pk, "a": stage.attempt.pk, "f": 1, "m": "0" * 64, "d": b"other"}
+        redis().xadd(stream_key(0), fields)
+    elif forged.get("f") == "x":
+        redis().xadd(stream_key(0), {"f": "x"})
+    else:
+        send(stage.attempt, stage.node, spool.bytes, **forged)
+    drain(stage.consumer)
+    assert stage.steps() == []
+    assert DeadLetter.objects.count() == 1
+    assert redis().xlen(stream_key(0)) == 0
+
+
+def test_a_node_may_not_speak_for_the_attempt_of_another(stage: Stage) -> None:
+    stranger = make_node(stage.node.cluster)
+    spool = Spool()
+    spool.begin()
+    send(stage.attempt, stranger, spool.bytes)
+    drain(stage.consumer)
+    assert not Producer.objects.exists()
+    assert "placement" in DeadLetter.objects.get().reason
+
+
+def test_what_arrives_for_a_deleted_run_is_dropped(stage: Stage) -> None:
+    spool = Spool()
+    spool.begin()
+    send(stage.attempt, stage.node, spool.bytes)
+    attempt = stage.attempt
+    run_id = stage.run.pk
+    attempt.run.delete()
+    drain(stage.consumer)
+    assert not Telemetry.objects.filter(run_id=run_id).exists()
+    assert not DeadLetter.objects.exists()
+    assert redis().xlen(stream_key(0)) == 0
