@@ -1,4 +1,4 @@
-"""A server's side of one node, small enough to hold in the hand: writes down documents, reads reports and the stream."""
+"""A server's side of one node, small enough to hold in the hand: down documents out, reports and frames in."""
 
 from __future__ import annotations
 
@@ -218,3 +218,13 @@ class ControlledNode:
             if frame.kind == "logs" and frame.payload["stream"] == stream
             for _, text in frame.payload["lines"]
         ]
+
+    def wait_until_shipped(self, order: Document) -> None:
+        """Return when the stream has every frame that the final report promises."""
+
+        def has_all() -> bool:
+            report = self.report(order)
+            seen = {(frame.producer, frame.sequence) for frame in self.shipped(order)}
+            return report is not None and all((name, last) in seen for name, last in report["producers"].items())
+
+        until(has_all)

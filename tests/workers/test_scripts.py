@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from typing import Any
+
+import pytest
+
 from tests.workers.control import ControlledNode
+from workers.contract import Document
 
 HELLO = """
 import os, sys
@@ -16,10 +23,150 @@ print("on the side", file=sys.stderr)
 """
 
 
-def test_a_script_runs_to_its_end_and_everything_that_it_said_is_shipped(node: ControlledNode) -> None:
-    order = node.order(HELLO, ranks=2)
+def run(node: ControlledNode, script: str, **changes: Any) -> tuple[Document, Document]:
+    order = node.order(script, **changes)
     node.launch(order)
-    report = node.wait_for(order, "ended")
+    return order, node.wait_for(order, "ended")
+
+
+def with_task(node: ControlledNode, script: str, **task: Any) -> Document:
+    return node.order(script, spec={"task": {"script": "train.py", "arguments": [], **task}})
+
+
+def test_a_script_runs_to_its_end_and_all_that_it_said_is_shipped(calm_node: ControlledNode) -> None:
+    order, report = run(calm_node, HELLO, ranks=2)
     assert report["reason"] is None
     assert [rank["exit_code"] for rank in report["ranks"]] == [0, 0]
-    assert sorted(node.lines(order)) == ["hello from 0 of 2", "hello from 1 of 2"]
+    calm_node.wait_until_shipped(order)
+    assert sorted(calm_node.lines(order)) == ["hello from 0 of 2", "hello from 1 of 2"]
+    assert calm_node.lines(order, "stderr") == ["on the side"] * 2
+    shipped = calm_node.shipped(order)
+    assert {frame.payload["s"][0][0] for frame in shipped if frame.kind == "points"} >= {"train/loss"}
+    assert {frame.producer for frame in shipped} == set(report["producers"])
+    assert sorted({frame.sequence for frame in shipped if frame.kind == "end"}) == sorted(
+        set(report["producers"].values())
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "sentence"),
+    [
+        ("raise SystemExit(3)", 3, "ended with exit code 3"),
+        ("raise SystemExit('no data')", 1, "ended with exit code 1"),
+        ("import os; os._exit(7)", 7, "ended with exit code 7"),
+        ("raise SystemExit", 0, None),
+        ("1/0", 1, "raised ZeroDivisionError: division by zero"),
+        ("def f(:", 1, "raised SyntaxError"),
+    ],
+)
+def test_exit_codes_are_pythons_own(calm_node: ControlledNode, script: str, code: int, sentence: str | None) -> None:
+    _, report = run(calm_node, script)
+    assert report["ranks"][0]["exit_code"] == code
+    if sentence is None:
+        assert report["reason"] is None
+    else:
+        assert report["reason"]["code"] == "rank_failed"
+        assert sentence in report["reason"]["sentence"]
+
+
+def test_an_exception_is_printed_and_reported_from_the_users_own_frames_on(calm_node: ControlledNode) -> None:
+    order, report = run(calm_node, "def inner():\n    raise ValueError('too deep')\n\ninner()\n")
+    error = report["ranks"][0]["error"]
+    assert (error["type"], error["message"]) == ("ValueError", "too deep")
+    assert "in inner" in error["traceback"]
+    assert "workers/rank.py" not in error["traceback"]
+    calm_node.wait_until_shipped(order)
+    assert "ValueError: too deep" in calm_node.lines(order, "stderr")
+    assert report["reason"]["evidence"]["stderr"][-1] == "ValueError: too deep"
+
+
+def test_a_signal_is_reported_by_its_name(calm_node: ControlledNode) -> None:
+    _, report = run(calm_node, "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    assert (report["ranks"][0]["exit_code"], report["ranks"][0]["signal"]) == (None, 11)
+    assert report["reason"]["sentence"] == "Rank 0 on calm was ended by SIGSEGV."
+
+
+def test_a_script_finds_what_a_fresh_interpreter_would_give_it(calm_node: ControlledNode) -> None:
+    script = """
+import json, os, pickle, signal, sys, threading
+class Mine: pass
+assert pickle.loads(pickle.dumps(Mine())).__class__ is Mine
+def late():
+    print(json.dumps({
+        "argv": sys.argv[1:], "path": sys.path[0] == os.getcwd(), "name": __name__, "file": os.path.basename(__file__),
+        "environment": dict(os.environ), "open": sorted(int(n) for n in os.listdir("/proc/self/fd"))[:4],
+        "term": signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, "child": signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL,
+        "mask": len(signal.pthread_sigmask(signal.SIG_BLOCK, [])), "stdin": sys.stdin.read(),
+    }))
+threading.Timer(0.2, late).start()
+"""
+    order = with_task(calm_node, script, arguments=["--lr", "3e-4"], environment={"MINE": "yes", "RANK": "99"})
+    calm_node.launch(order)
+    report = calm_node.wait_for(order, "ended")
+    assert report["reason"] is None, report
+    calm_node.wait_until_shipped(order)
+    found = json.loads(calm_node.lines(order)[0])
+    assert found["argv"] == ["--lr", "3e-4"]
+    assert (found["path"], found["name"], found["file"]) == (True, "__main__", "train.py")
+    assert (found["term"], found["child"], found["mask"], found["stdin"]) == (True, True, 0, "")
+    assert found["open"][:3] == [0, 1, 2]
+    environment = found["environment"]
+    assert (environment["MINE"], environment["RANK"], environment["TRAINYARD_NODE"]) == ("yes", "0", "calm")
+    assert environment["HOME"] == str(calm_node.folder(order["attempt"]).path)
+    assert calm_node.key not in json.dumps(found)
+    assert not {"OPENBLAS_NUM_THREADS", "TRAINYARD_HOME", "VIRTUAL_ENV"} & environment.keys()
+
+
+def test_ranks_do_not_share_their_random_numbers(calm_node: ControlledNode) -> None:
+    script = "import random, numpy, torch; print(random.random(), numpy.random.rand(), torch.rand(1).item())"
+    order, _ = run(calm_node, script, ranks=2)
+    calm_node.wait_until_shipped(order)
+    one, other = (line.split() for line in calm_node.lines(order))
+    assert not set(one) & set(other)
+
+
+def test_another_interpreter_starts_cold_and_is_watched_all_the_same(calm_node: ControlledNode) -> None:
+    order = with_task(
+        calm_node, "import sys; print(sys.argv[1]); sys.exit(5)", python=sys.executable, arguments=["cold"]
+    )
+    calm_node.launch(order)
+    report = calm_node.wait_for(order, "ended")
+    assert report["ranks"][0]["exit_code"] == 5
+    calm_node.wait_until_shipped(order)
+    assert calm_node.lines(order) == ["cold"]
+
+
+def test_an_interpreter_that_is_not_there_fails_the_rank_in_words(calm_node: ControlledNode) -> None:
+    order = with_task(calm_node, "print('never')", python="/nowhere/python")
+    calm_node.launch(order)
+    report = calm_node.wait_for(order, "ended")
+    assert "/nowhere/python" in report["reason"]["sentence"]
+
+
+def test_a_script_that_is_not_in_the_code_is_refused_before_anything_starts(calm_node: ControlledNode) -> None:
+    order = calm_node.order("print('never')", spec={"task": {"script": "other.py"}})
+    calm_node.say(order)
+    report = calm_node.wait_for(order, "refused")
+    assert report["reason"]["code"] == "script_missing"
+    assert not calm_node.folder(order["attempt"]).was_started()
+
+
+def test_what_a_progress_bar_and_a_careless_program_print_becomes_lines(calm_node: ControlledNode) -> None:
+    script = r"""
+import sys
+sys.stdout.buffer.write(b"10%\r50%\r100%\nbad \xff byte\n" + b"x" * 100_000 + b"\nno end")
+"""
+    order, _ = run(calm_node, script)
+    calm_node.wait_until_shipped(order)
+    lines = calm_node.lines(order)
+    assert lines[:2] == ["100%", "bad \ufffd byte"]
+    assert [len(line) for line in lines[2:4]] == [65536, 100_000 - 65536]
+    assert lines[4:] == ["no end"]
+
+
+def test_a_rank_that_is_over_but_does_not_exit_is_ended_and_counts_as_finished(
+    calm_node: ControlledNode,
+) -> None:
+    _, report = run(calm_node, "import atexit, time; atexit.register(time.sleep, 3600)")
+    assert report["reason"] is None
+    assert (report["ranks"][0]["exit_code"], report["ranks"][0]["exit_hang"]) == (0, True)

@@ -64,6 +64,9 @@ class Attempts:
                 found[attempt] = {"run": order["run"], "fence": order["fence"], "phase": _phase_of(folder)}
         return found
 
+    def num_living(self) -> int:
+        return sum(folder.lock_holder() is not None for folder in list(self._known.values()))
+
     def prepare(self, order: Document) -> None:
         """Get a supervisor for the order, unless there is or was one."""
         self._begin(order["attempt"], lambda: self._prepare(order))

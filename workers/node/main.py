@@ -7,10 +7,12 @@ import os
 import re
 import socket
 import sys
+import warnings
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import structlog
+from celery.exceptions import SecurityWarning
 
 from trainyard import __version__, lifeline
 from workers.app import make_app
@@ -24,11 +26,12 @@ from workers.node.config import (
     node_home,
     store_config,
 )
-from workers.node.rest import join
+from workers.node.rest import JoinRefused, join
 from workers.node.worker import NodeWorker
 from workers.tasks import register
 
 NUM_COMMAND_THREADS = 4
+LAST_WORDS_S = 4.5
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -42,19 +45,21 @@ def main(argv: list[str] | None = None) -> int:
         ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-    lifeline.watch()  # from here on: joining may wait for a server that does not answer yet
+    is_tethered = lifeline.watch(
+        grace_s=LAST_WORDS_S + 1
+    )  # from here on: joining may wait for a server that does not answer yet
     options = parse(argv)
     name = options.name or host_name()
     home = node_home(options.home, name)
     try:
         make_home(home)
-        config = load_config(home) or join_cluster(options, name, home)
+        config = find_config(options, name, home)
         check_redis_url(config.redis_url)
         address = options.address or address_towards(config.server)
     except CannotStart as error:
         print(error, file=sys.stderr)
         return 1
-    return serve(config, home, address)
+    return serve(config, home, address, is_tethered=is_tethered)
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -78,6 +83,19 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def find_config(options: argparse.Namespace, name: str, home: Path) -> NodeConfig:
+    """Join where a token is given; a token that was used already leads to what is stored. Raises CannotStart."""
+    stored = load_config(home)
+    if stored is not None and not options.join:
+        return stored
+    try:
+        return join_cluster(options, name, home)
+    except JoinRefused:
+        if stored is None:
+            raise
+        return stored
+
+
 def join_cluster(options: argparse.Namespace, name: str, home: Path) -> NodeConfig:
     """Join with the token and remember the answer. Raises CannotStart."""
     if not options.join or not options.server:
@@ -99,7 +117,7 @@ def join_cluster(options: argparse.Namespace, name: str, home: Path) -> NodeConf
     return config
 
 
-def serve(config: NodeConfig, home: Path, address: str) -> int:
+def serve(config: NodeConfig, home: Path, address: str, *, is_tethered: bool) -> int:
     """Take commands in the main thread and do everything else beside it, until SIGTERM, Ctrl-C or the lifeline's end.
 
     Supervisors go on; under ``up`` they hold the lifeline too and end by themselves.
@@ -108,11 +126,14 @@ def serve(config: NodeConfig, home: Path, address: str) -> int:
     app = make_app(config.redis_url, config.name)
     register(app, config.id, config.key, node)
     node.start()
+    # It warns root of pickled messages; we accept JSON only.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
     worker = app.Worker(
         hostname=f"{config.name}@trainyard",
         pool="threads",
         concurrency=NUM_COMMAND_THREADS,
         loglevel="WARNING",
+        quiet=True,
         without_gossip=True,
         without_mingle=True,
         without_heartbeat=True,
@@ -120,6 +141,8 @@ def serve(config: NodeConfig, home: Path, address: str) -> int:
     try:
         worker.start()
     finally:
+        if is_tethered:  # our supervisors are ending with us; their last reports go through us if they cannot
+            node.wait_for_supervisors(LAST_WORDS_S)
         node.stop()
     return int(worker.exitcode or 0)
 

@@ -13,6 +13,11 @@ import httpx
 from workers.contract import Document, http_scope, mac
 from workers.node.config import CannotStart, NodeConfig
 
+
+class JoinRefused(CannotStart):
+    """The server does not take this node."""
+
+
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 CHUNK_BYTES = 1 << 20
 
@@ -25,9 +30,9 @@ def join(server: str, body: Document) -> NodeConfig:
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise CannotStart(f"The server {server} cannot be reached: {error}.") from error
     if response.status_code in (401, 403):
-        raise CannotStart(f"The server {server} refused the join token: {problem_of(response)}")
+        raise JoinRefused(f"The server {server} refused the join token: {problem_of(response)}")
     if response.status_code != 201:
-        raise CannotStart(f"The server {server} refused this node ({response.status_code}): {problem_of(response)}")
+        raise JoinRefused(f"The server {server} refused this node ({response.status_code}): {problem_of(response)}")
     try:
         answer = response.json()
         return NodeConfig(

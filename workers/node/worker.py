@@ -74,6 +74,12 @@ class NodeWorker:
         self._nudged.set()
         self._zygote.stop()
 
+    def wait_for_supervisors(self, limit_s: float) -> None:
+        """Return when no supervisor lives here any more, or after ``limit_s``."""
+        deadline = time.monotonic() + limit_s
+        while self._attempts.num_living() and time.monotonic() < deadline:
+            time.sleep(0.05)
+
     # Commands: hints that the down document repeats every second.
 
     def prepare(self, order: Document) -> None:
