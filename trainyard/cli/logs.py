@@ -36,8 +36,8 @@ class LogReader:
             for item in page["items"]:
                 head = f"[{item['rank']}] " if self._rank is None else ""
                 yield Line(f"{head}{item['text']}", item)
-            self._after = page.get("next") or self._after
-            if len(page["items"]) < PAGE:
+            self._after = page["cursor"]  # where to read on later, also at the end
+            if page["next"] is None:
                 return
 
 

@@ -1,0 +1,51 @@
+"""Whether a cluster could ever hold a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainyard.spec import check_fits, parse_spec
+
+
+def spec(nodes: int, each: int, accelerator: str = "auto") -> Any:
+    resources = {"nodes": nodes, "processes_per_node": each, "accelerator": accelerator}
+    return parse_spec({"name": "x", "task": {"script": "a.py"}, "resources": resources})
+
+
+def cluster(*slots: int, accelerator: str = "cpu") -> list[dict[str, Any]]:
+    return [{"name": f"node-{i}", "slots": count, "accelerator": accelerator} for i, count in enumerate(slots)]
+
+
+MIXED = cluster(4, 4) + cluster(8, 8, 8, accelerator="gpu")
+
+
+@pytest.mark.parametrize(
+    ("asked", "nodes"),
+    [
+        (spec(1, 1), cluster(1)),
+        (spec(2, 2), cluster(2, 4)),
+        (spec(3, 8), MIXED),
+        (spec(2, 4, "cpu"), MIXED),
+        (spec(100, 100), []),
+    ],
+)
+def test_it_fits(asked: Any, nodes: list[dict[str, Any]]) -> None:
+    assert check_fits(asked, nodes) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "nodes", "path", "sentence"),
+    [
+        (spec(3, 1), cluster(4, 4), "resources.nodes", "3 is more than this cluster has: 2 nodes with 1 slot or more"),
+        (spec(2, 3), cluster(4, 2), "resources.nodes", "1 nodes with 3 slots"),
+        (spec(1, 5), cluster(4, 2), "resources.processes_per_node", "at most 4 slots"),
+        (spec(1, 1, "gpu"), cluster(4), "resources.accelerator", "gpu is on none of the 1 nodes"),
+        (spec(3, 1, "cpu"), MIXED, "resources.nodes", "2 cpu nodes"),
+        (spec(4, 1), MIXED, "resources.nodes", "3 nodes of one kind (cpu or gpu)"),
+    ],
+)
+def test_it_can_never_fit(asked: Any, nodes: list[dict[str, Any]], path: str, sentence: str) -> None:
+    [problem] = check_fits(asked, nodes)
+    assert problem.path == path and sentence in problem.message

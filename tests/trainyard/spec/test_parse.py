@@ -1,0 +1,286 @@
+"""What a spec may say, and that everything else is refused by name."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainyard.spec import RecipeSpec, ScriptSpec, SpecError, json_schema, merge, parse_spec
+
+RECIPE: dict[str, Any] = {"name": "hello-gpt", "task": {"recipe": "language-model"}}
+SCRIPT: dict[str, Any] = {"name": "mine", "task": {"script": "train.py"}}
+
+
+def refusals(document: object) -> dict[str, str]:
+    with pytest.raises(SpecError) as caught:
+        parse_spec(document)
+    return {problem.path: problem.message for problem in caught.value.errors}
+
+
+def test_the_shortest_recipe_is_filled_in() -> None:
+    spec = parse_spec(RECIPE)
+    assert isinstance(spec, RecipeSpec)
+    resolved = spec.resolved()
+    assert resolved["project"] == "default" and resolved["cluster"] == "local"
+    assert resolved["task"]["model"] == {"layers": 4, "width": 128, "heads": 4, "context": 128}
+    assert resolved["train"]["steps"] == 300 and resolved["parallel"]["data"] == "auto"
+    assert json.loads(json.dumps(resolved)) == resolved
+    assert spec.world_size() == 1 and spec.world_size(3) == 3
+    assert spec.bundle_sha256 is None
+
+
+def test_the_shortest_script_has_no_training_settings() -> None:
+    spec = parse_spec(SCRIPT)
+    assert isinstance(spec, ScriptSpec)
+    assert spec.resolved()["task"] == {"script": "train.py", "arguments": [], "code": ".", "environment": {}}
+    assert not {"train", "parallel"} & spec.resolved().keys()
+    digest = "ab" * 32
+    assert parse_spec(merge(SCRIPT, {"task.code": {"sha256": digest}})).bundle_sha256 == digest
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "Größe 1: a/b & c"},
+        {"tags": ["anything <b> goes", "\x1b[31m"]},
+        {"resources": {"nodes": 2, "processes_per_node": 4, "accelerator": "gpu"}, "train.batch_size": 64},
+        {"resources.nodes": 2, "parallel.data": 2},
+        {"train.learning_rate": 1},
+        {"train.learning_rate": "1e-3"},
+        {"train.learning_rate": "3E-4"},
+        {"train.optimizer": "sgd", "train.schedule": "linear", "train.warmup_steps": 0},
+        {"train.steps": 5},
+        {"train.batch_size": 12, "train.accumulate": 3},
+        {"train.validate_every_steps": 0, "train.gradient_clip": 0, "train.weight_decay": 0},
+        {"task.environment": {"NCCL_DEBUG": "INFO", "_x": ""}},
+        {"restarts": {"max": 0}, "parallel.synchronization": {"kind": "every-step"}},
+    ],
+    ids=str,
+)
+def test_it_accepts(changes: dict[str, Any]) -> None:
+    resolved = parse_spec(merge(RECIPE, changes)).resolved()
+    assert parse_spec(resolved).resolved() == resolved
+
+
+def test_fewer_steps_than_the_usual_warm_up_shorten_it() -> None:
+    assert parse_spec(merge(RECIPE, {"train.steps": 5})).resolved()["train"]["warmup_steps"] == 5
+
+
+def test_numbers_as_text_are_numbers_afterwards() -> None:
+    assert parse_spec(merge(RECIPE, {"train.learning_rate": "1e-3"})).resolved()["train"]["learning_rate"] == 0.001
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "message"),
+    [
+        ({"name": ""}, "name", "must have at least 1 character"),
+        ({"name": "  "}, "name", "must not be blank"),
+        ({"name": "x" * 121}, "name", "at most 120 characters"),
+        ({"name": "a<b"}, "name", 'no < and no >, not "a<b"'),
+        ({"name": "a\nb"}, "name", "no control characters"),
+        ({"name": 5}, "name", "must be text, not 5; put it in quotes"),
+        ({"name": None}, "name", "must be text, not null"),
+        ({"project": "no spaces"}, "project", "letters, digits, - and _"),
+        ({"cluster": "../x"}, "cluster", "letters, digits, - and _"),
+        ({"tags": "one"}, "tags", 'must be a list, not "one"'),
+        ({"tags": ["one", 2]}, "tags.1", "must be text, not 2"),
+        ({"bogus": 1}, "bogus", "is not a field of a spec (its value is 1); accepted here: name, project"),
+        ({"train.batchsize": 1}, "train.batchsize", "accepted here: steps, batch_size"),
+        ({"resources": 2}, "resources", "must be a map, not 2"),
+        ({"resources.nodes": 0}, "resources.nodes", "must be at least 1, not 0"),
+        ({"resources.nodes": 1.0}, "resources.nodes", "must be a whole number, not 1.0"),
+        ({"resources.nodes": "2"}, "resources.nodes", 'must be a whole number, not "2"'),
+        ({"resources.nodes": True}, "resources.nodes", "must be a whole number, not true"),
+        ({"resources.accelerator": "tpu"}, "resources.accelerator", 'must be auto, cpu or gpu, not "tpu"'),
+        ({"task.recipe": "vision"}, "task.recipe", 'must be language-model, not "vision"'),
+        ({"task.data.source": "c4"}, "task.data.source", 'must be python-stdlib, not "c4"'),
+        ({"task.model.heads": 3}, "task.model.heads", "3 heads do not divide the width 128"),
+        ({"task.model": {"width": 12, "heads": 4}}, "task.model.heads", "12 / 4 heads = 3 is odd"),
+        ({"parallel.data": 3}, "parallel.data", "1 nodes x 1 processes = 1; accepted: auto or 1"),
+        ({"parallel.data": "all"}, "parallel.data", 'must be auto or a whole number from 1, not "all"'),
+        ({"parallel.data": True}, "parallel.data", "must be auto or a whole number"),
+        (
+            {"resources.nodes": 3, "train.batch_size": 32, "train.accumulate": 2},
+            "train.batch_size",
+            "32 does not divide by accumulate 2 x data degree 3 = 6",
+        ),
+        ({"train.steps": 0}, "train.steps", "must be at least 1, not 0"),
+        ({"train": {"steps": 10, "warmup_steps": 11}}, "train.warmup_steps", "11 is more than the 10 steps"),
+        ({"train.learning_rate": 0}, "train.learning_rate", "must be more than 0, not 0"),
+        ({"train.learning_rate": "fast"}, "train.learning_rate", 'must be a number, not "fast"'),
+        ({"train.learning_rate": "1_0"}, "train.learning_rate", "must be a number"),
+        ({"train.learning_rate": "0x10"}, "train.learning_rate", "must be a number"),
+        ({"train.learning_rate": True}, "train.learning_rate", "must be a number, not true"),
+        ({"train.learning_rate": math.nan}, "train.learning_rate", "must be a finite number, not NaN"),
+        ({"train.weight_decay": "1e999"}, "train.weight_decay", "must be a finite number"),
+        ({"train.optimizer": "adam"}, "train.optimizer", 'must be adamw or sgd, not "adam"'),
+        ({"train.seed": 2**63}, "train.seed", "must be at most"),
+        ({"restarts.max": -1}, "restarts.max", "must be at least 0, not -1"),
+        ({"task.environment": {"A-B": "1"}}, "task.environment", 'letters, digits and _, not "A-B"'),
+        ({"task.environment": {"RANK": "1"}}, "task.environment", '"RANK", which the node sets itself'),
+        ({"task.environment": {"TRAINYARD_RUN": "1"}}, "task.environment", "which the node sets itself"),
+        ({"task.environment": {"A": 1}}, "task.environment.A", "must be text, not 1; put it in quotes"),
+        ({"name": "a\0b"}, "name", "has a NUL"),
+        ({"tags": ["\ud800"]}, "tags.0", "half a character"),
+    ],
+    ids=lambda value: str(value)[:40] if not isinstance(value, dict) else ascii(value)[:40],
+)
+def test_it_refuses(changes: dict[str, Any], path: str, message: str) -> None:
+    found = refusals(merge(RECIPE, changes))
+    assert message in found[path], found
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "accepted"),
+    [
+        ({"resources.nodes": {"min": 1, "max": 4}}, "resources.nodes", "a whole number from 1"),
+        ({"parallel.shard": 2}, "parallel.shard", "1"),
+        ({"parallel.tensor": 2}, "parallel.tensor", "1"),
+        ({"parallel.pipeline.stages": 2}, "parallel.pipeline.stages", "1"),
+        ({"parallel.pipeline.schedule": "gpipe"}, "parallel.pipeline.schedule", "1f1b"),
+        ({"parallel.pipeline.microbatches": 4}, "parallel.pipeline.microbatches", "auto"),
+        ({"parallel.synchronization.kind": "diloco"}, "parallel.synchronization.kind", "every-step"),
+        ({"parallel.compression": "powersgd"}, "parallel.compression", "none"),
+        ({"train.precision": "bf16"}, "train.precision", "fp32"),
+        ({"train.activation_checkpointing": "full"}, "train.activation_checkpointing", "none"),
+        ({"train.compile": True}, "train.compile", "false"),
+        ({"train.scale_learning_rate": "linear"}, "train.scale_learning_rate", "none"),
+        ({"checkpoint": {"every_steps": 100, "keep": 3}}, "checkpoint", "a spec without this section"),
+        ({"early_stopping": {"metric": "val/loss"}}, "early_stopping", "a spec without this section"),
+        ({"restarts.max": 3}, "restarts.max", "0"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_not_built_yet_is_refused_by_name(changes: dict[str, Any], path: str, accepted: str) -> None:
+    found = refusals(merge(RECIPE, changes))
+    assert found.keys() == {path}
+    assert "is not built yet" in found[path] and found[path].endswith(f"accepted: {accepted}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "message"),
+    [
+        ({"train.steps": 3}, "train", "means nothing to a script"),
+        ({"parallel.shard": 1}, "parallel", "means nothing to a script"),
+        ({"task.recipe": "language-model"}, "task", "both a recipe and a script"),
+        ({"task": {}}, "task", "no recipe and no script"),
+        ({"task": "train.py"}, "task", 'must be a map, not "train.py"'),
+        ({"task.script": "/etc/train.py"}, "task.script", "inside the code's folder"),
+        ({"task.script": "../train.py"}, "task.script", "inside the code's folder"),
+        ({"task.script": "a\\b.py"}, "task.script", "inside the code's folder"),
+        ({"task.script": "."}, "task.script", "inside the code's folder"),
+        ({"task.arguments": "--lr 3"}, "task.arguments", "must be a list"),
+        ({"task.arguments": ["--lr", 3e-4]}, "task.arguments.1", "must be text, not 0.0003; put it in quotes"),
+        ({"task.code": {"sha256": "AB"}}, "task.code", '64 digits 0-9 and a-f, not "AB"'),
+        ({"task.code": {}}, "task.code", "must be a folder such as . or a map"),
+        ({"task.code": " "}, "task.code", "must be a folder such as . or a map"),
+        ({"task.code": "https://example.org/code.git@main"}, "task.code", "is not built yet"),
+        ({"task.code": "git@example.org:code.git"}, "task.code", "is not built yet"),
+        ({"task.python": "/usr/bin/python3"}, "task.python", "is not built yet"),
+        ({"task.model": {}}, "task.model", "is not a field of a spec"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_script_refuses(changes: dict[str, Any], path: str, message: str) -> None:
+    found = refusals(merge(SCRIPT, changes))
+    assert message in found[path], found
+    assert len(found) == 1
+
+
+def test_the_nodes_own_python_may_be_said() -> None:
+    assert parse_spec(merge(SCRIPT, {"task.python": None})).resolved() == parse_spec(SCRIPT).resolved()
+
+
+def test_every_problem_is_told_at_once() -> None:
+    found = refusals(merge(RECIPE, {"train.steps": 0, "train.compile": True, "bogus": 1, "name": "<"}))
+    assert found.keys() == {"train.steps", "train.compile", "bogus", "name"}
+
+
+@pytest.mark.parametrize("document", [None, [], "text", 5, [RECIPE], {1: 2}, {"\ud800": 1}], ids=ascii)
+def test_what_is_no_document_is_refused(document: object) -> None:
+    assert refusals(document).keys() == {""}
+
+
+def test_a_document_without_end_is_refused() -> None:
+    endless: dict[str, Any] = {**RECIPE}
+    endless["again"] = endless
+    wide: dict[str, Any] = {**RECIPE, "tags": ["x"] * 60_000}
+    deep: Any = 1
+    for _ in range(100_000):
+        deep = [deep]
+    assert "levels deep" in refusals(endless)[""]
+    assert "values" in refusals(wide)[""]
+    assert "levels deep" in refusals({**RECIPE, "tags": deep})[""]
+
+
+def test_a_spec_that_a_node_could_not_carry_is_refused() -> None:
+    document = merge(SCRIPT, {"task.arguments": ["x" * 9_000] * 30})
+    assert "at most 262,144 are accepted" in refusals(document)[""]
+
+
+def test_the_schema_names_every_section() -> None:
+    schema = json_schema()
+    assert {"RecipeSpec", "ScriptSpec", "Train", "Parallel"} <= schema["$defs"].keys()
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(max_size=10), children, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(junk)
+def test_junk_raises_nothing_but_spec_error(document: object) -> None:
+    with contextlib.suppress(SpecError):
+        parse_spec(document)
+
+
+PATHS = ["name", "project", "tags", "task", "task.recipe", "task.model", "task.model.heads", "task.data.source"]
+PATHS += ["task.environment", "task.code", "task.arguments", "task.python", "resources", "resources.nodes", "parallel"]
+PATHS += ["parallel.data", "parallel.pipeline", "train", "train.steps", "train.learning_rate", "train.warmup_steps"]
+PATHS += ["train.compile", "train.seed", "checkpoint", "early_stopping", "restarts", "restarts.max", "elsewhere"]
+
+
+@given(st.sampled_from([RECIPE, SCRIPT]), st.dictionaries(st.sampled_from(PATHS), junk, min_size=1, max_size=3))
+def test_junk_in_a_field_raises_nothing_but_spec_error(base: dict[str, Any], changes: dict[str, Any]) -> None:
+    with contextlib.suppress(SpecError):
+        resolved = parse_spec(merge(base, changes)).resolved()
+        assert parse_spec(resolved).resolved() == resolved
+        json.dumps(resolved, allow_nan=False)
+
+
+@given(
+    nodes=st.integers(1, 8),
+    each=st.integers(1, 4),
+    part=st.integers(1, 5),
+    accumulate=st.integers(1, 3),
+    heads=st.integers(1, 8),
+    steps=st.integers(1, 10**9),
+    rate=st.floats(1e-12, 1000) | st.integers(1, 1000),
+    seed=st.integers(0, 2**63 - 1),
+    tags=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1), max_size=3),
+)
+def test_what_is_filled_in_stays_as_it_is(
+    nodes: int, each: int, part: int, accumulate: int, heads: int, steps: int, rate: float, seed: int, tags: list[str]
+) -> None:
+    document = merge(
+        RECIPE,
+        {
+            "tags": tags,
+            "resources": {"nodes": nodes, "processes_per_node": each},
+            "task.model": {"heads": heads, "width": heads * 2 * part},
+            "train": {"steps": steps, "learning_rate": rate, "seed": seed, "accumulate": accumulate}
+            | {"batch_size": nodes * each * accumulate * part},
+        },
+    )
+    spec = parse_spec(document)
+    assert parse_spec(spec.resolved()) == spec
+    assert spec.world_size() == nodes * each
