@@ -203,7 +203,7 @@ def named(batch: list[Incoming], watermarks: dict[str, int]) -> list[Incoming]:
             continue
         before = dict(watermarks)
         for other in out[:index]:
-            before[other.producer] = max(before.get(other.producer, 0), other.sequence)
+            before[other.producer] = other.sequence
         after: dict[str, int] = {}
         for other in batch[index + 1 :]:
             after.setdefault(other.producer, other.sequence)
