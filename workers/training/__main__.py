@@ -1,13 +1,13 @@
-"""A cold start, for benchmarks: ``torchrun --nproc-per-node 2 -m workers.training SPEC.json``."""
+"""A cold start, for benchmarks: ``torchrun --nproc-per-node 2 -m workers.training SPEC`` (a YAML or JSON file)."""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
+from trainyard.spec import load_spec_file, parse_spec
 from workers.training.main import main
 
 if len(sys.argv) != 2:
-    sys.exit("usage: python -m workers.training SPEC.json")
-main(json.loads(Path(sys.argv[1]).read_text()))
+    sys.exit("usage: python -m workers.training SPEC")
+main(parse_spec(load_spec_file(Path(sys.argv[1]))).resolved())

@@ -39,8 +39,11 @@ class StepResult:
     data_time_s: float
 
 
-def run_loop(training: Training, metrics: Metrics) -> None:
-    """Train from step 1 to the last. A loss that is not finite is reported like any other and ends nothing."""
+def run_loop(training: Training, metrics: Metrics) -> nn.Module:
+    """Train from step 1 to the last and return the plain model.
+
+    A loss that is not finite is reported like any other and ends nothing.
+    """
     settings = training.settings
     progress = Progress(settings.steps) if training.mesh.rank == 0 else None
     pass_throwaways(training)
@@ -51,6 +54,7 @@ def run_loop(training: Training, metrics: Metrics) -> None:
         every = settings.validate_every_steps
         if step == settings.steps or (every and step % every == 0):
             validate(training, step, metrics, progress)
+    return training.model
 
 
 def pass_throwaways(training: Training) -> None:

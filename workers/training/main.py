@@ -15,7 +15,7 @@ from workers.training.loop import Metrics, run_loop
 from workers.training.mesh import make_mesh
 from workers.training.place import Place, choose_device, num_threads, read_place
 from workers.training.recipes import load_task
-from workers.training.settings import read_train, refuse_unbuilt
+from workers.training.settings import read_train
 from workers.training.weights import save_weights
 
 
@@ -31,21 +31,19 @@ def main(spec: dict[str, Any]) -> None:
 
 def train(spec: dict[str, Any], place: Place, metrics: Metrics) -> None:
     """Do what ``main`` says, with the place as a value and the points going to ``metrics``."""
-    refuse_unbuilt(spec)
     settings = read_train(spec)
-    mesh = make_mesh(spec.get("parallel", {}), place.world_size, place.rank)
+    mesh = make_mesh(spec["parallel"], place.world_size, place.rank)
     torch.set_num_threads(num_threads(os.environ, place))
-    device = choose_device(spec.get("resources", {}).get("accelerator", "auto"), place)
+    device = choose_device(spec["resources"]["accelerator"], place)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     task = load_task(spec["task"], seed=settings.seed, device=device)
     process_group.join(place, device)
     # The batch of a step is cut from the same text on every rank; another Python on a node would break that silently.
     process_group.refuse_difference("the content of task.data", task.data_digest)
-    training = build(task, settings, mesh, device)
-    run_loop(training, metrics)
+    model = run_loop(build(task, settings, mesh, device), metrics)
     output = os.environ.get("TRAINYARD_OUTPUT")
     if place.rank == 0 and output:
         config = {**task.describe(), "steps": settings.steps, "seed": settings.seed}
-        save_weights(training.model, config, Path(output))
+        save_weights(model, config, Path(output))
     process_group.leave()

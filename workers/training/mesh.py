@@ -37,13 +37,11 @@ class Mesh:
 
 def make_mesh(parallel: Mapping[str, Any], world_size: int, rank: int = 0) -> Mesh:
     """Return the mesh for ``parallel`` of a spec. Raises ValueError, naming the numbers, when they do not multiply."""
-    shard = int(parallel.get("shard", 1))
-    tensor = int(parallel.get("tensor", 1))
-    stages = int(parallel.get("pipeline", {}).get("stages", 1))
+    shard, tensor, stages = parallel["shard"], parallel["tensor"], parallel["pipeline"]["stages"]
     others = shard * tensor * stages
     if min(shard, tensor, stages) < 1:
         raise ValueError(f"parallel: degrees start at 1, got shard {shard}, tensor {tensor}, pipeline.stages {stages}")
-    data = parallel.get("data", "auto")
+    data = parallel["data"]
     if data == "auto":
         if world_size % others:
             raise ValueError(
@@ -51,7 +49,6 @@ def make_mesh(parallel: Mapping[str, Any], world_size: int, rank: int = 0) -> Me
                 f"does not divide the {world_size} ranks"
             )
         data = world_size // others
-    data = int(data)
     if data * others != world_size:
         raise ValueError(
             f"parallel: data {data} x shard {shard} x tensor {tensor} x pipeline.stages {stages} = {data * others}, "

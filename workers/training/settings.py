@@ -3,20 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
-
-# Fields that a rank does not act on yet, and the one value that it may ignore without telling a lie.
-NOT_BUILT: dict[str, Any] = {
-    "parallel.compression": "none",
-    "parallel.synchronization.kind": "every-step",
-    "train.precision": "fp32",
-    "train.activation_checkpointing": "none",
-    "train.compile": False,
-    "train.scale_learning_rate": "none",
-    "checkpoint": None,
-    "early_stopping": None,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +26,5 @@ class TrainSettings:
 
 
 def read_train(spec: Mapping[str, Any]) -> TrainSettings:
-    """Return the training settings of a resolved spec."""
-    train = spec["train"]
-    return TrainSettings(
-        steps=int(train["steps"]),
-        batch_size=int(train["batch_size"]),
-        accumulate=int(train.get("accumulate", 1)),
-        optimizer=str(train.get("optimizer", "adamw")),
-        learning_rate=float(train["learning_rate"]),
-        schedule=str(train.get("schedule", "constant")),
-        warmup_steps=int(train.get("warmup_steps", 0)),
-        weight_decay=float(train.get("weight_decay", 0.0)),
-        gradient_clip=float(train.get("gradient_clip") or 0.0),
-        validate_every_steps=int(train.get("validate_every_steps") or 0),
-        seed=int(train.get("seed", 0)),
-    )
-
-
-def refuse_unbuilt(spec: Mapping[str, Any]) -> None:
-    """Raise ValueError for a field that asks for what no code here does: a rank ignores nothing in silence."""
-    for path, accepted in NOT_BUILT.items():
-        value: Any = spec
-        for key in path.split("."):
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if value is not None and value != accepted:
-            raise ValueError(f"{path} is {value!r}: this is not built yet, accepted is {accepted!r}")
+    """Return the training settings of a resolved spec, in which every field is there."""
+    return TrainSettings(**{field.name: spec["train"][field.name] for field in fields(TrainSettings)})

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 ROTARY_BASE = 10_000.0
-MLP_RATIO = 4
+MLP_RATIO = 2  # at a few hundred steps, 4 learns no better and takes a third more time
 
 
 @dataclass(frozen=True, slots=True)

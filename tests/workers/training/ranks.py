@@ -1,0 +1,125 @@
+"""Real ranks for the tests: processes forked from a warm one, as a node forks them, that train and report back."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import warnings
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from trainyard.spec import parse_spec
+from workers.training.warm import warm
+
+TIMEOUT_S = 60
+
+warm()
+from workers.training.main import train  # noqa: E402  # after warm, so that warm alone brings all that a rank needs
+from workers.training.place import Place  # noqa: E402
+
+Point = tuple[str, int | None, dict[str, str], float]
+
+
+class Recorder:
+    """Takes points as a run of the SDK does, and keeps them."""
+
+    def __init__(self) -> None:
+        self.points: list[Point] = []
+
+    def log(self, values: Any, step: int | None = None, labels: Any = None) -> None:
+        self.points += [(name, step, dict(labels or {}), float(value)) for name, value in values.items()]
+
+
+def series(points: list[Point], name: str) -> dict[int | None, float]:
+    """Return one global series as step -> value."""
+    return {step: value for found, step, _, value in points if found == name}
+
+
+def tiny_spec(**changes: Any) -> dict[str, Any]:
+    """Return a small resolved spec; ``changes`` go to its ``train`` part, or its ``model`` part by name."""
+    model = {"layers": 2, "width": 16, "heads": 2, "context": 16, **changes.pop("model", {})}
+    world = changes.pop("world", 1)
+    train = {"steps": 10, "batch_size": 8, "warmup_steps": 2, "validate_every_steps": 5, "seed": 3, **changes}
+    spec = parse_spec(
+        {
+            "name": "tiny",
+            "resources": {"nodes": world, "accelerator": "cpu"},
+            "task": {"recipe": "language-model", "model": model},
+            "train": train,
+        }
+    )
+    return spec.resolved()
+
+
+def train_on(
+    world_size: int, spec: dict[str, Any], *, setup: Callable[[], None] | None = None, **environment: str
+) -> list[list[Point]]:
+    """Train ``spec`` on ``world_size`` forked ranks and return what each has logged. Raises what the first one raised.
+
+    ``setup`` runs in each rank before it trains.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.workers.training.ranks"])
+    port = free_port()
+    pipes: list[Connection] = []
+    processes = []
+    for rank in range(world_size):
+        mine, theirs = context.Pipe(duplex=False)
+        place = Place(rank, rank, world_size, world_size, 0, "127.0.0.1", port)
+        process = context.Process(target=_rank, args=(place, spec, setup, environment, theirs))
+        process.start()
+        theirs.close()
+        pipes.append(mine)
+        processes.append(process)
+    try:
+        return _results(pipes)
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+            process.close()
+        for pipe in pipes:
+            pipe.close()
+
+
+def _results(pipes: list[Connection]) -> list[list[Point]]:
+    results: dict[int, list[Point]] = {}
+    while len(results) < len(pipes):
+        ready = wait([pipe for index, pipe in enumerate(pipes) if index not in results], timeout=TIMEOUT_S)
+        assert ready, f"no rank has answered for {TIMEOUT_S} s; done are {sorted(results)}"
+        for pipe in ready:
+            assert isinstance(pipe, Connection)
+            answer = pipe.recv()
+            if isinstance(answer, BaseException):
+                raise answer
+            results[pipes.index(pipe)] = answer
+    return [results[rank] for rank in range(len(pipes))]
+
+
+def _rank(
+    place: Place, spec: dict[str, Any], setup: Callable[[], None] | None, environment: dict[str, str], pipe: Connection
+) -> None:
+    warnings.simplefilter("error")
+    os.environ.update(
+        {"MASTER_ADDR": place.master_addr, "MASTER_PORT": str(place.master_port), "TRAINYARD_THREADS": "1"}
+    )
+    os.environ.update(environment)
+    recorder = Recorder()
+    try:
+        if setup is not None:
+            setup()
+        train(spec, place, recorder)
+    except Exception as error:
+        pipe.send(error)
+    else:
+        pipe.send(recorder.points)
+    os._exit(0)  # as a rank of a node ends: no teardown of modules under torch's threads
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from workers.training.mesh import make_mesh, share_batch
+
+
+def parallel(data: int | str = "auto", shard: int = 1, tensor: int = 1, stages: int = 1) -> dict[str, Any]:
+    return {"data": data, "shard": shard, "tensor": tensor, "pipeline": {"stages": stages}}
+
+
+def test_auto_gives_the_data_degree_what_the_others_leave() -> None:
+    assert make_mesh(parallel(), 8).data == 8
+    assert make_mesh(parallel(shard=2, tensor=2), 8).data == 2
+
+
+@pytest.mark.parametrize(
+    ("degrees", "world_size", "message"),
+    [
+        (parallel(data=3), 2, r"data 3 x shard 1 x tensor 1 x pipeline\.stages 1 = 3, but there are 2 ranks"),
+        (parallel(tensor=3), 4, r"tensor 3 x pipeline\.stages 1 = 3 does not divide the 4 ranks"),
+        (parallel(shard=0), 4, r"degrees start at 1, got shard 0"),
+    ],
+)
+def test_a_wrong_product_is_refused_naming_the_numbers(degrees: dict[str, Any], world_size: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_mesh(degrees, world_size)
+
+
+def test_ranks_that_share_tensors_share_a_part_of_the_batch() -> None:
+    parts = [make_mesh(parallel(shard=2, tensor=2), 8, rank).batch_part for rank in range(8)]
+    assert parts == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize(("world_size", "accumulate"), [(1, 1), (2, 1), (4, 1), (2, 3), (3, 4)])
+def test_all_shares_together_cover_the_batch_once(world_size: int, accumulate: int) -> None:
+    shares = [share_batch(24, accumulate, make_mesh(parallel(), world_size, rank)) for rank in range(world_size)]
+    rows = [row for share in shares for index in range(accumulate) for row in range(24)[share.rows(index)]]
+    assert sorted(rows) == list(range(24))
+
+
+@pytest.mark.parametrize(("batch_size", "nearest"), [(10, "8 or 12"), (3, "4")])
+def test_a_batch_that_does_not_divide_is_refused_with_sizes_that_do(batch_size: int, nearest: str) -> None:
+    message = rf"train\.batch_size is {batch_size}, .*accumulate 2 x 2 data ranks = 4 .* are {nearest}$"
+    with pytest.raises(ValueError, match=message):
+        share_batch(batch_size, 2, make_mesh(parallel(), 2))

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+PROBE = """
+import json, os, sys
+from pathlib import Path
+from workers.training.warm import warm
+warm()
+import torch
+print(json.dumps({
+    "threads": len(list(Path("/proc/self/task").iterdir())),
+    "cuda": torch.cuda.is_initialized(),
+    "dynamo": "torch._dynamo" in sys.modules,
+    "django": "django" in sys.modules,
+}))
+"""
+
+
+def test_warming_up_starts_no_thread_and_touches_no_gpu() -> None:
+    environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE], env=environment, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert json.loads(done.stdout) == {"threads": 1, "cuda": False, "dynamo": True, "django": False}
