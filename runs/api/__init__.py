@@ -1,0 +1,50 @@
+"""The REST API, ``/api/v1``: one file per resource. Without a word to the contrary every operation needs a person."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from ninja import NinjaAPI
+from ninja.constants import NOT_SET
+
+from runs.access import NotFound
+from runs.api import (
+    bundles,
+    clusters,
+    files,
+    health,
+    history,
+    jobs,
+    logs,
+    nodes,
+    points,
+    problems,
+    projects,
+    runs,
+    series,
+    tokens,
+)
+from runs.api.auth import SessionAuth, TokenAuth
+from runs.api.idempotency import once
+
+__all__ = ["api"]
+
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+api = NinjaAPI(
+    title="Trainyard",
+    version="1",
+    description="Launch, watch and repair distributed PyTorch training.",
+    urls_namespace="api",
+    auth=[TokenAuth(), SessionAuth()],
+    openapi_extra={"info": {"license": {"name": "Apache-2.0"}}},
+)
+problems.register(api)
+api.add_decorator(once, mode="view")
+for module in (runs, history, series, logs, points, files, jobs, clusters, nodes, projects, tokens, bundles, health):
+    api.add_router("", module.router, auth=NOT_SET)
+
+
+@api.api_operation(METHODS, "/{path:rest}", include_in_schema=False)
+def nothing(request: HttpRequest, rest: str) -> None:
+    """What no route names is a problem document too, not a page."""
+    raise NotFound(f"There is no {request.method} /{rest}.")

@@ -1,0 +1,56 @@
+"""Who is asking: a bearer token, or a signed-in browser whose form or script carries the CSRF token."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest
+from ninja.errors import HttpError
+from ninja.security import APIKeyCookie, HttpBearer
+from ninja.utils import check_csrf
+
+from runs.access import user_of_token
+from runs.models import User
+
+
+class TokenAuth(HttpBearer):
+    """``Authorization: Bearer <token>``."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> User | None:
+        user = user_of_token(token)
+        if user is not None:
+            request.user = user
+        return user
+
+
+class SessionAuth(APIKeyCookie):
+    """The session of a browser. A request that came with a bearer token is never taken for the session's."""
+
+    param_name = settings.SESSION_COOKIE_NAME
+
+    def __call__(self, request: HttpRequest) -> User | None:
+        return self.authenticate(request, None)
+
+    def authenticate(self, request: HttpRequest, key: str | None) -> User | None:
+        user = session_user(request)
+        if user is not None and check_csrf(request) is not None:
+            raise HttpError(403, "The CSRF token is missing or wrong.")
+        return user
+
+
+def session_user(request: HttpRequest) -> User | None:
+    if "Authorization" in request.headers or isinstance(request.user, AnonymousUser) or not request.user.is_active:
+        return None
+    return request.user
+
+
+def actor(request: HttpRequest) -> User:
+    """Return who is asking, in a handler: whoever gets there has been let in."""
+    assert isinstance(request.user, User)
+    return request.user
+
+
+def who(request: HttpRequest) -> User | None:
+    """Return who is asking before anybody was let in; None when nobody is known."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return user_of_token(token) if scheme.lower() == "bearer" else session_user(request)

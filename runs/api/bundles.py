@@ -1,0 +1,63 @@
+"""``/bundles``: code that people ship and nodes fetch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import FileResponse, HttpRequest
+from ninja import Router, Schema
+from ninja import Status as Answer
+from ninja.errors import HttpError
+
+from runs import actions
+from runs.access import NotFound, get_project
+from runs.api.auth import actor
+from runs.api.node_auth import NodeAuth
+from runs.models import Node, Role
+from runs.models.runs import Placement
+from runs.places import bundle_path
+
+router = Router(tags=["bundles"])
+
+MAX_BUNDLE_BYTES = 50 * 1024 * 1024
+
+
+class BundleOut(Schema):
+    sha256: str
+    size_bytes: int
+    files: list[str]
+
+
+_raw = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
+
+
+@router.post("/bundles", response={201: BundleOut}, openapi_extra=_raw, summary="Upload packed code")
+def upload(request: HttpRequest, project: str = "default") -> Answer[Any]:
+    """The body is the archive that `trainyard.bundle.pack` makes. The same bytes again are the same bundle."""
+    user = actor(request)
+    into = get_project(user, project, Role.MEMBER)
+    if len(request.body) > MAX_BUNDLE_BYTES:
+        raise HttpError(413, f"A bundle has at most {MAX_BUNDLE_BYTES // 1024 // 1024} MB.")
+    try:
+        bundle = actions.store_bundle(actor=user, project=into, data=request.body)
+    except ValueError as error:
+        raise HttpError(422, str(error)) from error
+    return Answer(201, {"sha256": bundle.sha256, "size_bytes": bundle.size_bytes, "files": bundle.files})
+
+
+@router.get("/bundles/{sha256}", auth=NodeAuth(), response=None, summary="Fetch packed code (nodes only)")
+def fetch(request: HttpRequest, sha256: str) -> FileResponse:
+    """A node gets the bundles of the runs that are placed on it, and no others."""
+    node: Node = request.auth  # type: ignore[attr-defined]
+    placed = Placement.objects.filter(node=node, attempt__ended_at=None).select_related("attempt__run")
+    wanted = {
+        (one.attempt.run.spec.get("task") or {}).get("code", {}).get("sha256") for one in placed if _has_code(one)
+    }
+    path = bundle_path(sha256)
+    if sha256 not in wanted or not path.is_file():
+        raise NotFound(f"There is no bundle {sha256[:12]!r} for this node.")
+    return FileResponse(path.open("rb"), content_type="application/octet-stream", as_attachment=True)
+
+
+def _has_code(placement: Placement) -> bool:
+    return isinstance((placement.attempt.run.spec.get("task") or {}).get("code"), dict)

@@ -1,0 +1,117 @@
+"""``/clusters``, and the tokens that let machines into them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Field, Query, Router, Schema
+from ninja import Status as Answer
+
+from runs import actions
+from runs.access import get_cluster, visible_clusters
+from runs.api.auth import actor
+from runs.api.history import ListQuery
+from runs.api.paging import Page, page
+from runs.api.shapes import Body
+from runs.models import Cluster
+from runs.presenters import stamp
+from runs.status import Status
+
+router = Router(tags=["clusters"])
+
+
+class ClusterIn(Body):
+    name: str
+    region: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+class ClusterEdit(Body):
+    name: str | None = None
+    region: str | None = None
+    labels: dict[str, str] | None = None
+
+
+class ClusterOut(Schema):
+    id: str
+    name: str
+    engine: str
+    region: str
+    labels: dict[str, Any]
+    created_at: str
+    num_nodes: int
+    num_nodes_in_contact: int
+    num_slots: int
+    num_free_slots: int = Field(description="on nodes in contact that are not draining")
+    num_queued: int
+
+
+class JoinTokenOut(Schema):
+    id: str
+    token: str = Field(description="shown this once")
+    expires_at: str
+
+
+@router.get("/clusters", response=Page[ClusterOut])
+def find(request: HttpRequest, query: Query[ListQuery]) -> dict[str, Any]:
+    found = visible_clusters(actor(request))
+    return page(found, _clusters, sort="name", cursor=query.cursor, limit=query.limit)
+
+
+@router.post("/clusters", response={201: ClusterOut})
+def create(request: HttpRequest, body: ClusterIn) -> Answer[dict[str, Any]]:
+    cluster = actions.create_cluster(actor=actor(request), name=body.name, region=body.region, labels=body.labels)
+    return Answer(201, _clusters([cluster])[0])
+
+
+@router.get("/clusters/{cluster_id}", response=ClusterOut)
+def show(request: HttpRequest, cluster_id: str) -> dict[str, Any]:
+    return _clusters([get_cluster(actor(request), cluster_id)])[0]
+
+
+@router.patch("/clusters/{cluster_id}", response=ClusterOut)
+def edit(request: HttpRequest, cluster_id: str, body: ClusterEdit) -> dict[str, Any]:
+    user = actor(request)
+    cluster = get_cluster(user, cluster_id, manage=True)
+    return _clusters([actions.edit_cluster(actor=user, cluster=cluster, **body.dict())])[0]
+
+
+@router.delete("/clusters/{cluster_id}", response={204: None})
+def delete(request: HttpRequest, cluster_id: str) -> Answer[None]:
+    user = actor(request)
+    actions.delete_cluster(actor=user, cluster=get_cluster(user, cluster_id, manage=True))
+    return Answer(204, None)
+
+
+@router.post("/clusters/{cluster_id}/join-tokens", response={201: JoinTokenOut}, summary="Let one machine in")
+def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse) -> Answer[dict[str, Any]]:
+    user = actor(request)
+    token, secret = actions.new_join_token(actor=user, cluster=get_cluster(user, cluster_id, manage=True))
+    response["Cache-Control"] = "no-store"
+    return Answer(201, {"id": token.pk, "token": secret, "expires_at": stamp(token.expires_at)})
+
+
+def _clusters(rows: Sequence[Cluster]) -> list[dict[str, Any]]:
+    return [_cluster(row) for row in rows]
+
+
+def _cluster(row: Cluster) -> dict[str, Any]:
+    now = timezone.now()
+    nodes = list(row.nodes.filter(removed_at=None).prefetch_related("held_slots"))
+    usable = [node for node in nodes if node.is_in_contact(now) and not node.is_draining]
+    return {
+        "id": row.pk,
+        "name": row.name,
+        "engine": row.engine,
+        "region": row.region,
+        "labels": row.labels,
+        "created_at": stamp(row.created_at),
+        "num_nodes": len(nodes),
+        "num_nodes_in_contact": sum(node.is_in_contact(now) for node in nodes),
+        "num_slots": sum(node.slots for node in nodes),
+        "num_free_slots": sum(max(0, node.slots - len(node.held_slots.all())) for node in usable),
+        "num_queued": row.runs.filter(status=Status.QUEUED).count(),
+    }

@@ -1,0 +1,74 @@
+"""Lists with cursors: a cursor names the last item by value, so that new items neither shift nor repeat a page."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from django.core.exceptions import ValidationError
+from django.db.models import DateTimeField, Field, Model, Q, QuerySet
+from ninja import Schema
+
+M = TypeVar("M", bound=Model)
+T = TypeVar("T")
+
+MAX_LIMIT = 200
+
+
+class BadCursor(ValueError):
+    """A cursor that this list did not make."""
+
+
+class Page(Schema, Generic[T]):
+    items: list[T]
+    next: str | None
+
+
+def page(
+    query: QuerySet[M],
+    present: Callable[[Sequence[M]], Sequence[Any]],
+    *,
+    sort: str,
+    cursor: str | None,
+    limit: int,
+) -> dict[str, Any]:
+    """Return ``limit`` items after ``cursor``, ordered by the field ``sort`` (``-`` in front: newest or largest first)
+    and the primary key. Raises BadCursor."""
+    is_descending = sort.startswith("-")
+    field = sort.lstrip("-")
+    if cursor:
+        value, key = _place(query.model, field, cursor)
+        relation = "lt" if is_descending else "gt"
+        query = query.filter(Q(**{f"{field}__{relation}": value}) | Q(**{field: value, f"pk__{relation}": key}))
+    sign = "-" if is_descending else ""
+    rows = list(query.order_by(f"{sign}{field}", f"{sign}pk")[: limit + 1])
+    has_more = len(rows) > limit
+    rows = rows[:limit]
+    return {"items": list(present(rows)), "next": _cursor(rows[-1], field) if has_more else None}
+
+
+def _cursor(row: Model, field: str) -> str:
+    value = getattr(row, field)
+    place = [value.isoformat() if isinstance(value, datetime) else value, row.pk]
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+
+
+def _place(model: type[Model], field: str, cursor: str) -> tuple[Any, Any]:
+    try:
+        value, key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        if not isinstance(value, str | int) or not isinstance(key, str | int):
+            raise ValueError("not a place")
+        column = model._meta.get_field(field)
+        assert isinstance(column, Field) and model._meta.pk is not None
+        if isinstance(column, DateTimeField):
+            value = datetime.fromisoformat(str(value))
+            if value.tzinfo is None:
+                raise ValueError("a time without a zone")
+        model._meta.pk.to_python(key)
+        column.to_python(value)
+    except (ValueError, TypeError, RecursionError, ValidationError) as error:
+        raise BadCursor(f"{cursor[:80]!r} is no cursor of this list.") from error
+    return value, key

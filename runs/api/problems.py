@@ -1,0 +1,124 @@
+"""Every refusal of the API as RFC 9457 ``application/problem+json``: the one place where exceptions become answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import structlog
+from django.core.exceptions import PermissionDenied
+from django.core.exceptions import ValidationError as FieldsError
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+
+from runs.actions import Refused
+from runs.api.paging import BadCursor
+from runs.metrics.lines import BadCursor as BadLogCursor
+from trainyard.spec import SpecError
+
+log = structlog.get_logger(__name__)
+
+TITLES = {
+    401: "Not signed in",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "The state does not allow it",
+    413: "Too large",
+    422: "The request is not valid",
+    500: "Trainyard failed",
+}
+
+
+def problem(status: int, detail: str, *, code: str = "", errors: list[dict[str, str]] | None = None) -> HttpResponse:
+    """Return the answer. ``code`` names the kind of problem for programs."""
+    document: dict[str, Any] = {
+        "type": f"urn:trainyard:problem:{code}" if code else "about:blank",
+        "title": TITLES.get(status, "The request failed"),
+        "status": status,
+        "detail": detail,
+    }
+    if code:
+        document["code"] = code
+    if errors is not None:
+        document["errors"] = errors
+    response = HttpResponse(json.dumps(document), status=status, content_type="application/problem+json")
+    if status == 401:
+        response["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def register(api: NinjaAPI) -> None:
+    """Teach the API to answer each exception."""
+    for kind, answer in (
+        (SpecError, _spec_error),
+        (ValidationError, _invalid),
+        (FieldsError, _bad_fields),
+        (BadCursor, _bad_value),
+        (BadLogCursor, _bad_value),
+        (Refused, _refused),
+        (AuthenticationError, _unknown),
+        (HttpError, _http_error),
+        (PermissionDenied, _forbidden),
+        (Http404, _not_found),
+        (Exception, _failed),
+    ):
+        api.add_exception_handler(kind, answer)
+
+
+def _spec_error(request: HttpRequest, error: SpecError) -> HttpResponse:
+    errors = [{"path": problem.path, "message": problem.message} for problem in error.errors]
+    return problem(422, str(error), code="spec", errors=errors)
+
+
+def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    errors = [
+        {"path": _path(item.get("loc", ())), "message": str(item.get("msg", "is wrong"))} for item in error.errors
+    ]
+    detail = "; ".join(f"{item['path']}: {item['message']}" if item["path"] else item["message"] for item in errors)
+    return problem(422, detail, code="invalid", errors=errors)
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """Leave out where it came from and the name of the parameter object: ``("body", "body", "name")`` is ``name``."""
+    parts = list(location)[1:]
+    if len(parts) > 1 and parts[0] in ("body", "document", "query"):
+        parts = parts[1:]
+    return ".".join(map(str, parts))
+
+
+def _bad_fields(request: HttpRequest, error: FieldsError) -> HttpResponse:
+    by_field = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
+    errors = [{"path": field, "message": message} for field, messages in by_field.items() for message in messages]
+    return problem(422, "; ".join(item["message"] for item in errors), code="invalid", errors=errors)
+
+
+def _bad_value(request: HttpRequest, error: ValueError) -> HttpResponse:
+    return problem(422, str(error), code="invalid", errors=[{"path": "cursor", "message": str(error)}])
+
+
+def _refused(request: HttpRequest, error: Refused) -> HttpResponse:
+    return problem(409, error.sentence, code=error.code)
+
+
+def _unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+    return problem(401, "Send a token that is valid, as `Authorization: Bearer <token>`, or sign in.", code="sign-in")
+
+
+def _http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
+    status = 422 if error.status_code == 400 else error.status_code  # a body that cannot be read is a bad body
+    return problem(status, str(error))
+
+
+def _forbidden(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
+    return problem(403, str(error) or "Your role does not allow that.", code="forbidden")
+
+
+def _not_found(request: HttpRequest, error: Http404) -> HttpResponse:
+    return problem(404, str(error) or "There is nothing here that you can see.", code="not-found")
+
+
+def _failed(request: HttpRequest, error: Exception) -> HttpResponse:
+    log.exception("api.failed", path=request.path, method=request.method)
+    return problem(500, "Something went wrong on the server. It is in its log.", code="failed")

@@ -1,0 +1,61 @@
+"""Shapes that several resources share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ninja import Schema
+from pydantic import ConfigDict
+
+
+class Body(Schema):
+    """A request's body: what it does not know it refuses."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Empty(Body):
+    """Nothing is needed."""
+
+
+class LampOut(Schema):
+    name: str
+    colour: str
+    sentence: str
+
+
+class Lamps(Schema):
+    process: LampOut
+    progress: LampOut
+    telemetry: LampOut
+
+
+class Reason(Schema):
+    code: str
+    sentence: str
+    evidence: dict[str, Any]
+
+
+class RunOut(Schema):
+    id: str
+    name: str
+    project: str
+    cluster: str
+    job: str | None
+    parent: str | None
+    tags: list[str]
+    notes: str
+    status: str
+    reason: Reason
+    lamps: Lamps
+    step: int | None
+    steps: int | None
+    progress: float | None
+    attempt: int | None
+    created_by: str | None
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    archived_at: str | None
+    summary: dict[str, dict[str, Any]]
+    spec: dict[str, Any]

@@ -1,0 +1,105 @@
+"""``/tokens`` and ``/me``: the person who is asking, and their API tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Field, Query, Router, Schema
+from ninja import Status as Answer
+from pydantic import AwareDatetime
+
+from runs import actions
+from runs.access import visible_projects
+from runs.api.auth import actor
+from runs.api.history import ListQuery
+from runs.api.paging import Page, page
+from runs.api.shapes import Body
+from runs.models import Membership, Role, Token
+from runs.presenters import stamp
+
+router = Router(tags=["people"])
+
+
+class TokenIn(Body):
+    name: str = Field(min_length=1, max_length=80)
+    expires_at: AwareDatetime | None = None
+
+
+class TokenOut(Schema):
+    id: str
+    name: str
+    created_at: str
+    last_used_at: str | None
+    expires_at: str | None
+    revoked_at: str | None
+
+
+class NewToken(TokenOut):
+    token: str = Field(description="shown this once")
+
+
+class Belonging(Schema):
+    id: str
+    name: str
+    role: str
+
+
+class Me(Schema):
+    username: str
+    name: str
+    email: str
+    is_staff: bool
+    projects: list[Belonging]
+
+
+@router.get("/me", response=Me)
+def me(request: HttpRequest) -> dict[str, Any]:
+    user = actor(request)
+    roles = dict(Membership.objects.filter(user=user).values_list("project_id", "role"))
+    return {
+        "username": user.username,
+        "name": str(user),
+        "email": user.email,
+        "is_staff": user.is_staff,
+        "projects": [
+            {"id": project.pk, "name": project.name, "role": roles.get(project.pk, Role.OWNER)}
+            for project in visible_projects(user)
+        ],
+    }
+
+
+@router.get("/tokens", response=Page[TokenOut])
+def find(request: HttpRequest, query: Query[ListQuery]) -> dict[str, Any]:
+    found = Token.objects.filter(user=actor(request))
+    return page(found, _tokens, sort="-created_at", cursor=query.cursor, limit=query.limit)
+
+
+@router.post("/tokens", response={201: NewToken})
+def create(request: HttpRequest, body: TokenIn, response: HttpResponse) -> Answer[dict[str, Any]]:
+    expires_at: datetime | None = body.expires_at
+    token, secret = actions.create_token(actor=actor(request), name=body.name, expires_at=expires_at)
+    response["Cache-Control"] = "no-store"
+    return Answer(201, {**_tokens([token])[0], "token": secret})
+
+
+@router.delete("/tokens/{token_id}", response={204: None}, summary="Revoke a token")
+def revoke(request: HttpRequest, token_id: str) -> Answer[None]:
+    actions.revoke_token(actor=actor(request), token_id=token_id)
+    return Answer(204, None)
+
+
+def _tokens(rows: Sequence[Token]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": row.pk,
+            "name": row.name,
+            "created_at": stamp(row.created_at),
+            "last_used_at": stamp(row.last_used_at),
+            "expires_at": stamp(row.expires_at),
+            "revoked_at": stamp(row.revoked_at),
+        }
+        for row in rows
+    ]

@@ -1,0 +1,168 @@
+"""A run as people and programs see it: its REST document, and the three lamps. Used by the API and by pages alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypedDict
+
+from django.db.models import prefetch_related_objects
+from django.utils import timezone
+
+from runs.metrics import read
+from runs.metrics.models import Telemetry
+from runs.models import Attempt, Run
+from runs.status import FINAL, Phase, Status
+from workers.contract import CONTACT_LOST_S
+
+GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
+ROW_LAG_S = 3.0  # a row knows its node's last word only so exactly
+
+
+class Lamp(TypedDict):
+    name: str
+    colour: str  # green, amber, red, grey
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the lamps are made of. Ages in seconds; None where the thing never happened."""
+
+    status: Status
+    reason_code: str = ""
+    num_nodes: int = 0
+    num_training: int = 0  # nodes whose supervisor says that its ranks run
+    silent_nodes: tuple[str, ...] = ()
+    step: int | None = None
+    steps: int | None = None
+    step_age_s: float | None = None
+    median_step_s: float | None = None
+    record_age_s: float | None = None
+
+
+def lamps(facts: Facts) -> dict[str, Lamp]:
+    """Return the lamps by name: process, progress and telemetry."""
+    return {"process": _process(facts), "progress": _progress(facts), "telemetry": _telemetry(facts)}
+
+
+def _process(facts: Facts) -> Lamp:
+    if facts.status in FINAL:
+        return _lamp("process", GREY, "The ranks have ended.")
+    if not facts.num_nodes:
+        return _lamp("process", GREY, "No process yet.")
+    if facts.silent_nodes:
+        names = ", ".join(facts.silent_nodes)
+        colour = RED if facts.status == Status.LOST else AMBER
+        return _lamp("process", colour, f"Out of contact with {names}: whether the ranks exist is not known.")
+    if facts.num_training < facts.num_nodes:
+        return _lamp("process", AMBER, f"Ranks run on {facts.num_training} of {facts.num_nodes} nodes.")
+    word = "node says" if facts.num_nodes == 1 else f"{facts.num_nodes} nodes say"
+    return _lamp("process", GREEN, f"The {word} that the ranks run.")
+
+
+def _progress(facts: Facts) -> Lamp:
+    where = "" if facts.step is None else f"Step {facts.step:,}" + (f" of {facts.steps:,}" if facts.steps else "")
+    if facts.status in FINAL or facts.step is None or facts.step_age_s is None:
+        return _lamp("progress", GREY, f"{where}, ended." if where and facts.status in FINAL else "No step yet.")
+    usual_s = facts.median_step_s or 1.0
+    amber_s, red_s = max(15.0, 10 * usual_s), max(60.0, 30 * usual_s)
+    colour = RED if facts.step_age_s > red_s else AMBER if facts.step_age_s > amber_s else GREEN
+    pace = f"; usually one takes {facts.median_step_s:.3g} s" if facts.median_step_s else ""
+    return _lamp("progress", colour, f"{where}, {facts.step_age_s:,.0f} s ago{pace}.")
+
+
+def _telemetry(facts: Facts) -> Lamp:
+    if facts.reason_code == "telemetry-incomplete":
+        return _lamp("telemetry", RED, "Some of what the ranks wrote has not arrived.")
+    if facts.record_age_s is None:
+        return _lamp("telemetry", GREY, "No record yet.")
+    if facts.status in FINAL:
+        colour = GREEN if facts.status == Status.SUCCEEDED else GREY
+        return _lamp("telemetry", colour, "Everything arrived." if colour == GREEN else "No more records are expected.")
+    usual_s = facts.median_step_s or 1.0
+    amber_s, red_s = max(15.0, 5 * usual_s), max(60.0, 20 * usual_s)
+    colour = RED if facts.record_age_s > red_s else AMBER if facts.record_age_s > amber_s else GREEN
+    return _lamp("telemetry", colour, f"The last record arrived {facts.record_age_s:,.0f} s ago.")
+
+
+def _lamp(name: str, colour: str, sentence: str) -> Lamp:
+    return {"name": name, "colour": colour, "sentence": sentence}
+
+
+def run_document(
+    run: Run, telemetry: Telemetry | None, summary: dict[str, Any] | None, now: datetime
+) -> dict[str, Any]:
+    """Return the run in its REST shape. For many runs, ``prefetch`` them first: each needs its attempts."""
+    attempts = list(run.attempts.all())
+    facts = facts_of(run, attempts[-1] if attempts else None, telemetry or Telemetry(run_id=run.pk), now)
+    return {
+        "id": run.pk,
+        "name": run.name,
+        "project": run.project.name,
+        "cluster": run.cluster.name,
+        "job": run.job_id,
+        "parent": run.parent_id,
+        "tags": run.tags,
+        "notes": run.notes,
+        "status": run.status,
+        "reason": {"code": run.reason_code, "sentence": run.reason_sentence, "evidence": run.reason_evidence},
+        "lamps": lamps(facts),
+        "step": facts.step,
+        "steps": facts.steps,
+        "progress": progress(facts),
+        "attempt": attempts[-1].number if attempts else None,
+        "created_by": run.created_by.username if run.created_by else None,
+        "created_at": stamp(run.created_at),
+        "started_at": stamp(run.started_at),
+        "ended_at": stamp(run.ended_at),
+        "archived_at": stamp(run.archived_at),
+        "summary": summary or {},
+        "spec": run.spec,
+    }
+
+
+def run_documents(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Return the runs in their REST shape, in few queries for any number of them."""
+    prefetch(runs)
+    ids = [run.pk for run in runs]
+    telemetry, summaries = read.telemetry(ids), read.summaries(ids)
+    now = timezone.now()
+    return [run_document(run, telemetry.get(run.pk), summaries.get(run.pk), now) for run in runs]
+
+
+def prefetch(runs: Sequence[Run]) -> None:
+    prefetch_related_objects(list(runs), "attempts__placements__node")
+
+
+def facts_of(run: Run, attempt: Attempt | None, telemetry: Telemetry, now: datetime) -> Facts:
+    placements = list(attempt.placements.all()) if attempt is not None and attempt.ended_at is None else []
+    limit_s = CONTACT_LOST_S + ROW_LAG_S
+    silent = [one for one in placements if one.phase not in (Phase.PREPARING, Phase.ENDED) and one.age_s(now) > limit_s]
+    return Facts(
+        status=Status(run.status),
+        reason_code=run.reason_code,
+        num_nodes=len(placements),
+        num_training=sum(placement.phase in (Phase.RUNNING, Phase.ENDED) for placement in placements),
+        silent_nodes=tuple(placement.node.name for placement in silent),
+        step=telemetry.step,
+        steps=run.steps,
+        step_age_s=None if telemetry.step_at is None else max(0.0, now.timestamp() - telemetry.step_at),
+        median_step_s=telemetry.median_step_s,
+        record_age_s=None if telemetry.last_record_at is None else (now - telemetry.last_record_at).total_seconds(),
+    )
+
+
+def progress(facts: Facts) -> float | None:
+    """Return the share of the steps that is done, 0 to 1; None for a script, whose end nobody knows."""
+    if facts.steps is None:
+        return None
+    if facts.status == Status.SUCCEEDED:
+        return 1.0
+    return min(1.0, max(0, facts.step or 0) / facts.steps) if facts.steps else 0.0
+
+
+def stamp(at: datetime | None) -> str | None:
+    """Return the time as ISO 8601 in UTC."""
+    return at.isoformat().replace("+00:00", "Z") if at else None
