@@ -21,8 +21,7 @@ NODE_VERBS = {
 
 def act_on_run(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     run = client.act(arguments.id, arguments.command)
-    reason = (run.get("reason") or {}).get("sentence", "")
-    screen.say(f"{arguments.id} is {run.get('status', 'as asked')}. {reason}".strip())
+    screen.say(f"{run['name']} is {run['status']}. {run['reason']['sentence']}".strip())
     return 0
 
 

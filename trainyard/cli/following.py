@@ -33,8 +33,8 @@ def follow(
             if deadline is not None and time.monotonic() > deadline:
                 raise ApiError(0, f"{run_id} is still {run['status']} after {timeout_s:g} s", [])
             time.sleep(POLL_S)
-    for name, one in (run.get("summary") or {}).items():
-        screen.say(f"{name} {figure(one.get('last'))}")
+    for name, one in run["summary"].items():
+        screen.say(f"{name} {figure(one['last'])}")
     return run
 
 
@@ -51,12 +51,12 @@ class Lines:
     def __exit__(self, *_: object) -> None: ...
 
     def show(self, run: dict[str, Any]) -> None:
-        now = (run["status"], int(10 * (run.get("progress") or 0)))
+        now = (run["status"], int(10 * (run["progress"] or 0)))
         if now == self._last:
             return
         self._last = now
-        step = f" step {run['step']:,} of {run['steps']:,}" if run.get("step") is not None and run.get("steps") else ""
-        reason = (run.get("reason") or {}).get("sentence") or ""
+        step = f" step {run['step']:,} of {run['steps']:,}" if run["step"] is not None and run["steps"] else ""
+        reason = run["reason"]["sentence"]
         self._screen.say(f"{run['status']}{step} {reason}".rstrip())
 
 
@@ -79,5 +79,5 @@ class Bar(Lines):
 
     def show(self, run: dict[str, Any]) -> None:
         self._progress.update(
-            self._task, description=safe(run["status"]), total=run.get("steps"), completed=run.get("step") or 0
+            self._task, description=safe(run["status"]), total=run["steps"], completed=run["step"] or 0
         )

@@ -10,6 +10,7 @@ from trainyard import __version__
 from trainyard.cli import acting, launching, logs, metrics, programs, reading
 
 Command = Callable[..., int]
+SORTS = [f"{sign}{field}" for field in ("created_at", "name", "status") for sign in ("", "-")]
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -52,7 +53,8 @@ def _add_reading(commands: Any) -> None:
     runs.add_argument("--project", help="only runs of this project")
     runs.add_argument("--tag", help="only runs with this tag")
     runs.add_argument("--q", metavar="TEXT", help="only runs whose name or id has this text")
-    runs.add_argument("--sort", help="the order, such as created or -created")
+    runs.add_argument("--sort", choices=SORTS, default="-created_at", help="the order; - is downwards")
+    runs.add_argument("--archived", action="store_true", help="those that were archived")
     runs.add_argument("--limit", type=_positive, default=50, metavar="N", help="at most so many (default: 50)")
     _speaks_json(runs)
     show = _command(commands, "show", reading.show, "show a run: status and why, progress, lamps, metrics")

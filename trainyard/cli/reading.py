@@ -6,13 +6,15 @@ import argparse
 import itertools
 from typing import Any
 
-from trainyard.cli.screen import STATUS_STYLES, Screen, ago, figure
+from trainyard.cli.screen import LAMP_STYLES, STATUS_STYLES, Screen, ago, figure
 from trainyard.client import Client
 
 
 def runs(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    filters = {name: getattr(arguments, name) for name in ("status", "project", "tag", "q", "sort")}
-    found = list(itertools.islice(client.runs(**filters, limit=min(arguments.limit, 100)), arguments.limit))
+    filters = {name: getattr(arguments, name) for name in ("project", "tag", "q", "sort")}
+    statuses = arguments.status.upper().split(",") if arguments.status else None
+    pages = client.runs(**filters, status=statuses, archived=arguments.archived, limit=min(arguments.limit, 200))
+    found = list(itertools.islice(pages, arguments.limit))
     if arguments.json:
         screen.json({"items": found})
     elif found:
@@ -28,22 +30,21 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     if arguments.json:
         screen.json(run)
         return 0
-    reason = run.get("reason") or {}
     screen.line(f"{run['name']} ({run['id']})", "bold")
-    screen.line(f"{run['status']}: {reason.get('sentence') or ''}".rstrip(": "), STATUS_STYLES.get(run["status"], ""))
+    screen.line(f"{run['status']}: {run['reason']['sentence']}".rstrip(": "), STATUS_STYLES.get(run["status"], ""))
     screen.line(f"step       {_steps(run) or '-'}{_percent(run)}")
-    screen.line(f"where      project {run['project']}, cluster {run['cluster']}, attempt {_attempt(run)}")
+    screen.line(
+        f"where      project {run['project']}, cluster {run['cluster']}, attempt {run['attempt'] or 'none yet'}"
+    )
     for word in ("created", "started", "ended"):
-        if run.get(f"{word}_at"):
+        if run[f"{word}_at"]:
             screen.line(f"{word:9}  {run[f'{word}_at']} ({ago(run[f'{word}_at'])})")
-    for name, lamp in (run.get("lamps") or {}).items():
-        screen.line(f"{name:9}  {_lamp(lamp)}")
-    summary = run.get("summary") or {}
+    for name, lamp in run["lamps"].items():
+        screen.line(f"{name:9}  {lamp['colour']:5}  {lamp['sentence']}", LAMP_STYLES.get(lamp["colour"], ""))
+    summary = run["summary"]
     if summary:
         screen.line("")
-        rows = [
-            (name, *(figure(one.get(key)) for key in ("last", "min", "max", "count"))) for name, one in summary.items()
-        ]
+        rows = [(name, *(figure(one[key]) for key in ("last", "min", "max", "count"))) for name, one in summary.items()]
         screen.table(("metric", "last", "min", "max", "count"), rows)
     return 0
 
@@ -53,8 +54,8 @@ def clusters(client: Client, arguments: argparse.Namespace, screen: Screen) -> i
     if arguments.json:
         screen.json({"items": found})
     elif found:
-        titles = ("name", "engine", "region", "id")
-        screen.table(titles, [[cluster.get(title) for title in titles] for cluster in found])
+        titles = ("name", "engine", "region", "nodes", "slots", "queued", "id")
+        screen.table(titles, [_cluster_row(cluster) for cluster in found])
     else:
         screen.say("No clusters yet.")
     return 0
@@ -85,31 +86,25 @@ def _row(run: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _steps(run: dict[str, Any]) -> str:
-    step, steps = run.get("step"), run.get("steps")
+    step, steps = run["step"], run["steps"]
     if step is None and steps is None:
         return ""
     return f"{step or 0:,}" + (f" of {steps:,}" if steps else "")
 
 
 def _percent(run: dict[str, Any]) -> str:
-    progress = run.get("progress")
-    return f" ({progress:.0%})" if isinstance(progress, int | float) else ""
+    return "" if run["progress"] is None else f" ({run['progress']:.0%})"
 
 
-def _attempt(run: dict[str, Any]) -> object:
-    attempt = run.get("attempt")
-    if isinstance(attempt, dict):
-        attempt = attempt.get("fence", attempt.get("number"))
-    return "none" if attempt is None else attempt
-
-
-def _lamp(lamp: object) -> str:
-    if isinstance(lamp, dict):
-        return " ".join(str(part) for part in (lamp.get("colour") or lamp.get("state"), lamp.get("sentence")) if part)
-    return str(lamp)
+def _cluster_row(cluster: dict[str, Any]) -> tuple[object, ...]:
+    nodes = f"{cluster['num_nodes_in_contact']} of {cluster['num_nodes']} in contact"
+    slots = f"{cluster['num_free_slots']} of {cluster['num_slots']} free"
+    return cluster["name"], cluster["engine"], cluster["region"], nodes, slots, cluster["num_queued"], cluster["id"]
 
 
 def _node_row(node: dict[str, Any]) -> tuple[object, ...]:
-    state = node.get("state") or ("draining" if node.get("is_draining") else "")
-    columns = (node.get("name"), node.get("cluster"), node.get("slots"), node.get("accelerator"))
-    return (*columns, state, ago(node.get("seen_at")), node.get("id"))
+    state = "in contact" if node["is_in_contact"] else "no contact"
+    if node["is_draining"]:
+        state += ", draining"
+    slots = f"{len(node['held'])} of {node['slots']} held"
+    return node["name"], node["cluster"], slots, node["accelerator"], state, ago(node["seen_at"]), node["id"]

@@ -6,7 +6,6 @@ Names, logs and sentences come from others: control characters never reach the t
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -29,6 +28,7 @@ STATUS_STYLES = {
     "CANCELLED": "bright_black",
     "LOST": "bold yellow",
 }
+LAMP_STYLES = {"green": "green", "amber": "yellow", "red": "red", "grey": "bright_black"}
 _SAFE = {code: None for code in (*range(32), *range(127, 160)) if code != 9}
 
 
@@ -86,8 +86,10 @@ def safe(text: str) -> str:
 
 
 def figure(value: object) -> str:
-    """Return a number with four significant digits; non-finite ones travel as text already."""
-    return f"{value:.4g}" if isinstance(value, int | float) else str(value)
+    """Return a number with four significant digits; what is not finite is text already."""
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def ago(moment: str | None) -> str:
@@ -107,7 +109,3 @@ def span(seconds: float) -> str:
     if whole < 86_400:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
-
-
-def stderr_is_terminal() -> bool:
-    return sys.stderr.isatty()
