@@ -13,8 +13,7 @@ from runs import actions
 from runs.access import NotFound, get_project
 from runs.api.auth import actor
 from runs.api.node_auth import NodeAuth
-from runs.models import Node, Role
-from runs.models.runs import Placement
+from runs.models import Node, Placement, Role, Run
 from runs.places import bundle_path
 
 router = Router(tags=["bundles"])
@@ -50,14 +49,13 @@ def fetch(request: HttpRequest, sha256: str) -> FileResponse:
     """A node gets the bundles of the runs that are placed on it, and no others."""
     node: Node = request.auth  # type: ignore[attr-defined]
     placed = Placement.objects.filter(node=node, attempt__ended_at=None).select_related("attempt__run")
-    wanted = {
-        (one.attempt.run.spec.get("task") or {}).get("code", {}).get("sha256") for one in placed if _has_code(one)
-    }
+    wanted = {_sha256_of(one.attempt.run) for one in placed}
     path = bundle_path(sha256)
     if sha256 not in wanted or not path.is_file():
         raise NotFound(f"There is no bundle {sha256[:12]!r} for this node.")
     return FileResponse(path.open("rb"), content_type="application/octet-stream", as_attachment=True)
 
 
-def _has_code(placement: Placement) -> bool:
-    return isinstance((placement.attempt.run.spec.get("task") or {}).get("code"), dict)
+def _sha256_of(run: Run) -> str | None:
+    code = run.spec.get("task", {}).get("code")
+    return code.get("sha256") if isinstance(code, dict) else None

@@ -8,6 +8,7 @@ from typing import Any, cast
 from django.db import DatabaseError, connections
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Router, Schema
+from ninja import Status as Answer
 from redis.exceptions import RedisError
 
 from runs.reconcile.loop import TICK_KEY
@@ -34,8 +35,7 @@ def health(request: HttpRequest, response: HttpResponse) -> Any:
     control = tick_age_s is not None and tick_age_s <= TICK_LIMIT_S
     ready = database and valkey and control
     response["Cache-Control"] = "no-store"
-    response.status_code = 200 if ready else 503
-    return {
+    document = {
         "live": True,
         "ready": ready,
         "database": database,
@@ -43,6 +43,7 @@ def health(request: HttpRequest, response: HttpResponse) -> Any:
         "control": control,
         "control_tick_age_s": tick_age_s,
     }
+    return Answer(200 if ready else 503, document)
 
 
 def _database_answers() -> bool:

@@ -31,13 +31,21 @@ TITLES = {
 }
 
 
-def problem(status: int, detail: str, *, code: str = "", errors: list[dict[str, str]] | None = None) -> HttpResponse:
-    """Return the answer. ``code`` names the kind of problem for programs."""
+def problem(
+    status: int,
+    detail: str,
+    *,
+    code: str = "",
+    errors: list[dict[str, str]] | None = None,
+    more: dict[str, Any] | None = None,
+) -> HttpResponse:
+    """Return the answer. ``code`` names the kind of problem for programs, ``more`` is what they need to know of it."""
     document: dict[str, Any] = {
         "type": f"urn:trainyard:problem:{code}" if code else "about:blank",
         "title": TITLES.get(status, "The request failed"),
         "status": status,
         "detail": detail,
+        **(more or {}),
     }
     if code:
         document["code"] = code
@@ -51,7 +59,7 @@ def problem(status: int, detail: str, *, code: str = "", errors: list[dict[str, 
 
 def register(api: NinjaAPI) -> None:
     """Teach the API to answer each exception."""
-    for kind, answer in (
+    answers: tuple[tuple[type[Exception], Any], ...] = (
         (SpecError, _spec_error),
         (ValidationError, _invalid),
         (FieldsError, _bad_fields),
@@ -63,7 +71,8 @@ def register(api: NinjaAPI) -> None:
         (PermissionDenied, _forbidden),
         (Http404, _not_found),
         (Exception, _failed),
-    ):
+    )
+    for kind, answer in answers:
         api.add_exception_handler(kind, answer)
 
 
