@@ -28,7 +28,10 @@ up: ## set up and serve, without a run
 	@$(SETUP) -- $(BIN)/python -m dashboard.up
 
 test: ## set up what the tests need, a browser too, and run them all (ARGS="tests/house -x")
-	@$(SETUP) --for tests -- $(BIN)/python -m pytest $(ARGS)
+	@$(PYTHON) -m dashboard.setup --for tests
+	@# What has to do with the database runs on PostgreSQL too, unless ARGS picks tests.
+	@$(if $(ARGS),,TRAINYARD_TEST_DATABASE=postgresql $(BIN)/python -m pytest -q tests/runs)
+	@$(BIN)/python -m pytest $(ARGS)
 
 check: ## format, lint, types, migrations, import rules, Django's own checks
 	@$(PYTHON) -m dashboard.setup --for check

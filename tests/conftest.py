@@ -59,7 +59,8 @@ django.setup()
 from runs.models import Run  # noqa: E402
 from tests import cast as cast_module  # noqa: E402
 from tests.cast import Cast, make_cast  # noqa: E402
-from tests.servers import Valkey  # noqa: E402
+from tests.servers import Valkey, short_folder  # noqa: E402
+from tests.up_process import Up  # noqa: E402
 
 
 def pytest_unconfigure() -> None:
@@ -110,3 +111,18 @@ def cast(db: None) -> Cast:
 def make_run(cast: Cast) -> Callable[..., Run]:
     """``make_run(**changes)``: a run of the mate's, QUEUED unless told otherwise."""
     return partial(cast_module.make_run, cast)
+
+
+@pytest.fixture(scope="session")
+def running_trainyard() -> Iterator[Up]:
+    """A whole Trainyard with two nodes, as `make up` starts it; one for all the tests of this process.
+
+    It has ``url``, ``token`` and ``home``.
+    """
+    with short_folder("ty-up-") as folder:
+        up = Up(folder / "home", NODES="2")
+        try:
+            up.wait_until_said("Nodes in contact")
+            yield up
+        finally:
+            up.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.up import house
 from dashboard.up.checks import CannotStart
-from dashboard.up.children import ROOT
+from dashboard.up.life import ROOT
 
 if TYPE_CHECKING:
     from dashboard.up.yard import Yard

@@ -72,18 +72,23 @@ class LogFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lock = threading.Lock()
         self._file: BinaryIO = path.open("ab")
 
     def write(self, line: bytes) -> None:
-        self._file.write(line)
-        self._file.flush()
-        if self._file.tell() > KEEP_BYTES:
-            self._file.close()
-            self.path.replace(self.path.with_name(f"{self.path.name}.1"))
-            self._file = self.path.open("ab")
+        with self._lock:  # the child's thread and our own both write here
+            if self._file.closed:
+                return
+            self._file.write(line)
+            self._file.flush()
+            if self._file.tell() > KEEP_BYTES:
+                self._file.close()
+                self.path.replace(self.path.with_name(f"{self.path.name}.1"))
+                self._file = self.path.open("ab")
 
     def close(self) -> None:
-        self._file.close()
+        with self._lock:
+            self._file.close()
 
 
 class Lines:

@@ -151,7 +151,7 @@ class Yard:
 
     def _write_processes(self) -> None:
         alive = [("up", os.getpid(), self.started_at)]
-        alive += [(name, child.pid, child.started_at) for name, child in self.children.items() if child.pid]  # type: ignore[misc]
+        alive += [(name, child.pid, child.started_at) for name, child in self.children.items() if child.pid]
         rows = [{"name": name, "pid": pid, "started_at": round(at, 3)} for name, pid, at in alive]
         write_private(self.home / "processes.json", json.dumps(rows, indent=1) + "\n")
 

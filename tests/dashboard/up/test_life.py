@@ -1,0 +1,122 @@
+"""From start to stop: real processes, as `make up` runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import time
+import urllib.request
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from tests.servers import short_folder
+from tests.up_process import Up, wait_until
+
+SITE = {"up", "valkey", "web", "control", "ingest"}
+
+
+@pytest.fixture
+def up() -> Iterator[Up]:
+    """A Trainyard of this test's own, without nodes."""
+    with short_folder("ty-up-") as folder:
+        one = Up(folder / "home")
+        try:
+            yield one.wait_until_ready()
+        finally:
+            one.close()
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/api/v1/health", timeout=5) as response:
+            return bool(response.status == 200)
+    except OSError:
+        return False
+
+
+def alive(processes: list[psutil.Process]) -> list[str]:
+    left = [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    return [" ".join(one.cmdline()) for one in left]
+
+
+def test_it_serves_and_writes_down_what_runs(up: Up) -> None:
+    assert answers(up.url)
+    processes = up.processes()
+    assert set(processes) == SITE
+    assert all(psutil.pid_exists(pid) for pid in processes.values())
+    assert up.token.startswith("ty")
+
+
+def test_its_home_is_private(up: Up) -> None:
+    assert stat.S_IMODE(up.home.stat().st_mode) == 0o700
+    for name in ("client.toml", "secret_key", "trainyard.sqlite3"):
+        assert stat.S_IMODE((up.home / name).stat().st_mode) == 0o600, name
+
+
+def test_no_secret_stands_in_the_list_of_processes(up: Up) -> None:
+    secrets = (up.token, (up.home / "secret_key").read_text())
+    for process in [psutil.Process(up.process.pid), *up.descendants()]:
+        assert not any(secret in word for word in process.cmdline() for secret in secrets)
+
+
+def test_sigterm_stops_everything_in_ten_seconds(up: Up) -> None:
+    processes, began_at = up.descendants(), time.monotonic()
+    up.process.send_signal(signal.SIGTERM)
+    assert up.wait_for_end() == 0
+    assert time.monotonic() - began_at < 10  # the promise itself, not a measure of speed
+    assert alive(processes) == []
+    assert "Stopping: no run is live." in up.output
+    assert not (up.home / "processes.json").exists()
+
+
+def test_when_it_is_killed_nothing_is_left_after_five_seconds(up: Up) -> None:
+    processes = up.descendants()
+    up.process.kill()
+    wait_until(lambda: alive(processes) == [], "nothing is left", patience_s=5)
+
+
+@pytest.mark.parametrize("name", sorted(SITE - {"up"}))
+def test_a_child_that_is_killed_is_started_again(up: Up, name: str) -> None:
+    before = up.processes()[name]
+    os.kill(before, signal.SIGKILL)
+    wait_until(lambda: up.processes().get(name, before) != before, f"{name} is started again")
+    wait_until(lambda: answers(up.url), "the site answers")
+    assert f"{name:<8} | -- ended with SIGKILL; it starts again in 0.2 s" in up.output
+
+
+def test_a_long_home_has_its_socket_elsewhere() -> None:
+    with short_folder("ty-long-") as folder:
+        one = Up(folder / ("long" * 30) / "home", TMPDIR=str(folder))
+        try:
+            one.wait_until_ready()
+            assert [path.suffix for path in (folder / f"trainyard-{os.getuid()}").iterdir()] == [".sock"]
+        finally:
+            one.close()
+
+
+def test_a_second_start_keeps_the_token_and_applies_nothing() -> None:
+    with short_folder("ty-up-") as folder:
+        tokens = []
+        for _ in range(2):
+            one = Up(folder / "home")
+            try:
+                one.wait_until_ready()
+                tokens.append(one.token)
+                assert one.stop() == 0
+            finally:
+                one.close()
+    assert tokens[0] == tokens[1]
+
+
+def test_what_the_children_said_is_in_files(up: Up) -> None:
+    assert "Ready to accept connections" in (up.home / "logs" / "valkey.log").read_text()
+
+
+def test_processes_json_has_start_times(up: Up) -> None:
+    rows = json.loads((up.home / "processes.json").read_text())
+    for row in rows:
+        assert abs(psutil.Process(row["pid"]).create_time() - row["started_at"]) < 60, row
