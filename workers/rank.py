@@ -66,8 +66,8 @@ def become_rank(plan: RankPlan, parent: int) -> NoReturn:
             threading._shutdown()  # type: ignore[attr-defined]  # waits for the script's threads, as Python does
         _note_exit(plan, code)
         atexit._run_exitfuncs()
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as error:
+        _report_error(error, plan)
         code = code or 1
     finally:
         for stream in (sys.stdout, sys.stderr):

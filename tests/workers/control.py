@@ -151,7 +151,7 @@ class ControlledNode:
         (self.home / "cache" / "bundles" / sha256).write_bytes(data)
         return {"sha256": sha256, "size_bytes": len(data)}
 
-    def say(self, order: Document, **entry: Any) -> None:
+    def say(self, order: Document, /, **entry: Any) -> None:
         """Change what the down document says of the attempt."""
         known = self.attempts.setdefault(
             order["attempt"],

@@ -100,6 +100,7 @@ def refuse_to_leave_with_a_replica() -> None:
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
 
+    gc.disable()  # so that luck frees nothing
     plain = dist.destroy_process_group
 
     def checked() -> None:

@@ -1,0 +1,161 @@
+"""Who dies with whom, with real processes and SIGKILL."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from tests.servers import Valkey
+from tests.workers.control import ControlledNode, until
+from workers.contract import Document
+from workers.processes import children_of, start_of
+
+# Each rank has a child that left its session, whose pid it prints; the child has one as well.
+FAMILY = """
+import os, subprocess, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.setsid()
+        print("grandchild", os.getpid(), flush=True)
+    time.sleep(3600)
+sleeper = subprocess.Popen(["sleep", "3600"], start_new_session=True)
+print("sleeper", sleeper.pid, flush=True)
+step = 0
+while True:
+    step += 1
+    print("step", step, flush=True)
+    time.sleep(0.1)
+"""
+
+
+def launch_family(node: ControlledNode) -> tuple[Document, list[int]]:
+    """Return the order and the pids of the rank and all its descendants."""
+    order = node.order(FAMILY)
+    node.launch(order)
+    rank = node.wait_for(order, "running")["ranks"][0]["pid"]
+    lines = until(lambda: _pids(node, order))
+    return order, [rank, *lines]
+
+
+def _pids(node: ControlledNode, order: Document) -> list[int]:
+    found = [int(line.split()[1]) for line in node.lines(order) if line.startswith(("grandchild", "sleeper"))]
+    return found if len(found) == 2 else []
+
+
+def num_steps(node: ControlledNode, order: Document) -> int:
+    text = node.folder(order["attempt"]).stream_path(0, "stdout").read_text()
+    return text.count("step")
+
+
+def supervisor_of(node: ControlledNode, order: Document) -> int:
+    return int(node.wait_for(order, "running")["supervisor_pid"])
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def zygote_of(node: ControlledNode) -> int:
+    assert node.process is not None
+    (pid,) = children_of(node.process.pid)
+    return pid
+
+
+def all_gone(pids: list[int]) -> bool:
+    return all(start_of(pid) is None for pid in pids)
+
+
+def test_a_killed_rank_is_reported_with_its_signal(node: ControlledNode) -> None:
+    order, pids = launch_family(node)
+    os.kill(pids[0], signal.SIGKILL)
+    report = node.wait_for(order, "ended")
+    assert (report["reason"]["code"], report["ranks"][0]["signal"]) == ("rank_killed", 9)
+    assert all_gone(pids)
+
+
+def test_a_killed_supervisor_takes_everybody_with_it_and_the_node_worker_says_so(node: ControlledNode) -> None:
+    order, pids = launch_family(node)
+    supervisor = supervisor_of(node, order)
+    os.kill(supervisor, signal.SIGKILL)
+    until(lambda: all_gone(pids))
+    report = node.wait_for(order, "ended")
+    assert report["reason"]["code"] == "supervisor_killed"
+    assert report["reason"]["evidence"]["supervisor_pid"] == supervisor
+    assert report["ranks"][0]["ended_at"] is not None
+    node.wait_until_shipped(order)
+
+
+def test_a_killed_fence_takes_everybody_with_it(node: ControlledNode) -> None:
+    order, pids = launch_family(node)
+    os.kill(parent_of(supervisor_of(node, order)), signal.SIGKILL)
+    until(lambda: all_gone(pids))
+    assert node.wait_for(order, "ended")["reason"]["code"] == "supervisor_killed"
+
+
+def test_fence_and_supervisor_killed_at_once_leave_nobody_after_the_sweep(node: ControlledNode) -> None:
+    order, pids = launch_family(node)
+    supervisor = supervisor_of(node, order)
+    folder = node.folder(order["attempt"])
+    until(lambda: set(pids) <= {process.pid for process in folder.recorded_processes()})
+    fence = parent_of(supervisor)
+    for pid in (fence, supervisor):
+        os.kill(pid, signal.SIGSTOP)
+    for pid in (fence, supervisor):
+        os.kill(pid, signal.SIGKILL)
+    node.wait_for(order, "ended")
+    assert all_gone(pids)
+
+
+def test_training_outlives_the_zygote_and_the_next_attempt_gets_a_new_one(node: ControlledNode) -> None:
+    order, _ = launch_family(node)
+    os.kill(zygote_of(node), signal.SIGKILL)
+    before = num_steps(node, order)
+    until(lambda: num_steps(node, order) > before + 3)
+    another = node.order("print('warm again')")
+    node.launch(another)
+    assert node.wait_for(another, "ended")["reason"] is None
+
+
+def test_training_outlives_the_node_worker_and_the_next_one_adopts_it(node: ControlledNode) -> None:
+    order, pids = launch_family(node)
+    node.kill()
+    before = num_steps(node, order)
+    until(lambda: num_steps(node, order) > before + 3)
+    assert node.wait_for(order, "running")["phase"] == "running"
+    node.start()
+    until(lambda: "attempt.adopted" in node.log())
+    up = until(lambda: (found := node.up()) and found["pid"] == node.process.pid and found)  # type: ignore[union-attr]
+    assert up["attempts"][order["attempt"]]["phase"] == "running"
+    node.say(order, wanted="stop")
+    assert node.wait_for(order, "ended")["reason"]["code"] == "stopped"
+    assert all_gone(pids)
+
+
+def test_what_died_while_no_node_worker_lived_is_buried_by_the_next_one(node: ControlledNode) -> None:
+    order, pids = launch_family(node)
+    supervisor = supervisor_of(node, order)
+    node.kill()
+    os.kill(supervisor, signal.SIGKILL)
+    until(lambda: all_gone(pids))
+    assert node.report(order)["phase"] == "running"  # type: ignore[index]  # nobody is there to say otherwise
+    node.start()
+    report = node.wait_for(order, "ended")
+    assert report["reason"]["code"] == "supervisor_killed"
+    node.wait_until_shipped(order)
+
+
+def test_the_end_of_the_lifeline_ends_everything_in_order(home: Path, valkey: Valkey) -> None:
+    node = ControlledNode(home, valkey.url)
+    node.start(with_lifeline=True)
+    try:
+        order, pids = launch_family(node)
+        assert node.process is not None
+        node.cut_lifeline()
+        node.process.wait(timeout=20)
+        assert all_gone(pids)
+        assert node.folder(order["attempt"]).lock_holder() is None
+        assert node.report(order)["reason"]["code"] == "interrupted"  # type: ignore[index]
+    finally:
+        node.close()

@@ -1,0 +1,117 @@
+"""How ranks are ended when the server wants it, and that nobody else can."""
+
+from __future__ import annotations
+
+import time
+
+from tests.workers.control import ControlledNode, until
+from workers.contract import GO, PREPARE, command_scope, new_key, node_queue, seal
+from workers.processes import start_of
+
+SLEEPER = "import time; print('up', flush=True); time.sleep(3600)"
+POLITE = """
+import signal, sys, time
+def leave(number, frame):
+    print("saved")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, leave)
+print("up")
+time.sleep(3600)
+"""
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up'); time.sleep(3600)"
+
+
+def test_stop_lets_a_rank_end_by_itself(calm_node: ControlledNode) -> None:
+    order = calm_node.order(POLITE)
+    calm_node.launch(order)
+    until(lambda: "up" in calm_node.lines(order))
+    calm_node.say(order, wanted="stop")
+    report = calm_node.wait_for(order, "ended")
+    assert report["reason"]["code"] == "stopped"
+    assert report["ranks"][0]["exit_code"] == 0
+    calm_node.wait_until_shipped(order)
+    assert calm_node.lines(order) == ["up", "saved"]
+
+
+def test_a_rank_that_does_not_listen_is_killed(calm_node: ControlledNode) -> None:
+    order = calm_node.order(STUBBORN)
+    calm_node.launch(order)
+    until(lambda: "up" in calm_node.lines(order))
+    calm_node.say(order, wanted="stop")
+    assert calm_node.wait_for(order, "ended")["ranks"][0]["signal"] == 9
+
+
+def test_stop_before_go_ends_an_attempt_without_ranks(calm_node: ControlledNode) -> None:
+    order = calm_node.order(SLEEPER)
+    calm_node.say(order)
+    calm_node.wait_for(order, "ready")
+    calm_node.say(order, wanted="stop")
+    report = calm_node.wait_for(order, "ended")
+    assert (report["reason"]["code"], report["ranks"]) == ("stopped", [])
+
+
+def test_stop_of_an_attempt_that_never_came_is_confirmed_and_a_late_order_does_not_start_it(
+    calm_node: ControlledNode,
+) -> None:
+    order = calm_node.order(SLEEPER)
+    calm_node.say(order, wanted="stop", order=None)
+    assert calm_node.wait_for(order, "ended")["reason"]["code"] == "stopped"
+    calm_node.send(PREPARE, order)
+    later = calm_node.order("pass")
+    calm_node.launch(later)
+    calm_node.wait_for(later, "ended")
+    assert not calm_node.folder(order["attempt"]).was_started()
+
+
+def test_a_newer_fence_ends_the_older_attempt_of_the_run(calm_node: ControlledNode) -> None:
+    old = calm_node.order(SLEEPER)
+    calm_node.launch(old)
+    calm_node.wait_for(old, "running")
+    del calm_node.attempts[old["attempt"]]
+    new = calm_node.order(SLEEPER, run=old["run"], fence=2)
+    calm_node.say(new)
+    assert calm_node.wait_for(old, "ended")["reason"]["code"] == "stale_fence"
+    calm_node.wait_for(new, "ready")
+    calm_node.say(new, wanted="stop")
+    calm_node.wait_for(new, "ended")
+
+
+def test_an_attempt_that_is_listed_no_more_goes_on(calm_node: ControlledNode) -> None:
+    order = calm_node.order(SLEEPER)
+    calm_node.launch(order)
+    pid = calm_node.wait_for(order, "running")["ranks"][0]["pid"]
+    entry = calm_node.attempts.pop(order["attempt"])
+    began = time.time()
+    until(lambda: (calm_node.tick(), calm_node.up()["at"] > began + 3)[1])  # type: ignore[index]
+    assert start_of(pid) is not None
+    calm_node.attempts[order["attempt"]] = {**entry, "wanted": "stop"}
+    calm_node.wait_for(order, "ended")
+
+
+def test_one_failed_rank_ends_the_others_and_is_the_reason(calm_node: ControlledNode) -> None:
+    script = "import os, time\nif os.environ['RANK'] == '1': raise RuntimeError('broken')\ntime.sleep(3600)"
+    order = calm_node.order(script, ranks=2)
+    calm_node.launch(order)
+    report = calm_node.wait_for(order, "ended")
+    assert report["reason"]["sentence"] == "Rank 1 on calm raised RuntimeError: broken"
+    assert [rank["signal"] for rank in report["ranks"]] == [9, None]
+
+
+def test_a_supervisor_without_contact_ends_its_ranks_before_the_lease_does(calm_node: ControlledNode) -> None:
+    order = calm_node.order(SLEEPER, lease_s=3.0)
+    calm_node.launch(order)
+    calm_node.wait_for(order, "running")
+    # Not a word from here on: the old document stays, and says nothing new.
+    report = until(lambda: (found := calm_node.report(order)) and found["phase"] == "ended" and found)
+    assert report["reason"]["code"] == "lease_expired"
+
+
+def test_a_forged_command_starts_nothing(calm_node: ControlledNode) -> None:
+    order = calm_node.order(SLEEPER)
+    scope = command_scope(PREPARE, calm_node.id)
+    own = seal(calm_node.key, command_scope(GO, calm_node.id), {"at": time.time(), **order})
+    old = seal(calm_node.key, scope, {"at": time.time() - 7200, **order})
+    for sealed in (seal(new_key(), scope, {"at": time.time(), **order}), own, old, "nonsense"):
+        calm_node.app.send_task(PREPARE, kwargs={"sealed": sealed}, queue=node_queue(calm_node.name))
+    until(lambda: calm_node.log().count("command.refused") >= 4)
+    assert calm_node.folder(order["attempt"]).order() is None
