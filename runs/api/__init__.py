@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpRequest
-from ninja import NinjaAPI
+from ninja import NinjaAPI, Router
 from ninja.constants import NOT_SET
 
 from runs.access import NotFound
@@ -43,8 +43,13 @@ api.add_decorator(once, mode="view")
 for module in (runs, history, series, logs, points, files, jobs, clusters, nodes, projects, tokens, bundles, health):
     api.add_router("", module.router, auth=NOT_SET)
 
+elsewhere = Router()
 
-@api.api_operation(METHODS, "/{path:rest}", include_in_schema=False)
+
+@elsewhere.api_operation(METHODS, "/{path:rest}", include_in_schema=False)
 def nothing(request: HttpRequest, rest: str) -> None:
     """What no route names is a problem document too, not a page."""
     raise NotFound(f"There is no {request.method} /{rest}.")
+
+
+api.add_router("", elsewhere, auth=NOT_SET)  # last: the first route that fits is taken

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Field, Query, Router, Schema
-from ninja.errors import HttpError
 
 from runs.access import get_run
+from runs.api.auth import actor
 from runs.metrics import read
 
 router = Router(tags=["logs"])
@@ -38,16 +38,13 @@ class LinesQuery(Schema):
 
 @router.get("/runs/{run_id}/logs", response=Lines, summary="Log lines of a run")
 def list_lines(request: HttpRequest, run_id: str, query: Query[LinesQuery]) -> Any:
-    run = get_run(request.auth, run_id)  # type: ignore[attr-defined]
-    try:
-        return read.logs(run.pk, query.rank, query.after, query.q, query.limit, query.tail)
-    except read.BadCursor as error:
-        raise HttpError(422, f"after: {error}") from error
+    run = get_run(actor(request), run_id)
+    return read.logs(run.pk, query.rank, query.after, query.q, query.limit, query.tail)
 
 
 @router.get("/runs/{run_id}/logs/download", summary="The whole log as text")
 def download(request: HttpRequest, run_id: str, rank: int | None = None) -> StreamingHttpResponse:
-    run = get_run(request.auth, run_id)  # type: ignore[attr-defined]
+    run = get_run(actor(request), run_id)
     response = StreamingHttpResponse(read.log_text(run.pk, rank), content_type="text/plain; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{run.pk}.log"'
     response["X-Content-Type-Options"] = "nosniff"

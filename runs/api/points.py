@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest
 from ninja import Field, Router, Schema
 from ninja.errors import HttpError, ValidationError
 from pydantic import ConfigDict, StringConstraints, TypeAdapter
 from pydantic import ValidationError as Invalid
 
 from runs.access import get_run
+from runs.api.auth import actor
+from runs.api.problems import problem
 from runs.ingest.records import MAX_LABELS, MAX_NAME, MAX_SEQUENCE, MAX_STEP
 from runs.ingest.report import Gap, Taken, report_points
 from runs.models import Role
@@ -55,7 +57,7 @@ _openapi = {
 
 @router.post("/runs/{run_id}/points", response=PointsOut, openapi_extra=_openapi, summary="Store points")
 def store_points(request: HttpRequest, run_id: str) -> Any:
-    run = get_run(request.auth, run_id, Role.MEMBER)  # type: ignore[attr-defined]
+    run = get_run(actor(request), run_id, Role.MEMBER)
     batch = _read(request)
     points = ((point.name, point.labels, point.step, point.time, float(point.value)) for point in batch.points)
     try:
@@ -65,17 +67,8 @@ def store_points(request: HttpRequest, run_id: str) -> Any:
     except Taken as error:
         raise HttpError(409, str(error)) from error
     except Gap as gap:
-        return JsonResponse(
-            {
-                "type": "about:blank",
-                "title": "Conflict",
-                "status": 409,
-                "detail": f"Batches before {batch.sequence} are missing; {gap}.",
-                "expected": gap.expected,
-            },
-            status=409,
-            content_type="application/problem+json",
-        )
+        detail = f"Batches before {batch.sequence} are missing; {gap}."
+        return problem(409, detail, code="gap", more={"expected": gap.expected})
     return {"watermark": watermark}
 
 

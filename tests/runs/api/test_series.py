@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from runs import actions
+from runs.ingest.commit import Source, commit
+from runs.ingest.records import incoming
+from runs.models import Run, User
+from tests.cast import Cast
+from tests.spools import Spool, some_points
+
+pytestmark = pytest.mark.django_db(databases="__all__")
+
+Get = Callable[..., Any]
+
+
+@pytest.fixture
+def run(make_run: Callable[..., Run]) -> Run:
+    run = make_run()
+    spool = Spool()
+    frames = spool.points(some_points(1, 100)) + spool.points(some_points(1, 2), "gpu/util", gpu="0")
+    frames += spool.logs([(1.0, "hello"), (2.0, "<script>")], rank=0)
+    commit(run.pk, fence=1, source=Source("node1", "node-a"), batch=incoming(frames))
+    return run
+
+
+@pytest.fixture
+def get(cast: Cast, run: Run, client: Client) -> Get:
+    def fetch(path: str, query: dict[str, Any] | None = None, user: User = cast.viewer) -> Any:
+        _, secret = actions.create_token(actor=user, name="test", expires_at=None)
+        return client.get(f"/api/v1/runs/{run.pk}/{path}", query or {}, headers={"Authorization": f"Bearer {secret}"})
+
+    return fetch
+
+
+def test_the_series_of_a_run_are_listed(get: Get) -> None:
+    answer = get("series").json()
+    assert [(item["name"], item["labels"], item["count"], item["last"]) for item in answer["items"]] == [
+        ("gpu/util", {"gpu": "0"}, 2, 2.0),
+        ("train/loss", {}, 100, 100.0),
+    ]
+    assert answer["next"] is None
+
+
+def test_points_come_raw_or_in_buckets(get: Get) -> None:
+    answer = get("series/data", {"name": "train/loss", "from": 3, "to": 4}).json()
+    assert answer["cursor"] == 1
+    assert [(part["kind"], part["step"]) for part in answer["series"]] == [("raw", [3, 4])]
+    (part,) = get("series/data", {"name": "train/loss", "points": 10, "x": "time"}).json()["series"]
+    assert part["kind"] == "buckets"
+    assert sum(part["count"]) == 100
+    (part,) = get("series/data", {"name": ["gpu/util", "train/loss"], "labels": '{"gpu": "0"}'}).json()["series"]
+    assert part["name"] == "gpu/util"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"x": "rank"},
+        {"points": 1},
+        {"points": 10_001},
+        {"from": "now"},
+        {"to": "nan"},
+        {"labels": "gpu"},
+        {"labels": "[]"},
+    ],
+    ids=str,
+)
+def test_a_question_that_makes_no_sense_is_refused(get: Get, query: dict[str, Any]) -> None:
+    answer = get("series/data", query)
+    assert answer.status_code == 422
+    assert answer["Content-Type"] == "application/problem+json"
+
+
+def test_lines_are_listed_and_downloaded(get: Get) -> None:
+    page = get("logs", {"limit": 1}).json()
+    assert [item["text"] for item in page["items"]] == ["hello"]
+    page = get("logs", {"limit": 1, "after": page["next"]}).json()
+    assert [item["text"] for item in page["items"]] == ["<script>"]
+    assert page["next"] is None
+    assert [item["text"] for item in get("logs", {"q": "HELL"}).json()["items"]] == ["hello"]
+    assert [item["text"] for item in get("logs", {"tail": "true", "limit": 1}).json()["items"]] == ["<script>"]
+
+    answer = get("logs/download")
+    assert b"".join(answer.streaming_content).endswith(b"rank 0 stdout: <script>\n")
+    assert answer["Content-Type"].startswith("text/plain")
+    assert answer["Content-Disposition"].startswith("attachment")
+    assert answer["X-Content-Type-Options"] == "nosniff"
+
+
+def test_a_cursor_that_is_none_is_refused(get: Get) -> None:
+    assert get("logs", {"after": "x"}).status_code == 422
+
+
+@pytest.mark.parametrize("path", ["series", "series/data", "logs", "logs/download"])
+def test_an_outsider_does_not_know_the_run_and_nobody_needs_a_token(
+    get: Get, cast: Cast, run: Run, path: str, client: Client
+) -> None:
+    assert get(path, user=cast.outsider).status_code == 404
+    assert client.get(f"/api/v1/runs/{run.pk}/{path}").status_code == 401
