@@ -43,5 +43,5 @@ def act_on_node(client: Client, arguments: argparse.Namespace, screen: Screen) -
 def create_token(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     made = client.create_token(arguments.name, arguments.expires)
     screen.say("This is shown once; whoever has it acts as you.")
-    screen.line(made["secret"])
+    screen.line(made["token"])
     return 0

@@ -30,11 +30,16 @@ class FieldInfo(NamedTuple):
     is_required: bool
     is_whole: bool  # a number without a fraction
     is_above: bool  # the minimum itself is not accepted
+    tasks: tuple[str, ...]  # of which kinds of task: recipe, script
 
 
 def form_fields() -> list[FieldInfo]:
     """Return every field of a recipe's and of a script's spec, ordered by group."""
-    found = {info.path: info for kind in (RecipeSpec, ScriptSpec) for info in _walk(kind, "")}
+    found: dict[str, FieldInfo] = {}
+    for kind, task in ((RecipeSpec, "recipe"), (ScriptSpec, "script")):
+        for info in _walk(kind, ""):
+            before = found[info.path].tasks if info.path in found else ()
+            found[info.path] = info._replace(tasks=(*before, task))
     return [info for group in GROUPS for info in found.values() if info.group == group]
 
 
@@ -70,6 +75,7 @@ def _describe(path: str, field: PydanticField) -> FieldInfo:
         is_required=field.is_required(),
         is_whole=field.annotation is int,
         is_above="gt" in limits,
+        tasks=(),
     )
 
 

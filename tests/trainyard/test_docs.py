@@ -1,0 +1,57 @@
+"""The pages about the spec and the command line say what there is, no less and no more."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from trainyard.cli.parser import build_parser
+from trainyard.spec.__main__ import tables
+from trainyard.spec.unbuilt import UNBUILT
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def commands(parser: argparse.ArgumentParser, above: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield each command that runs something, with its words."""
+    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if above and not groups:
+        yield above, parser
+    for group in groups:
+        for name, below in group.choices.items():
+            yield from commands(below, f"{above} {name}".strip())
+
+
+def sections() -> dict[str, str]:
+    """Return the text under each heading ``### `trainyard …` `` of the page, by the command's words."""
+    text = (DOCS / "cli.md").read_text()
+    parts = re.split(r"^### `trainyard ([a-z -]+?)(?: [A-Z\[-].*)?`$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_the_tables_of_the_spec_are_those_of_the_code() -> None:
+    assert tables() in (DOCS / "spec.md").read_text(), "put what `python -m trainyard.spec` prints into docs/spec.md"
+
+
+def test_what_is_not_built_is_listed_with_what_is_accepted() -> None:
+    rows = "".join(f"| `{one.path}` | {one.accepted} |\n" for one in UNBUILT)
+    assert rows in (DOCS / "spec.md").read_text(), rows
+
+
+def test_every_command_has_its_section_and_every_section_its_command() -> None:
+    assert sections().keys() == {name for name, _ in commands(build_parser())}
+
+
+def test_every_option_of_a_command_is_in_its_section_and_the_other_way_round() -> None:
+    for name, parser in commands(build_parser()):
+        options = {option for action in parser._actions for option in action.option_strings if option.startswith("--")}
+        if options:  # the programs of the house read their own
+            documented = set(re.findall(r"`(--[a-z-]+)", sections()[name]))
+            assert documented == options - {"--help"}, name
+
+
+def test_every_command_says_what_it_does() -> None:
+    for name, parser in commands(build_parser()):
+        assert parser.description or name in ("up", "node", "backup", "sign-in-link"), name
