@@ -146,7 +146,7 @@ def _go(attempt: Attempt, placements: Sequence[Placement], now: datetime) -> boo
     head = placements[0].report
     go = {"master_addr": head["address"], "master_port": head["port"]}
     with transaction.atomic():
-        if not Attempt.objects.filter(pk=attempt.pk, go=None, ended_at=None).update(go=go, go_at=now):
+        if not Attempt.objects.filter(pk=attempt.pk, go__isnull=True, ended_at=None).update(go=go, go_at=now):
             return False
         attempt.run.move_to(
             Status.STARTING, code="starting", sentence="Every node is ready; the ranks start.", attempt=attempt

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -12,10 +11,11 @@ from django.db import IntegrityError, transaction
 from runs import broadcast, engine
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
+from runs.queue import request_of, rooms_of, waiting_runs
 from runs.reconcile.judge import listed
 from runs.reconcile.orders import order_for
-from runs.scheduling import Placed, Request, Room, Waiting, place
-from runs.status import Status, Wanted
+from runs.scheduling import Placed, Waiting, place
+from runs.status import Status
 from workers.contract import PREPARE
 
 log = structlog.get_logger(__name__)
@@ -40,37 +40,11 @@ def schedule(cluster_id: str, now: datetime) -> None:
 
 
 def _answers(cluster: Cluster, now: datetime) -> list[Placed | Waiting]:
-    queue = Run.objects.filter(cluster=cluster, status=Status.QUEUED, wanted=Wanted.RUN).order_by("created_at", "pk")
-    requests = [_request(run) for run in queue.only("pk", "spec")]
+    requests = [request_of(run.pk, run.spec) for run in waiting_runs(cluster).only("pk", "spec")]
     if not requests:
         return []
     nodes = list(Node.objects.filter(cluster=cluster, removed_at=None))
-    held: dict[str, set[int]] = defaultdict(set)
-    for node_id, index in HeldSlot.objects.filter(node__in=nodes).values_list("node_id", "index"):
-        held[node_id].add(index)
-    return place(cluster.name, requests, [_room(node, held[node.pk], now) for node in nodes])
-
-
-def _request(run: Run) -> Request:
-    resources = run.spec["resources"]
-    return Request(
-        run=run.pk,
-        num_nodes=int(resources["nodes"]),
-        slots_per_node=int(resources.get("processes_per_node", 1)),
-        accelerator=str(resources.get("accelerator", "auto")),
-    )
-
-
-def _room(node: Node, held: set[int], now: datetime) -> Room:
-    return Room(
-        node=node.pk,
-        name=node.name,
-        num_slots=node.slots,
-        free=tuple(index for index in range(node.slots) if index not in held),
-        accelerator=node.accelerator,
-        is_in_contact=node.is_in_contact(now),
-        is_draining=node.is_draining,
-    )
+    return place(cluster.name, requests, rooms_of(nodes, now))
 
 
 def _write(placed: Placed) -> None:

@@ -65,7 +65,9 @@ def test_nothing_passes_a_run_that_waits() -> None:
 
 def test_a_run_that_no_registered_node_could_hold_stops_nobody() -> None:
     answers = place("lab", [Request("huge", 1, 9), Request("small", 1, 1)], [room("x")])
-    assert sentence(answers[0]).startswith("Waiting for larger or more nodes: cluster lab has 1 node of at most 2 slots")
+    assert sentence(answers[0]).startswith(
+        "Waiting for larger or more nodes: cluster lab has 1 node of at most 2 slots"
+    )
     assert nodes_of(answers[1]) == ["x"]
 
 

@@ -1,0 +1,122 @@
+"""Silence is never proof, old fences are refused, and a node's clock decides nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from runs import actions
+from runs.models import Attempt, HeldSlot
+from runs.status import Phase
+from runs.transport import redis
+from tests.runs.reconcile.conftest import Yard
+from tests.voices import rank
+from workers import contract
+
+
+def lose(yard: Yard) -> None:
+    """Let node-b be silent until somebody notices."""
+    for _ in range(6):
+        yard.say("running", 0)
+        yard.tick(1)
+
+
+def test_a_run_whose_node_is_silent_is_recovering_and_names_it(yard: Yard) -> None:
+    yard.start()
+    lose(yard)
+    assert yard.status == "RECOVERING"
+    assert yard.run.reason_sentence == "Node node-b is out of contact. Training may still go on there."
+    assert yard.attempt.contact_lost_at is not None
+
+
+def test_contact_that_returns_brings_the_run_back(yard: Yard) -> None:
+    yard.start()
+    lose(yard)
+    yard.say("running")
+    assert yard.tick() == "RUNNING"
+    assert yard.attempt.contact_lost_at is None
+
+
+def test_after_the_lease_the_run_is_lost_and_contact_still_brings_it_back(yard: Yard) -> None:
+    yard.start()
+    Attempt.objects.update(lease_s=3)
+    lose(yard)
+    for _ in range(5):
+        yard.say("running", 0)
+        yard.tick(1)
+    assert yard.status == "LOST"
+    yard.say("running")
+    assert yard.tick() == "RUNNING"
+
+
+def test_a_lost_run_may_be_given_up_and_a_node_that_comes_back_must_stop(yard: Yard) -> None:
+    yard.start()
+    lose(yard)
+    actions.give_up_run(actor=yard.cast.mate, run=yard.run)
+    assert yard.status == "CANCELLED"
+    yard.say("running")
+    yard.tick()
+    assert yard.voices[1].heard()["attempts"][yard.attempt.pk]["wanted"] == "stop"
+    assert HeldSlot.objects.count() == 2  # not free before its node says so
+    yard.say("ended")
+    assert yard.tick() == "CANCELLED"
+    assert not HeldSlot.objects.exists()
+
+
+def test_a_run_that_ended_while_it_was_out_of_contact_is_settled_by_the_report(yard: Yard) -> None:
+    yard.start()
+    lose(yard)
+    yard.say("ended", ranks=[rank(0, 10.0)])
+    assert yard.tick() == "SUCCEEDED"
+
+
+def test_a_node_that_falls_silent_before_go_costs_nothing_but_another_place(yard: Yard) -> None:
+    yard.tick()
+    first = yard.attempt
+    for _ in range(6):
+        yard.tick(1)
+    assert yard.status == "QUEUED"
+    first.refresh_from_db()
+    assert first.ended_at is not None and first.reason_code == "contact-lost"
+
+
+def test_a_report_with_an_old_fence_is_refused(yard: Yard) -> None:
+    yard.start()
+    placement = yard.placements[0]
+    yard.voices[0].report(placement, "ended", yard.now, fence=placement.attempt.fence - 1)
+    assert yard.tick() == "RUNNING"
+
+
+def test_a_report_with_another_nodes_key_is_refused(yard: Yard) -> None:
+    yard.start()
+    placement = yard.placements[0]
+    scope = contract.report_scope(placement.node_id, yard.run.pk, placement.attempt.fence)
+    forged = contract.seal(yard.voices[1].node.key, scope, {"at": 1, "attempt": yard.attempt.pk, "phase": "ended"})
+    redis().set(contract.report_key(placement.node_id, yard.attempt.pk), forged)
+    assert yard.tick() == "RUNNING"
+
+
+def test_an_older_report_that_is_replayed_takes_nothing_back(yard: Yard) -> None:
+    yard.start()
+    yard.say("ready")
+    assert yard.tick() == "RUNNING"
+    assert {placement.phase for placement in yard.placements} == {Phase.RUNNING}
+
+
+def test_a_nodes_clock_may_be_an_hour_off(yard: Yard) -> None:
+    yard.start()
+    for number in range(8):
+        at = yard.now + timedelta(hours=1 if number < 4 else -1)
+        for placement in yard.placements:
+            yard.voices[placement.node_rank].report(placement, "running", at)
+        yard.later(1)
+        assert contract  # the documents differ from the last ones: that is what counts
+        yard.tick()
+    assert yard.status == "RUNNING"
+
+
+def test_control_that_was_away_does_not_take_its_absence_for_silence(yard: Yard) -> None:
+    yard.start()
+    yard.later(600)
+    assert yard.tick() == "RUNNING"
+    yard.say("running")
+    assert yard.tick() == "RUNNING"

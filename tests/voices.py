@@ -1,0 +1,78 @@
+"""Nodes that say what a test wants: hand-written documents, sealed as a node would, in a real Valkey."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from runs.models import Node, Placement
+from runs.transport import redis
+from workers import contract
+
+
+class Voice:
+    """One node's voice. Attempts that it reports are listed in its up document until it forgets them."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.listed: dict[str, dict[str, Any]] = {}
+
+    def up(self, now: datetime) -> None:
+        """What the node worker says every second."""
+        key = contract.up_key(self.node.pk)
+        document = {
+            "at": now.timestamp(),
+            "node": self.node.pk,
+            "name": self.node.name,
+            "version": "0.1.0",
+            "address": "127.0.0.1",
+            "pid": 1,
+            "inventory": {"cpu": {"count": 2}, "gpus": []},
+            "health": {"cpu_percent": 3.0},
+            "attempts": self.listed,
+        }
+        redis().set(key, contract.seal(self.node.key, key, document))
+
+    def report(
+        self, placement: Placement, phase: str, now: datetime, *, fence: int | None = None, **changes: Any
+    ) -> None:
+        """What the attempt's supervisor says."""
+        attempt = placement.attempt
+        fence = attempt.fence if fence is None else fence
+        self.listed[attempt.pk] = {"run": attempt.run_id, "fence": fence, "phase": phase}
+        document = {
+            "at": now.timestamp(),
+            "attempt": attempt.pk,
+            "run": attempt.run_id,
+            "fence": fence,
+            "node": self.node.pk,
+            "phase": phase,
+            "address": "127.0.0.1",
+            "port": 29511 if phase == "ready" else None,
+            "supervisor_pid": 1,
+            "reason": None,
+            "ranks": [],
+            "producers": {},
+            **changes,
+        }
+        scope = contract.report_scope(self.node.pk, attempt.run_id, fence)
+        redis().set(contract.report_key(self.node.pk, attempt.pk), contract.seal(self.node.key, scope, document))
+        self.up(now)
+
+    def forget(self, placement: Placement) -> None:
+        """The node has no folder of the attempt any more."""
+        self.listed.pop(placement.attempt_id, None)
+        redis().delete(contract.report_key(self.node.pk, placement.attempt_id))
+
+    def heard(self) -> dict[str, Any]:
+        """What the server wants of this node: its down document, opened."""
+        key = contract.down_key(self.node.pk)
+        text = redis().get(key)
+        assert isinstance(text, bytes), "nothing was written for this node"
+        return contract.unseal(self.node.key, key, text)
+
+
+def rank(number: int, ended_at: float | None = None, **changes: Any) -> dict[str, Any]:
+    """A rank of a report: running, or ended with exit code 0 unless told otherwise."""
+    ending = {"ended_at": ended_at, "exit_code": None if ended_at is None else 0, "signal": None, "error": None}
+    return {"rank": number, "pid": 100 + number, "started_at": 1.0, **ending, **changes}
