@@ -15,7 +15,7 @@ from django.db.models import Model, QuerySet
 from django.http import Http404
 from django.utils import timezone
 
-from runs.models import Cluster, Job, Membership, Node, Project, Role, Run, Token, User
+from runs.models import Cluster, Invitation, Job, Membership, Node, Project, Role, Run, Token, User
 from runs.models.access import digest_of
 
 TOKEN_PREFIX = "ty_"
@@ -147,6 +147,15 @@ def user_of_token(secret: str) -> User | None:
     if token.last_used_at is None or now - token.last_used_at > USED_EVERY:
         Token.objects.filter(pk=token.pk).update(last_used_at=now)
     return token.user
+
+
+def get_invitation(secret: str) -> Invitation:
+    """Return the open invitation with that secret. Raises NotFound when it is unknown, used or too old."""
+    found = Invitation.objects.filter(digest=digest_of(secret), accepted_at=None, expires_at__gt=timezone.now())
+    invitation = found.select_related("project", "created_by").first()
+    if invitation is None:
+        raise NotFound("This invitation is unknown, already used, or too old.")
+    return invitation
 
 
 def _allowed(user: Someone, thing: M, project: Project, role: Role) -> M:

@@ -8,7 +8,14 @@ from runs.actions.bundles import store_bundle
 from runs.actions.clusters import create_cluster, delete_cluster, edit_cluster, new_join_token
 from runs.actions.jobs import delete_job, save_job
 from runs.actions.nodes import drain_node, enable_node, join_node, remove_node
-from runs.actions.projects import accept_invitation, change_role, create_project, invite, remove_member
+from runs.actions.projects import (
+    accept_invitation,
+    change_role,
+    create_project,
+    invite,
+    remove_member,
+    withdraw_invitation,
+)
 from runs.actions.refused import Refused
 from runs.actions.runs import (
     archive_run,
@@ -22,7 +29,14 @@ from runs.actions.runs import (
     tag_run,
     unarchive_run,
 )
-from runs.actions.sign_in import create_token, first_start, make_sign_in_link, revoke_token, use_sign_in_link
+from runs.actions.sign_in import (
+    create_token,
+    first_start,
+    make_sign_in_link,
+    revoke_token,
+    set_password,
+    use_sign_in_link,
+)
 
 __all__ = [
     "Refused",
@@ -51,10 +65,12 @@ __all__ = [
     "restart_run",
     "revoke_token",
     "save_job",
+    "set_password",
     "stop_run",
     "store_bundle",
     "submit_run",
     "tag_run",
     "unarchive_run",
     "use_sign_in_link",
+    "withdraw_invitation",
 ]

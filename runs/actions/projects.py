@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from datetime import timedelta
 
+from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -51,10 +52,24 @@ def invite(*, actor: User, project: Project, role: Role, email: str = "") -> tup
     return invitation, secret
 
 
-def accept_invitation(*, secret: str, user: User | None = None, username: str = "") -> User:
+def withdraw_invitation(*, actor: User, project: Project, invitation_id: str) -> None:
+    """Make an open link useless. One that was accepted is history and stays."""
+    require(actor, project, Role.MAINTAINER)
+    invitation = Invitation.objects.filter(project=project, pk=invitation_id, accepted_at=None).first()
+    if invitation is None:
+        raise NotFound("There is no such open invitation.")
+    if invitation.role == Role.OWNER:
+        require(actor, project, Role.OWNER)
+    invitation.delete()
+
+
+def accept_invitation(
+    *, secret: str, user: User | None = None, username: str = "", password: str | None = None
+) -> User:
     """Use the invitation: for ``user``, or for a new person of that name. A higher role that one has is kept.
 
-    Raises NotFound when the secret is unknown, used or too old; ValidationError or Refused for the name.
+    A new person without ``password`` signs in by links. Raises NotFound when the secret is unknown, used or too old;
+    ValidationError (by field) for a name or a password that is not accepted, Refused for a taken name.
     """
     now = timezone.now()
     invitations = Invitation.objects.filter(digest=digest_of(secret), accepted_at=None, expires_at__gt=now)
@@ -62,7 +77,7 @@ def accept_invitation(*, secret: str, user: User | None = None, username: str = 
         invitation = invitations.select_related("project").first()
         if invitation is None or not invitations.update(accepted_at=now):
             raise NotFound("This invitation is unknown, already used, or too old.")
-        person = user or _new_person(username, invitation.email)
+        person = user or _new_person(username, invitation.email, password)
         membership, _ = Membership.objects.get_or_create(
             project=invitation.project, user=person, defaults={"role": invitation.role}
         )
@@ -110,14 +125,22 @@ def _keep_an_owner(project: Project, membership: Membership) -> None:
         raise Refused("last-owner", f"{membership.user} is the last owner of {project.name}.")
 
 
-def _new_person(username: str, email: str) -> User:
+def _new_person(username: str, email: str, password: str | None) -> User:
     person = User(username=username, email=email)
-    person.set_unusable_password()
+    problems: dict[str, list[str]] = {}
+    try:
+        if password is not None:
+            validate_password(password, person)
+    except ValidationError as error:
+        problems["password"] = error.messages
+    person.set_password(password)  # None is a password that nobody can type
     try:
         person.full_clean(exclude=["password"])
     except ValidationError as error:
         if User.objects.filter(username=username).exists():
             raise Refused("name-taken", f"There is already a person named {username}.") from error
-        raise
+        problems |= error.message_dict
+    if problems:
+        raise ValidationError(problems)
     person.save()
     return person

@@ -5,6 +5,8 @@ from __future__ import annotations
 import secrets
 from datetime import datetime, timedelta
 
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
@@ -70,3 +72,18 @@ def revoke_token(*, actor: User, token_id: str) -> Token:
         token.revoked_at = timezone.now()
         token.save(update_fields=["revoked_at"])
     return token
+
+
+def set_password(*, actor: User, password: str, current: str = "") -> None:
+    """Give oneself a password, with the ``current`` one where there is one. Raises ValidationError by field."""
+    problems: dict[str, list[str]] = {}
+    if actor.has_usable_password() and not actor.check_password(current):
+        problems["current"] = ["This is not your password."]
+    try:
+        validate_password(password, actor)
+    except ValidationError as error:
+        problems["password"] = error.messages
+    if problems:
+        raise ValidationError(problems)
+    actor.set_password(password)
+    actor.save(update_fields=["password"])

@@ -8,6 +8,13 @@ from runs.ids import new_id
 from runs.models.people import Project, User
 
 
+class JobQuerySet(models.QuerySet["Job"]):
+    def newest(self) -> JobQuerySet:
+        """The last version of each."""
+        others = Job.objects.filter(project=models.OuterRef("project"), name=models.OuterRef("name"))
+        return self.filter(version=models.Subquery(others.order_by("-version").values("version")[:1]))
+
+
 class Job(models.Model):
     """A saved, named spec. Saving it again under the same name makes the next version; old versions stay."""
 
@@ -18,6 +25,8 @@ class Job(models.Model):
     spec = models.JSONField()
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = JobQuerySet.as_manager()
 
     class Meta:
         ordering = ("name", "-version")

@@ -1,0 +1,57 @@
+"""Rows as scheduling's plain values: who waits for a cluster, and what room its nodes have. Used by control, which
+places the queue, and by pages, which say beforehand what would happen."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+
+from runs.models import Cluster, HeldSlot, Node, Run
+from runs.scheduling import Placed, Request, Room, Waiting, place
+from runs.status import Status, Wanted
+
+NEW = "new"  # in place of a run's id: of one that nobody has submitted yet
+
+
+def waiting_runs(cluster: Cluster) -> QuerySet[Run]:
+    """The cluster's queue, first come first."""
+    return Run.objects.filter(cluster=cluster, status=Status.QUEUED, wanted=Wanted.RUN).order_by("created_at", "pk")
+
+
+def request_of(run_id: str, spec: dict[str, Any]) -> Request:
+    resources = spec["resources"]
+    return Request(
+        run=run_id,
+        num_nodes=int(resources["nodes"]),
+        slots_per_node=int(resources.get("processes_per_node", 1)),
+        accelerator=str(resources.get("accelerator", "auto")),
+    )
+
+
+def rooms_of(nodes: Sequence[Node], now: datetime) -> list[Room]:
+    held: dict[str, set[int]] = defaultdict(set)
+    for node_id, index in HeldSlot.objects.filter(node__in=nodes).values_list("node_id", "index"):
+        held[node_id].add(index)
+    return [
+        Room(
+            node=node.pk,
+            name=node.name,
+            num_slots=node.slots,
+            free=tuple(index for index in range(node.slots) if index not in held[node.pk]),
+            accelerator=node.accelerator,
+            is_in_contact=node.is_in_contact(now),
+            is_draining=node.is_draining,
+        )
+        for node in nodes
+    ]
+
+
+def forecast(cluster: Cluster, spec: dict[str, Any], now: datetime) -> Placed | Waiting:
+    """Where a run of the resolved spec would start if it were submitted now, else why it would wait."""
+    requests = [request_of(run.pk, run.spec) for run in waiting_runs(cluster).only("pk", "spec")]
+    rooms = rooms_of(list(Node.objects.filter(cluster=cluster, removed_at=None)), now)
+    return place(cluster.name, [*requests, request_of(NEW, spec)], rooms)[-1]
