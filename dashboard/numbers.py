@@ -77,7 +77,8 @@ def _finite(value: float) -> str:
     if value == 0:
         return "0"
     if magnitude < 0.001 or magnitude >= 1e15:
-        return f"{value:.2e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e").replace("-", "−")
+        digits, _, power = f"{value:.2e}".partition("e")
+        return f"{float(digits):g}e{int(power)}".replace("-", "−")
     for scale, letter in SCALES:
         if magnitude >= scale * 0.9995:
             return _three_digits(value / scale) + letter
@@ -88,6 +89,6 @@ def _three_digits(value: float) -> str:
     magnitude = abs(value)
     places = 0 if magnitude >= 99.95 else 1 if magnitude >= 9.995 else 2 if magnitude >= 0.9995 else 3
     text = f"{value:.{places}f}"
-    if float(text) == int(float(text)) and places:
-        text = f"{int(float(text))}"  # 4, not 4.00: whole numbers are shown whole
+    if value == int(value):
+        text = f"{int(value)}"  # 4, not 4.00: whole numbers are shown whole
     return text.replace("-", "−")

@@ -74,9 +74,7 @@ def show(
     return response
 
 
-def answer(
-    request: HttpRequest, sentence: str, *, undo: str = "", to: str = "", home: str = "runs"
-) -> HttpResponse:
+def answer(request: HttpRequest, sentence: str, *, undo: str = "", to: str = "", home: str = "runs") -> HttpResponse:
     """Answer a form that did something: JSON for our script, a redirect with a message without it.
 
     ``undo`` is a URL that takes it back by POST; ``to`` is where to go next, else the page the form was on.

@@ -65,6 +65,15 @@ def do_many(request: HttpRequest, verb: str) -> HttpResponse:
     return answer(request, f"{words} {refused[0]}" if refused else words)
 
 
+@page(methods=("POST",))
+def annotate(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Save the tags (with commas between them) and the notes."""
+    run = get_run(request.user, run_id)
+    actions.tag_run(actor=request.user, run=run, tags=request.POST.get("tags", "").split(","))
+    actions.note_run(actor=request.user, run=run, notes=request.POST.get("notes", ""))
+    return answer(request, f"Saved the tags and notes of {run.name}.")
+
+
 def find(verb: str) -> Verb:
     if verb not in VERBS:
         raise Http404(f"runs have no verb {verb!r}")

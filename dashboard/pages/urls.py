@@ -28,10 +28,9 @@ urlpatterns = [
     route("runs/<slug:run_id>/", run.charts, "run"),
     route("runs/<slug:run_id>/ranks/", run.ranks, "run-ranks"),
     route("runs/<slug:run_id>/logs/", run.logs, "run-logs"),
-    route("runs/<slug:run_id>/logs.txt", run.log_file, "run-log-file"),
     route("runs/<slug:run_id>/files/", run.files, "run-files"),
-    route("runs/<slug:run_id>/files/<path:path>", run.file, "run-file"),
     route("runs/<slug:run_id>/spec/", run.spec, "run-spec"),
     route("runs/<slug:run_id>/timeline/", run.timeline, "run-timeline"),
+    route("runs/<slug:run_id>/annotate/", run_verbs.annotate, "annotate"),
     route("runs/<slug:run_id>/do/<slug:verb>/", run_verbs.do, "do"),
 ]

@@ -8,7 +8,6 @@ import * as menu from "./menu.js";
 import * as palette from "./palette.js";
 import * as rail from "./rail.js";
 import * as selection from "./selection.js";
-import * as stepper from "./stepper.js";
 import * as toasts from "./toasts.js";
 import { startAges } from "./ages.js";
 import { startForms } from "./forms.js";
@@ -16,7 +15,7 @@ import { startKeys } from "./keys.js";
 import { startTheme } from "./theme.js";
 import { register, mountAll } from "./modules.js";
 
-register({ charts, copy, fragment, live, logs, menu, palette, rail, selection, stepper, toasts });
+register({ charts, copy, fragment, live, logs, menu, palette, rail, selection, toasts });
 startTheme();
 startForms();
 startKeys();

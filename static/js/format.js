@@ -56,7 +56,10 @@ export function age(at, now) {
 function finite(x) {
   const magnitude = Math.abs(x);
   if (x === 0) return "0";
-  if (magnitude < 0.001 || magnitude >= 1e15) return x.toExponential(2).replace("e+", "e").replaceAll("-", "−");
+  if (magnitude < 0.001 || magnitude >= 1e15) {
+    const [digits, power] = x.toExponential(2).split("e");
+    return `${Number(digits)}e${Number(power)}`.replaceAll("-", "−");
+  }
   for (const [scale, letter] of SCALES) {
     if (magnitude >= scale * 0.9995) return threeDigits(x / scale) + letter;
   }
@@ -67,5 +70,5 @@ function threeDigits(x) {
   const magnitude = Math.abs(x);
   const places = magnitude >= 99.95 ? 0 : magnitude >= 9.995 ? 1 : magnitude >= 0.9995 ? 2 : 3;
   const text = x.toFixed(places);
-  return (Number.isInteger(Number(text)) ? String(Number(text)) : text).replace("-", "−");
+  return (Number.isInteger(x) ? String(x) : text).replace("-", "−"); // 4, not 4.00: whole numbers are shown whole
 }

@@ -3,7 +3,7 @@ const HIDDEN_MS = 30_000; // a page in the background keeps its socket this long
 const SILENCE_MS = 16_000; // the server pings every 5 s
 const listeners = new Map(); // type -> Set of functions
 let last = null; // the cursor up to which everything was delivered
-let connectNow = () => {};
+let origin = null; // the cursor from which on nothing was left out
 
 export function on(type, listener) {
   if (!listeners.has(type)) listeners.set(type, new Set());
@@ -15,17 +15,20 @@ export function emit(message) {
   for (const listener of listeners.get(message.type) ?? []) listener(message);
 }
 
-// Whoever loaded data at a cursor tells it, so that the first connection starts there.
-export function startAt(cursor) {
-  if (last === null || cursor < last) last = cursor;
-  connectNow();
+// Whoever loaded data as of a cursor asks whether the messages continue it; false: load again, some lie in between.
+export function continues(cursor) {
+  if (origin === null) last = origin = cursor;
+  return cursor >= origin;
 }
 
 // What to do with a message, given the last cursor: "deliver", "drop" (seen) or "hole" (something is missing before it).
 export function judge(message, cursor) {
   if (message.cursor === undefined || cursor === null) return "deliver";
   if (message.type === "ping") return message.cursor > cursor ? "hole" : "deliver";
-  if (message.cursor <= cursor) return "drop";
+  if (message.cursor < cursor) return "drop";
+  // One of several of a batch, whose last one moves the cursor.
+  if (message.from === message.cursor) return message.cursor > cursor ? "hole" : "deliver";
+  if (message.cursor === cursor) return "drop";
   return message.from > cursor ? "hole" : "deliver";
 }
 
@@ -73,8 +76,11 @@ export function mount(lamp) {
     const verdict = judge(message, last);
     if (verdict === "drop") return;
     if (verdict === "hole") return reconnect();
-    if (message.cursor !== undefined && message.type !== "ping") last = message.cursor;
-    if (message.type === "ping" && last === null && message.cursor !== undefined) last = message.cursor;
+    if (message.cursor !== undefined) {
+      origin ??= message.from ?? message.cursor;
+      if (message.type === "refetch") origin = message.cursor;
+      last = message.cursor;
+    }
     emit(message);
   }
   function reconnect() {
@@ -129,11 +135,7 @@ export function mount(lamp) {
     connect();
   }
   addEventListener("pageshow", onReturn);
-  // A page with charts or logs waits for their cursor; every other page connects at once.
-  connectNow = () => {
-    if (!socket && !leaving && isFirst) connect();
-  };
-  if (lamp.dataset.waits === undefined) connect();
+  connect();
   return () => {
     leave();
     document.removeEventListener("visibilitychange", onVisibility);

@@ -1,0 +1,70 @@
+"""What a run's page says above the tabs when something is wrong or waited for: a sentence, its proof folded away."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from runs.models import Run
+from runs.status import Status
+
+# status -> (colour, headline): the sentence under it is the run's own reason
+HEADLINES = {
+    Status.FAILED: ("red", "This run failed"),
+    Status.LOST: ("rust", "This run is out of contact"),
+    Status.RECOVERING: ("amber", "This run is recovering"),
+    Status.RESIZING: ("amber", "This run is resizing"),
+    Status.QUEUED: ("grey", "This run is waiting"),
+    Status.PAUSED: ("violet", "This run is paused"),
+}
+MAX_CHARS = 12_000
+
+
+class Trouble(NamedTuple):
+    colour: str
+    headline: str
+    sentence: str
+    traceback: str
+    facts: list[tuple[str, str]]
+
+
+def trouble(run: Run) -> Trouble | None:
+    if run.status not in HEADLINES:
+        return None
+    colour, headline = HEADLINES[Status(run.status)]
+    found = dict(run.reason_evidence or {})
+    traceback = _traceback(found)
+    if not traceback and run.status == Status.FAILED:
+        traceback = _first_traceback_of_ranks(run)
+    facts = [(name.replace("_", " "), _text(value)) for name, value in found.items() if value not in (None, "", [], {})]
+    return Trouble(colour, headline, run.reason_sentence, traceback[:MAX_CHARS], facts)
+
+
+def _traceback(found: dict[str, Any]) -> str:
+    """Take the traceback, or the last lines, out of the evidence."""
+    for name in ("traceback", "lines", "log"):
+        value = found.pop(name, None)
+        if value:
+            return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+    error = found.get("error")
+    if isinstance(error, dict) and error.get("traceback"):
+        found.pop("error")
+        return str(error["traceback"])
+    return ""
+
+
+def _first_traceback_of_ranks(run: Run) -> str:
+    """The first rank that ended with an error in the newest attempt: the others usually died of it."""
+    attempt = run.attempts.order_by("-number").first()
+    if attempt is None:
+        return ""
+    ranks = [rank for placement in attempt.placements.all() for rank in placement.report.get("ranks", [])]
+    failed = [rank for rank in ranks if (rank.get("error") or {}).get("traceback")]
+    failed.sort(key=lambda rank: rank.get("ended_at") or float("inf"))
+    return f"rank {failed[0].get('rank')}:\n{failed[0]['error']['traceback']}" if failed else ""
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))[:MAX_CHARS]
+    return (json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value))[:MAX_CHARS]

@@ -1,0 +1,73 @@
+"""Home: what needs a person, what is running, how full the clusters are, what ended last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from dashboard.pages import attention
+from dashboard.pages.frame import answer, page, show
+from dashboard.pages.rows import rows
+from runs.access import visible_clusters, visible_runs
+from runs.actions import submit_run
+from runs.models import HeldSlot, Node
+from runs.status import FINAL, LIVE, Status
+
+MAX_RUNNING = 12
+MAX_ENDED = 6
+EXAMPLE = settings.BASE_DIR / "examples/hello-gpt.yaml"
+
+
+@page()
+def home(request: HttpRequest) -> HttpResponse:
+    now = timezone.now()
+    runs = visible_runs(request.user).filter(archived_at=None)
+    live = rows(list(runs.filter(status__in=LIVE)[:MAX_RUNNING]), now=now)
+    ended = rows(list(runs.filter(status__in=FINAL).order_by("-ended_at")[:MAX_ENDED]), now=now)
+    context: dict[str, Any] = {
+        "needs": attention.needs(live, rows(list(attention.failed_lately(runs, now)), now=now), now),
+        "live": live,
+        "ended": ended,
+        "clusters": _clusters(request),
+        "is_first_start": not live and not ended and not visible_runs(request.user).exists(),
+        "may_launch": request.user.is_superuser or request.user.memberships.exclude(role="viewer").exists(),  # type: ignore[union-attr]
+    }
+    if context["is_first_start"]:
+        context["example"] = EXAMPLE.read_text()
+    return show(request, "home/home.html", context, fragments={"home": "home/_home.html"})
+
+
+@page(methods=("POST",))
+def launch_example(request: HttpRequest) -> HttpResponse:
+    run = submit_run(actor=request.user, document=yaml.safe_load(EXAMPLE.read_text()))  # type: ignore[arg-type]  # @page lets people in only
+    return answer(request, f"Launched {run.name}.", to=reverse("run", args=(run.pk,)))
+
+
+def _clusters(request: HttpRequest) -> list[dict[str, object]]:
+    """Slots of each cluster: held, free on nodes in contact, and asked for by waiting runs."""
+    now = timezone.now()
+    waiting = visible_runs(request.user).filter(status=Status.QUEUED)
+    made = []
+    for cluster in visible_clusters(request.user):
+        nodes = list(Node.objects.filter(cluster=cluster, removed_at=None))
+        usable = [node for node in nodes if node.is_in_contact(now) and not node.is_draining]
+        held = HeldSlot.objects.filter(node__cluster=cluster).count()
+        slots = sum(node.slots for node in nodes)
+        made.append(
+            {
+                "cluster": cluster,
+                "num_nodes": len(nodes),
+                "num_away": sum(not node.is_in_contact(now) for node in nodes),
+                "num_draining": sum(node.is_draining for node in nodes),
+                "slots": slots,
+                "held": held,
+                "free": max(0, sum(node.slots for node in usable) - held),
+                "waiting": waiting.filter(cluster=cluster).count(),
+            }
+        )
+    return made

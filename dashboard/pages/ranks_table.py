@@ -1,0 +1,87 @@
+"""The ranks of every attempt of a run, from what its nodes reported last."""
+
+from __future__ import annotations
+
+import signal
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from runs.models import Attempt, Placement, Run
+from runs.status import Phase
+
+
+class Rank(NamedTuple):
+    rank: int
+    local_rank: int
+    node: str
+    pid: int | None
+    state: str
+    colour: str
+    started_at: datetime | None
+    duration_s: float | None
+    error: str
+
+
+class AttemptView(NamedTuple):
+    attempt: Attempt
+    placements: list[Placement]
+    ranks: list[Rank]
+
+
+def attempts(run: Run) -> list[AttemptView]:
+    """Newest first."""
+    found = run.attempts.order_by("-number").prefetch_related("placements__node")
+    return [AttemptView(one, list(one.placements.all()), _ranks(one)) for one in found]
+
+
+def num_ranks(run: Run) -> int:
+    newest = run.attempts.order_by("-number").first()
+    return newest.world_size if newest else 0
+
+
+def _ranks(attempt: Attempt) -> list[Rank]:
+    made = []
+    for placement in attempt.placements.all():
+        reported = {rank.get("rank"): rank for rank in placement.report.get("ranks", [])}
+        for local in range(placement.num_ranks):
+            rank = placement.first_rank + local
+            made.append(_rank(rank, local, placement, reported.get(rank) or {}, attempt))
+    return made
+
+
+def _rank(rank: int, local: int, placement: Placement, said: dict[str, Any], attempt: Attempt) -> Rank:
+    started, ended = _moment(said.get("started_at")), _moment(said.get("ended_at"))
+    state, colour = _state(said, placement, attempt)
+    error = said.get("error") or {}
+    return Rank(
+        rank,
+        local,
+        placement.node.name,
+        said.get("pid"),
+        state,
+        colour,
+        started,
+        (ended - started).total_seconds() if started and ended else None,
+        f"{error.get('type', '')}: {error.get('message', '')}".strip(": ") if error else "",
+    )
+
+
+def _state(said: dict[str, Any], placement: Placement, attempt: Attempt) -> tuple[str, str]:
+    """A word and a colour: what the node proved of the rank, else how far its node is."""
+    if said.get("signal"):
+        number = int(said["signal"])
+        name = signal.Signals(number).name if number in {one.value for one in signal.Signals} else f"signal {number}"
+        return f"killed by {name}", "red"
+    if said.get("exit_code") is not None:
+        return ("ended with 0", "green") if said["exit_code"] == 0 else (f"ended with {said['exit_code']}", "red")
+    if said.get("pid") and attempt.ended_at is None:
+        return ("stopping", "grey") if placement.phase == Phase.STOPPING else ("running", "green")
+    if attempt.ended_at is not None:
+        return "not known", "grey"
+    return {Phase.PREPARING: "preparing", Phase.READY: "ready", Phase.REFUSED: "refused"}.get(
+        Phase(placement.phase), str(placement.phase)
+    ), ("red" if placement.phase == Phase.REFUSED else "blue")
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return datetime.fromtimestamp(seconds, UTC) if seconds else None

@@ -1,0 +1,88 @@
+"""The page of one run, a view per tab."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from dashboard.pages import evidence, output_files, ranks_table
+from dashboard.pages.frame import page, show
+from dashboard.pages.rows import rows
+from runs.access import can, get_run
+from runs.models import Role, Run
+
+TABS = (
+    ("charts", "Charts", "run", "charts"),
+    ("ranks", "Ranks", "run-ranks", "ranks"),
+    ("logs", "Logs", "run-logs", "logs"),
+    ("files", "Files", "run-files", "files"),
+    ("spec", "Spec", "run-spec", "spec"),
+    ("timeline", "Timeline", "run-timeline", "timeline"),
+)
+HEADER = {"header": "runs/_header.html"}
+
+
+@page()
+def charts(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request.user, run_id)
+    start_s = run.started_at.timestamp() if run.started_at else 0
+    return show(request, "runs/charts.html", {**around(request, run, "charts"), "start_s": start_s}, fragments=HEADER)
+
+
+@page()
+def ranks(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request.user, run_id)
+    context = {**around(request, run, "ranks"), "attempts": ranks_table.attempts(run)}
+    return show(request, "runs/ranks.html", context, fragments={**HEADER, "ranks": "runs/_ranks.html"})
+
+
+@page()
+def logs(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request.user, run_id)
+    context = {**around(request, run, "logs"), "rank_numbers": range(ranks_table.num_ranks(run))}
+    return show(request, "runs/logs.html", context, fragments=HEADER)
+
+
+@page()
+def files(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request.user, run_id)
+    context = {**around(request, run, "files"), "files": output_files.listed(run)}
+    return show(request, "runs/files.html", context, fragments=HEADER)
+
+
+@page()
+def spec(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request.user, run_id)
+    text = yaml.safe_dump(run.spec, sort_keys=False, allow_unicode=True, width=100)
+    return show(request, "runs/spec.html", {**around(request, run, "spec"), "yaml": text}, fragments=HEADER)
+
+
+@page()
+def timeline(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request.user, run_id)
+    context = {
+        **around(request, run, "timeline"),
+        "events": run.events.select_related("actor", "attempt").order_by("-at", "-id")[:500],
+    }
+    return show(request, "runs/timeline.html", context, fragments={**HEADER, "timeline": "runs/_timeline.html"})
+
+
+def around(request: HttpRequest, run: Run, tab: str) -> dict[str, Any]:
+    """What the header and the tabs need, whichever tab is open."""
+    row = rows([run], now=timezone.now())[0]
+    url = reverse(next(name for key, _, name, _ in TABS if key == tab), args=(run.pk,))
+    return {
+        "run": run,
+        "row": row,
+        "doc": row.doc,
+        "tab": tab,
+        "tabs": [(key, label, reverse(name, args=(run.pk,)), icon) for key, label, name, icon in TABS],
+        "url": url,
+        "trouble": evidence.trouble(run),
+        "may_act": can(request.user, run.project, Role.MEMBER),
+        "is_live": run.is_live,
+    }

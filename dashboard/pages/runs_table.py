@@ -1,0 +1,76 @@
+"""The table of runs; everything that chooses what it shows is in the URL."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+
+from dashboard.pages.frame import page, refusal, show
+from dashboard.pages.rows import rows
+from runs.api import paging
+from runs.listing import BadQuery, column_of, find_runs
+
+LIMIT = 50
+VIEWS = (
+    ("All", ""),
+    ("Live", "live"),
+    ("Succeeded", "succeeded"),
+    ("Failed", "failed"),
+    ("Cancelled", "cancelled"),
+    ("Archived", "archived"),
+)
+ASKED = ("view", "q", "tag", "project", "sort", "cursor")
+SORTABLE = ("status", "name", "created")
+
+
+class View(NamedTuple):
+    label: str
+    url: str
+    is_current: bool
+
+
+@page()
+def table(request: HttpRequest) -> HttpResponse:
+    asked = {name: request.GET.get(name, "").strip()[:200] for name in ASKED}
+    try:
+        query = find_runs(
+            request.user,
+            status=[asked["view"]] if asked["view"] not in ("", "archived") else (),
+            is_archived=asked["view"] == "archived",
+            project=asked["project"],
+            tag=asked["tag"],
+            words=asked["q"],
+        )
+        sort = column_of(asked["sort"] or "-created")
+        found = paging.page(query, rows, sort=sort, cursor=asked["cursor"], limit=LIMIT)
+    except (BadQuery, paging.BadCursor) as error:
+        return refusal(request, 400, str(error).rstrip(".") + ".")
+    context = {
+        **asked,
+        "rows": found["items"],
+        "views": [View(label, _url(asked, view=view, cursor=""), asked["view"] == view) for label, view in VIEWS],
+        "without_tag": _url(asked, tag="", cursor=""),
+        "without_project": _url(asked, project="", cursor=""),
+        "sorts": {name: _sort(asked, name) for name in SORTABLE},
+        "next_url": _url(asked, cursor=found["next"]) if found["next"] else "",
+        "first_url": _url(asked, cursor="") if asked["cursor"] else "",
+        "kept": [(name, asked[name]) for name in ("view", "tag", "project", "sort") if asked[name]],
+        "is_filtered": any(asked[name] for name in ("view", "q", "tag", "project")),
+        "fragment_url": _url(asked, fragment="table"),
+    }
+    return show(request, "runs/table.html", context, fragments={"table": "runs/_table.html"})
+
+
+def _url(asked: dict[str, str], **changes: str) -> str:
+    query = {name: value for name, value in {**asked, **changes}.items() if value}
+    return f"?{urlencode(query)}"
+
+
+def _sort(asked: dict[str, str], name: str) -> dict[str, str]:
+    """Where a click on the column's head leads, and how it is sorted now."""
+    now = asked["sort"] or "-created"
+    state = "descending" if now == f"-{name}" else "ascending" if now == name else "none"
+    wanted = name if state == "descending" else f"-{name}" if state == "ascending" else name
+    return {"url": _url(asked, sort=wanted, cursor=""), "state": state}
