@@ -8,14 +8,18 @@ idempotent.
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 from celery import Celery, bootsteps
 from celery.beat import EmbeddedService
+from celery.exceptions import SecurityWarning
 
 from trainyard import lifeline
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+# It warns of root because pickled messages could do anything; ours are JSON, and no other is accepted.
+warnings.filterwarnings("ignore", category=SecurityWarning)
 
 app = Celery("trainyard")
 app.config_from_object("django.conf:settings", namespace="CELERY")

@@ -9,6 +9,13 @@ from typing import Any
 import structlog
 
 
+class NoProbes(logging.Filter):
+    """Leaves out that /health says "not yet": whoever probes it is told, and asks again within a second."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.name == "django.request" and getattr(record, "status_code", 0) == 503)
+
+
 def configure() -> dict[str, Any]:
     """Set structlog up and return Django's LOGGING, so that libraries' lines look like ours."""
     shared: list[Any] = [
@@ -40,13 +47,15 @@ def configure() -> dict[str, Any]:
                 "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
             }
         },
-        "handlers": {"out": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "filters": {"no_probes": {"()": NoProbes}},
+        "handlers": {"out": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["no_probes"]}},
         "root": {"handlers": ["out"], "level": "INFO"},
         "loggers": {
             # A tick every second would fill the log with "received" and "succeeded".
             "celery.worker.strategy": {"level": "WARNING"},
             "celery.app.trace": {"level": "WARNING"},
             "celery.beat": {"level": "WARNING"},
+            "kombu.connection": {"level": "ERROR"},  # it warns that a Unix socket has no host name
             "httpx": {"level": "WARNING"},
             # Its own handler to people by mail is not for us, and a 4xx is the asker's matter.
             "django": {"handlers": [], "level": "INFO", "propagate": True},
