@@ -8,6 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Protocol
 
+import httpx
+
 from trainyard.bundle import BundleError, unpack
 from workers.attempts import AttemptFolder
 from workers.contract import Document
@@ -47,7 +49,12 @@ def _cached(sha256: str, cache: Path, source: Source) -> bytes:
     path = cache / sha256
     if path.exists() and hashlib.sha256(data := path.read_bytes()).hexdigest() == sha256:
         return data
-    data = source.bundle(sha256)
+    try:
+        data = source.bundle(sha256)
+    except httpx.HTTPStatusError as error:
+        if error.response.status_code != 404:
+            raise
+        raise Refusal("code_missing", f"The server has no code bundle {sha256[:12]} for this node.") from error
     if hashlib.sha256(data).hexdigest() != sha256:
         raise Refusal("code_damaged", f"The server's code bundle {sha256[:12]} does not have that SHA-256.")
     temporary = path.with_name(f".{sha256}.{os.getpid()}")

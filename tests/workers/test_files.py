@@ -1,0 +1,157 @@
+"""Code that comes to a node and output that leaves it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.servers import Valkey
+from tests.workers.control import ControlledNode, until
+from tests.workers.web import Site, serve_site
+from trainyard.bundle import pack
+from workers.attempts import AttemptFolder
+from workers.contract import Document, new_key
+from workers.node import outputs
+from workers.node.bundles import Refusal, lay_out_code
+from workers.node.config import NodeConfig, make_home
+from workers.node.outputs import upload_output
+from workers.node.rest import ServerClient
+
+KEY = new_key()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with serve_site() as site:
+        site.key = KEY
+        yield site
+
+
+@pytest.fixture
+def server(site: Site) -> ServerClient:
+    return ServerClient(NodeConfig(site.url, "n1", "one", KEY, "unix:///x", "local"))
+
+
+@pytest.fixture
+def folder(home: Path) -> AttemptFolder:
+    make_home(home)
+    folder = AttemptFolder(home / "attempts" / "a")
+    folder.create({"attempt": "a"})
+    return folder
+
+
+def order_for(sha256: str, script: str = "src/train.py") -> Document:
+    code = {"sha256": sha256, "size_bytes": 1}
+    return {"run": "r", "fence": 2, "node_name": "one", "code": code, "spec": {"task": {"script": script}}}
+
+
+def pack_files(folder: Path, **files: str) -> tuple[bytes, str]:
+    for name, text in files.items():
+        path = folder / "src" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    data, sha256, _ = pack(folder)
+    return data, sha256
+
+
+def test_code_is_fetched_once_and_laid_out_afresh(
+    site: Site, server: ServerClient, folder: AttemptFolder, home: Path, tmp_path: Path
+) -> None:
+    data, sha256 = pack_files(tmp_path, train="print()", helper="")
+    site.bundles[sha256] = data
+    lay_out_code(order_for(sha256), folder, home / "cache", server)
+    assert (folder.code / "src" / "train.py").read_text() == "print()"
+    (folder.code / "left over").touch()
+    site.bundles.clear()
+    lay_out_code(order_for(sha256), folder, home / "cache", server)
+    assert not (folder.code / "left over").exists()
+
+
+def test_a_bundle_that_the_server_does_not_have_is_refused(
+    server: ServerClient, folder: AttemptFolder, home: Path
+) -> None:
+    with pytest.raises(Refusal) as refused:
+        lay_out_code(order_for("0" * 64), folder, home / "cache", server)
+    assert refused.value.code == "code_missing"
+
+
+def test_a_server_in_trouble_is_no_refusal(site: Site, server: ServerClient, folder: AttemptFolder, home: Path) -> None:
+    site.failures = 1
+    with pytest.raises(httpx.HTTPStatusError):
+        lay_out_code(order_for("0" * 64), folder, home / "cache", server)
+
+
+def test_a_bundle_with_another_content_is_refused_and_not_kept(
+    site: Site, server: ServerClient, folder: AttemptFolder, home: Path, tmp_path: Path
+) -> None:
+    data, _ = pack_files(tmp_path, train="print()")
+    wanted = "0" * 64
+    site.bundles[wanted] = data
+    with pytest.raises(Refusal, match="SHA-256"):
+        lay_out_code(order_for(wanted), folder, home / "cache", server)
+    assert not list((home / "cache" / "bundles").iterdir())
+
+
+def test_what_is_no_bundle_is_refused(site: Site, server: ServerClient, folder: AttemptFolder, home: Path) -> None:
+    data = b"no archive"
+    sha256 = hashlib.sha256(data).hexdigest()
+    site.bundles[sha256] = data
+    with pytest.raises(Refusal) as refused:
+        lay_out_code(order_for(sha256), folder, home / "cache", server)
+    assert refused.value.code == "code_refused"
+
+
+def test_a_damaged_file_in_the_cache_is_fetched_anew(
+    site: Site, server: ServerClient, folder: AttemptFolder, home: Path, tmp_path: Path
+) -> None:
+    data, sha256 = pack_files(tmp_path, train="print()")
+    site.bundles[sha256] = data
+    (home / "cache" / "bundles" / sha256).write_bytes(data[:-1])
+    lay_out_code(order_for(sha256), folder, home / "cache", server)
+    assert (folder.code / "src" / "train.py").exists()
+
+
+def test_output_files_reach_the_server_with_their_names(
+    site: Site, server: ServerClient, folder: AttemptFolder
+) -> None:
+    (folder.output / "deep").mkdir()
+    (folder.output / "weights.safetensors").write_bytes(b"x" * 3_000_000)
+    (folder.output / "deep" / "ä %2e#?.txt").write_bytes(b"")
+    upload_output(order_for("0" * 64), folder, server)
+    base = "/api/v1/node/runs/r/fences/2/files"
+    assert site.files == {f"{base}/weights.safetensors": b"x" * 3_000_000, f"{base}/deep/ä %2e#?.txt": b""}
+    assert folder.uploaded_mark.exists()
+
+
+def test_links_and_what_is_too_large_stay_on_the_node(
+    site: Site, server: ServerClient, folder: AttemptFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outputs, "FILE_LIMIT_BYTES", 10)
+    (tmp_path / "secret").write_text("secret")
+    (folder.output / "link").symlink_to(tmp_path / "secret")
+    (folder.output / "way").symlink_to(tmp_path)
+    (folder.output / "large").write_bytes(b"x" * 11)
+    (folder.output / "small").write_bytes(b"x")
+    upload_output(order_for("0" * 64), folder, server)
+    assert [name.rpartition("/")[2] for name in site.files] == ["small"]
+
+
+def test_the_output_of_a_run_is_uploaded_at_its_end_though_the_server_was_away_first(
+    home: Path, valkey: Valkey, site: Site
+) -> None:
+    node = ControlledNode(home, valkey.url, server=site.url)
+    site.key, site.failures = node.key, 1
+    node.start()
+    try:
+        script = "import os, pathlib; pathlib.Path(os.environ['TRAINYARD_OUTPUT'], 'result.txt').write_text('42')"
+        order = node.order(script)
+        node.launch(order)
+        node.wait_for(order, "ended")
+        until(lambda: site.files)
+        assert list(site.files.values()) == [b"42"]
+    finally:
+        node.close()

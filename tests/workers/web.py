@@ -1,0 +1,78 @@
+"""A real HTTP server with the two or three routes of the product that a node calls."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote
+
+from workers.contract import Document, check_mac, http_scope
+
+
+class Site:
+    """What the server knows, and what it was told."""
+
+    def __init__(self) -> None:
+        self.key = ""
+        self.join_answer: tuple[int, Document] = (201, {})
+        self.joined: list[Document] = []
+        self.bundles: dict[str, bytes] = {}
+        self.files: dict[str, bytes] = {}
+        self.failures = 0  # so many of the next requests are answered 503
+        self.url = ""
+
+
+@contextmanager
+def serve_site() -> Iterator[Site]:
+    site = Site()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            site.joined.append(json.loads(self._body()))
+            status, answer = site.join_answer
+            self._answer(status, json.dumps(answer).encode())
+
+        def do_GET(self) -> None:
+            if self._is_sealed(self._body()):
+                data = site.bundles.get(self.path.rpartition("/")[2])
+                self._answer(404 if data is None else 200, data or b"{}")
+
+        def do_PUT(self) -> None:
+            body = self._body()
+            if self._is_sealed(body):
+                site.files[unquote(self.path)] = body
+                self._answer(200, b"{}")
+
+        def _body(self) -> bytes:
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+        def _is_sealed(self, body: bytes) -> bool:
+            if site.failures:
+                site.failures -= 1
+                self._answer(503, b"{}")
+                return False
+            at, _, claimed = self.headers["X-Trainyard-Seal"].partition(".")
+            scope = http_scope(self.command, unquote(self.path), int(at))
+            check_mac(site.key, scope, hashlib.sha256(body).hexdigest().encode(), claimed)
+            return True
+
+        def _answer(self, status: int, data: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing: the test says what it expects."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        site.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield site
+        server.shutdown()
+        thread.join()
