@@ -1,0 +1,8 @@
+"""Django's admin, in Unfold's clothes, for staff: what people made may be edited; what machines wrote may be read.
+
+Rules live in runs.actions; here is nothing but which columns are shown.
+"""
+
+from runs.admin import clusters, metrics, people, training
+
+__all__ = ["clusters", "metrics", "people", "training"]

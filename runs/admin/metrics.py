@@ -1,0 +1,53 @@
+"""What came back from the ranks, as far as rows say something to a person."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+from runs.admin.base import Written
+from runs.metrics.models import DeadLetter, LogChunk, NodeSample, Producer, Segment, Series, Telemetry
+
+
+@admin.register(Telemetry)
+class TelemetryAdmin(Written):
+    list_display = ("run_id", "cursor", "step", "median_step_s", "last_record_at", "num_points", "num_lines")
+    search_fields = ("run_id",)
+
+
+@admin.register(Producer)
+class ProducerAdmin(Written):
+    list_display = ("producer", "run_id", "attempt", "role", "rank", "node", "watermark", "end_sequence", "has_gap")
+    list_filter = ("role", "has_gap")
+    search_fields = ("run_id", "producer")
+
+
+@admin.register(DeadLetter)
+class DeadLetterAdmin(Written):
+    list_display = ("at", "run_id", "node_id", "producer", "sequence", "reason")
+    search_fields = ("run_id", "node_id", "reason")
+    exclude = ("data",)
+
+
+@admin.register(Series)
+class SeriesAdmin(Written):
+    list_display = ("name", "labels_key", "run_id", "count", "first_step", "last_step", "last", "min", "max")
+    search_fields = ("run_id", "name")
+
+
+@admin.register(Segment)
+class SegmentAdmin(Written):
+    list_display = ("series", "attempt", "count", "first_step", "last_step", "cursor")
+    exclude = ("data",)
+
+
+@admin.register(LogChunk)
+class LogChunkAdmin(Written):
+    list_display = ("run_id", "attempt", "rank", "stream", "num_lines", "cursor")
+    search_fields = ("run_id",)
+    exclude = ("data",)
+
+
+@admin.register(NodeSample)
+class NodeSampleAdmin(Written):
+    list_display = ("node_id", "at")
+    search_fields = ("node_id",)
