@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from runs.metrics.codec import Columns, Floats
+from runs.metrics.codec import Columns, Floats, joined
 from runs.metrics.store import Lines, Piece, text_of
 
 MAX_POINTS = 20_000
@@ -62,11 +62,17 @@ def from_wire(batch: dict[str, Any]) -> Delta:
 
 
 def delta(start: int, cursor: int, pieces: Iterable[tuple[int, Piece]], lines: Iterable[Lines]) -> Delta:
-    """Return the delta of pieces (attempt, piece) and lines; a refetch where they are too many."""
+    """Return the delta of pieces (attempt, piece) and lines, each series once; a refetch where they are too many."""
     pieces, lines = list(pieces), list(lines)
     if sum(piece.columns.size for _, piece in pieces) > MAX_POINTS or sum(len(p.lines) for p in lines) > MAX_LINES:
         return Delta(start, cursor, refetch=True, steps=_range([piece.columns for _, piece in pieces]))
-    series = [series_document(piece.name, piece.labels, attempt, piece.columns) for attempt, piece in pieces]
+    groups: dict[tuple[int, str, str], list[Piece]] = {}
+    for attempt, piece in pieces:
+        groups.setdefault((attempt, *piece.key), []).append(piece)
+    series = [
+        series_document(name, group[0].labels, attempt, joined([piece.columns for piece in group]))
+        for (attempt, name, _), group in groups.items()
+    ]
     return Delta(start, cursor, series, [line for part in lines for line in line_documents(part)])
 
 
