@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import socket
 import sys
@@ -47,10 +46,10 @@ def join(place: Place, device: torch.device) -> None:
 
 
 def leave() -> None:
-    """End the process group after the last collective. Not for a rank that fails: its peers learn it by its death."""
-    # DDP's replica lies in a cycle and holds the group: left to the end of the interpreter, it takes the group's
-    # threads down while they run, and a cold rank aborted in one of five runs.
-    gc.collect()
+    """End the process group after the last collective, when no replica holds it any more.
+
+    Not for a rank that fails: its peers learn it by its death.
+    """
     dist.destroy_process_group()
 
 

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.workers.training.ranks import free_port
+from trainyard.spec import RecipeSpec, ScriptSpec, load_spec_file, parse_spec
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "examples"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("hello-gpt", RecipeSpec), ("tiny-steps", RecipeSpec), ("script", ScriptSpec)]
+)
+def test_each_example_is_a_spec_for_two_nodes(name: str, kind: type) -> None:
+    spec = parse_spec(load_spec_file(EXAMPLES / f"{name}.yaml"))
+    assert isinstance(spec, kind)
+    assert spec.world_size() == 2
+
+
+def test_the_example_script_runs_as_torchrun_would_start_it(tmp_path: Path) -> None:
+    environment = {**os.environ, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+    environment |= {"MASTER_PORT": str(free_port()), "TRAINYARD_OUTPUT": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(EXAMPLES / "script" / "train.py"), "--steps", "50"]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "step 50/50  loss 0." in done.stdout
+    assert (tmp_path / "model.pt").exists()
