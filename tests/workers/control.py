@@ -201,15 +201,15 @@ class ControlledNode:
         return None if text is None else unseal(self.key, key, text)
 
     def shipped(self, order: Document) -> list[Frame]:
-        """Return the frames of the attempt in the stream, with their seals checked."""
-        found: list[Frame] = []
+        """Return the frames of the attempt in the stream, each once, with their seals checked."""
+        found: dict[tuple[str, int], Frame] = {}
         entries: Any = self.valkey.xrange(stream_key(order["shard"]))
         for _, entry in entries:
             if entry[b"a"].decode() == order["attempt"]:
                 scope = frames_scope(self.id, order["run"], order["fence"])
                 check_mac(self.key, scope, entry[b"d"], entry[b"m"].decode())
-                found += frames(entry[b"d"])
-        return found
+                found |= {(frame.producer, frame.sequence): frame for frame in frames(entry[b"d"])}
+        return list(found.values())
 
     def lines(self, order: Document, stream: str = "stdout") -> list[str]:
         return [

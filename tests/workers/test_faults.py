@@ -85,6 +85,8 @@ def test_a_killed_supervisor_takes_everybody_with_it_and_the_node_worker_says_so
     assert report["reason"]["evidence"]["supervisor_pid"] == supervisor
     assert report["ranks"][0]["ended_at"] is not None
     node.wait_until_shipped(order)
+    printed = node.folder(order["attempt"]).stream_path(0, "stdout").read_text().splitlines()
+    assert node.lines(order) == printed
 
 
 def test_a_killed_fence_takes_everybody_with_it(node: ControlledNode) -> None:

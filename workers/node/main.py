@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import re
 import socket
@@ -38,6 +39,7 @@ def main(argv: list[str] | None = None) -> int:
     # With it Celery would look for a Django project, and a node has none.
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
     structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),

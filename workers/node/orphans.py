@@ -10,6 +10,7 @@ import structlog
 from workers.attempts import AttemptFolder
 from workers.contract import Document
 from workers.processes import Process, descendants_of, identify, is_alive, send, with_environment
+from workers.supervisor.logs import save_last_words
 from workers.supervisor.reports import make_report
 from workers.supervisor.shipping import last_sequences
 
@@ -28,6 +29,7 @@ def bury(folder: AttemptFolder) -> Document:
     assert order is not None
     last = folder.report() or {}
     ended = _sweep(order, folder)
+    save_last_words(order, folder)
     now = time.time()
     report = make_report(
         order,

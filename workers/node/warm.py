@@ -14,6 +14,8 @@ from typing import Any
 
 import structlog
 
+from workers.supervisor.launch import CORES
+
 log = structlog.get_logger(__name__)
 
 START_LIMIT_S = 120.0
@@ -21,7 +23,18 @@ FORK_LIMIT_S = 30.0
 LONGEST_PAUSE_S = 5.0
 
 # What a warm process, and with it /proc/PID/environ of every rank, may show. Nothing secret.
-PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "XDG_RUNTIME_DIR")
+PASSED_ON = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "TZ",
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "XDG_RUNTIME_DIR",
+    CORES,
+)
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -114,7 +127,7 @@ class ZygoteKeeper:
         except (OSError, ValueError):
             ready = {}
         if "ready" in ready:
-            log.info("zygote.ready", pid=process.pid, threads=ready["threads"])
+            log.debug("zygote.ready", pid=process.pid, threads=ready["threads"])
             self._is_ready.set()
         else:
             process.kill()

@@ -136,9 +136,12 @@ class NodeWorker:
                     sooner.clear()
                 try:
                     step()
+                    if pause_s != every_s:
+                        log.info("node.recovered", loop=name)
                     pause_s = every_s
                 except (redis.RedisError, httpx.HTTPError, OSError) as error:
-                    log.warning("node.trouble", loop=name, error=str(error), pause_s=pause_s)
+                    if pause_s == every_s:  # once per trouble, not once per try
+                        log.warning("node.trouble", loop=name, error=str(error))
                     pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 except Exception:  # a bug in one loop must not silence the node for ever; the log says where it is
                     log.exception("node.bug", loop=name)

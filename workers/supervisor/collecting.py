@@ -15,14 +15,13 @@ from workers.attempts import AttemptFolder
 from workers.contract import Document
 from workers.health import GpuReader
 from workers.processes import descendants_of, identify
-from workers.supervisor.lines import split_lines
+from workers.supervisor.logs import LogTail
 from workers.supervisor.reports import RankState
 
 log = structlog.get_logger(__name__)
 
 LOOK_EVERY_S = 0.1
 SAMPLE_EVERY_S = 2.0
-READ_BYTES = 256 * 1024
 
 Point = tuple[str, dict[str, str], float]
 
@@ -69,25 +68,15 @@ class Collector(threading.Thread):
         self._over.set()
         self.join()
         try:
-            while self._read_logs():
-                pass
-            self._read_logs(is_final=True)
+            for tail in self._tails:
+                tail.drain(self._spool)
             self._spool.close("exit")
         except OSError as error:
             log.error("collect.lost", error=str(error))
 
-    def _read_logs(self, *, is_final: bool = False) -> bool:
-        found = False
+    def _read_logs(self) -> None:
         for tail in self._tails:
-            lines, taken = tail.read(is_final=is_final)
-            if lines:
-                now = time.time()
-                self._spool.append(
-                    {"t": "logs", "rank": tail.rank, "stream": tail.stream, "lines": [[now, line] for line in lines]}
-                )
-                found = True
-            tail.offset += taken
-        return found
+            tail.move(self._spool)
 
     def _sample(self) -> None:
         node = {"node": self._node}
@@ -123,26 +112,6 @@ class Collector(threading.Thread):
         if pids != self._recorded:
             self._folder.record_processes([identify(pid) for pid in sorted(pids)])
             self._recorded = pids
-
-
-class LogTail:
-    """One stream of one rank and how far it was read."""
-
-    def __init__(self, path: Path, rank: int, stream: str) -> None:
-        self.path = path
-        self.rank = rank
-        self.stream = stream
-        self.offset = 0
-
-    def read(self, *, is_final: bool = False) -> tuple[list[str], int]:
-        """Return the next lines and their length in bytes; the caller moves ``offset`` once they are safe."""
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self.offset)
-                data = file.read(READ_BYTES)
-        except FileNotFoundError:  # the rank has not come so far
-            return [], 0
-        return split_lines(data, is_final=is_final)
 
 
 def memory_of(pid: int) -> float | None:

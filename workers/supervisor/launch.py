@@ -12,6 +12,8 @@ from workers.attempts import AttemptFolder
 from workers.contract import Document
 from workers.rank import RankPlan
 
+CORES = "TRAINYARD_CORES"  # this node's share of the cores, set by whoever starts several nodes on one machine
+
 
 def plan_rank(
     local_rank: int, *, order: Document, go: Document, folder: AttemptFolder, cache: Path, address: str
@@ -22,7 +24,7 @@ def plan_rank(
         folder=folder,
         spec=order["spec"],
         environment=own,
-        threads=max(1, int(own["OMP_NUM_THREADS"])) if own["OMP_NUM_THREADS"].isdecimal() else 1,
+        threads=int(number) if (number := own.get("TRAINYARD_THREADS", own["OMP_NUM_THREADS"])).isdecimal() else 1,
     )
 
 
@@ -30,7 +32,7 @@ def environment_of(
     local_rank: int, *, order: Document, go: Document, folder: AttemptFolder, cache: Path, address: str
 ) -> dict[str, str]:
     """Return the rank's whole environment. The user's own variables win, except over who the rank is."""
-    interface = interface_of(address)
+    interface, share = interface_of(address), os.environ.get(CORES)
     comfort = {
         "PATH": os.environ.get("PATH", os.defpath),
         "LANG": os.environ.get("LANG", "C.UTF-8"),
@@ -39,6 +41,7 @@ def environment_of(
         # As torchrun does: two ranks with all cores each are slower than with one, and sums depend on the number.
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": ",".join(str(slot) for slot in order["slots"]) if order["accelerator"] == "gpu" else "",
+        **({"TRAINYARD_THREADS": str(max(1, int(share) // order["num_ranks"]))} if share else {}),
         **({"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface} if interface else {}),
         **{name: str(value) for name, value in (order["spec"]["task"].get("environment") or {}).items()},
     }
