@@ -1,0 +1,121 @@
+"""Clusters, and nodes that join, drain and leave."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+
+from runs import actions
+from runs.access import Forbidden
+from runs.actions import Refused
+from runs.models import Cluster, HeldSlot, JoinToken, Node
+from tests.cast import Cast, make_attempt, make_node, make_run
+
+
+def secret(cast: Cast) -> str:
+    return actions.new_join_token(actor=cast.owner, cluster=cast.cluster)[1]
+
+
+def test_staff_make_edit_and_delete_clusters(cast: Cast) -> None:
+    cluster = actions.create_cluster(actor=cast.owner, name="lab", region="eu")
+    actions.edit_cluster(actor=cast.owner, cluster=cluster, name="lab-2", labels={"a": "b"})
+    assert Cluster.objects.get(name="lab-2").labels == {"a": "b"}
+    actions.delete_cluster(actor=cast.owner, cluster=cluster)
+    assert not Cluster.objects.filter(name="lab-2").exists()
+
+
+def test_a_taken_or_bad_name_and_a_cluster_in_use_are_refused(cast: Cast) -> None:
+    with pytest.raises(Refused):
+        actions.create_cluster(actor=cast.owner, name="local")
+    with pytest.raises(ValidationError):
+        actions.create_cluster(actor=cast.owner, name="no spaces")
+    make_run(cast)
+    with pytest.raises(Refused, match="runs"):
+        actions.delete_cluster(actor=cast.owner, cluster=cast.cluster)
+    make_node(cast.cluster)
+    with pytest.raises(Refused, match="nodes"):
+        actions.delete_cluster(actor=cast.owner, cluster=cast.cluster)
+
+
+def test_members_without_staff_manage_no_clusters(cast: Cast) -> None:
+    node = make_node(cast.cluster)
+    with pytest.raises(Forbidden):
+        actions.create_cluster(actor=cast.mate, name="lab")
+    with pytest.raises(Forbidden):
+        actions.new_join_token(actor=cast.mate, cluster=cast.cluster)
+    with pytest.raises(Forbidden):
+        actions.drain_node(actor=cast.mate, node=node)
+    with pytest.raises(Forbidden):
+        actions.remove_node(actor=cast.mate, node=node)
+
+
+@pytest.mark.parametrize(
+    ("slots", "inventory", "expected"),
+    [
+        (3, {"cpu": {"count": 8}}, 3),
+        (None, {"cpu": {"count": 8}, "gpus": []}, 8),
+        (None, {"cpu": {"count": 8}, "gpus": [{}, {}]}, 2),
+        (None, {}, 1),
+        (None, {"cpu": "odd", "gpus": "odd"}, 1),
+    ],
+)
+def test_a_machine_joins_with_its_slots(cast: Cast, slots: int, inventory: dict[str, object], expected: int) -> None:
+    node = actions.join_node(secret=secret(cast), name="gpu-1", slots=slots, inventory=inventory)
+    assert (node.slots, node.cluster, len(node.key)) == (expected, cast.cluster, 64)
+
+
+def test_a_join_token_lets_one_machine_in_once(cast: Cast) -> None:
+    token = secret(cast)
+    actions.join_node(secret=token, name="a")
+    with pytest.raises(Forbidden):
+        actions.join_node(secret=token, name="b")
+    with pytest.raises(Forbidden):
+        actions.join_node(secret="join_wrong", name="b")
+    token = secret(cast)
+    JoinToken.objects.update(expires_at=timezone.now())
+    with pytest.raises(Forbidden):
+        actions.join_node(secret=token, name="b")
+    assert Node.objects.count() == 1
+
+
+def test_a_refused_join_does_not_use_the_token_up(cast: Cast) -> None:
+    token = secret(cast)
+    make_node(cast.cluster, "taken")
+    with pytest.raises(Refused, match="in contact"):
+        actions.join_node(secret=token, name="taken")
+    with pytest.raises(ValidationError):
+        actions.join_node(secret=token, name="../etc")
+    assert actions.join_node(secret=token, name="free").name == "free"
+
+
+def test_a_machine_that_was_set_up_anew_gets_a_new_key_under_its_name(cast: Cast) -> None:
+    old = make_node(cast.cluster, "a", seen_at=timezone.now() - timedelta(minutes=1))
+    node = actions.join_node(secret=secret(cast), name="a")
+    assert node.pk == old.pk and node.key != old.key
+
+
+def test_a_name_of_another_cluster_is_taken(cast: Cast) -> None:
+    make_node(Cluster.objects.create(name="lab"), "a", seen_at=None)
+    with pytest.raises(Refused, match="another cluster"):
+        actions.join_node(secret=secret(cast), name="a")
+
+
+def test_a_node_is_drained_and_enabled(cast: Cast) -> None:
+    node = make_node(cast.cluster)
+    assert actions.drain_node(actor=cast.owner, node=node).is_draining
+    assert not actions.enable_node(actor=cast.owner, node=node).is_draining
+
+
+def test_a_node_is_removed_with_its_key_unless_it_trains(cast: Cast) -> None:
+    node = make_node(cast.cluster)
+    key = node.key
+    attempt = make_attempt(make_run(cast), [node])
+    with pytest.raises(Refused):
+        actions.remove_node(actor=cast.owner, node=node)
+    attempt.ended_at = timezone.now()
+    attempt.save()
+    actions.remove_node(actor=cast.owner, node=node)
+    assert node.removed_at is not None and node.key != key and not HeldSlot.objects.exists()
