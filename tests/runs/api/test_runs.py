@@ -1,0 +1,205 @@
+"""``/runs`` over REST: shapes, filters, cursors, and every refusal as a problem document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from runs import actions
+from runs.models import IdempotencyKey, Run
+from runs.status import Phase, Status
+from tests.cast import Cast, make_attempt, make_node, spec
+from tests.runs.api.conftest import Api
+
+MakeRun = Callable[..., Run]
+KEYS = {
+    "id", "name", "project", "cluster", "status", "reason", "lamps", "step", "steps", "progress", "attempt",
+    "created_at", "started_at", "ended_at", "summary", "spec",
+}  # fmt: skip
+
+
+def ids(response: Any) -> list[str]:
+    assert response.status_code == 200, response.content
+    return [item["id"] for item in response.json()["items"]]
+
+
+def test_a_run_is_submitted_and_shown(mate: Api) -> None:
+    response = mate("POST", "/runs", spec())
+    assert response.status_code == 201
+    document = mate("GET", f"/runs/{response.json()['id']}").json()
+    assert document.keys() >= KEYS
+    assert document["reason"]["code"] == "queued" and document["lamps"].keys() == {"process", "progress", "telemetry"}
+    assert (document["step"], document["steps"], document["progress"]) == (None, 300, 0.0)
+    assert document["created_at"].endswith("Z")
+
+
+def test_a_job_is_launched(mate: Api, cast: Cast) -> None:
+    job = mate("POST", "/jobs", spec()).json()
+    response = mate("POST", "/runs", {"job": job["id"], "overrides": {"name": "again"}})
+    assert response.status_code == 201
+    assert (response.json()["name"], response.json()["job"]) == ("again", job["id"])
+
+
+def test_a_bad_spec_is_422_with_paths(mate: Api) -> None:
+    response = mate("POST", "/runs", {**spec(), "resourses": {}, "train": {"steps": 0}})
+    assert (response.status_code, response["Content-Type"]) == (422, "application/problem+json")
+    document = response.json()
+    assert {error["path"] for error in document["errors"]} >= {"resourses", "train.steps"}
+    assert all(error["message"] for error in document["errors"])
+    assert document["type"] and document["title"] and document["detail"] and document["status"] == 422
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"3", b"null", b"\xff"])
+def test_a_bad_body_is_422(mate: Api, body: bytes) -> None:
+    response = mate.client.generic("POST", "/api/v1/runs", body, content_type="application/json", headers=mate.headers)
+    assert (response.status_code, response["Content-Type"]) == (422, "application/problem+json")
+
+
+def test_runs_are_found_by_what_they_are(mate: Api, make_run: MakeRun) -> None:
+    one = make_run(name="alpha", tags=["A", "ü"], status=Status.RUNNING)
+    two = make_run(name="beta", tags=["a"], status=Status.FAILED)
+    gone = make_run(name="old", status=Status.FAILED, archived_at=two.created_at)
+    assert ids(mate("GET", "/runs")) == [two.pk, one.pk]
+    assert ids(mate("GET", "/runs?status=RUNNING")) == [one.pk]
+    assert set(ids(mate("GET", "/runs?status=RUNNING&status=FAILED"))) == {one.pk, two.pk}
+    assert ids(mate("GET", "/runs?tag=A")) == [one.pk]
+    assert ids(mate("GET", "/runs?tag=A&tag=%C3%BC")) == [one.pk]
+    assert ids(mate("GET", "/runs?q=alp")) == [one.pk]
+    assert ids(mate("GET", "/runs?project=default&sort=name")) == [one.pk, two.pk]
+    assert ids(mate("GET", "/runs?project=other")) == []
+    assert ids(mate("GET", "/runs?archived=true")) == [gone.pk]
+    assert mate("GET", "/runs?status=WHAT").status_code == 422
+
+
+@pytest.mark.parametrize("sort", ["created_at", "-created_at", "name", "-name", "status"])
+def test_cursors_walk_over_everything_once(mate: Api, make_run: MakeRun, sort: str) -> None:
+    runs = {make_run(name=f"run {number % 3}").pk for number in range(7)}
+    seen: list[str] = []
+    cursor = ""
+    while True:
+        page = mate("GET", f"/runs?limit=2&sort={sort}" + (f"&cursor={cursor}" if cursor else "")).json()
+        seen += [item["id"] for item in page["items"]]
+        if page["next"] is None:
+            break
+        cursor = page["next"]
+    assert len(seen) == 7 and set(seen) == runs
+
+
+@pytest.mark.parametrize("cursor", ["x", "bnVsbA", "WyJ4IiwgInkiXQ", "W10", "%00"])
+def test_a_made_up_cursor_is_422(mate: Api, cursor: str) -> None:
+    assert mate("GET", f"/runs?cursor={cursor}").status_code == 422
+
+
+def test_a_list_costs_the_same_for_many_runs(
+    mate: Api, cast: Cast, make_run: MakeRun, django_assert_max_num_queries: Any
+) -> None:
+    for _ in range(8):
+        make_attempt(make_run(status=Status.RUNNING), [make_node(cast.cluster)], phase=Phase.RUNNING)
+    with django_assert_max_num_queries(9):
+        assert len(ids(mate("GET", "/runs"))) == 8
+
+
+def test_verbs_change_the_run_and_409_says_why_not(mate: Api, make_run: MakeRun) -> None:
+    run = make_run()
+    assert mate("POST", f"/runs/{run.pk}/stop").json()["status"] == "CANCELLED"
+    response = mate("POST", f"/runs/{run.pk}/stop")
+    assert (response.status_code, response["Content-Type"]) == (409, "application/problem+json")
+    assert response.json()["detail"] == "Run hello-gpt has already ended: CANCELLED."
+    assert mate("POST", f"/runs/{run.pk}/archive").json()["archived_at"]
+    assert mate("POST", f"/runs/{run.pk}/restart").json()["status"] == "QUEUED"
+    assert mate("POST", f"/runs/{run.pk}/archive").status_code == 409
+    assert mate("DELETE", f"/runs/{run.pk}").status_code == 409
+
+
+def test_a_clone_is_another_run(mate: Api) -> None:
+    run = mate("POST", "/runs", spec()).json()
+    clone = mate("POST", f"/runs/{run['id']}/clone", {"overrides": {"train.steps": 40}})
+    assert clone.status_code == 201
+    assert (clone.json()["parent"], clone.json()["spec"]["train"]["steps"]) == (run["id"], 40)
+    assert mate("POST", f"/runs/{run['id']}/clone").status_code == 201  # a body is not needed
+    assert mate("POST", f"/runs/{run['id']}/clone", {"overrides": {"train.what": 1}}).status_code == 422
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_what_is_not_built_says_so_by_name(mate: Api, make_run: MakeRun, verb: str) -> None:
+    response = mate("POST", f"/runs/{make_run(status=Status.RUNNING).pk}/{verb}")
+    assert response.status_code == 409 and "not built yet" in response.json()["detail"]
+
+
+def test_an_ended_run_is_deleted(mate: Api, make_run: MakeRun) -> None:
+    run = make_run(status=Status.FAILED)
+    assert mate("DELETE", f"/runs/{run.pk}").status_code == 204
+    assert mate("GET", f"/runs/{run.pk}").status_code == 404
+
+
+def test_tags_and_notes_are_changed(mate: Api, make_run: MakeRun) -> None:
+    run = make_run()
+    document = mate("PATCH", f"/runs/{run.pk}", {"tags": ["x"], "notes": "n"}).json()
+    assert (document["tags"], document["notes"]) == (["x"], "n")
+    assert mate("PATCH", f"/runs/{run.pk}", {"status": "SUCCEEDED"}).status_code == 422
+
+
+def test_the_history_is_listed(mate: Api, cast: Cast, make_run: MakeRun) -> None:
+    run = make_run(status=Status.RUNNING)
+    attempt = make_attempt(run, [make_node(cast.cluster)], phase=Phase.RUNNING)
+    run.record("note", "Something happened.", attempt=attempt, actor=cast.mate)
+    attempts = mate("GET", f"/runs/{run.pk}/attempts").json()["items"]
+    assert attempts[0]["placements"][0]["slots"] == [0]
+    events = mate("GET", f"/runs/{run.pk}/events").json()["items"]
+    assert (events[0]["code"], events[0]["attempt"], events[0]["actor"]) == ("note", 1, "mate")
+    assert mate("GET", f"/runs/{run.pk}/checkpoints").json() == {"items": [], "next": None}
+
+
+def test_a_retry_with_the_same_key_gets_the_same_answer(mate: Api) -> None:
+    first = mate("POST", "/runs", spec(), Idempotency_Key="one")
+    again = mate("POST", "/runs", spec(), Idempotency_Key="one")
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.json() == first.json() and again["Idempotency-Replayed"] == "true"
+    assert Run.objects.count() == 1
+    assert mate("POST", "/runs", spec(name="other"), Idempotency_Key="one").status_code == 422
+    assert mate("POST", "/runs", spec(), Idempotency_Key="two").status_code == 201
+
+
+def test_a_key_belongs_to_its_person_and_an_answer_on_the_way_is_waited_for(mate: Api, as_: Any, cast: Cast) -> None:
+    mate("POST", "/runs", spec(), Idempotency_Key="one")
+    assert as_("owner")("POST", "/runs", spec(), Idempotency_Key="one").json()["created_by"] == "owner"
+    IdempotencyKey.objects.update(status_code=0)
+    assert mate("POST", "/runs", spec(), Idempotency_Key="one").status_code == 409
+
+
+def test_secrets_are_not_kept_with_a_key(mate: Api) -> None:
+    first = mate("POST", "/tokens", {"name": "x"}, Idempotency_Key="one").json()
+    assert first["token"] and not IdempotencyKey.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("", 401), ("outsider", 404), ("viewer", 403), ("mate", 200), ("owner", 200)]
+)
+def test_who_may_stop_a_run(as_: Any, make_run: MakeRun, name: str, expected: int) -> None:
+    response = as_(name)("POST", f"/runs/{make_run().pk}/stop")
+    assert response.status_code == expected
+    assert expected == 200 or response["Content-Type"] == "application/problem+json"
+
+
+def test_a_revoked_token_is_401(mate: Api, cast: Cast) -> None:
+    token = cast.mate.tokens.get()
+    actions.revoke_token(actor=cast.mate, token_id=token.pk)
+    response = mate("GET", "/me")
+    assert response.status_code == 401 and response["WWW-Authenticate"] == "Bearer"
+
+
+def test_a_path_that_nothing_serves_is_a_problem_too(mate: Api) -> None:
+    response = mate("GET", "/nothing/here")
+    assert (response.status_code, response["Content-Type"]) == (404, "application/problem+json")
+
+
+def test_a_browser_needs_its_csrf_token(cast: Cast, make_run: MakeRun) -> None:
+    from django.test import Client
+
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(cast.mate)
+    path = f"/api/v1/runs/{make_run().pk}"
+    assert client.get(path).status_code == 200
+    assert client.post(f"{path}/stop").status_code == 403
