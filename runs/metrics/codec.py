@@ -44,6 +44,9 @@ class Columns(NamedTuple):
         """Return the points at these places, or where this is true."""
         return Columns(self.steps[where], self.times[where], self.values[where])
 
+    def part(self, start: int, end: int) -> Columns:
+        return Columns(self.steps[start:end], self.times[start:end], self.values[start:end])
+
 
 def joined(parts: Sequence[Columns]) -> Columns:
     """Return all points of at least one part, in order."""

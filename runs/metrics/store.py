@@ -17,6 +17,7 @@ from runs.metrics.codec import Columns, encode, encode_lines, joined
 from runs.metrics.models import LogChunk, Segment, Series
 
 LINES_PER_CHUNK = 1000
+POINTS_PER_SEGMENT = 16_384  # who reads a window decodes whole segments
 NAMES_PER_QUERY = 500  # SQLite bounds the variables of a statement
 SUMMARY = ("count", "first_step", "last_step", "last_time", "last", "last_text", "last_attempt", "min", "max")
 
@@ -59,13 +60,16 @@ def merged(pieces: Iterable[Piece]) -> list[Piece]:
 
 
 def write_points(run_id: str, *, attempt: int, cursor: int, pieces: list[Piece]) -> None:
-    """Store merged pieces, each as one segment, and fold them into their series' summaries."""
+    """Store merged pieces as segments, and fold them into their series' summaries."""
     by_series: dict[tuple[str, str], list[Piece]] = {}
     for piece in pieces:
         by_series.setdefault(piece.key, []).append(piece)
     ids = _write_summaries(run_id, attempt, by_series)
     Segment.objects.bulk_create(
-        _segment(ids[key], attempt, cursor, piece) for key, group in by_series.items() for piece in group
+        _segment(ids[key], attempt, cursor, piece, columns)
+        for key, group in by_series.items()
+        for piece in group
+        for columns in _cut(piece.columns)
     )
 
 
@@ -101,8 +105,13 @@ def _one_piece(group: list[Piece]) -> Piece:
     return Piece(first.producer, first.sequence, first.name, first.labels, columns)
 
 
-def _segment(series_id: int, attempt: int, cursor: int, piece: Piece) -> Segment:
-    steps, times, values = piece.columns
+def _cut(columns: Columns) -> Iterator[Columns]:
+    for start in range(0, columns.size, POINTS_PER_SEGMENT):
+        yield columns.part(start, start + POINTS_PER_SEGMENT)
+
+
+def _segment(series_id: int, attempt: int, cursor: int, piece: Piece, columns: Columns) -> Segment:
+    steps, times, values = columns
     return Segment(
         series_id=series_id,
         attempt=attempt,

@@ -8,6 +8,7 @@ import pytest
 from runs.ingest.commit import Source, commit
 from runs.ingest.records import incoming
 from runs.metrics import read
+from runs.metrics.models import Segment
 from tests.spools import Point, Spool, some_points
 
 pytestmark = pytest.mark.django_db(databases="__all__")
@@ -165,3 +166,12 @@ def test_a_deleted_run_leaves_nothing() -> None:
     assert read.series_list("run1") == []
     assert read.watermarks("run1") == {}
     assert read.cursor_of("run1") == 0
+
+
+def test_a_long_frame_is_cut_and_put_together_again() -> None:
+    rows = [(step % 1000, float(step), float(step)) for step in range(40_000)]
+    store(rows)
+    assert Segment.objects.count() == 3
+    assert [value for value in only(points=50_000)["value"] if value % 1000 == 7.0] == [
+        float(step) for step in range(7, 40_000, 1000)
+    ]
