@@ -136,7 +136,7 @@ async def say_goodbye(yard: Yard) -> None:
     names: list[str] = []
     if yard.owner is not None:
         with contextlib.suppress(Exception):  # a database that is gone now keeps nobody from stopping
-            names = await asyncio.wait_for(yard.ask(house.live_runs), 1.0)
+            names = await asyncio.wait_for(yard.ask(house.live_runs), 0.5)
     live = (
         f"this ends {len(names)} live run{'s'[: len(names) != 1]} ({', '.join(names[:5])})"
         if names
@@ -146,4 +146,7 @@ async def say_goodbye(yard: Yard) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # a thread that still waits for a database is not waited for

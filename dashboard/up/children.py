@@ -78,7 +78,7 @@ class Child:
             if not ended:
                 self.note(f"did not stop within {timeout_s:g} s: killed")
                 self._life.signal(signal.SIGKILL)
-                await _has_ended(self._keeping, 2.0)
+                await _has_ended(self._keeping, 0.5)
         await self._end()
         return ended
 

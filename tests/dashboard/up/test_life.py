@@ -19,9 +19,19 @@ from tests.up_process import Up, wait_until
 SITE = {"up", "valkey", "web", "control", "ingest"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def up() -> Iterator[Up]:
-    """A Trainyard of this test's own, without nodes."""
+    """A Trainyard without nodes, for the tests after which it goes on."""
+    yield from started()
+
+
+@pytest.fixture
+def doomed() -> Iterator[Up]:
+    """One that the test ends."""
+    yield from started()
+
+
+def started() -> Iterator[Up]:
     with short_folder("ty-up-") as folder:
         one = Up(folder / "home")
         try:
@@ -63,19 +73,19 @@ def test_no_secret_stands_in_the_list_of_processes(up: Up) -> None:
         assert not any(secret in word for word in process.cmdline() for secret in secrets)
 
 
-def test_sigterm_stops_everything_in_ten_seconds(up: Up) -> None:
-    processes, began_at = up.descendants(), time.monotonic()
-    up.process.send_signal(signal.SIGTERM)
-    assert up.wait_for_end() == 0
+def test_sigterm_stops_everything_in_ten_seconds(doomed: Up) -> None:
+    processes, began_at = doomed.descendants(), time.monotonic()
+    doomed.process.send_signal(signal.SIGTERM)
+    assert doomed.wait_for_end() == 0
     assert time.monotonic() - began_at < 10  # the promise itself, not a measure of speed
     assert alive(processes) == []
-    assert "Stopping: no run is live." in up.output
-    assert not (up.home / "processes.json").exists()
+    assert "Stopping: no run is live." in doomed.output
+    assert not (doomed.home / "processes.json").exists()
 
 
-def test_when_it_is_killed_nothing_is_left_after_five_seconds(up: Up) -> None:
-    processes = up.descendants()
-    up.process.kill()
+def test_when_it_is_killed_nothing_is_left_after_five_seconds(doomed: Up) -> None:
+    processes = doomed.descendants()
+    doomed.process.kill()
     wait_until(lambda: alive(processes) == [], "nothing is left", patience_s=5)
 
 
