@@ -92,7 +92,7 @@ def eta_s(doc: dict[str, Any], median_step_s: float | None) -> float | None:
     is_stepping = doc["lamps"]["progress"]["colour"] == presenters.GREEN
     if not is_stepping or median_step_s is None or step is None or steps is None:
         return None
-    return float(max(0, steps - step) * median_step_s)
+    return float((steps - step) * median_step_s) if step < steps else None
 
 
 def spark_path(values: Iterable[float]) -> str:

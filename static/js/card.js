@@ -1,6 +1,6 @@
 // One chart's card: title, value, legend, plot, and the tools that show on hover and focus.
 import { seriesToken } from "./colours.js";
-import { count, duration, number } from "./format.js";
+import { count, duration, formatOf } from "./format.js";
 import { build } from "./lines.js";
 import { Plot } from "./plot.js";
 import { toast } from "./toasts.js";
@@ -8,17 +8,18 @@ import { toast } from "./toasts.js";
 const LEGEND_LIMIT = 32;
 
 export class Card {
-  // context: {store, settings(), indexOf(key), group, start, template}
+  // context: {store, zoom, onZoom(range), settings(), indexOf(key), group, start, template}
   constructor(name, context) {
     this.name = name;
     this.context = context;
+    this.format = formatOf(name);
     this.isOwnLog = null; // null: as the page's switch says
     this.element = context.template.content.firstElementChild.cloneNode(true);
     this.host = this.element.querySelector(".chart-plot");
     this.legend = this.element.querySelector(".chart-legend");
     this.value = this.element.querySelector(".chart-value");
     const title = this.element.querySelector("h3");
-    title.textContent = name.includes("/") ? name.slice(name.indexOf("/") + 1) : name;
+    title.textContent = shortName(name);
     title.title = name;
     this.element.setAttribute("aria-label", name);
     this.element.addEventListener("click", (event) => this.onTool(event.target.closest("[data-tool]")?.dataset.tool));
@@ -27,7 +28,7 @@ export class Card {
   show() {
     if (this.plot) return;
     const { group, indexOf } = this.context;
-    this.plot = new Plot(this.host, { ...this.options(), group, indexOf, onCursor: (index, plot) => this.onCursor(index, plot) });
+    this.plot = new Plot(this.host, { ...this.options(), group, indexOf, format: this.format, onCursor: (index, plot) => this.onCursor(index, plot), onZoom: this.context.onZoom });
     if (this.context.store.loaded.has(this.name)) this.draw();
     else this.context.store.want(this.name);
   }
@@ -47,7 +48,7 @@ export class Card {
     if (!this.plot) return;
     const options = this.options();
     Object.assign(this.plot.options, options);
-    const built = build(this.context.store.loaded.get(this.name), { ...options, start: this.context.start });
+    const built = build(this.context.zoom.entry(this.name), { ...options, start: this.context.start });
     this.element.classList.toggle("is-empty", !built.x.length);
     this.plot.draw(built);
     this.last = built.last;
@@ -65,7 +66,7 @@ export class Card {
     const lines = this.context.store.loaded.get(this.name)?.lines ?? new Map();
     const keys = [...lines.keys()].sort((a, b) => this.context.indexOf(a) - this.context.indexOf(b));
     const single = keys.length <= 1;
-    this.value.textContent = [where, single ? number(values.get(keys[0])) : ""].filter(Boolean).join("  ·  ");
+    this.value.textContent = [where, single ? this.format(values.get(keys[0])) : ""].filter(Boolean).join("  ·  ");
     this.legend.hidden = single;
     if (single) return;
     while (this.legend.children.length > Math.min(keys.length, LEGEND_LIMIT)) this.legend.lastChild.remove();
@@ -73,7 +74,7 @@ export class Card {
       const item = this.legend.children[at] ?? this.legend.appendChild(legendItem());
       item.firstChild.className = `dot ${seriesToken(this.context.indexOf(key))}`;
       item.children[1].textContent = labelOf(lines.get(key).labels);
-      item.children[2].textContent = number(values.get(key));
+      item.children[2].textContent = this.format(values.get(key));
     });
   }
 
@@ -83,6 +84,7 @@ export class Card {
       this.draw();
     } else if (tool === "expand") {
       const isExpanded = this.element.classList.toggle("is-expanded");
+      this.element.querySelector("h3").textContent = isExpanded ? this.name : shortName(this.name);
       document.documentElement.classList.toggle("has-expanded", isExpanded);
       this.plot?.resize();
     } else if (tool === "png") {
@@ -103,6 +105,10 @@ export class Card {
     if (rows.length === 1) toast("There are no points yet.");
     return rows.join("\n");
   }
+}
+
+function shortName(name) {
+  return name.includes("/") ? name.slice(name.indexOf("/") + 1) : name;
 }
 
 export function labelOf(labels) {

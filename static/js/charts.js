@@ -1,6 +1,7 @@
 // The Charts tab: sections by prefix, a card per metric, only those in view drawn, one set of switches for all.
 import { Card } from "./card.js";
-import { keyOf, SeriesStore } from "./series.js";
+import { Zoom } from "./zoom.js";
+import { SeriesStore } from "./series.js";
 
 const ORDER = ["train", "val", "rank", "system"];
 const KEPT = "trainyard.charts";
@@ -18,8 +19,11 @@ export function mount(element) {
   let drawnAt = 0;
 
   const store = new SeriesStore(element.dataset.api, { onNames: arrange, onData: want });
+  const zoom = new Zoom(store, want);
   const context = {
     store,
+    zoom,
+    onZoom: (range) => zoom.set(range, { axis: settings().axis, start: Number(element.dataset.start) }),
     template,
     group: element.dataset.api,
     start: Number(element.dataset.start),
@@ -39,9 +43,7 @@ export function mount(element) {
     };
   }
   function arrange() {
-    const keys = new Map([...store.names.values()].flatMap((known) => [...known].map(([key, labels]) => [key, labels])));
-    const order = [...keys.keys()].sort(new Intl.Collator("en", { numeric: true }).compare);
-    indexes = new Map(order.filter((key) => key !== keyOf({})).map((key, at) => [key, at]));
+    indexes = indexed(store.names);
     const names = [...store.names.keys()].filter(matcher()).sort(byPlace);
     empty.hidden = store.names.size > 0;
     for (const [name, card] of cards) if (!names.includes(name)) remove(name, card);
@@ -130,6 +132,20 @@ export function mount(element) {
     removeEventListener("themechange", onTheme);
     document.removeEventListener("keydown", onKey);
   };
+}
+
+// A colour per label set, counted among those of the same kind: rank 0 is the first colour in every chart and in the logs.
+function indexed(names) {
+  const kinds = new Map();
+  for (const known of names.values()) {
+    for (const [key, labels] of known) {
+      const kind = Object.keys(labels).sort().join();
+      if (!kinds.has(kind)) kinds.set(kind, new Set());
+      kinds.get(kind).add(key);
+    }
+  }
+  const { compare } = new Intl.Collator("en", { numeric: true });
+  return new Map([...kinds.values()].flatMap((keys) => [...keys].sort(compare).map((key, at) => [key, at])));
 }
 
 function restore(controls) {

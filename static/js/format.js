@@ -12,12 +12,27 @@ export function number(value, unit = "") {
   return unit ? `${text} ${unit}` : text;
 }
 
+// How a metric is shown follows from how it is named: bytes in KiB and so on, seconds as durations, shares in percent.
+export function formatOf(name) {
+  if (/(^|_)bytes$/.test(name)) return size;
+  if (/(^|_)bytes_per_s(econd)?$/.test(name)) return (value) => `${size(value)}/s`;
+  if (/_percent$/.test(name)) return (value) => number(value, "%");
+  if (/tokens_per_s(econd)?$/.test(name)) return (value) => number(value, "tok/s");
+  if (/_(s|seconds)$/.test(name) && !/per_s(econd)?s?$/.test(name)) return (value) => number(value, "s");
+  return number;
+}
+
+// A number on an axis: as short as it may be.
+export function tick(value) {
+  return number(value).replace(/(\.\d*?)0+(?=\D*$)/, "$1").replace(/\.(?=\D*$)/, "");
+}
+
 export function count(value) {
   return value === null || value === undefined ? "–" : Math.trunc(value).toLocaleString("en-US");
 }
 
 export function size(value) {
-  if (value === null || value === undefined) return "–";
+  if (value === null || value === undefined || !Number.isFinite(value)) return number(value);
   let amount = value;
   let unit = 0;
   while (Math.abs(amount) >= 1024 && unit < BYTES.length - 1) {

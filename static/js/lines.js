@@ -17,7 +17,7 @@ export function build(entry, { axis = "step", smoothing = 0, isLog = false, star
     const { main, ghosts } = split(line.parts, axis, start, marks);
     if (main.value.length) last.set(key, (main.last ?? main.value).at(-1));
     const clean = main.value.map((value, at) => {
-      if (!Number.isFinite(value)) bad.push(main.x[at]);
+      if (value !== null && !Number.isFinite(value)) bad.push(main.x[at]);
       return plottable(value, isLog);
     });
     if (main.min) {
@@ -25,7 +25,7 @@ export function build(entry, { axis = "step", smoothing = 0, isLog = false, star
       add("high", key, main.x, main.max.map((value) => plottable(value, isLog)));
     }
     if (smoothing > 0 && clean.length > 2) {
-      add("raw", key, main.x, clean);
+      if (!main.min) add("raw", key, main.x, clean); // a band is shadow enough
       add("main", key, main.x, smooth(main.x, clean, smoothing));
     } else {
       add("main", key, main.x, clean);
@@ -52,6 +52,7 @@ function split(parts, axis, start, marks) {
     if (part.step.length) limit = Math.min(limit, part.step[0]);
   }
   pieces.forEach(({ attempt, x, part, cut }, index) => {
+    if (index > 0 && x.length && main.x.length && axis === "time") rest(main, (main.x.at(-1) + x[0]) / 2);
     if (index > 0 && x.length) marks.set(attempt, Math.min(marks.get(attempt) ?? Infinity, x[0]));
     for (let at = 0; at < cut; at += 1) {
       main.x.push(x[at]);
@@ -67,6 +68,13 @@ function split(parts, axis, start, marks) {
   return { main, ghosts };
 }
 
+// Between two attempts nothing was trained: on a time axis that is a gap.
+function rest(main, x) {
+  main.x.push(x);
+  main.value.push(null);
+  for (const column of [main.min, main.max, main.last]) column?.push(null);
+}
+
 // Points may arrive late and out of order; a plot needs its steps rising, one value each (the last that came).
 function sorted(part) {
   let isRising = true;
@@ -79,7 +87,7 @@ function sorted(part) {
 }
 
 function plottable(value, isLog) {
-  return !Number.isFinite(value) || (isLog && value <= 0) ? null : value;
+  return value === null || !Number.isFinite(value) || (isLog && value <= 0) ? null : value;
 }
 
 // Exponential mean whose memory is in units of x, so that uneven spacing does not change the look; a gap stays a gap.

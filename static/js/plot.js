@@ -1,12 +1,14 @@
 // One uPlot chart: lines with their raw shadow, bands of buckets, restarts as dashed lines, NaN as red ticks on the axis.
 import uPlot from "uplot";
 import { colour, faded, seriesColour } from "./colours.js";
-import { count, duration, number } from "./format.js";
+import { count, duration, number, size, tick } from "./format.js";
 
 const HEIGHT = 196;
+const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 604800];
+const POWERS = Array.from({ length: 60 }, (_, power) => 2 ** power);
 
 export class Plot {
-  // options: {axis, isLog, group, indexOf(key) -> colour index, onCursor(index or null)}
+  // options: {axis, isLog, group, format, indexOf(key) -> colour index, onCursor(index or null), onZoom([from, to] or null)}
   constructor(host, options) {
     this.host = host;
     this.options = options;
@@ -26,6 +28,7 @@ export class Plot {
       this.shape = shape;
       this.plot?.destroy();
       this.plot = built.x.length ? new uPlot(this.uplotOptions(), data, this.host) : null;
+      this.plot?.over.addEventListener("dblclick", () => this.options.onZoom(null));
       return;
     }
     const { min, max } = this.plot.scales.x;
@@ -70,13 +73,14 @@ export class Plot {
   }
 
   uplotOptions() {
-    const { axis, isLog, group } = this.options;
+    const { axis, isLog, group, format } = this.options;
+    const isBytes = format === size;
     const ticks = { stroke: colour("line"), width: 1, size: 4 };
     const axes = { stroke: colour("faint"), font: "11px Inter Variable, sans-serif", ticks, grid: { stroke: faded(colour("line-strong"), 0.4), width: 1 } };
     return {
       width: this.host.clientWidth || 320,
       height: this.height(),
-      padding: [4, 16, 0, 0],
+      padding: [8, 16, 0, 0],
       legend: { show: false },
       pxAlign: false,
       cursor: {
@@ -87,14 +91,15 @@ export class Plot {
       },
       scales: { x: { time: false }, y: { distr: isLog ? 3 : 1, range: isLog ? undefined : padded } },
       axes: [
-        { ...axes, size: 26, gap: 4, space: 70, values: (_, values) => values.map((value) => (axis === "step" ? steps(value) : clock(value))) },
-        { ...axes, size: width, gap: 4, space: 34, values: (_, values) => values.map((value) => (value === null ? "" : number(value))) },
+        { ...axes, size: 26, gap: 4, space: 56, ...(axis === "time" && { incrs: TIMES }), values: (_, values) => values.map((value) => (axis === "step" ? steps(value) : clock(value))) },
+        { ...axes, size: width, gap: 4, space: 34, ...(isBytes && { incrs: POWERS }), values: (_, values) => values.map((value) => (value === null ? "" : isBytes ? size(value) : tick(value))) },
       ],
       series: [{}, ...this.built.columns.map((column) => this.series(column))],
       bands: this.bands(),
       hooks: {
         drawAxes: [(u) => this.drawMarks(u)],
         draw: [(u) => this.drawBad(u)],
+        setSelect: [(u) => u.select.width > 0 && this.options.onZoom([u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x")])],
         setCursor: [(u) => this.options.onCursor(u.cursor.idx ?? null, this)],
       },
     };

@@ -142,7 +142,7 @@ export function keyOf(labels) {
 }
 
 // "NaN" and "Infinity" travel as strings; Number() makes them what they were.
-function columns(part) {
+export function columns(part) {
   const isBuckets = part.kind === "buckets";
   const value = (isBuckets ? part.mean : part.value).map(read);
   const made = { step: [...part.step], time: [...part.time], value, min: null, max: null };
@@ -165,7 +165,7 @@ function extend(old, fresh) {
   }
 }
 
-async function getJson(url) {
+export async function getJson(url) {
   const answer = await fetch(url, { headers: { Accept: "application/json" } });
   if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
   return answer.json();
