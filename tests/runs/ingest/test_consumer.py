@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+from django.conf import settings
+from django.db import connections
 
+from runs.ingest import housekeeping
 from runs.ingest.consumer import Consumer
-from runs.metrics import read
+from runs.metrics import read, store
+from runs.metrics.codec import Floats, Steps, encode
 from runs.metrics.models import DeadLetter, NodeSample, Producer, Telemetry
 from runs.models import Attempt, Node, Run
 from runs.transport import redis
@@ -247,3 +252,61 @@ def test_what_arrives_for_a_deleted_run_is_dropped(stage: Stage) -> None:
     assert not Telemetry.objects.filter(run_id=run_id).exists()
     assert not DeadLetter.objects.exists()
     assert redis().xlen(stream_key(0)) == 0
+
+
+def test_a_full_disk_loses_nothing(stage: Stage) -> None:
+    if connections[settings.METRICS_DATABASE].vendor != "sqlite":
+        pytest.skip("the pages of a database can be bounded in SQLite only")
+    drain(stage.consumer)
+    spool = Spool()
+    spool.begin()
+    noise = random.Random(0)
+    rows = [(step, noise.random(), noise.random()) for step in range(20_000)]
+    send(stage.attempt, stage.node, spool.bytes + spool.points(rows))
+    with connections[settings.METRICS_DATABASE].cursor() as cursor:
+        cursor.execute("PRAGMA page_count")
+        cursor.execute(f"PRAGMA max_page_count = {cursor.fetchone()[0] + 1}")
+    assert not stage.consumer.step()  # and it takes another connection, which has no such bound
+    assert read.cursor_of(stage.run.pk) == 0
+    assert redis().xlen(stream_key(0)) == 1
+    drain(stage.consumer)
+    assert read.watermarks(stage.run.pk) == {spool.producer: 2}
+    assert redis().xlen(stream_key(0)) == 0
+
+
+def test_one_frame_that_cannot_be_stored_costs_itself_only(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def superstitious(steps: Steps, times: Floats, values: Floats) -> bytes:
+        if 13 in steps:
+            raise ValueError("not that one")
+        return encode(steps, times, values)
+
+    monkeypatch.setattr(store, "encode", superstitious)
+    spool = Spool()
+    spool.begin()
+    for step in range(11, 16):
+        spool.points(some_points(step, 1))
+    send(stage.attempt, stage.node, spool.bytes)
+    drain(stage.consumer)
+    assert stage.steps() == [11, 12, 14, 15]
+    assert read.watermarks(stage.run.pk) == {spool.producer: 6}
+    assert "not that one" in DeadLetter.objects.get().reason
+
+
+@pytest.mark.parametrize("document", [{"cpu": 1}, {"at": "noon"}, [1], {"at": 1.0, "cpu": float("nan")}], ids=str)
+def test_a_health_sample_that_is_none_is_kept_aside(stage: Stage, document: Any) -> None:
+    send_health(stage.node, document)
+    send_health(stage.node, {"at": 2.0})
+    drain(stage.consumer)
+    assert [row.at for row in NodeSample.objects.all()] == [2.0]
+    assert DeadLetter.objects.get().node_id == stage.node.pk
+
+
+def test_old_samples_and_what_came_for_deleted_runs_are_tidied_away(stage: Stage) -> None:
+    now = 1e9
+    for at in (now - housekeeping.KEEP_SAMPLES_S - 1, now - 60):
+        NodeSample.objects.create(node_id=stage.node.pk, at=at, health={})
+    Telemetry.objects.create(run_id="gone")
+    Telemetry.objects.create(run_id=stage.run.pk)
+    housekeeping.prune(now)
+    assert [row.at for row in NodeSample.objects.all()] == [now - 60]
+    assert [row.run_id for row in Telemetry.objects.all()] == [stage.run.pk]

@@ -1,0 +1,96 @@
+"""What the browsers get of a stream of batches: heard on the channel layer itself."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+from asgiref.sync import sync_to_async
+from channels.layers import get_channel_layer
+
+from runs.broadcast import OVERVIEW_GROUP, run_group
+from runs.ingest.commit import Committed
+from runs.ingest.push import EVERY_REFETCH_S, Push
+from runs.metrics.codec import Columns
+from runs.metrics.delta import MAX_POINTS
+from runs.metrics.store import Lines, Piece
+
+pytestmark = pytest.mark.usefixtures("valkey")
+
+
+def batch(start: int, *, cursor: int = 0, size: int = 1, lines: int = 0) -> Committed:
+    steps = np.arange(start, start + size, dtype=np.int64)
+    piece = Piece("p" * 32, start + 1, "loss", {}, Columns(steps, steps + 0.5, steps + 0.0))
+    parts = [Lines(0, "stdout", [(1.0, "x")] * lines)] if lines else []
+    return Committed("run1", 1, start, cursor or start + 1, [piece], parts)
+
+
+class Ear:
+    def __init__(self, group: str) -> None:
+        self.layer = get_channel_layer()
+        self.group = group
+
+    async def __aenter__(self) -> Ear:
+        self.channel = await self.layer.new_channel()
+        await self.layer.group_add(self.group, self.channel)
+        return self
+
+    async def __aexit__(self, *reason: object) -> None:
+        await self.layer.group_discard(self.group, self.channel)
+
+    async def next(self) -> dict[str, Any]:
+        event = await asyncio.wait_for(self.layer.receive(self.channel), 10)
+        message: dict[str, Any] = event["message"]
+        return message
+
+
+async def test_batches_within_a_tenth_of_a_second_are_sent_as_one() -> None:
+    push = Push()
+    async with Ear(run_group("run1")) as ear:
+        push.add(batch(0))
+        await sync_to_async(push.flush)(100.0)
+        push.add(batch(1))
+        push.add(batch(2, lines=1))
+        await sync_to_async(push.flush)(100.05)
+        assert push.wait_s(100.05, 1.0) == pytest.approx(0.05)
+        push.add(batch(3))
+        await sync_to_async(push.flush)(100.11)
+        first, second = await ear.next(), await ear.next()
+    assert (first["from"], first["cursor"]) == (0, 1)
+    assert (second["from"], second["cursor"], second["series"][0]["step"]) == (1, 4, [1, 2, 3])
+    assert [line["text"] for line in second["lines"]] == ["x"]
+    assert push.wait_s(100.11, 1.0) == 1.0
+
+
+async def test_what_is_too_much_is_a_refetch_once_a_second() -> None:
+    push = Push()
+    async with Ear(run_group("run1")) as ear:
+        push.add(batch(0, size=MAX_POINTS + 1))
+        await sync_to_async(push.flush)(100.0)
+        message = await ear.next()
+    assert (message["refetch"], message["steps"], message["series"]) == (True, [0, MAX_POINTS], [])
+    push.add(batch(1))
+    assert push.wait_s(100.0, 5.0) == EVERY_REFETCH_S
+
+
+async def test_the_overview_hears_of_a_run_that_steps_on() -> None:
+    push = Push()
+    async with Ear(OVERVIEW_GROUP) as ear:
+        push.add(batch(0))
+        await sync_to_async(push.flush)(100.0)
+        assert await ear.next() == {"type": "run", "run": "run1"}
+
+
+def test_a_batch_that_somebody_else_pushed_is_not_claimed() -> None:
+    push = Push()
+    push.add(batch(0))
+    push.add(batch(4))  # 1 to 4 were committed, and sent, by another process
+    assert (push._waiting["run1"].start, push._waiting["run1"].cursor) == (4, 5)
+
+
+def test_nothing_new_is_nothing_to_send() -> None:
+    push = Push()
+    push.add(Committed("run1", 1, 3, 3))
+    assert push.wait_s(0.0, 1.0) == 1.0
