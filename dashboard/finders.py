@@ -36,7 +36,7 @@ class NpmFinder(BaseFinder):
     def find(self, path: str, find_all: bool = False, **kwargs: Any) -> Any:
         prefix, _, rest = path.partition("/")
         if prefix != PREFIX or rest not in ALLOWED or not self.storage.exists(rest):
-            return [] if find_all else None
+            return []  # for one and for all, as the finders of Django do
         found = self.storage.path(rest)
         return [found] if find_all else found
 

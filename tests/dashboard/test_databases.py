@@ -1,0 +1,43 @@
+"""Where rows live: two SQLite files with the pragmas that were chosen, or one PostgreSQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.db import connections
+
+from dashboard.databases import choose
+
+
+def test_without_a_url_there_are_two_files() -> None:
+    databases, metrics = choose("", Path("/home"))
+    assert {alias: str(one["NAME"]) for alias, one in databases.items()} == {
+        "default": "/home/trainyard.sqlite3",
+        "metrics": "/home/metrics.sqlite3",
+    }
+    assert metrics == "metrics"
+
+
+def test_a_url_is_one_postgresql_for_both() -> None:
+    databases, metrics = choose("postgresql://me:p%40ss@db.lab:6432/train?sslmode=require", Path("/home"))
+    assert metrics == "default"
+    one = databases["default"]
+    found = [one[key] for key in ("NAME", "USER", "PASSWORD", "HOST", "PORT")]
+    assert found == ["train", "me", "p@ss", "db.lab", "6432"]
+    assert one["OPTIONS"]["sslmode"] == "require"
+
+
+def test_any_other_url_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="starts with 'mysql'"):
+        choose("mysql://localhost/train", Path("/home"))
+
+
+@pytest.mark.parametrize(("alias", "synchronous"), [("default", 1), ("metrics", 2)])
+def test_the_files_have_the_pragmas_that_were_chosen(db: None, alias: str, synchronous: int) -> None:
+    if alias not in connections or connections[alias].vendor != "sqlite":
+        pytest.skip("these pragmas are SQLite's")
+    with connections[alias].cursor() as cursor:
+        found = {name: cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "auto_vacuum")}
+        assert found == {"journal_mode": "wal", "auto_vacuum": 2}
+        assert cursor.execute("PRAGMA synchronous").fetchone()[0] == synchronous
