@@ -1,0 +1,200 @@
+"""Deny by default: every route and method, and every socket, refuses whoever is not named here.
+
+The tests walk the URL resolver and the socket routes, so that a new one cannot be forgotten.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from channels.db import database_sync_to_async
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from dashboard.asgi import application
+from dashboard.consumers import NOT_FOUND, UNKNOWN_VISITOR, websocket_urlpatterns
+from runs import actions
+from runs.models import Invitation, Job, Membership, Node, Role, Run
+from runs.status import Phase, Status
+from tests.cast import Cast, make_attempt, make_node, make_run, spec
+from tests.servers import Valkey
+from tests.sockets import Socket
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+REFUSALS = {302, 401, 403, 404, 405}
+
+# Whoever nobody knows may do this, and nothing else.
+PUBLIC = {
+    ("GET", "api/v1/health"),
+    ("GET", "api/v1/openapi.json"),
+    ("GET", "api/v1/docs"),
+    ("POST", "api/v1/nodes/join"),  # with a join token in the body
+    ("GET", "sign-in/"),
+    ("POST", "sign-in/"),
+    ("GET", "sign-in/<str:secret>/"),
+    ("POST", "sign-in/<str:secret>/"),
+    ("GET", "invitations/<str:secret>/"),
+    ("POST", "invitations/<str:secret>/"),
+    ("GET", "admin/login/"),
+    ("POST", "admin/login/"),
+}
+# These take any method, and show nothing.
+SHOWS_NOTHING = {"api/v1/openapi.json", "api/v1/docs", "admin/login/"}
+
+
+class Route(NamedTuple):
+    template: str
+    view: Any
+
+
+def routes(patterns: list[Any] | None = None, prefix: str = "") -> Iterator[Route]:
+    for pattern in get_resolver().url_patterns if patterns is None else patterns:
+        template = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from routes(pattern.url_patterns, template)
+        elif isinstance(pattern, URLPattern) and "(?P<" not in template:
+            yield Route(template, pattern.callback)
+
+
+@pytest.fixture
+def ids(cast: Cast, valkey: Valkey) -> dict[str, str]:
+    """A value for every parameter of every route: things of the cast's project."""
+    node = make_node(cast.cluster, "node-x")
+    run = make_run(cast, status=Status.RUNNING)
+    attempt = make_attempt(run, [node], phase=Phase.RUNNING)
+    job = actions.save_job(actor=cast.mate, document=spec())
+    invitation, secret = actions.invite(actor=cast.owner, project=cast.project, role=Role.VIEWER)
+    token, _ = actions.create_token(actor=cast.mate, name="x")
+    return {
+        "run_id": run.pk,
+        "job_id": job.pk,
+        "cluster_id": cast.cluster.pk,
+        "node_id": node.pk,
+        "project_id": cast.project.pk,
+        "invitation_id": invitation.pk,
+        "user_id": str(cast.mate.pk),
+        "username": "mate",
+        "token_id": token.pk,
+        "secret": secret,
+        "sha256": "a" * 64,
+        "fence": str(attempt.fence),
+        "verb": "stop",
+        "path": "model.safetensors",
+        "rest": "nothing",
+        "object_id": "1",
+        "app_label": "runs",
+        "content_type_id": "1",
+        "id": "1",
+    }
+
+
+def path_of(template: str, ids: dict[str, str]) -> str:
+    return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda found: ids[found.group(1)], template)
+
+
+def test_the_walk_meets_what_it_should() -> None:
+    found = {route.template for route in routes()}
+    assert {"api/v1/runs/<run_id>/stop", "runs/<slug:run_id>/", "admin/login/"} <= found
+    assert {template for _, template in PUBLIC} <= found  # no exception for what is gone
+    assert len(found) > 100
+
+
+def test_nobody_gets_in_anywhere_but_where_it_is_public(ids: dict[str, str]) -> None:
+    client = Client(raise_request_exception=False)
+    admitted = []
+    for route in routes():
+        for method in METHODS:
+            if (method, route.template) in PUBLIC or route.template in SHOWS_NOTHING:
+                continue
+            response = client.generic(method, path_of(route.template, ids))
+            if response.status_code not in REFUSALS or _leads_further(response):
+                admitted.append((method, route.template, response.status_code))
+    assert admitted == []
+
+
+def _leads_further(response: Any) -> bool:
+    """A redirect is a refusal only when it leads to a way in."""
+    return response.status_code == 302 and not response["Location"].startswith(("/sign-in/", "/admin/"))
+
+
+def test_for_an_outsider_nothing_of_others_is_there(ids: dict[str, str], cast: Cast) -> None:
+    client = Client(raise_request_exception=False)
+    client.force_login(cast.outsider)
+    before = _state()
+    seen = []
+    for route in routes():
+        if "_id>" not in route.template or route.template.startswith("admin/"):  # the admin lets in staff only
+            continue
+        for method in METHODS:
+            response = client.generic(method, path_of(route.template, ids), "{}", content_type="application/json")
+            allowed = {404, 405} | ({401} if "node/runs" in route.template else set())
+            if response.status_code == 422:  # the body was looked at first: the same for what does not exist
+                elsewhere = path_of(route.template, dict.fromkeys(ids, "nothing22"))
+                response = client.generic(method, elsewhere, "{}", content_type="application/json")
+                allowed = {422}
+            if response.status_code not in allowed:
+                seen.append((method, route.template, response.status_code))
+    assert seen == []
+    assert _state() == before
+
+
+def test_lists_show_an_outsider_nothing(ids: dict[str, str], cast: Cast) -> None:
+    client = Client()
+    client.force_login(cast.outsider)
+    for resource in ("runs", "jobs", "clusters", "nodes", "projects"):
+        assert client.get(f"/api/v1/{resource}").json() == {"items": [], "next": None}
+
+
+def test_a_viewer_changes_nothing(ids: dict[str, str], cast: Cast) -> None:
+    client = Client(raise_request_exception=False)
+    client.force_login(cast.viewer)
+    before = _state()
+    for route in routes():
+        if not route.template.startswith("api/v1/") or "_id>" not in route.template:
+            continue
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            response = client.generic(method, path_of(route.template, ids), "{}", content_type="application/json")
+            assert response.status_code in {401, 403, 404, 405, 422}, (method, route.template, response.status_code)
+    assert _state() == before
+
+
+def _state() -> dict[str, Any]:
+    models = (Run, Job, Node, Membership, Invitation)
+    return {model.__name__: list(model.objects.order_by("pk").values()) for model in models}
+
+
+def test_a_private_api_route_says_401_and_a_page_leads_to_the_sign_in(ids: dict[str, str]) -> None:
+    client = Client()
+    assert client.get(f"/api/v1/runs/{ids['run_id']}").status_code == 401
+    assert client.get(f"/runs/{ids['run_id']}/").status_code == 302
+
+
+# Sockets and whether they are about one thing, which an outsider may not see.
+SOCKETS = {"ws/runs/<slug:run_id>/": True, "ws/overview/": False}
+
+
+def test_every_socket_is_named_here() -> None:
+    assert {str(route.pattern) for route in websocket_urlpatterns} == SOCKETS.keys()
+
+
+@pytest.mark.parametrize("pattern", SOCKETS)
+async def test_no_socket_tells_nobody_anything(transactional_db: None, pattern: str, ids: dict[str, str]) -> None:
+    assert await _closing_code(path_of(pattern, ids)) == UNKNOWN_VISITOR
+
+
+async def test_an_outsider_hears_nothing_of_a_run(transactional_db: None, ids: dict[str, str], cast: Cast) -> None:
+    _, secret = await database_sync_to_async(actions.create_token)(actor=cast.outsider, name="socket")
+    for pattern in (pattern for pattern, is_about_one in SOCKETS.items() if is_about_one):
+        assert await _closing_code(path_of(pattern, ids), secret) == NOT_FOUND
+
+
+async def _closing_code(path: str, secret: str = "") -> int:
+    headers = [(b"host", b"127.0.0.1"), (b"origin", b"http://127.0.0.1")]
+    if secret:
+        headers.append((b"authorization", f"Bearer {secret}".encode()))
+    socket = Socket(application, path, *headers)
+    assert await socket.connect()
+    return await socket.closing_code()
