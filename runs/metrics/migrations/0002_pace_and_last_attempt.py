@@ -4,25 +4,24 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('metrics', '0001_initial'),
+        ("metrics", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='series',
-            name='last_attempt',
+            model_name="series",
+            name="last_attempt",
             field=models.PositiveIntegerField(default=0),
         ),
         migrations.AddField(
-            model_name='telemetry',
-            name='attempt',
+            model_name="telemetry",
+            name="attempt",
             field=models.PositiveIntegerField(default=0),
         ),
         migrations.AddField(
-            model_name='telemetry',
-            name='intervals_s',
+            model_name="telemetry",
+            name="intervals_s",
             field=models.JSONField(default=list),
         ),
     ]
