@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from runs.models import Run, User
+from runs.status import Status
+from tests.cast import Cast, make_node
+from tests.series import write_series
+
+pytestmark = pytest.mark.django_db
+AsUser = Callable[[User], Client]
+MakeRun = Callable[..., Run]
+
+
+def text_of(client: Client) -> str:
+    answer = client.get("/")
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_on_first_start_one_button_launches_the_example(cast: Cast, as_user: AsUser) -> None:
+    client = as_user(cast.mate)
+    assert "Launch your first run" in text_of(client)
+    answer = client.post("/launch-example/", headers={"X-Requested-With": "fetch"})
+    run = Run.objects.get()
+    assert run.name == "hello-gpt"
+    assert answer.json()["to"] == f"/runs/{run.pk}/"
+    assert "Launch your first run" not in text_of(client)
+
+
+def test_a_viewer_is_told_who_can_launch(cast: Cast, as_user: AsUser) -> None:
+    text = text_of(as_user(cast.viewer))
+    assert "launch-example" not in text
+    assert "ask an owner" in text
+
+
+def test_a_viewer_cannot_launch_the_example(cast: Cast, as_user: AsUser) -> None:
+    assert as_user(cast.viewer).post("/launch-example/").status_code == 403
+
+
+def test_what_runs_is_shown_with_its_loss(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run(name="alive", status=Status.RUNNING)
+    write_series(run, "train/loss", [5.0, 2.5])
+    text = text_of(as_user(cast.viewer))
+    assert "alive" in text
+    assert "2.50" in text
+
+
+def test_what_needs_a_person_stands_first_with_its_reason(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    make_run(name="waits", created_at=timezone.now())
+    long = make_run(name="waits-long", reason_sentence="Waiting for 9 more slots.")
+    Run.objects.filter(pk=long.pk).update(created_at=timezone.now() - timedelta(hours=1))
+    make_run(name="gone", status=Status.LOST, reason_sentence="Out of contact with node-x.")
+    make_run(name="broken", status=Status.FAILED, reason_sentence="Rank 0 failed.")
+    make_run(name="broken-long-ago", status=Status.FAILED, ended_at=timezone.now() - timedelta(days=3))
+    needs = as_user(cast.viewer).get("/").context["needs"]
+    assert [need.row.run.name for need in needs] == ["broken", "gone", "waits-long"]
+    assert [need.sentence for need in needs] == [
+        "Rank 0 failed.",
+        "Out of contact with node-x.",
+        "Waiting for 9 more slots.",
+    ]
+
+
+def test_a_run_that_stands_still_needs_a_person(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    from runs.metrics.models import Telemetry
+
+    run = make_run(name="stuck", status=Status.RUNNING)
+    write_series(run, "train/loss", [5.0, 2.5])
+    Telemetry.objects.filter(run_id=run.pk).update(step_at=timezone.now().timestamp() - 600)
+    (need,) = as_user(cast.viewer).get("/").context["needs"]
+    assert need.row.run.name == "stuck"
+
+
+def test_clusters_show_how_full_they_are(cast: Cast, as_user: AsUser) -> None:
+    make_node(cast.cluster, slots=2)
+    make_node(cast.cluster, slots=4, seen_at=None)
+    text = text_of(as_user(cast.viewer))
+    assert "<b>0</b> of 6 slots busy" in text
+    assert "1 out of contact" in text
+
+
+def test_an_outsider_sees_neither_runs_nor_clusters(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    make_run(name="secret", status=Status.FAILED)
+    text = text_of(as_user(cast.outsider))
+    assert "secret" not in text
+    assert "local" not in text.split("<main")[1].split("first-spec")[0]
+
+
+def test_the_palette_finds_runs_by_name_and_by_tag(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    make_run(name="first", tags=["blue"])
+    make_run(name="second")
+    client = as_user(cast.viewer)
+    assert [item["label"] for item in client.get("/jump/?q=blue").json()["items"]] == ["first"]
+    assert "Runs" in [item["label"] for item in client.get("/jump/?q=ru").json()["items"]]
+    assert as_user(cast.outsider).get("/jump/?q=first").json()["items"] == []

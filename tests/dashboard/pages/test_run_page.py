@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from runs import places
+from runs.models import Run, User
+from runs.status import Phase, Status
+from tests.cast import Cast, make_attempt, make_node
+from tests.series import write_series
+
+pytestmark = pytest.mark.django_db
+AsUser = Callable[[User], Client]
+MakeRun = Callable[..., Run]
+TABS = ("", "ranks/", "logs/", "files/", "spec/", "timeline/")
+
+
+def text_of(client: Client, url: str) -> str:
+    answer = client.get(url)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_every_tab_has_the_header_in_its_first_response(
+    tab: str, cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    run = make_run(name="hello", status=Status.RUNNING)
+    write_series(run, "train/loss", [3.0, 2.0])
+    text = text_of(as_user(cast.viewer), f"/runs/{run.pk}/{tab}")
+    for words in ("hello", "running", "step <b>2</b> of 300", "ETA", "process", "progress", "telemetry"):
+        assert words in text
+    assert f'data-socket="/ws/runs/{run.pk}/"' in text
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_a_run_of_another_project_does_not_exist(tab: str, cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    assert as_user(cast.outsider).get(f"/runs/{make_run().pk}/{tab}").status_code == 404
+
+
+def test_a_viewer_has_no_buttons_that_change_anything(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    url = f"/runs/{make_run(status=Status.RUNNING).pk}/"
+    assert "/do/stop/" in text_of(as_user(cast.mate), url)
+    assert "/do/" not in text_of(as_user(cast.viewer), url)
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_markup_in_what_people_wrote_is_text(tab: str, cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    evil = "</pre></textarea></script><script>alert(1)</script>"
+    run = make_run(
+        name=evil,
+        notes=evil,
+        tags=[evil, '" onfocus="alert(1)'],
+        status=Status.FAILED,
+        reason_sentence=evil,
+        reason_evidence={"traceback": evil, evil: evil},
+    )
+    run.record("note", evil)
+    text = text_of(as_user(cast.mate), f"/runs/{run.pk}/{tab}")
+    assert "<script>alert" not in text
+    assert '" onfocus="' not in text
+
+
+def test_a_failed_run_says_why_with_the_proof_and_a_button(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run(
+        status=Status.FAILED,
+        reason_sentence="Rank 1 on node-b failed with ValueError: no.",
+        reason_evidence={"rank": 1, "exit_code": 1, "traceback": "Traceback: ValueError: no", "log": []},
+    )
+    text = text_of(as_user(cast.mate), f"/runs/{run.pk}/")
+    for words in ("Rank 1 on node-b failed with ValueError: no.", "Traceback: ValueError: no", "exit code", "Restart"):
+        assert words in text
+
+
+def test_without_evidence_the_first_rank_that_broke_is_shown(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run(status=Status.FAILED)
+    attempt = make_attempt(run, [make_node(cast.cluster)], ranks=2, phase=Phase.ENDED)
+    attempt.placements.update(
+        report={
+            "ranks": [
+                {"rank": 0, "ended_at": 20.0, "exit_code": 1, "error": {"traceback": "the echo"}},
+                {"rank": 1, "ended_at": 10.0, "exit_code": 1, "error": {"traceback": "the cause"}},
+            ]
+        }
+    )
+    text = text_of(as_user(cast.mate), f"/runs/{run.pk}/")
+    assert "the cause" in text
+    assert "the echo" not in text
+
+
+def test_a_waiting_run_says_what_it_waits_for(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run(reason_sentence="Waiting for 2 more slots on cluster local.")
+    assert "Waiting for 2 more slots on cluster local." in text_of(as_user(cast.viewer), f"/runs/{run.pk}/")
+
+
+def test_the_ranks_tab_tells_what_became_of_each_rank(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run(status=Status.RUNNING)
+    attempt = make_attempt(run, [make_node(cast.cluster, "node-x")], ranks=3, phase=Phase.RUNNING)
+    attempt.placements.update(
+        report={
+            "ranks": [
+                {"rank": 0, "pid": 4242, "started_at": time.time() - 60},
+                {"rank": 1, "pid": 4243, "started_at": 1.0, "ended_at": 2.0, "signal": 9},
+                {"rank": 2, "pid": 4244, "started_at": 1.0, "ended_at": 2.0, "exit_code": 0},
+            ]
+        }
+    )
+    text = text_of(as_user(cast.viewer), f"/runs/{run.pk}/ranks/")
+    for words in ("node-x", "4242", "running", "killed by SIGKILL", "ended with 0"):
+        assert words in text
+
+
+def test_the_timeline_lists_events_with_who_did_them(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run()
+    run.move_to(Status.CANCELLED, code="stopped", sentence="Stopped by mate.", actor=cast.mate)
+    text = text_of(as_user(cast.viewer), f"/runs/{run.pk}/timeline/")
+    assert "Stopped by mate." in text
+    assert "queued → cancelled" in text
+
+
+def test_the_files_tab_lists_what_the_run_left(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run(status=Status.SUCCEEDED)
+    folder = places.output_folder(run.pk)
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "a b#.bin").write_bytes(b"x" * 1536)
+    (folder / "link").symlink_to("/etc/passwd")
+    text = text_of(as_user(cast.viewer), f"/runs/{run.pk}/files/")
+    assert "deep/a b#.bin" in text
+    assert "1.5 KiB" in text
+    assert f"/api/v1/runs/{run.pk}/files/deep/a%20b%23.bin" in text
+    assert "link" not in text.split("<tbody>")[1].split("</tbody>")[0]
+
+
+def test_the_header_alone_is_a_fragment(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    text = text_of(as_user(cast.viewer), f"/runs/{make_run().pk}/?fragment=header")
+    assert "run-head" in text
+    assert "<html" not in text

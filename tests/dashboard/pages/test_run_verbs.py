@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from runs.models import Run, User
+from runs.status import Status
+from tests.cast import Cast
+
+pytestmark = pytest.mark.django_db
+AsUser = Callable[[User], Client]
+MakeRun = Callable[..., Run]
+FETCH = {"X-Requested-With": "fetch"}
+
+
+def test_a_stop_is_asked_by_one_button(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run()
+    answer = as_user(cast.mate).post(f"/runs/{run.pk}/do/stop/", headers=FETCH)
+    assert answer.json()["sentence"] == "Stopping hello-gpt."
+    run.refresh_from_db()
+    assert run.status == Status.CANCELLED
+
+
+def test_an_archived_run_comes_back_by_undo(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run, client = make_run(status=Status.FAILED), as_user(cast.mate)
+    undo = client.post(f"/runs/{run.pk}/do/archive/", headers=FETCH).json()["undo"]
+    run.refresh_from_db()
+    assert run.archived_at is not None
+    client.post(undo, headers=FETCH)
+    run.refresh_from_db()
+    assert run.archived_at is None
+
+
+def test_a_clone_leads_to_the_new_run(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run(status=Status.SUCCEEDED)
+    answer = as_user(cast.mate).post(f"/runs/{run.pk}/do/clone/", headers=FETCH)
+    clone = run.children.get()
+    assert answer.json()["to"] == f"/runs/{clone.pk}/"
+
+
+def test_a_deleted_run_leads_to_the_table(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run(status=Status.FAILED)
+    assert as_user(cast.mate).post(f"/runs/{run.pk}/do/delete/", headers=FETCH).json()["to"] == "/runs/"
+    assert not Run.objects.filter(pk=run.pk).exists()
+
+
+def test_without_our_script_the_page_comes_back_with_a_message(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run, client = make_run(status=Status.FAILED), as_user(cast.mate)
+    answer = client.post(f"/runs/{run.pk}/do/archive/", headers={"Referer": f"http://testserver/runs/{run.pk}/"})
+    assert answer["Location"] == f"http://testserver/runs/{run.pk}/"
+    assert "Archived hello-gpt." in client.get("/runs/").content.decode()
+
+
+def test_what_the_state_does_not_allow_is_refused_with_its_sentence(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    run = make_run(status=Status.SUCCEEDED)
+    answer = as_user(cast.mate).post(f"/runs/{run.pk}/do/restart/", headers=FETCH)
+    assert answer.status_code == 409
+    assert "succeeded" in answer.json()["sentence"]
+    assert as_user(cast.mate).post(f"/runs/{run.pk}/do/restart/").status_code == 409
+
+
+def test_a_viewer_is_refused(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run()
+    assert as_user(cast.viewer).post(f"/runs/{run.pk}/do/stop/", headers=FETCH).status_code == 403
+    run.refresh_from_db()
+    assert run.status == Status.QUEUED
+
+
+def test_an_outsider_finds_nothing(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    assert as_user(cast.outsider).post(f"/runs/{make_run().pk}/do/stop/", headers=FETCH).status_code == 404
+
+
+def test_a_verb_that_does_not_exist_is_not_found(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    assert as_user(cast.mate).post(f"/runs/{make_run().pk}/do/explode/", headers=FETCH).status_code == 404
+
+
+def test_many_runs_are_archived_and_the_live_one_is_named(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    ended = [make_run(status=Status.FAILED) for _ in range(2)]
+    live = make_run(name="alive")
+    ids = [run.pk for run in (*ended, live)]
+    answer = as_user(cast.mate).post("/runs/do/archive/", {"run": ids}, headers=FETCH)
+    assert answer.status_code == 200
+    assert "2 runs" in answer.json()["sentence"]
+    assert "alive" in answer.json()["sentence"]
+    assert Run.objects.exclude(archived_at=None).count() == 2
+
+
+def test_many_runs_stop_at_one_that_the_person_may_not_touch(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    assert as_user(cast.viewer).post("/runs/do/stop/", {"run": [make_run().pk]}, headers=FETCH).status_code == 403
+
+
+def test_tags_and_notes_are_saved_as_they_are(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run()
+    as_user(cast.mate).post(f"/runs/{run.pk}/annotate/", {"tags": "a, <b>, a,,", "notes": "<i>"}, headers=FETCH)
+    run.refresh_from_db()
+    assert (run.tags, run.notes) == (["a", "<b>"], "<i>")
+
+
+def test_a_viewer_writes_no_notes(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run()
+    answer = as_user(cast.viewer).post(f"/runs/{run.pk}/annotate/", {"tags": "a", "notes": ""}, headers=FETCH)
+    assert answer.status_code == 403

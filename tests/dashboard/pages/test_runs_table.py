@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db import connections
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from dashboard.pages import runs_table
+from runs.models import Run, User
+from runs.status import Status
+from tests.cast import Cast
+from tests.series import write_series
+
+pytestmark = pytest.mark.django_db
+AsUser = Callable[[User], Client]
+MakeRun = Callable[..., Run]
+
+
+def text_of(client: Client, url: str = "/runs/") -> str:
+    answer = client.get(url)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_a_run_is_listed_with_its_status_progress_and_loss(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run(name="hello", status=Status.RUNNING, tags=["baseline"])
+    write_series(run, "train/loss", [5.0, 4.0, 3.123])
+    text = text_of(as_user(cast.viewer))
+    for words in ("hello", "running", "baseline", "3.12", '<path d="M0.0,', "/ 300"):
+        assert words in text
+
+
+def test_without_runs_the_page_teaches_how_to_make_one(cast: Cast, as_user: AsUser) -> None:
+    assert "trainyard submit" in text_of(as_user(cast.viewer))
+
+
+def test_an_outsider_sees_none_of_them(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    make_run(name="secret-project")
+    assert "secret-project" not in text_of(as_user(cast.outsider))
+
+
+def test_markup_in_names_and_tags_is_text(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    make_run(name="<b>bold</b>", tags=["<script>alert(1)</script>"], reason_sentence='"><img src=x>')
+    text = text_of(as_user(cast.viewer))
+    assert "<script>alert" not in text
+    assert "<b>bold</b>" not in text
+    assert "<img" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("view=live", {"alive"}),
+        ("view=failed", {"broken"}),
+        ("view=ended", {"broken"}),
+        ("view=archived", {"old"}),
+        ("q=bro", {"broken"}),
+        ("q=blue", {"alive"}),
+        ("tag=blue", {"alive"}),
+        ("tag=blu", set()),
+        ("project=default", {"alive", "broken"}),
+        ("project=other", set()),
+        ("", {"alive", "broken"}),
+    ],
+)
+def test_the_url_chooses_what_is_shown(
+    query: str, shown: set[str], cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    make_run(name="alive", status=Status.RUNNING, tags=["blue"])
+    make_run(name="broken", status=Status.FAILED)
+    make_run(name="old", status=Status.FAILED, archived_at=timezone.now())
+    text = text_of(as_user(cast.viewer), f"/runs/?{query}")
+    assert {name for name in ("alive", "broken", "old") if f">{name}</a>" in text} == shown
+
+
+def test_runs_are_sorted_as_the_url_says(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    for name in ("bravo", "alpha", "charlie"):
+        make_run(name=name)
+    text = text_of(as_user(cast.viewer), "/runs/?sort=name")
+    assert text.index(">alpha<") < text.index(">bravo<") < text.index(">charlie<")
+    assert 'aria-sort="ascending"' in text
+
+
+def test_pages_follow_each_other_without_a_run_twice_or_missing(
+    cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs_table, "LIMIT", 2)
+    at = timezone.now()
+    for number in range(5):
+        run = make_run(name=f"run-{number}")
+        Run.objects.filter(pk=run.pk).update(created_at=at - timedelta(minutes=number // 2))  # some at one instant
+    client, query, seen = as_user(cast.viewer), "", []
+    while True:
+        context = client.get(f"/runs/{query}").context
+        seen += [row.run.name for row in context["rows"]]
+        query = context["next_url"]
+        if not query:
+            break
+    assert sorted(seen) == [f"run-{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("query", ["view=nonsense", "sort=spec", "cursor=@@@", "cursor=WzFd"])
+def test_a_filter_that_means_nothing_is_refused(query: str, cast: Cast, as_user: AsUser) -> None:
+    assert as_user(cast.viewer).get(f"/runs/?{query}").status_code == 400
+
+
+def test_the_fragment_is_the_partial_of_the_page(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    make_run(name="hello")
+    text = text_of(as_user(cast.viewer), "/runs/?fragment=table")
+    assert ">hello</a>" in text
+    assert "<html" not in text
+
+
+def test_many_runs_cost_no_more_queries_than_few(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    def num_queries() -> int:
+        client = as_user(cast.viewer)
+        with CaptureQueriesContext(connections["default"]) as queries:
+            text_of(client)
+        return len(queries)
+
+    make_run()
+    few = num_queries()
+    for _ in range(8):
+        make_run()
+    assert num_queries() == few
