@@ -61,6 +61,7 @@ from tests import cast as cast_module  # noqa: E402
 from tests.cast import Cast, make_cast  # noqa: E402
 from tests.servers import Valkey, short_folder  # noqa: E402
 from tests.up_process import Up  # noqa: E402
+from tests.whole.runs import Yard  # noqa: E402
 
 
 def pytest_unconfigure() -> None:
@@ -126,3 +127,10 @@ def running_trainyard() -> Iterator[Up]:
             yield up
         finally:
             up.close()
+
+
+@pytest.fixture
+def yard(running_trainyard: Up) -> Iterator[Yard]:
+    """The running Trainyard, through its REST API."""
+    with Yard(running_trainyard) as one:
+        yield one
