@@ -9,6 +9,7 @@ from ninja import Field, Query, Router, Schema
 
 from runs.access import get_run
 from runs.api.auth import actor
+from runs.api.streaming import text_response
 from runs.metrics import read
 
 router = Router(tags=["logs"])
@@ -45,7 +46,7 @@ def list_lines(request: HttpRequest, run_id: str, query: Query[LinesQuery]) -> A
 @router.get("/runs/{run_id}/logs/download", summary="The whole log as text")
 def download(request: HttpRequest, run_id: str, rank: int | None = None) -> StreamingHttpResponse:
     run = get_run(actor(request), run_id)
-    response = StreamingHttpResponse(read.log_text(run.pk, rank), content_type="text/plain; charset=utf-8")
+    response = text_response(request, read.log_text(run.pk, rank))
     response["Content-Disposition"] = f'attachment; filename="{run.pk}.log"'
     response["X-Content-Type-Options"] = "nosniff"
     return response

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.test import Client
+from asgiref.sync import sync_to_async
+from django.test import AsyncClient, Client
 
 from runs import actions
 from runs.ingest.commit import Source, commit
@@ -102,3 +103,17 @@ def test_an_outsider_does_not_know_the_run_and_nobody_needs_a_token(
 ) -> None:
     assert get(path, user=cast.outsider).status_code == 404
     assert client.get(f"/api/v1/runs/{run.pk}/{path}").status_code == 401
+
+
+@pytest.mark.django_db(databases="__all__", transaction=True)
+async def test_a_long_log_is_sent_while_it_is_read_by_the_server_too(cast: Cast, make_run: Callable[..., Run]) -> None:
+    run = await sync_to_async(make_run)()
+    lines = [(float(second), f"line {second}") for second in range(5000)]
+    frame = Spool().logs(lines)
+    await sync_to_async(commit)(run.pk, fence=1, source=Source("node1", "node-a"), batch=incoming(frame))
+    _, secret = await sync_to_async(actions.create_token)(actor=cast.viewer, name="test", expires_at=None)
+    path = f"/api/v1/runs/{run.pk}/logs/download"
+    answer = await AsyncClient().get(path, headers={"Authorization": f"Bearer {secret}"})
+    parts = [part async for part in answer.streaming_content]
+    assert len(parts) == 3
+    assert b"".join(parts).count(b"\n") == 5000
