@@ -54,9 +54,9 @@ class Lines:
         now = (run["status"], int(10 * (run["progress"] or 0)))
         if now == self._last:
             return
+        reason = run["reason"]["sentence"] if self._last is None or self._last[0] != run["status"] else ""
         self._last = now
         step = f" step {run['step']:,} of {run['steps']:,}" if run["step"] is not None and run["steps"] else ""
-        reason = run["reason"]["sentence"]
         self._screen.say(f"{run['status']}{step} {reason}".rstrip())
 
 
