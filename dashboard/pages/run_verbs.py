@@ -68,9 +68,11 @@ def do_many(request: HttpRequest, verb: str) -> HttpResponse:
 @page(methods=("POST",))
 def annotate(request: HttpRequest, run_id: str) -> HttpResponse:
     """Save the tags (with commas between them) and the notes."""
-    run = get_run(request.user, run_id)
-    actions.tag_run(actor=request.user, run=run, tags=request.POST.get("tags", "").split(","))
-    actions.note_run(actor=request.user, run=run, notes=request.POST.get("notes", ""))
+    user = request.user
+    assert isinstance(user, User)
+    run = get_run(user, run_id)
+    actions.tag_run(actor=user, run=run, tags=request.POST.get("tags", "").split(","))
+    actions.note_run(actor=user, run=run, notes=request.POST.get("notes", ""))
     return answer(request, f"Saved the tags and notes of {run.name}.")
 
 

@@ -1,13 +1,17 @@
 // The page's start: a static table of modules (the manifest rewrites literal imports only), mounted where the page names them.
+import * as autosubmit from "./autosubmit.js";
 import * as charts from "./charts.js";
 import * as copy from "./copy.js";
+import * as dialog from "./dialog.js";
 import * as fragment from "./fragment.js";
+import * as launch from "./launch.js";
 import * as live from "./live.js";
 import * as logs from "./logs.js";
 import * as menu from "./menu.js";
 import * as palette from "./palette.js";
 import * as rail from "./rail.js";
 import * as selection from "./selection.js";
+import * as swap from "./swap.js";
 import * as toasts from "./toasts.js";
 import { startAges } from "./ages.js";
 import { startForms } from "./forms.js";
@@ -15,7 +19,7 @@ import { startKeys } from "./keys.js";
 import { startTheme } from "./theme.js";
 import { register, mountAll } from "./modules.js";
 
-register({ charts, copy, fragment, live, logs, menu, palette, rail, selection, toasts });
+register({ autosubmit, charts, copy, dialog, fragment, launch, live, logs, menu, palette, rail, selection, swap, toasts });
 startTheme();
 startForms();
 startKeys();
