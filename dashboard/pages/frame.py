@@ -12,6 +12,7 @@ from typing import Any, Concatenate
 from urllib.parse import urlencode
 
 from django.contrib import messages
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -20,6 +21,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from dashboard.pages.nav import entries
 from runs.access import Forbidden, NotFound
 from runs.actions import Refused
+from runs.models import User
 
 View = Callable[Concatenate[HttpRequest, ...], HttpResponse]
 THEMES = ("light", "dark")
@@ -50,6 +52,12 @@ def page(*, methods: tuple[str, ...] = ("GET",), public: bool = False) -> Callab
     return decorate
 
 
+def person(request: HttpRequest) -> User:
+    """Who is signed in; only for views that are not public."""
+    assert isinstance(request.user, User)
+    return request.user
+
+
 def show(
     request: HttpRequest,
     template: str,
@@ -65,6 +73,7 @@ def show(
     theme = request.COOKIES.get("theme", "")
     frame = {
         "nav": entries(request.path),
+        "me_links": [{"url": reverse("account"), "icon": "key", "label": "Your account"}],
         "theme": theme if theme in THEMES else "",
         "rail": "folded" if request.COOKIES.get("rail") == "folded" else "",
         "is_script": request.headers.get("X-Requested-With") == "fetch",
@@ -97,6 +106,13 @@ def to_sign_in(request: HttpRequest) -> HttpResponse:
     wanted = request.get_full_path() if request.method in ("GET", "HEAD") else ""
     query = f"?{urlencode({'next': wanted})}" if wanted and wanted != "/" else ""
     return HttpResponseRedirect(reverse("sign-in") + query)
+
+
+def problems_of(error: ValidationError) -> dict[str, str]:
+    """The first sentence about each field of a form, for beside it."""
+    if not hasattr(error, "error_dict"):
+        return {"": " ".join(error.messages)}
+    return {field: sentences[0] for field, sentences in error.message_dict.items()}
 
 
 def safe_next(request: HttpRequest, wanted: str, otherwise: str) -> str:

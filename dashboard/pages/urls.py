@@ -7,7 +7,22 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from dashboard.pages import home, jump, run, run_verbs, runs_table, sign_in
+from dashboard.pages import (
+    account,
+    cluster_verbs,
+    clusters,
+    home,
+    invitation,
+    jobs,
+    jump,
+    launch,
+    node,
+    people,
+    run,
+    run_verbs,
+    runs_table,
+    sign_in,
+)
 
 
 def route(pattern: str, view: Callable[..., Any], name: str) -> URLPattern:
@@ -23,6 +38,31 @@ urlpatterns = [
     route("sign-in/", sign_in.sign_in, "sign-in"),
     route("sign-in/<str:secret>/", sign_in.use_link, "use-link"),
     route("sign-out/", sign_in.sign_out, "sign-out"),
+    route("launch/", launch.launch, "launch"),
+    route("launch/preview/", launch.preview, "launch-preview"),
+    route("launch/code/", launch.upload_code, "launch-code"),
+    route("jobs/", jobs.table, "jobs"),
+    route("jobs/<slug:job_id>/", jobs.job, "job"),
+    route("jobs/<slug:job_id>/launch/", jobs.launch, "launch-job"),
+    route("jobs/<slug:job_id>/delete/", jobs.delete, "delete-job"),
+    route("nodes/", clusters.clusters, "clusters"),
+    route("nodes/clusters/new/", cluster_verbs.create, "new-cluster"),
+    route("nodes/clusters/<slug:cluster_id>/edit/", cluster_verbs.edit, "edit-cluster"),
+    route("nodes/clusters/<slug:cluster_id>/delete/", cluster_verbs.delete, "delete-cluster"),
+    route("nodes/clusters/<slug:cluster_id>/add-node/", cluster_verbs.add_node, "add-node"),
+    route("nodes/<slug:node_id>/", node.node, "node"),
+    route("nodes/<slug:node_id>/do/<slug:verb>/", node.do, "do-node"),
+    route("people/", people.people, "people"),
+    route("people/new-project/", people.new_project, "new-project"),
+    route("people/<slug:project_id>/invite/", people.invite, "invite"),
+    route("people/<slug:project_id>/withdraw/<slug:invitation_id>/", people.withdraw, "withdraw"),
+    route("people/<slug:project_id>/role/<int:user_id>/", people.change_role, "change-role"),
+    route("people/<slug:project_id>/remove/<int:user_id>/", people.remove, "remove-member"),
+    route("invitations/<str:secret>/", invitation.accept, "invitation"),
+    route("account/", account.account, "account"),
+    route("account/password/", account.password, "set-password"),
+    route("account/tokens/", account.new_token, "new-token"),
+    route("account/tokens/<slug:token_id>/revoke/", account.revoke, "revoke-token"),
     route("runs/", runs_table.table, "runs"),
     route("runs/do/<slug:verb>/", run_verbs.do_many, "do-many"),
     route("runs/<slug:run_id>/", run.charts, "run"),

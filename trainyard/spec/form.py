@@ -66,7 +66,7 @@ def _describe(path: str, field: PydanticField) -> FieldInfo:
         label=field.title or path,
         help=field.description or "",
         kind=kind,
-        choices=tuple(map(str, get_args(field.annotation))) if kind == "choice" else (),
+        choices=tuple(map(str, get_args(field.annotation))) if get_origin(field.annotation) is Literal else (),
         default=None if field.is_required() else field.get_default(call_default_factory=True, validated_data={}),
         group=extra["group"],  # type: ignore[arg-type]  # field() wrote it
         advanced=bool(extra["advanced"]),

@@ -1,0 +1,83 @@
+"""Jobs: saved specs, their versions, and the runs that came of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from dashboard.pages.badges import badge
+from dashboard.pages.frame import answer, page, person, refusal, show
+from dashboard.pages.rows import rows
+from runs import actions
+from runs.access import can, get_job, visible_jobs, visible_runs
+from runs.models import Job, Role, Run
+from trainyard.spec import SpecError
+
+LIMIT = 200
+NUM_RUNS = 10
+
+
+@page()
+def table(request: HttpRequest) -> HttpResponse:
+    words = request.GET.get("q", "").strip()[:200]
+    found = visible_jobs(request.user).newest().select_related("created_by")
+    if words:
+        found = found.filter(name__icontains=words)
+    jobs = list(found[:LIMIT])
+    lines = [{"job": job, "last": last, "badge": badge(last.status) if last else None, "what": what(job),
+              "may_act": can(request.user, job.project, Role.MEMBER)}
+             for job in jobs for last in [_runs(request, job).first()]]  # fmt: skip
+    context = {"lines": lines, "q": words}
+    return show(request, "jobs/table.html", context, fragments={"table": "jobs/_table.html"})
+
+
+@page()
+def job(request: HttpRequest, job_id: str) -> HttpResponse:
+    chosen = get_job(request.user, job_id)
+    versions = _versions(request, chosen).select_related("created_by")
+    context = {
+        "job": chosen,
+        "versions": versions,
+        "newest": versions[0],
+        "what": what(chosen),
+        "yaml": yaml.safe_dump(chosen.spec, sort_keys=False, allow_unicode=True, width=100),
+        "rows": rows(list(_runs(request, chosen)[:NUM_RUNS])),
+        "may_act": can(request.user, chosen.project, Role.MEMBER),
+    }
+    return show(request, "jobs/job.html", context, fragments={"runs": "jobs/_runs.html"})
+
+
+@page(methods=("POST",))
+def launch(request: HttpRequest, job_id: str) -> HttpResponse:
+    chosen = get_job(request.user, job_id)
+    try:
+        run = actions.submit_run(actor=person(request), job=chosen)
+    except SpecError as error:  # the cluster changed since it was saved
+        return refusal(request, 422, f"Job {chosen.name} cannot be launched as it is: {error}.")
+    return answer(request, f"Launched {run.name}.", to=reverse("run", args=(run.pk,)))
+
+
+@page(methods=("POST",))
+def delete(request: HttpRequest, job_id: str) -> HttpResponse:
+    chosen = get_job(request.user, job_id)
+    actions.delete_job(actor=person(request), job=chosen)
+    return answer(request, f"Deleted job {chosen.name}.", to=reverse("jobs"))
+
+
+def what(job: Job) -> str:
+    """The recipe, or the script, in a word or two."""
+    task = job.spec.get("task", {})
+    return str(task.get("recipe") or task.get("script") or "")
+
+
+def _versions(request: HttpRequest, job: Job) -> Any:
+    return visible_jobs(request.user).filter(project=job.project, name=job.name).order_by("-version")
+
+
+def _runs(request: HttpRequest, job: Job) -> Any:
+    runs: Any = visible_runs(request.user).filter(job__project=job.project, job__name=job.name)
+    assert runs.model is Run
+    return runs

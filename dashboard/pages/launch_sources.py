@@ -1,0 +1,74 @@
+"""What a launch can start from: an example, a job, a run. And the code that a script of it needs."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from django.conf import settings
+
+from runs.access import NotFound, Someone, get_job, get_run, visible_jobs, visible_runs
+from runs.models import Job, Run
+from trainyard import bundle
+from trainyard.spec import load_spec_file, parse_spec
+
+FOLDER = settings.BASE_DIR / "examples"
+FIRST = "hello-gpt"
+OWN = "example:"  # before an example's name, in place of a digest: the folder that lies beside it
+NUM_LISTED = 8
+
+
+class Source(NamedTuple):
+    """Where the form was filled from; ``key`` is what the URL says behind ``?from=``."""
+
+    key: str
+    label: str
+    document: dict[str, Any]
+    job: Job | None = None
+    run: Run | None = None
+
+
+def find(user: Someone, key: str) -> Source:
+    """Raises NotFound for what does not exist or may not be seen."""
+    kind, _, name = key.partition(":")
+    if kind == "job":
+        job = get_job(user, name)
+        return Source(key, f"job {job}", job.spec, job=job)
+    if kind == "run":
+        run = get_run(user, name)
+        return Source(key, f"run {run.name}", run.spec, run=run)
+    if kind == "example" and name in examples():
+        return Source(key, f"example {name}", examples()[name])
+    raise NotFound(f"There is nothing called {key!r} to start from.")
+
+
+def offered(user: Someone) -> dict[str, list[tuple[str, str]]]:
+    """Keys and labels of what to start from: examples, jobs, the last runs."""
+    return {
+        "Examples": [(f"example:{name}", name) for name in examples()],
+        "Jobs": [(f"job:{job.pk}", str(job)) for job in visible_jobs(user).newest()[:NUM_LISTED]],
+        "Runs": [(f"run:{run.pk}", run.name) for run in visible_runs(user)[:NUM_LISTED]],
+    }
+
+
+@cache
+def examples() -> dict[str, dict[str, Any]]:
+    """The shipped specs by name, the first one first. A script's code is named as the example's own."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.yaml"), key=lambda path: (path.stem != FIRST, path.stem)):
+        document = parse_spec(load_spec_file(path)).resolved()
+        if "script" in document["task"]:
+            document["task"]["code"] = OWN + document["name"]
+        found[document["name"]] = document
+    return found
+
+
+@cache
+def own_code(name: str) -> tuple[bytes, str, list[str]]:
+    """The packed folder of the example. Raises NotFound where no example of that name brings code."""
+    for path in FOLDER.glob("*.yaml"):
+        spec = parse_spec(load_spec_file(path))
+        task = spec.resolved()["task"]
+        if spec.name == name and "script" in task:
+            return bundle.pack(FOLDER / task["code"])
+    raise NotFound(f"There is no example {name!r} that brings code.")

@@ -1,0 +1,89 @@
+"""The page of one node: how it feels now and felt lately, what it is made of, what it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from dashboard.pages.clusters import boxes_of
+from dashboard.pages.frame import answer, page, person, show
+from dashboard.pages.gauges import gauges
+from dashboard.pages.rows import rows
+from runs import actions
+from runs.access import can_manage_clusters, get_node, visible_runs
+from runs.metrics.nodes import node_history
+from runs.models import Node
+
+RANGES = (("30 min", 1800), ("3 h", 3 * 3600), ("24 h", 24 * 3600))
+NUM_RUNS = 8
+
+
+class Verb(NamedTuple):
+    action: Callable[..., Any]
+    sentence: str
+    undo: str = ""
+    leads_away: bool = False
+
+
+VERBS = {
+    "drain": Verb(actions.drain_node, "Draining {name}: nothing new is placed on it.", undo="enable"),
+    "enable": Verb(actions.enable_node, "{name} takes runs again.", undo="drain"),
+    "remove": Verb(actions.remove_node, "Removed {name}.", leads_away=True),
+}
+
+
+@page()
+def node(request: HttpRequest, node_id: str) -> HttpResponse:
+    found = get_node(request.user, node_id)
+    now = timezone.now()
+    seconds = next((span for _, span in RANGES if str(span) == request.GET.get("range")), RANGES[0][1])
+    history = node_history(found.pk, since=now.timestamp() - seconds, until=now.timestamp())
+    here = visible_runs(request.user).filter(attempts__placements__node=found).distinct()
+    context = {
+        "node": found,
+        "box": boxes_of(request.user, [found], now)[0],
+        "gauges": gauges(found.health, history, now.timestamp() - seconds, now.timestamp()),
+        "facts": facts(found),
+        "rows": rows(list(here[:NUM_RUNS])),
+        "may_manage": can_manage_clusters(request.user),
+        "ranges": RANGES,
+        "range": seconds,
+    }
+    return show(request, "nodes/node.html", context, fragments={"node": "nodes/_node.html"})
+
+
+@page(methods=("POST",))
+def do(request: HttpRequest, node_id: str, verb: str) -> HttpResponse:
+    if verb not in VERBS:
+        raise Http404(f"nodes have no verb {verb!r}")
+    chosen = VERBS[verb]
+    found = get_node(request.user, node_id, manage=True)
+    chosen.action(actor=person(request), node=found)
+    undo = reverse("do-node", args=(found.name, chosen.undo)) if chosen.undo else ""
+    to = reverse("clusters") if chosen.leads_away else ""
+    return answer(request, chosen.sentence.format(name=found.name), undo=undo, to=to, home="clusters")
+
+
+def facts(node: Node) -> list[tuple[str, str, str]]:
+    """What the machine is made of: name, value, and how to show it (text or size)."""
+    found = node.inventory or {}
+    cpu = found.get("cpu") if isinstance(found.get("cpu"), dict) else {}
+    pairs = [
+        ("Host", found.get("hostname"), "text"),
+        ("Address", node.address, "text"),
+        ("System", found.get("platform"), "text"),
+        ("Processor", cpu.get("model") if isinstance(cpu, dict) else "", "text"),
+        ("Cores", cpu.get("count") if isinstance(cpu, dict) else "", "text"),
+        ("Memory", found.get("memory_bytes"), "size"),
+        ("Disk", found.get("disk_bytes"), "size"),
+        ("Driver", found.get("driver"), "text"),
+        ("Python", found.get("python"), "text"),
+        ("PyTorch", found.get("torch"), "text"),
+        ("Trainyard", node.version, "text"),
+    ]
+    gpus = [(f"GPU {gpu.get('index')}", gpu.get("name"), "text") for gpu in found.get("gpus") or []]
+    return [(name, value, kind) for name, value, kind in [*pairs, *gpus] if value]
