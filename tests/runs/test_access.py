@@ -1,0 +1,66 @@
+"""The loaders: what one may not see is not there, what one may not do is forbidden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
+
+from runs import access
+from runs.access import Forbidden, NotFound
+from runs.models import Role, Run
+from tests.cast import Cast, make_node, make_user
+
+
+def test_members_see_the_runs_of_their_projects(cast: Cast, make_run: Callable[..., Run]) -> None:
+    run = make_run()
+    for user in (cast.owner, cast.mate, cast.viewer):
+        assert access.get_run(user, run.pk) == run and list(access.visible_runs(user)) == [run]
+    assert not access.visible_runs(cast.outsider).exists()
+    assert not access.visible_runs(AnonymousUser()).exists()
+
+
+@pytest.mark.parametrize("name", ["get_run", "get_job", "get_project", "get_cluster", "get_node"])
+def test_what_is_not_there_and_what_may_not_be_seen_look_alike(
+    cast: Cast, make_run: Callable[..., Run], name: str
+) -> None:
+    node = make_node(cast.cluster)
+    there = {"get_run": make_run().pk, "get_project": "default", "get_cluster": "local", "get_node": node.pk}
+    for user in (cast.outsider, AnonymousUser()):
+        for key in ("nothing", there.get(name, "nothing")):
+            with pytest.raises(NotFound):
+                getattr(access, name)(user, key)
+
+
+def test_each_role_includes_those_below_it(cast: Cast, make_run: Callable[..., Run]) -> None:
+    run = make_run()
+    assert access.get_run(cast.mate, run.pk, Role.MEMBER)
+    with pytest.raises(Forbidden):
+        access.get_run(cast.viewer, run.pk, Role.MEMBER)
+    with pytest.raises(Forbidden):
+        access.get_run(cast.mate, run.pk, Role.MAINTAINER)
+    assert access.get_run(cast.owner, run.pk, Role.OWNER)
+
+
+def test_an_administrator_is_everywhere_and_a_disabled_person_nowhere(cast: Cast, make_run: Callable[..., Run]) -> None:
+    run = make_run()
+    assert access.get_run(make_user("root", is_superuser=True), run.pk, Role.OWNER)
+    cast.owner.is_active = False
+    with pytest.raises(NotFound):
+        access.get_run(cast.owner, run.pk)
+    assert not access.can_see_clusters(cast.owner) and not access.can_manage_clusters(cast.owner)
+
+
+def test_members_see_nodes_and_only_staff_manage_them(cast: Cast) -> None:
+    node = make_node(cast.cluster)
+    assert access.get_node(cast.viewer, node.name) == node
+    with pytest.raises(Forbidden):
+        access.get_node(cast.mate, node.pk, manage=True)
+    assert access.get_node(cast.owner, node.pk, manage=True) == node
+
+
+def test_refusals_are_djangos_own_too() -> None:
+    assert issubclass(NotFound, Http404) and issubclass(Forbidden, PermissionDenied)
