@@ -102,7 +102,7 @@ def test_a_message_is_judged_by_its_cursor(message: dict[str, Any], cursor: int 
 
 
 BUILD = """({build}, [parts, options]) => {
-    const columns = ({step, time, value}) => ({step, time: time ?? step, value: value.map(Number), min: null, max: null});
+    const columns = ({step, time, value}) => ({step, time: time ?? step, value: value.map(Number), min: null});
     const lines = new Map([["[]", {labels: {}, parts: new Map(parts.map((part) => [part.attempt, columns(part)]))}]]);
     const built = build({lines}, options);
     const ys = built.ys.map((y) => [...y].map((value) => value === undefined ? "none" : value));
