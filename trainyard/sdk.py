@@ -28,6 +28,7 @@ RETRY_PERIOD_S = 1.0
 FINISH_TIMEOUT_S = 5.0
 MAX_PENDING_POINTS = 4_000_000  # some 100 MB while the disk refuses
 LOCAL_FOLDER = "trainyard-spool"
+PLAIN = frozenset((float, int, bool))
 
 logger = logging.getLogger("trainyard")
 _run: Run | None = None
@@ -71,9 +72,12 @@ class Run:
         """
         now = time.time()
         try:
-            row = array("d", values.values())
+            is_plain = PLAIN.issuperset(map(type, values.values()))
+            row = array("d", values.values() if is_plain else ())
             names = tuple(values)
-        except Exception:  # something in it is no plain number: the slow way finds out what, and says so
+        except Exception:  # not a mapping, or a number that no float can hold: the slow way finds out what
+            is_plain = False
+        if not is_plain:  # scalars of torch and numpy too: their float() may warn, their item() does not
             names, row = clean_row(values, self._refuse)
         if step is None:
             step = next(self._steps)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from array import array
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -191,6 +192,17 @@ def test_a_call_that_makes_no_sense_is_counted_and_harms_nothing(
     run.finish()
     assert points(producers(spool)[0]) == {("after", ()): [(9, 1.0)]}
     assert run.num_bad_values == 1 and len(caplog.records) == 1
+
+
+def test_a_loss_that_still_has_its_gradient_is_stored_without_a_warning(spool: Path) -> None:
+    torch = pytest.importorskip("torch")
+    run = trainyard.init()
+    with warnings.catch_warnings(record=True) as caught:  # PyTorch warns when float() is used for item()
+        warnings.simplefilter("always")
+        run.log({"loss": torch.tensor(1.5, requires_grad=True), "half": torch.tensor([0.5], dtype=torch.bfloat16)}, 0)
+    run.finish()
+    assert points(producers(spool)[0]) == {("loss", ()): [(0, 1.5)], ("half", ()): [(0, 0.5)]}
+    assert not caught and run.num_bad_values == 0
 
 
 def test_labels_are_kept_as_texts(spool: Path) -> None:
