@@ -23,9 +23,12 @@ class AttemptTaken(RuntimeError):
     """Another supervisor lives in this folder."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class AttemptFolder:
     path: Path
+    # An order does not change, nor does a final report: each is read from the disk once.
+    _order: Document | None = None
+    _final: Document | None = None
 
     @property
     def attempt(self) -> str:
@@ -60,19 +63,29 @@ class AttemptFolder:
         for folder in (self.path, self.spool, self.logs, self.output, self.code, self.path / "tmp"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_json(self.path / "order.json", order)
+        self._order = order
 
     def order(self) -> Document | None:
-        return read_json(self.path / "order.json")
+        if self._order is None:
+            self._order = read_json(self.path / "order.json")
+        return self._order
 
     def report(self) -> Document | None:
-        return read_json(self.path / "report.json")
+        if self._final is not None:
+            return self._final
+        report = read_json(self.path / "report.json")
+        if report is not None and report["phase"] in ENDED:
+            self._final = report
+        return report
+
+    def phase(self) -> str:
+        return str((self.report() or {"phase": "preparing"})["phase"])
 
     def write_report(self, report: Document) -> None:
         write_json(self.path / "report.json", report)
 
     def is_ended(self) -> bool:
-        report = self.report()
-        return report is not None and report["phase"] in ENDED
+        return self.phase() in ENDED
 
     def error_path(self, rank: int) -> Path:
         return self.logs / f"rank-{rank}.error.json"

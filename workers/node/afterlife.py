@@ -22,6 +22,7 @@ from workers.supervisor.shipping import Shipper
 log = structlog.get_logger(__name__)
 
 LOOK_EVERY_S = 1.0
+RARELY_S = 30.0
 LONGEST_PAUSE_S = 60.0
 SHIPPING_LIMIT_S = 600.0
 KEEP_S = 86_400.0
@@ -34,23 +35,27 @@ class Afterlife:
         self._config = config
         self._client = client
         self._server = server
-        self._due: dict[str, float] = {}
+        self._due: dict[str, tuple[float, float]] = {}  # when the next look is due, if listed and if not
         self._upload_due: dict[str, tuple[float, float]] = {}
         self._shipping: dict[str, threading.Thread] = {}
 
-    def is_due(self, folder: AttemptFolder) -> bool:
-        return time.monotonic() >= self._due.get(folder.attempt, 0.0)
+    def is_due(self, folder: AttemptFolder, *, is_listed: bool) -> bool:
+        now = time.monotonic()
+        often, seldom = self._due.get(folder.attempt, (0.0, 0.0))
+        return now >= (often if is_listed else seldom)
 
-    def look_after(self, folder: AttemptFolder, entry: Document | None, *, is_living: bool) -> bool:
+    def look_after(self, folder: AttemptFolder, entry: Document | None) -> bool:
         """Do what is due. ``entry`` is what the server lists of it. Returns True when the folder was forgotten.
 
         While the supervisor lives it ships and reports by itself. Raises redis.RedisError.
         """
-        self._due[folder.attempt] = time.monotonic() + LOOK_EVERY_S
         order, report = folder.order(), folder.report()
-        if order is None or report is None:
-            return False
-        self._upload(order, folder)
+        assert order is not None and report is not None
+        is_uploaded = self._upload(order, folder)
+        is_living = folder.lock_holder() is not None
+        now = time.monotonic()
+        rest_s = RARELY_S if is_uploaded and not is_living else LOOK_EVERY_S
+        self._due[folder.attempt] = now + LOOK_EVERY_S, now + rest_s
         if is_living:
             return False
         if entry is not None:
@@ -58,6 +63,8 @@ class Afterlife:
             self._ship(order, report, folder, entry)
         elif time.time() - report["at"] > KEEP_S:
             shutil.rmtree(folder.path, ignore_errors=True)
+            for memory in (self._due, self._upload_due, self._shipping):
+                memory.pop(folder.attempt, None)
             return True
         return False
 
@@ -86,15 +93,17 @@ class Afterlife:
         waiter.start()
         self._shipping[folder.attempt] = waiter
 
-    def _upload(self, order: Document, folder: AttemptFolder) -> None:
-        """Upload rank 0's output, trying again ever more rarely while the server is away."""
+    def _upload(self, order: Document, folder: AttemptFolder) -> bool:
+        """Upload rank 0's output, trying again ever more rarely while the server is away. True when it is done."""
         if order.get("first_rank") != 0 or folder.uploaded_mark.exists():
-            return
+            return True
         due, pause_s = self._upload_due.get(folder.attempt, (0.0, LOOK_EVERY_S))
         if time.monotonic() < due:
-            return
+            return False
         try:
             upload_output(order, folder, self._server)
         except (httpx.HTTPError, OSError) as error:
             log.warning("output.waiting", attempt=folder.attempt, error=str(error), pause_s=pause_s)
             self._upload_due[folder.attempt] = (time.monotonic() + pause_s, min(2 * pause_s, LONGEST_PAUSE_S))
+            return False
+        return True

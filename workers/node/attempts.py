@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -61,7 +62,7 @@ class Attempts:
         found: Document = {}
         for attempt, folder in list(self._known.items()):
             if (order := folder.order()) is not None:
-                found[attempt] = {"run": order["run"], "fence": order["fence"], "phase": _phase_of(folder)}
+                found[attempt] = {"run": order["run"], "fence": order["fence"], "phase": folder.phase()}
         return found
 
     def num_living(self) -> int:
@@ -69,7 +70,7 @@ class Attempts:
 
     def prepare(self, order: Document) -> None:
         """Get a supervisor for the order, unless there is or was one."""
-        self._begin(order["attempt"], lambda: self._prepare(order))
+        self._begin(order["attempt"], partial(self._prepare, order))
 
     def go(self, attempt: str, fence: int, go: Document) -> None:
         if (folder := self._known.get(attempt)) is not None:
@@ -97,14 +98,12 @@ class Attempts:
         for attempt, folder in list(self._known.items()):
             if attempt in self._busy:
                 continue
-            # In this order: a supervisor writes its final report before it lets go of the lock.
-            is_living = folder.lock_holder() is not None
+            entry = self._listed.get(attempt)
             if folder.is_ended():
-                entry = self._listed.get(attempt)
-                if self._afterlife.is_due(folder):
-                    self._begin(attempt, lambda f=folder, e=entry, a=is_living: self._look_after(f, e, a))  # type: ignore[misc]
-            elif not is_living and folder.was_started():
-                self._begin(attempt, lambda f=folder: self._bury(f))  # type: ignore[misc]
+                if self._afterlife.is_due(folder, is_listed=entry is not None):
+                    self._begin(attempt, partial(self._look_after, folder, entry))
+            elif folder.was_started() and folder.lock_holder() is None:
+                self._begin(attempt, partial(self._bury, folder))
 
     def _prepare(self, order: Document) -> None:
         folder = AttemptFolder(self._home / "attempts" / order["attempt"])
@@ -159,11 +158,12 @@ class Attempts:
         log.info("attempt.not_started", attempt=attempt, code=code)
 
     def _bury(self, folder: AttemptFolder) -> None:
+        # It may have ended in order since we looked: it writes its final report before it lets go of the lock.
         if not folder.is_ended():
             bury(folder)
 
-    def _look_after(self, folder: AttemptFolder, entry: Document | None, is_living: bool) -> None:
-        if self._afterlife.look_after(folder, entry, is_living=is_living):
+    def _look_after(self, folder: AttemptFolder, entry: Document | None) -> None:
+        if self._afterlife.look_after(folder, entry):
             self._known.pop(folder.attempt, None)
 
     def _was_started(self, attempt: str) -> bool:
@@ -172,7 +172,7 @@ class Attempts:
 
     def _is_ready(self, attempt: str) -> bool:
         folder = self._known.get(attempt)
-        return folder is not None and _phase_of(folder) == "ready"
+        return folder is not None and folder.phase() == "ready"
 
     def _begin(self, attempt: str, work: Callable[[], None]) -> None:
         """Run ``work`` in the pool unless something of this attempt is under way: whoever asks, asks again."""
@@ -192,7 +192,3 @@ class Attempts:
         finally:
             with self._lock:
                 self._busy.discard(attempt)
-
-
-def _phase_of(folder: AttemptFolder) -> str:
-    return str((folder.report() or {"phase": "preparing"})["phase"])

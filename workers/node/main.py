@@ -32,7 +32,7 @@ from workers.node.worker import NodeWorker
 from workers.tasks import register
 
 NUM_COMMAND_THREADS = 4
-LAST_WORDS_S = 4.5
+LAST_WORDS_S = 4.0
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -32,11 +32,11 @@ LOOK_EVERY_S = 0.1
 EXCHANGE_EVERY_S = 1.0
 # How long ranks may still write down what they know: after SIGTERM, and after one of them failed (they cannot step
 # without it, and whoever waits for the next attempt waits for this too).
-GRACE_S = {"stopped": 5.0, "interrupted": 2.0, "lease_expired": 5.0, "stale_fence": 2.0, "failed": 0.5}
+GRACE_S = {"stopped": 5.0, "interrupted": 1.5, "lease_expired": 5.0, "stale_fence": 2.0, "failed": 0.5}
 EXIT_GRACE_S = 10.0
 LEASE_SHARE = 0.8
 SHIPPING_LIMIT_S = 600.0
-INTERRUPTED_SHIPPING_LIMIT_S = 2.0
+INTERRUPTED_SHIPPING_LIMIT_S = 1.5
 
 
 def supervise(request: dict[str, Any], *, notify: int, lifeline: int) -> int:

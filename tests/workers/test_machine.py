@@ -1,0 +1,147 @@
+"""What a node says of its machine, and what it knows of processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.workers.control import ControlledNode, until
+from workers.app import broker_url, make_app
+from workers.attempts import AttemptFolder, AttemptTaken
+from workers.contract import check_mac, frames_scope, stream_key
+from workers.health import GpuReader, HealthReader
+from workers.inventory import take_inventory
+from workers.processes import Process, children_of, identify, is_alive, start_of, with_environment
+from workers.sockets import answer, ask, listen, socket_path
+
+
+def test_the_inventory_names_what_the_machine_has(tmp_path: Path) -> None:
+    inventory = take_inventory(tmp_path)
+    assert inventory["cpu"]["count"] >= 1
+    assert inventory["memory_bytes"] > 0
+    assert isinstance(inventory["gpus"], list)
+    assert json.loads(json.dumps(inventory)) == inventory
+
+
+def test_the_inventory_does_not_import_torch() -> None:
+    code = """
+import pathlib, sys
+from workers.inventory import take_inventory
+take_inventory(pathlib.Path("/"))
+print("torch" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_a_health_sample_holds_every_figure(tmp_path: Path) -> None:
+    sample = HealthReader(tmp_path).sample()
+    assert 0 <= sample["cpu_percent"] <= 100
+    assert 0 < sample["memory_used_bytes"] <= sample["memory_bytes"]
+    assert 0 < sample["disk_used_bytes"] <= sample["disk_bytes"]
+    assert sample["network_received_bytes_per_s"] >= 0
+    assert GpuReader([]).read() == []
+
+
+def test_a_node_says_every_second_who_it_is_and_sends_its_health(calm_node: ControlledNode) -> None:
+    first = until(calm_node.up)
+    assert (first["node"], first["name"], first["address"]) == (calm_node.id, "calm", "127.0.0.1")
+    until(lambda: calm_node.up()["at"] > first["at"])  # type: ignore[index]
+    entries = until(lambda: calm_node.valkey.xrange(stream_key(0)))
+    entry = next(entry for _, entry in entries if entry[b"r"] == b"")
+    check_mac(calm_node.key, frames_scope(calm_node.id, "", 0), entry[b"d"], entry[b"m"].decode())
+    assert json.loads(entry[b"d"])["memory_bytes"] == first["health"]["memory_bytes"]
+
+
+def test_the_warm_process_has_one_thread_and_no_secret_in_its_environment(calm_node: ControlledNode) -> None:
+    order = calm_node.order("pass")
+    calm_node.launch(order)
+    calm_node.wait_for(order, "ended")
+    assert calm_node.process is not None
+    (zygote,) = children_of(calm_node.process.pid)
+    assert len(list(Path(f"/proc/{zygote}/task").iterdir())) == 1
+    environment = Path(f"/proc/{zygote}/environ").read_bytes()
+    assert b"TRAINYARD" not in environment
+    assert calm_node.key.encode() not in environment
+
+
+def test_a_process_is_told_from_a_later_one_with_its_pid() -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    seen = identify(child.pid)
+    assert is_alive(seen)
+    assert not is_alive(Process(seen.pid, seen.start - 1))
+    child.kill()
+    until(lambda: not is_alive(seen))  # a zombie is nobody
+    child.wait()
+    assert start_of(child.pid) is None
+
+
+def test_processes_are_found_by_what_they_were_started_with() -> None:
+    child = subprocess.Popen(["sleep", "60"], env={"TRAINYARD_ATTEMPT": "abc", "TRAINYARD_NODE": "here"})
+    try:
+        until(lambda: with_environment(TRAINYARD_ATTEMPT="abc", TRAINYARD_NODE="here"))
+        assert with_environment(TRAINYARD_ATTEMPT="abc", TRAINYARD_NODE="elsewhere") == []
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+
+
+def test_a_lock_is_seen_without_being_taken_and_is_not_inherited(tmp_path: Path) -> None:
+    folder = AttemptFolder(tmp_path)
+    assert folder.lock_holder() is None
+    code = """
+import os, pathlib, sys, time
+from workers.attempts import AttemptFolder
+lock = AttemptFolder(pathlib.Path(sys.argv[1])).take_lock()
+child = os.fork()
+if child == 0:
+    time.sleep(60)
+print(child, flush=True)
+time.sleep(60)
+"""
+    holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    child = int(holder.stdout.readline())
+    try:
+        assert folder.lock_holder() == holder.pid
+        try:
+            folder.take_lock().close()
+        except AttemptTaken:
+            pass
+        else:
+            raise AssertionError("two supervisors in one folder")
+        holder.kill()
+        until(lambda: folder.lock_holder() is None)
+        assert start_of(child) is not None
+    finally:
+        os.kill(child, signal.SIGKILL)
+        holder.wait()
+        holder.stdout.close()
+
+
+def test_a_client_that_stalls_does_not_hold_up_the_control_socket(home: Path) -> None:
+    path = socket_path(home)
+    server = listen(path)
+    with server, socket.socket(socket.AF_UNIX) as silent:
+        silent.connect(str(path))
+        answer(server, lambda request: request)  # returns: the silent one was dropped
+    assert ask(path, {"do": "anything"}) is None
+    path.unlink()
+
+
+def test_the_broker_gets_kombus_spelling_of_a_unix_socket() -> None:
+    assert broker_url("unix:///a/b.sock") == "redis+socket:///a/b.sock?virtual_host=0"
+    assert broker_url("unix:///a/b.sock?db=3") == "redis+socket:///a/b.sock?virtual_host=3"
+    assert broker_url("redis://:pw@host:6379/1") == "redis://:pw@host:6379/1"
+
+
+def test_celery_on_a_node_takes_json_only_and_no_remote_control() -> None:
+    app = make_app("unix:///x.sock", "one")
+    assert list(app.conf.accept_content) == ["json"]
+    assert not app.conf.worker_enable_remote_control
+    assert app.conf.worker_disable_prefetch
+    assert app.conf.task_ignore_result
