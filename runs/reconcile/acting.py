@@ -54,9 +54,11 @@ def follow(attempt: Attempt, ear: Ear) -> bool:
     for placement in placements:
         placement.attempt = attempt
     take_reports(placements, ear)
-    verdict = judge(_case(attempt, placements, ear))
     try:
-        return _do(attempt, placements, verdict, ear.now)
+        changed = _do(attempt, placements, judge(_case(attempt, placements, ear)), ear.now)
+        if changed and attempt.settling_at == ear.now:  # it may be settled at once: nothing else may be on its way
+            _do(attempt, placements, judge(_case(attempt, placements, ear)), ear.now)
+        return changed
     except (StaleStatus, TransitionError) as error:  # somebody was faster: the next tick sees what is
         log.info("follow.overtaken", run=attempt.run_id, error=str(error))
         return False
