@@ -29,10 +29,9 @@ def main() -> None:
         for name in ("web", "control", "ingest"):
             processes = tree(stack.process(name))
             pss = sum(process.memory_full_info().pss for process in processes)
-            has_torch = any("libtorch" in region.path for process in processes for region in process.memory_maps())
-            print(
-                f"  {name:22} {pss / 2**20:6.0f} MiB   {pss / bare:.1f} times bare   torch: {'yes' if has_torch else 'no'}"
-            )
+            maps = (region.path for process in processes for region in process.memory_maps())
+            torch = "torch" if any("libtorch" in path for path in maps) else "no torch"
+            print(f"  {name:22} {pss / 2**20:6.0f} MiB   {pss / bare:.1f} times bare   {torch}")
     print("  (goal: web under 150 MB, without torch)")
 
 
