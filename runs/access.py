@@ -17,6 +17,8 @@ from django.utils import timezone
 
 from runs.models import Cluster, Invitation, Job, Membership, Node, Project, Role, Run, Token, User
 from runs.models.access import digest_of
+from runs.models.jobs import JobQuerySet
+from runs.models.jobs import JobQuerySet
 
 TOKEN_PREFIX = "ty_"
 USED_EVERY = timedelta(minutes=1)  # how exactly a token's last use is known
@@ -44,8 +46,8 @@ def visible_runs(user: Someone) -> QuerySet[Run]:
     return runs.filter(project__in=visible_projects(user))
 
 
-def visible_jobs(user: Someone) -> QuerySet[Job]:
-    return Job.objects.select_related("project").filter(project__in=visible_projects(user))
+def visible_jobs(user: Someone) -> JobQuerySet:
+    return Job.objects.filter(project__in=visible_projects(user)).select_related("project")
 
 
 def visible_clusters(user: Someone) -> QuerySet[Cluster]:
