@@ -22,6 +22,7 @@ from dashboard.pages.nav import entries
 from runs.access import Forbidden, NotFound
 from runs.actions import Refused
 from runs.models import User
+from trainyard.spec import SpecError
 
 View = Callable[Concatenate[HttpRequest, ...], HttpResponse]
 THEMES = ("light", "dark")
@@ -39,12 +40,14 @@ def page(*, methods: tuple[str, ...] = ("GET",), public: bool = False) -> Callab
                 return HttpResponseNotAllowed(methods)
             try:
                 return view(request, *args, **kwargs)
-            except NotFound:
-                return refusal(request, 404, "There is nothing here, or nothing that you may see.")
+            except NotFound as error:
+                return refusal(request, 404, str(error) or "There is nothing here, or nothing that you may see.")
             except Forbidden as error:
                 return refusal(request, 403, str(error) or "Your role in this project does not allow that.")
             except Refused as error:
                 return refusal(request, 409, error.sentence)
+            except SpecError as error:  # a spec that fitted when it was written, and fits the cluster no more
+                return refusal(request, 422, f"This cannot run: {error}.")
 
         guarded.admits = "anybody" if public else "signed in"  # type: ignore[attr-defined]
         return guarded

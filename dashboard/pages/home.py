@@ -13,9 +13,9 @@ from django.utils import timezone
 from dashboard.pages import attention
 from dashboard.pages.frame import answer, page, show
 from dashboard.pages.rows import rows
-from runs.access import visible_clusters, visible_runs
+from runs.access import can, visible_clusters, visible_projects, visible_runs
 from runs.actions import submit_run
-from runs.models import HeldSlot, Node
+from runs.models import HeldSlot, Node, Role, User
 from runs.status import FINAL, LIVE, Status
 
 MAX_RUNNING = 12
@@ -44,7 +44,13 @@ def home(request: HttpRequest) -> HttpResponse:
 
 @page(methods=("POST",))
 def launch_example(request: HttpRequest) -> HttpResponse:
-    run = submit_run(actor=request.user, document=yaml.safe_load(EXAMPLE.read_text()))  # type: ignore[arg-type]  # @page lets people in only
+    user = request.user
+    assert isinstance(user, User)
+    names = [project.name for project in visible_projects(user) if can(user, project, Role.MEMBER)]
+    document = yaml.safe_load(EXAMPLE.read_text())
+    if names and document["project"] not in names:
+        document["project"] = names[0]
+    run = submit_run(actor=user, document=document)
     return answer(request, f"Launched {run.name}.", to=reverse("run", args=(run.pk,)))
 
 

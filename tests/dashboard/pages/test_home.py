@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from runs.models import Run, User
+from runs.models import Membership, Project, Role, Run, User
 from runs.status import Status
 from tests.cast import Cast, make_node
 from tests.series import write_series
@@ -41,6 +41,21 @@ def test_a_viewer_is_told_who_can_launch(cast: Cast, as_user: AsUser) -> None:
 
 def test_a_viewer_cannot_launch_the_example(cast: Cast, as_user: AsUser) -> None:
     assert as_user(cast.viewer).post("/launch-example/").status_code == 403
+
+
+def test_the_example_is_launched_in_the_project_that_one_has(cast: Cast, as_user: AsUser) -> None:
+    project = Project.objects.create(name="elsewhere")
+    Membership.objects.create(project=project, user=cast.outsider, role=Role.MEMBER)
+    as_user(cast.outsider).post("/launch-example/")
+    assert Run.objects.get().project == project
+
+
+def test_an_example_that_does_not_fit_the_cluster_is_refused_in_words(cast: Cast, as_user: AsUser) -> None:
+    make_node(cast.cluster)
+    answer = as_user(cast.mate).post("/launch-example/", headers={"X-Requested-With": "fetch"})
+    assert answer.status_code == 422
+    assert "nodes" in answer.json()["sentence"]
+    assert not Run.objects.exists()
 
 
 def test_what_runs_is_shown_with_its_loss(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
