@@ -27,8 +27,7 @@ READY_S = 90.0
 # Stopping takes ten seconds at most, all together; these are the parts of it, in order.
 NODES_S = 4.5
 SETTLE_S = 1.2
-INGEST_S = 1.2
-SITE_S = 1.5
+SITE_S = 2.8
 VALKEY_S = 0.6
 
 
@@ -60,12 +59,13 @@ class Yard:
             await self.ask(house.open_database)
             self.owner = await self.ask(house.owner)
             await self.ask(house.write_client, self.home, self.url, self.owner)
-            await self._start_nodes()  # they import longest, and knock until the web process answers
-            await self.ask(_collect_static)
         finally:
             await valkey
-        for program in (programs.web(self.listener), programs.control(), programs.ingest()):
+        for program in (programs.control(), programs.ingest()):
             await self._start_child(program)
+        await self.ask(_collect_static)  # the first time takes seconds, and only the web process needs it
+        await self._start_child(programs.web(self.listener))
+        await self._start_nodes()
         await self._wait_until_ready()
 
     async def wait_for_nodes(self) -> None:
@@ -85,7 +85,7 @@ class Yard:
             await asyncio.sleep(0.05)
         if nodes and "control" in self.children:
             await self._settle()
-        for names, seconds in ((("ingest",), INGEST_S), (("control", "web"), SITE_S), (("valkey",), VALKEY_S)):
+        for names, seconds in ((("ingest", "control", "web"), SITE_S), (("valkey",), VALKEY_S)):
             here = [self.children[name] for name in names if name in self.children]
             await asyncio.gather(*(child.stop(seconds) for child in here))
         orphans.end_all()
