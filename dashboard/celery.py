@@ -42,6 +42,24 @@ class Clock(bootsteps.StartStopStep):
             self.service.stop()
 
 
+class Listener(bootsteps.StartStopStep):
+    """Hears supervisors whose report says something new, as another thread of the worker."""
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        super().__init__(parent, **options)
+        self.hints: Any = None
+
+    def start(self, parent: Any) -> None:
+        from runs.reconcile.hints import Hints  # Django is ready by now
+
+        self.hints = Hints()
+        self.hints.start()
+
+    def stop(self, parent: Any) -> None:
+        if self.hints is not None:
+            self.hints.stop()
+
+
 class Lifeline(bootsteps.Step):
     """Stop when the parent under `up` is gone."""
 
@@ -50,4 +68,4 @@ class Lifeline(bootsteps.Step):
         lifeline.watch()
 
 
-app.steps["worker"] |= {Clock, Lifeline}
+app.steps["worker"] |= {Clock, Listener, Lifeline}

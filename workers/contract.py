@@ -46,6 +46,9 @@ Celery messages (``PREPARE``, ``GO``, ``NUDGE``) only make this faster. Each has
 ``command_scope(task, node)`` and stamped ``at``: PREPARE holds the Order, GO {"attempt", "run", "fence", "go": Go},
 NUDGE nothing more (read your down document now).
 
+CHANGED_CHANNEL: a supervisor publishes its run's id when its report says something new. A hint like the commands: what
+it leads to is a look at the sealed report, so that a forged or lost one costs nothing.
+
 STREAM ``stream_key(shard)``: entries with fields ``n`` node id, ``r`` run id, ``a`` attempt id, ``f`` fence,
 ``d`` frames as trainyard.records writes them, one behind the other, and ``m`` the seal over ``d``.
 Health samples travel the same way with r, a empty and f 0, and ``d`` one JSON document {"at", …Health}.
@@ -62,6 +65,7 @@ from typing import Any
 
 PREFIX = "trainyard"
 EPOCH_KEY = f"{PREFIX}:epoch"
+CHANGED_CHANNEL = f"{PREFIX}:changed"
 CONTROL_QUEUE = "control"
 TICK = "runs.tasks.tick"
 RECONCILE_RUN = "runs.tasks.reconcile_run"

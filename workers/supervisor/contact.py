@@ -12,6 +12,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from workers.contract import (
+    CHANGED_CHANNEL,
     EPOCH_KEY,
     BadSeal,
     Document,
@@ -46,6 +47,7 @@ class Contact:
         self._key = key
         self._order = order
         self._at: float | None = None
+        self._said: Document | None = None  # the last report that went out, without its time
         self.heard_at = time.monotonic()
         self.cause: str | None = None  # why the ranks must end, once the server says so; never taken back
         self.go: Document | None = None
@@ -61,13 +63,17 @@ class Contact:
         """Say how we are and hear what is wanted. Raises redis.RedisError when Valkey does not answer."""
         node, attempt = self._order["node"], self._order["attempt"]
         pipe: Any = self._client.pipeline(transaction=False)
+        said = None if report is None else {**report, "at": None}
         if report is not None:
             scope = report_scope(node, self._order["run"], self._order["fence"])
             stamped = {**report, "at": time.time()}
             pipe.set(report_key(node, attempt), seal(self._key, scope, stamped), ex=REPORT_KEPT_S)
+            if said != self._said:
+                pipe.publish(CHANGED_CHANNEL, self._order["run"])
         pipe.get(down_key(node))
         pipe.get(EPOCH_KEY)
         *_, down, epoch = pipe.execute()
+        self._said = said if said is not None else self._said
         if epoch is not None:
             self.epoch = epoch.decode()
         if down is not None:

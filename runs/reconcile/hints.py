@@ -1,0 +1,58 @@
+"""Hints from supervisors that their report says something new, so that what follows does not wait for the tick."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import structlog
+from redis.exceptions import RedisError
+
+from runs import engine
+from runs.transport import redis
+from workers.contract import CHANGED_CHANNEL, CONTROL_QUEUE, RECONCILE_RUN
+
+log = structlog.get_logger(__name__)
+
+LISTEN_S = 0.5  # how long a stop may wait
+COLLECT_S = 0.01  # the nodes of a gang speak at almost the same moment: one look is enough for them
+AWAY_S = 1.0
+MAX_ID = 12
+
+
+class Hints(threading.Thread):
+    """Listens, and has the run of each hint looked at by a task. Without Valkey it waits: then nobody hints either."""
+
+    def __init__(self) -> None:
+        super().__init__(name="hints", daemon=True)
+        self._over = threading.Event()
+
+    def stop(self) -> None:
+        self._over.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._over.is_set():
+            try:
+                self._listen()
+            except (RedisError, OSError) as error:
+                log.warning("hints.away", error=str(error))
+                self._over.wait(AWAY_S)
+
+    def _listen(self) -> None:
+        client: Any = redis()  # its pubsub has no types
+        with client.pubsub(ignore_subscribe_messages=True) as channel:
+            channel.subscribe(CHANGED_CHANNEL)
+            while not self._over.is_set():
+                if (message := channel.get_message(timeout=LISTEN_S)) is None:
+                    continue
+                runs = {_run_of(message)}
+                while (more := channel.get_message(timeout=COLLECT_S)) is not None and len(runs) < 100:
+                    runs.add(_run_of(more))
+                for run in runs - {""}:
+                    engine.send(RECONCILE_RUN, CONTROL_QUEUE, run_id=run)
+
+
+def _run_of(message: dict[str, Any]) -> str:
+    run = message["data"]
+    return run.decode("ascii", "replace") if isinstance(run, bytes) and len(run) <= MAX_ID else ""
