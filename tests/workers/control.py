@@ -55,7 +55,7 @@ class ControlledNode:
     """A real node worker process, and what the server would do with it."""
 
     def __init__(self, home: Path, redis_url: str, *, name: str = "one", server: str = "http://127.0.0.1:9") -> None:
-        self.id = f"node-{name}"
+        self.id = f"{name}-{secrets.token_hex(4)}"
         self.name = name
         self.key = new_key()
         self.url = redis_url

@@ -51,8 +51,12 @@ def test_a_node_says_every_second_who_it_is_and_sends_its_health(calm_node: Cont
     first = until(calm_node.up)
     assert (first["node"], first["name"], first["address"]) == (calm_node.id, "calm", "127.0.0.1")
     until(lambda: calm_node.up()["at"] > first["at"])  # type: ignore[index]
-    entries = until(lambda: calm_node.valkey.xrange(stream_key(0)))
-    entry = next(entry for _, entry in entries if entry[b"r"] == b"")
+
+    def own_samples() -> list[dict[bytes, bytes]]:
+        entries = [entry for _, entry in calm_node.valkey.xrange(stream_key(0))]  # type: ignore[union-attr]
+        return [entry for entry in entries if entry[b"r"] == b"" and entry[b"n"].decode() == calm_node.id]
+
+    entry = until(own_samples)[0]
     check_mac(calm_node.key, frames_scope(calm_node.id, "", 0), entry[b"d"], entry[b"m"].decode())
     assert json.loads(entry[b"d"])["memory_bytes"] == first["health"]["memory_bytes"]
 

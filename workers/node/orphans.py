@@ -10,6 +10,7 @@ import structlog
 from workers.attempts import AttemptFolder
 from workers.contract import Document
 from workers.processes import Process, descendants_of, identify, is_alive, send, with_environment
+from workers.sockets import socket_path
 from workers.supervisor.logs import save_last_words
 from workers.supervisor.reports import make_report
 from workers.supervisor.shipping import last_sequences
@@ -50,6 +51,7 @@ def bury(folder: AttemptFolder) -> Document:
     # What nobody waited for has no exit code; that it is gone was just seen.
     report["ranks"] = [{**rank, "ended_at": rank["ended_at"] or now} for rank in last.get("ranks", [])]
     folder.write_report(report)
+    socket_path(folder.path).unlink(missing_ok=True)
     log.warning("attempt.buried", attempt=folder.attempt, swept=len(ended))
     return report
 
