@@ -34,7 +34,8 @@ class Clock(bootsteps.StartStopStep):
         self.service: Any = None
 
     def start(self, parent: Any) -> None:
-        self.service = EmbeddedService(app, thread=True)
+        # The plain scheduler keeps its times in memory: a tick needs no file of past ones.
+        self.service = EmbeddedService(app, thread=True, scheduler_cls="celery.beat:Scheduler")
         self.service.start()
 
     def stop(self, parent: Any) -> None:
