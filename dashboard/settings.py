@@ -85,6 +85,7 @@ SESSION_COOKIE_NAME = f"trainyard-session-{PORT}"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_TLS
 CSRF_COOKIE_NAME = f"trainyard-csrf-{PORT}"
+CSRF_FAILURE_VIEW = "dashboard.pages.errors.stale_form"
 CSRF_COOKIE_HTTPONLY = True  # our scripts take the token from the page
 
 # --- Headers. The content-security policy is in dashboard/middleware.py.

@@ -5,6 +5,10 @@ from django.urls import include, path
 
 from runs.api import api
 
+# What no route answers, and what a view refuses by raising, looks like every other page.
+handler404 = "dashboard.pages.errors.not_found"
+handler403 = "dashboard.pages.errors.forbidden"
+
 urlpatterns = [
     path("api/v1/", api.urls),
     path("admin/", admin.site.urls),

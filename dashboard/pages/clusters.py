@@ -23,7 +23,7 @@ NUM_COLOURS = 10
 class Slot(NamedTuple):
     """One square. ``run`` is None where nobody holds it, or somebody whose project this person does not see."""
 
-    index: int
+    number: int
     run: Run | None
     is_held: bool
     colour: int
@@ -51,11 +51,10 @@ class Waiter(NamedTuple):
 
 @page()
 def clusters(request: HttpRequest) -> HttpResponse:
-    """One cluster after the other, or with ``?cluster=`` the one of that name."""
     now = timezone.now()
-    found = visible_clusters(request.user)
+    found = [describe(request.user, cluster, now) for cluster in visible_clusters(request.user)]
     context = {
-        "clusters": [describe(request.user, cluster, now) for cluster in found],
+        "clusters": sorted(found, key=lambda one: not one["boxes"]),  # those without nodes last
         "may_manage": can_manage_clusters(request.user),
     }
     return show(request, "nodes/clusters.html", context, fragments={"clusters": "nodes/_clusters.html"})

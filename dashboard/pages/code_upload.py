@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest
@@ -19,11 +20,11 @@ def uploaded(request: HttpRequest) -> bytes | None:
     if isinstance(archive, UploadedFile) and archive.size:
         _check_size(archive.size)
         return bytes(archive.read())
-    files = [one for one in request.FILES.getlist("files") if isinstance(one, UploadedFile) and one.name]
+    files = [one for one in request.FILES.getlist("files") if one.name]
     return pack(files, request.POST.getlist("paths")) if files else None
 
 
-def pack(files: Sequence[UploadedFile], paths: Sequence[str]) -> bytes:
+def pack(files: Sequence[UploadedFile[Any]], paths: Sequence[str]) -> bytes:
     """Pack the files under their paths inside the chosen folder; without scripts a browser sends bare names."""
     _check_size(sum(one.size or 0 for one in files))
     names = list(paths) if len(paths) == len(files) else [one.name or "" for one in files]

@@ -22,6 +22,8 @@ class Gauge(NamedTuple):
     path: str  # of the line, in a box of WIDTH by HEIGHT
     area: str  # of what is under it
     top: str  # what the upper edge of the chart stands for
+    note: str = ""
+    memory_path: str = ""  # of a GPU: the line of its memory beside that of its use
 
 
 def gauges(health: Health, history: Sequence[Health], since: float, until: float) -> list[Gauge]:
@@ -37,17 +39,24 @@ def gauges(health: Health, history: Sequence[Health], since: float, until: float
         _rate("Network in", health, history, since, until, "network_received_bytes_per_s"),
         _rate("Network out", health, history, since, until, "network_sent_bytes_per_s"),
     ]
-    for gpu in health.get("gpus") or []:
-        index = gpu.get("index")
-        facts = [f"{number(gpu['temperature_c'])} °C" if gpu.get("temperature_c") is not None else "",
-                 f"{number(gpu['power_w'])} W" if gpu.get("power_w") is not None else ""]  # fmt: skip
-        use = _of_gpu(index, _of("utilization_percent"))
-        made.append(_share(f"GPU {index}", health, history, since, until, use, " · ".join(filter(None, facts))))
-        used, whole = gpu.get("memory_used_bytes"), gpu.get("memory_bytes")
-        share = _of_gpu(index, _share_of("memory_used_bytes", "memory_bytes"))
-        words = f"{size(used)} of {size(whole)}" if whole else ""
-        made.append(_share(f"GPU {index} memory", health, history, since, until, share, words))
+    made += [_gpu(gpu, health, history, since, until) for gpu in health.get("gpus") or []]
     return made
+
+
+def _gpu(gpu: Health, health: Health, history: Sequence[Health], since: float, until: float) -> Gauge:
+    index = gpu.get("index")
+    facts = [
+        f"{number(gpu['temperature_c'])} °C" if gpu.get("temperature_c") is not None else "",
+        f"{number(gpu['power_w'])} W" if gpu.get("power_w") is not None else "",
+    ]
+    held = (
+        f"memory {size(gpu.get('memory_used_bytes'))} of {size(gpu['memory_bytes'])}" if gpu.get("memory_bytes") else ""
+    )
+    use = _of_gpu(index, _of("utilization_percent"))
+    memory = _of_gpu(index, _share_of("memory_used_bytes", "memory_bytes"))
+    made = _share(f"GPU {index}", health, history, since, until, use, held)
+    path = line([(one["at"], memory(one)) for one in history], since, until, 100.0)[0]
+    return made._replace(note=" · ".join(filter(None, facts)), memory_path=path)
 
 
 def _share(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
+from dashboard.numbers import size
 from dashboard.pages.clusters import boxes_of
 from dashboard.pages.frame import answer, page, person, show
 from dashboard.pages.gauges import gauges
@@ -85,5 +87,6 @@ def facts(node: Node) -> list[tuple[str, str, str]]:
         ("PyTorch", found.get("torch"), "text"),
         ("Trainyard", node.version, "text"),
     ]
-    gpus = [(f"GPU {gpu.get('index')}", gpu.get("name"), "text") for gpu in found.get("gpus") or []]
-    return [(name, value, kind) for name, value, kind in [*pairs, *gpus] if value]
+    kinds = Counter((str(gpu.get("name")), gpu.get("memory_bytes")) for gpu in found.get("gpus") or [])
+    gpus = [("GPUs", f"{num} × {name}, {size(memory)} each", "text") for (name, memory), num in kinds.items()]
+    return [(name, value, kind) for name, value, kind in [*gpus, *pairs] if value]

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from dashboard.pages.frame import page, refusal, show
 from dashboard.pages.rows import rows
 from runs.api import paging
-from runs.listing import BadQuery, column_of, find_runs
+from runs.listing import SORTS, BadQuery, check_sort, find_runs, statuses_of
 
 LIMIT = 50
 VIEWS = (
@@ -22,7 +22,7 @@ VIEWS = (
     ("Archived", "archived"),
 )
 ASKED = ("view", "q", "tag", "project", "sort", "cursor")
-SORTABLE = ("status", "name", "created")
+NEWEST_FIRST = "-created_at"
 
 
 class View(NamedTuple):
@@ -37,23 +37,23 @@ def table(request: HttpRequest) -> HttpResponse:
     try:
         query = find_runs(
             request.user,
-            status=[asked["view"]] if asked["view"] not in ("", "archived") else (),
+            status=statuses_of(asked["view"]) if asked["view"] not in ("", "archived") else (),
             is_archived=asked["view"] == "archived",
             project=asked["project"],
-            tag=asked["tag"],
+            tags=[asked["tag"]] if asked["tag"] else (),
             words=asked["q"],
         )
-        sort = column_of(asked["sort"] or "-created")
+        sort = check_sort(asked["sort"] or NEWEST_FIRST)
         found = paging.page(query, rows, sort=sort, cursor=asked["cursor"], limit=LIMIT)
     except (BadQuery, paging.BadCursor) as error:
-        return refusal(request, 400, str(error).rstrip(".") + ".")
+        return refusal(request, 400, str(error))
     context = {
         **asked,
         "rows": found["items"],
         "views": [View(label, _url(asked, view=view, cursor=""), asked["view"] == view) for label, view in VIEWS],
         "without_tag": _url(asked, tag="", cursor=""),
         "without_project": _url(asked, project="", cursor=""),
-        "sorts": {name: _sort(asked, name) for name in SORTABLE},
+        "sorts": {name: _sort(asked, name) for name in SORTS},
         "next_url": _url(asked, cursor=found["next"]) if found["next"] else "",
         "first_url": _url(asked, cursor="") if asked["cursor"] else "",
         "kept": [(name, asked[name]) for name in ("view", "tag", "project", "sort") if asked[name]],
@@ -70,7 +70,7 @@ def _url(asked: dict[str, str], **changes: str) -> str:
 
 def _sort(asked: dict[str, str], name: str) -> dict[str, str]:
     """Where a click on the column's head leads, and how it is sorted now."""
-    now = asked["sort"] or "-created"
+    now = asked["sort"] or NEWEST_FIRST
     state = "descending" if now == f"-{name}" else "ascending" if now == name else "none"
     wanted = name if state == "descending" else f"-{name}" if state == "ascending" else name
     return {"url": _url(asked, sort=wanted, cursor=""), "state": state}

@@ -1,0 +1,139 @@
+"""Clusters and nodes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from dashboard.pages.clusters import colours_of
+from runs.metrics.models import NodeSample
+from runs.models import Cluster, JoinToken, Node, Project, Run, User
+from runs.models.access import digest_of
+from runs.status import Phase, Status
+from tests.cast import Cast, make_attempt, make_node, spec
+
+pytestmark = pytest.mark.django_db
+AsUser = Callable[[User], Client]
+MakeRun = Callable[..., Run]
+
+
+def test_a_square_leads_to_the_run_that_holds_it(as_user: AsUser, cast: Cast, make_run: MakeRun) -> None:
+    node = make_node(cast.cluster, "node-a")
+    run = make_run(status=Status.RUNNING)
+    make_attempt(run, [node], phase=Phase.RUNNING)
+    text = as_user(cast.viewer).get("/nodes/").content.decode()
+    assert f'href="/runs/{run.pk}/" title="slot 0: {run.name}"' in text
+    assert 'title="slot 1: free"' in text and "1 of 2 busy" in text
+
+
+def test_runs_of_others_hold_slots_without_a_name(as_user: AsUser, cast: Cast, make_run: MakeRun) -> None:
+    node = make_node(cast.cluster)
+    run = make_run(status=Status.RUNNING, project=Project.objects.create(name="other"), spec=spec(name="secret-thing"))
+    make_attempt(run, [node])
+    make_run(project=run.project, spec=spec(name="secret-wait"))
+    text = as_user(cast.mate).get("/nodes/").content.decode()
+    assert "slot 0: a run of another project" in text and "secret" not in text
+
+
+def test_nodes_that_drain_or_are_silent_look_so(as_user: AsUser, cast: Cast) -> None:
+    make_node(cast.cluster, is_draining=True)
+    make_node(cast.cluster, seen_at=timezone.now() - timedelta(hours=1))
+    text = as_user(cast.viewer).get("/nodes/").content.decode()
+    assert "node-box is-draining" in text and "node-box is-away" in text and "1 out of contact" in text
+
+
+def test_the_queue_says_order_needs_and_reason(as_user: AsUser, cast: Cast, make_run: MakeRun) -> None:
+    make_run(reason_sentence="Waiting for 2 more GPUs <i>.")
+    text = as_user(cast.viewer).get("/nodes/?fragment=clusters").content.decode()
+    assert "Waiting for 2 more GPUs &lt;i&gt;." in text and "1 node × 1" in text and "<html" not in text
+
+
+def test_who_is_in_no_project_sees_no_cluster(as_user: AsUser, cast: Cast) -> None:
+    make_node(cast.cluster, "node-a")
+    client = as_user(cast.outsider)
+    assert b"no cluster that you may see" in client.get("/nodes/").content
+    assert client.get("/nodes/node-a/").status_code == 404
+
+
+def test_each_run_has_its_own_colour_while_there_are_enough(make_run: MakeRun) -> None:
+    runs = [make_run() for _ in range(12)]
+    assert sorted(colours_of(runs[:10]).values()) == list(range(1, 11))
+    assert colours_of(runs)[runs[0].pk] == colours_of(runs[:1])[runs[0].pk]
+
+
+def test_staff_add_a_node_by_a_token_that_is_shown_once(as_user: AsUser, cast: Cast) -> None:
+    client = as_user(cast.owner)
+    text = client.post("/nodes/clusters/local/add-node/").content.decode()
+    secret = text.split("--join ")[1].split()[0]
+    assert JoinToken.objects.get().digest == digest_of(secret) and "trainyard node --join" in text
+    assert secret not in client.get("/nodes/clusters/local/add-node/").content.decode()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/nodes/clusters/new/", "/nodes/clusters/local/edit/", "/nodes/clusters/local/delete/",
+     "/nodes/clusters/local/add-node/", "/nodes/node-a/do/drain/", "/nodes/node-a/do/remove/"],
+)  # fmt: skip
+def test_only_staff_change_clusters_and_nodes(as_user: AsUser, cast: Cast, path: str) -> None:
+    make_node(cast.cluster, "node-a")
+    assert as_user(cast.mate).post(path).status_code == 403
+    assert as_user(cast.outsider).post(path).status_code in (403, 404)
+    assert Cluster.objects.count() == 1 and not Node.objects.filter(is_draining=True).exists()
+    assert b"Add node" not in as_user(cast.mate).get("/nodes/").content
+
+
+def test_a_cluster_is_made_changed_and_deleted(as_user: AsUser, cast: Cast) -> None:
+    client = as_user(cast.owner)
+    client.post("/nodes/clusters/new/", {"name": "lab", "region": "eu", "labels": "gpu = H200\n"})
+    lab = Cluster.objects.get(name="lab")
+    assert (lab.region, lab.labels) == ("eu", {"gpu": "H200"})
+    assert b"gpu=H200" in client.get(f"/nodes/clusters/{lab.pk}/edit/").content
+    client.post(f"/nodes/clusters/{lab.pk}/edit/", {"name": "lab-2", "region": "", "labels": ""})
+    lab.refresh_from_db()
+    assert (lab.name, lab.region, lab.labels) == ("lab-2", "", {})
+    client.post(f"/nodes/clusters/{lab.pk}/delete/")
+    assert not Cluster.objects.filter(pk=lab.pk).exists()
+
+
+@pytest.mark.parametrize(("name", "words"), [("local", "already a cluster"), ("a b", "valid"), ("", "blank")])
+def test_a_bad_name_is_refused_beside_the_field(as_user: AsUser, cast: Cast, name: str, words: str) -> None:
+    answer = as_user(cast.owner).post("/nodes/clusters/new/", {"name": name, "region": "kept"})
+    assert answer.status_code == 422 and words in answer.content.decode() and b'value="kept"' in answer.content
+
+
+def test_the_page_of_a_node_has_health_history_and_the_word_on_isolation(as_user: AsUser, cast: Cast) -> None:
+    health = {"cpu_percent": 12.5, "load": 1, "memory_bytes": 100, "memory_used_bytes": 99, "disk_bytes": 8,
+              "disk_used_bytes": 2, "network_received_bytes_per_s": 2048, "network_sent_bytes_per_s": 0,
+              "gpus": [{"index": 0, "utilization_percent": 91, "memory_bytes": 2**30, "memory_used_bytes": 2**29,
+                        "temperature_c": 60, "power_w": 300.0}]}  # fmt: skip
+    node = make_node(cast.cluster, "node-a", health=health, inventory={"hostname": "<h>", "gpus": [{"name": "H200"}]})
+    NodeSample.objects.bulk_create(
+        NodeSample(node_id=node.pk, at=time.time() - age, health=health) for age in (60, 45, 30, 15)
+    )
+    text = as_user(cast.viewer).get("/nodes/node-a/").content.decode()
+    for words in ("12 %", "99 %", "2.0 KiB/s", "91 %", "60 °C · 300 W", "not a sandbox", "&lt;h&gt;", 'class="area"'):
+        assert words in text, words
+    assert text.count('class="is-high"') == 1  # memory; a busy processor is no trouble
+
+
+def test_a_node_that_never_spoke_has_a_page(as_user: AsUser, cast: Cast) -> None:
+    make_node(cast.cluster, "node-a", seen_at=None, inventory={})
+    text = as_user(cast.viewer).get("/nodes/node-a/").content.decode()
+    assert "out of contact" in text and "has not said how it feels" in text
+
+
+def test_draining_can_be_undone_and_a_busy_node_stays(as_user: AsUser, cast: Cast, make_run: MakeRun) -> None:
+    node = make_node(cast.cluster, "node-a")
+    client = as_user(cast.owner)
+    answer = client.post("/nodes/node-a/do/drain/", headers={"X-Requested-With": "fetch"})
+    assert answer.json()["undo"] == "/nodes/node-a/do/enable/" and Node.objects.get().is_draining
+    client.post("/nodes/node-a/do/enable/")
+    assert not Node.objects.get().is_draining
+    make_attempt(make_run(status=Status.RUNNING), [node], phase=Phase.RUNNING)
+    assert client.post("/nodes/node-a/do/remove/").status_code == 409
+    assert client.post("/nodes/node-a/do/explode/").status_code == 404

@@ -1,0 +1,76 @@
+"""Jobs: the list and the page of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from runs.actions import save_job
+from runs.models import Job, Run, User
+from tests.cast import Cast, make_node, spec
+
+pytestmark = pytest.mark.django_db
+AsUser = Callable[[User], Client]
+
+
+def saved(cast: Cast, name: str = "nightly") -> Job:
+    return save_job(actor=cast.mate, document=spec(name=name))
+
+
+def test_the_list_has_the_newest_version_of_each_with_its_last_run(as_user: AsUser, cast: Cast) -> None:
+    saved(cast)
+    job = saved(cast)
+    client = as_user(cast.mate)
+    client.post(f"/jobs/{job.pk}/launch/")
+    text = client.get("/jobs/").content.decode()
+    assert text.count('class="name clip"') == 1 and "v2" in text and "queued" in text and "language-model" in text
+
+
+def test_the_page_has_all_versions_and_the_runs_of_each(as_user: AsUser, cast: Cast) -> None:
+    first, second = saved(cast), saved(cast)
+    client = as_user(cast.mate)
+    answer = client.post(f"/jobs/{first.pk}/launch/")
+    run = Run.objects.get()
+    assert answer["Location"] == f"/runs/{run.pk}/" and run.job == first
+    text = client.get(f"/jobs/{second.pk}/").content.decode()
+    assert f"/jobs/{first.pk}/" in text and f"/runs/{run.pk}/" in text
+
+
+def test_a_job_that_fits_its_cluster_no_more_is_refused_with_the_reason(as_user: AsUser, cast: Cast) -> None:
+    job = save_job(actor=cast.mate, document=spec(resources={"nodes": 2}, train={"batch_size": 4}))
+    make_node(cast.cluster)
+    answer = as_user(cast.mate).post(f"/jobs/{job.pk}/launch/")
+    assert answer.status_code == 422 and b"2 is more than this cluster has" in answer.content
+
+
+def test_a_viewer_looks_and_does_nothing(as_user: AsUser, cast: Cast) -> None:
+    job = saved(cast)
+    client = as_user(cast.viewer)
+    assert b"Change and launch" not in client.get(f"/jobs/{job.pk}/").content
+    assert client.post(f"/jobs/{job.pk}/launch/").status_code == 403
+    assert client.post(f"/jobs/{job.pk}/delete/").status_code == 403
+    assert Job.objects.exists() and not Run.objects.exists()
+
+
+def test_an_outsider_finds_no_job(as_user: AsUser, cast: Cast) -> None:
+    job = saved(cast)
+    client = as_user(cast.outsider)
+    assert b"nightly" not in client.get("/jobs/").content
+    for path in (f"/jobs/{job.pk}/", f"/jobs/{job.pk}/launch/"):
+        assert client.post(path).status_code in (404, 405) and client.get(path).status_code in (404, 405)
+
+
+def test_deleting_forgets_all_versions_and_keeps_the_runs(as_user: AsUser, cast: Cast) -> None:
+    saved(cast)
+    job = saved(cast)
+    client = as_user(cast.mate)
+    client.post(f"/jobs/{job.pk}/launch/")
+    assert client.post(f"/jobs/{job.pk}/delete/")["Location"] == "/jobs/"
+    assert not Job.objects.exists() and Run.objects.get().job is None
+
+
+def test_a_filter_that_fits_nothing_says_so(as_user: AsUser, cast: Cast) -> None:
+    saved(cast)
+    assert b"No job has this in its name" in as_user(cast.mate).get("/jobs/?q=zzz").content

@@ -1,0 +1,168 @@
+"""The launch page."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from dashboard.pages.spec_form import typed_of
+from runs.models import CodeBundle, Job, Run, User
+from tests.cast import Cast, make_node, spec
+from trainyard import bundle
+from trainyard.spec import parse_spec
+
+pytestmark = pytest.mark.django_db
+AsUser = Callable[[User], Client]
+
+
+def form(**changes: str) -> dict[str, str]:
+    """What a browser sends for a small spec."""
+    return {**typed_of(parse_spec(spec()).resolved()), "task": "recipe", "from": "example:hello-gpt", **changes}
+
+
+SCRIPT = {"task": "script", "task.script": "train.py", "task.arguments": "--lr 0.1"}
+
+
+def test_launching_makes_the_run_that_the_form_says(as_user: AsUser, cast: Cast) -> None:
+    make_node(cast.cluster)
+    answer = as_user(cast.mate).post("/launch/", form(name="mine", tags="a, b", **{"train.steps": "70"}))
+    run = Run.objects.get()
+    assert answer.status_code == 302 and answer["Location"] == f"/runs/{run.pk}/"
+    assert (run.name, run.tags, run.spec["train"]["steps"], run.created_by) == ("mine", ["a", "b"], 70, cast.mate)
+
+
+@pytest.mark.parametrize("source", ["", "example:hello-gpt", "example:own-script", "example:tiny-steps"])
+def test_the_form_comes_filled_from_each_example(as_user: AsUser, cast: Cast, source: str) -> None:
+    answer = as_user(cast.mate).get("/launch/", {"from": source})
+    assert answer.status_code == 200
+    assert f'value="{source.removeprefix("example:") or "hello-gpt"}"' in answer.content.decode()
+
+
+def test_the_form_comes_filled_from_a_job_and_from_a_run(
+    as_user: AsUser, cast: Cast, make_run: Callable[..., Run]
+) -> None:
+    run = make_run(spec=parse_spec(spec(name="from-a-run")).resolved())
+    job = Job.objects.create(project=cast.project, name="j", spec=parse_spec(spec(name="from-a-job")).resolved())
+    client = as_user(cast.mate)
+    assert b'value="from-a-run"' in client.get("/launch/", {"from": f"run:{run.pk}"}).content
+    assert b'value="from-a-job"' in client.get("/launch/", {"from": f"job:{job.pk}"}).content
+    client.post("/launch/", form(**{"from": f"job:{job.pk}"}))
+    client.post("/launch/", form(**{"from": f"run:{run.pk}"}))
+    assert [(one.job, one.parent) for one in Run.objects.order_by("created_at")[1:]] == [(job, None), (None, run)]
+
+
+def test_an_error_stands_beside_its_field_and_nothing_typed_is_lost(as_user: AsUser, cast: Cast) -> None:
+    answer = as_user(cast.mate).post("/launch/", form(name="<b>", **{"train.steps": "soon"}))
+    text = answer.content.decode()
+    assert answer.status_code == 422 and not Run.objects.exists()
+    field = text[text.index('data-path="train.steps"') :]
+    field = field[: field.index("</div>")]
+    assert 'value="soon"' in field and 'aria-invalid="true"' in field and "must be a whole number" in field
+    assert 'value="&lt;b&gt;"' in text
+
+
+def test_a_world_that_the_cluster_can_never_hold_is_refused_at_its_field(as_user: AsUser, cast: Cast) -> None:
+    make_node(cast.cluster)
+    text = (
+        as_user(cast.mate).post("/launch/", form(**{"resources.nodes": "9", "train.batch_size": "36"})).content.decode()
+    )
+    field = text[text.index('data-path="resources.nodes"') :]
+    assert "9 is more than this cluster has" in field[: field.index("</div>")]
+
+
+def test_a_viewer_sees_the_page_and_launches_nothing(as_user: AsUser, cast: Cast) -> None:
+    client = as_user(cast.viewer)
+    assert b"needs the role of a member" in client.get("/launch/").content
+    answer = client.post("/launch/", form())
+    assert answer.status_code == 422 and b"need to be member of project default" in answer.content
+    assert not Run.objects.exists()
+
+
+def test_an_outsider_launches_nothing_in_a_project_that_they_do_not_see(as_user: AsUser, cast: Cast) -> None:
+    assert as_user(cast.outsider).post("/launch/", form()).status_code == 422
+    assert not Run.objects.exists()
+
+
+def test_what_is_not_there_or_not_mine_cannot_be_started_from(
+    as_user: AsUser, cast: Cast, make_run: Callable[..., Run]
+) -> None:
+    run = make_run()
+    for source in ("example:../../etc/passwd", "job:nothing", "nonsense", f"run:{run.pk}"):
+        assert as_user(cast.outsider).get("/launch/", {"from": source}).status_code == 404
+
+
+def test_saving_makes_a_job_and_the_next_version_of_it(as_user: AsUser, cast: Cast) -> None:
+    client = as_user(cast.mate)
+    for _ in range(2):
+        answer = client.post("/launch/", form(do="save", name="nightly"))
+    job = Job.objects.get(version=2)
+    assert answer["Location"] == f"/jobs/{job.pk}/" and job.name == "nightly" and not Run.objects.exists()
+
+
+def test_the_preview_says_when_and_writes_nothing(as_user: AsUser, cast: Cast) -> None:
+    node = make_node(cast.cluster, "node-a")
+    client = as_user(cast.viewer)
+    assert b"It would start at once, on node-a." in client.post("/launch/preview/", form()).content
+    node.is_draining = True
+    node.save()
+    waits = client.post("/launch/preview/", form()).content.decode()
+    assert "Waiting for" in waits and "node-a is draining" in waits
+    never = client.post("/launch/preview/", form(**{"resources.nodes": "2"})).content.decode()
+    assert "can never start" in never and 'data-problem="resources.nodes"' in never
+    assert b"1 thing is wrong" in client.post("/launch/preview/", form(**{"train.steps": "x"})).content
+    assert not Run.objects.exists() and not CodeBundle.objects.exists()
+
+
+def test_a_huge_world_is_counted_and_not_drawn(as_user: AsUser, cast: Cast) -> None:
+    changes = {"resources.nodes": "1000", "resources.processes_per_node": "1024", "train.batch_size": str(1024 * 1000)}
+    text = as_user(cast.mate).post("/launch/preview/", form(**changes)).content.decode()
+    assert "976 more nodes" in text and "1,024,000 ranks" in text and len(text) < 400_000
+
+
+def test_a_folder_is_packed_on_the_server_and_launched(as_user: AsUser, cast: Cast) -> None:
+    files = [
+        SimpleUploadedFile("train.py", b"print(1)"),
+        SimpleUploadedFile("util.py", b""),
+        SimpleUploadedFile("x", b""),
+    ]
+    paths = ["code/train.py", "code/lib/util.py", "code/.git/x"]
+    data: dict[str, Any] = {**form(**SCRIPT), "files": files, "paths": paths}
+    assert as_user(cast.mate).post("/launch/", data).status_code == 302
+    stored = CodeBundle.objects.get()
+    assert stored.files == ["lib/util.py", "train.py"]
+    assert Run.objects.get().spec["task"]["code"] == {"sha256": stored.sha256}
+
+
+def test_the_example_with_code_of_its_own_can_be_launched(as_user: AsUser, cast: Cast) -> None:
+    for _ in range(2):
+        make_node(cast.cluster)
+    answer = as_user(cast.mate).post("/launch/", form(**SCRIPT, **{"task.code": "example:own-script"}))
+    assert answer.status_code == 302 and Run.objects.get().spec["task"]["code"]["sha256"]
+
+
+def test_an_upload_answers_its_digest_and_a_bad_one_is_refused(as_user: AsUser, cast: Cast, tmp_path: Any) -> None:
+    (tmp_path / "train.py").write_text("print(1)")
+    data, sha256, _ = bundle.pack(tmp_path)
+    client = as_user(cast.mate)
+
+    def send(archive: bytes, project: str = "default") -> Any:
+        return client.post("/launch/code/", {"project": project, "archive": io.BytesIO(archive)})
+
+    assert send(data).json()["sha256"] == sha256
+    assert send(b"PK not a tar").status_code == 422
+    assert send(data, project="other").status_code == 404
+    escaping = {"project": "default", "files": SimpleUploadedFile("x.py", b""), "paths": "../../x.py"}
+    assert client.post("/launch/code/", escaping).status_code == 422
+    assert as_user(cast.viewer).post("/launch/code/", {"project": "default"}).status_code == 403
+    assert CodeBundle.objects.count() == 1
+
+
+def test_a_script_without_code_is_told_so_beside_the_code(as_user: AsUser, cast: Cast) -> None:
+    text = as_user(cast.mate).post("/launch/", form(**{**SCRIPT, "task.code": "."})).content.decode()
+    field = text[text.index('data-path="task.code"') :]
+    assert "upload it as a bundle" in field[: field.index("data-uploads")]
