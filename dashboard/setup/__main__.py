@@ -7,6 +7,7 @@ import fcntl
 import os
 import sys
 import time
+from functools import partial
 
 from . import machine, node, packages, stamp
 from .python import continue_on_supported_python, make_venv
@@ -72,7 +73,7 @@ def install(kind: str) -> None:
         make_venv()
         installer = packages.Installer()
     # npm waits for the network while the Python packages unpack, and the other way round.
-    styles = Beside(node.install_node_packages)
+    styles = Beside(partial(node.install_node_packages, kind))
     packages.install_lock(installer, kind)
     packages.install_torch(installer)
     packages.install_project(installer)

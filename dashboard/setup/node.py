@@ -17,21 +17,31 @@ from .steps import ROOT, VENV, run, step
 OLDEST_NODE = 18
 GLOBAL_SETTINGS = ("/usr/etc/npmrc", "/usr/local/etc/npmrc", "/etc/npmrc")
 WHEEL = VENV / "node"
-STAMP = ROOT / "node_modules" / ".trainyard-lock"  # a copy of the lock that was installed
+# A copy of the lock that was installed; where the tests' packages are there too, with this at its end.
+STAMP = ROOT / "node_modules" / ".trainyard-lock"
+WITH_TESTS = b"and what the tests need\n"
 
 
-def install_node_packages() -> None:
+def install_node_packages(kind: str) -> None:
+    """Install what the site serves, and for the tests what they bring along (package.json's devDependencies)."""
     lock = (ROOT / "package-lock.json").read_bytes()
-    if STAMP.exists() and STAMP.read_bytes() == lock:
+    is_for_tests = kind == "tests"
+    if is_installed(lock, is_for_tests):
         return  # `npm ci` begins by deleting what a running site serves
     with step("styles and scripts") as notes:
         npm, changes = find_npm()
         if changes:
             notes.append("with a Node of its own")
         flags = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        flags += [] if is_for_tests else ["--omit=dev"]
         sentence = "npm could not install the packages of package-lock.json. Is a registry reachable?"
         run([*npm, "ci", *flags], sentence, changes)
-        STAMP.write_bytes(lock)
+        STAMP.write_bytes(lock + WITH_TESTS if is_for_tests else lock)
+
+
+def is_installed(lock: bytes, is_for_tests: bool) -> bool:
+    installed = STAMP.read_bytes() if STAMP.exists() else b""
+    return installed == lock + WITH_TESTS or (installed == lock and not is_for_tests)
 
 
 def find_npm() -> tuple[list[str | Path], dict[str, str]]:
