@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs, quote, urlsplit
-
 from celery import Celery
 
-from workers.contract import node_queue
+from workers.contract import broker_url, node_queue
 
 
 def make_app(redis_url: str, node_name: str) -> Celery:
@@ -33,13 +31,3 @@ def make_app(redis_url: str, node_name: str) -> Celery:
         worker_hijack_root_logger=False,
     )
     return app
-
-
-def broker_url(redis_url: str) -> str:
-    """Return kombu's spelling of a Redis URL: a Unix socket is ``redis+socket://``, its database a virtual host."""
-    parts = urlsplit(redis_url)
-    if parts.scheme != "unix":
-        return redis_url
-    database = parse_qs(parts.query).get("db", ["0"])[0]
-    login = f"{parts.netloc}" if "@" in parts.netloc else ""
-    return f"redis+socket://{login}{quote(parts.path)}?virtual_host={database}"

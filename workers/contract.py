@@ -62,6 +62,7 @@ import json
 import secrets
 import time
 from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
 
 PREFIX = "trainyard"
 EPOCH_KEY = f"{PREFIX}:epoch"
@@ -85,12 +86,13 @@ class BadSeal(ValueError):
 
 
 def broker_url(redis_url: str) -> str:
-    """Return ``redis_url`` as Celery spells it: ``unix:///path?db=1`` is ``redis+socket:///path?virtual_host=1``."""
-    if not redis_url.startswith("unix://"):
+    """Return kombu's spelling of a Redis URL: a Unix socket is ``redis+socket://``, its database a virtual host."""
+    parts = urlsplit(redis_url)
+    if parts.scheme != "unix":
         return redis_url
-    rest, _, query = redis_url.removeprefix("unix://").partition("?")
-    options = dict(part.split("=", 1) for part in query.split("&") if "=" in part)
-    return f"redis+socket://{rest}?virtual_host={options.get('db', '0')}"
+    database = parse_qs(parts.query).get("db", ["0"])[0]
+    login = f"{parts.netloc}" if "@" in parts.netloc else ""
+    return f"redis+socket://{login}{quote(parts.path)}?virtual_host={database}"
 
 
 def node_queue(name: str) -> str:

@@ -13,6 +13,7 @@ import psutil
 import pynvml
 
 from workers.contract import Document
+from workers.gpus import visible_indexes
 
 
 class GpuReader:
@@ -52,7 +53,7 @@ class HealthReader:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._gpus = GpuReader()
+        self._gpus = GpuReader(visible_indexes())
         self._at = time.monotonic()
         self._network = _network_bytes()
         psutil.cpu_percent()

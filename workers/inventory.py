@@ -12,6 +12,7 @@ import psutil
 import pynvml
 
 from workers.contract import Document
+from workers.gpus import visible_indexes
 
 
 def take_inventory(home: Path) -> Document:
@@ -59,7 +60,8 @@ def _gpus() -> tuple[list[Document], str | None]:
     except pynvml.NVMLError:  # no driver: a CPU node
         return [], None
     try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        present, visible = range(pynvml.nvmlDeviceGetCount()), visible_indexes()
+        own = [index for index in (present if visible is None else visible) if index in present]
         gpus: list[Document] = [
             {
                 "index": index,
@@ -67,7 +69,8 @@ def _gpus() -> tuple[list[Document], str | None]:
                 "uuid": _text(pynvml.nvmlDeviceGetUUID(handle)),
                 "memory_bytes": int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
             }
-            for index, handle in enumerate(handles)
+            for index in own
+            for handle in [pynvml.nvmlDeviceGetHandleByIndex(index)]
         ]
         return gpus, _text(pynvml.nvmlSystemGetDriverVersion())
     finally:

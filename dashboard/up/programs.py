@@ -53,10 +53,10 @@ def ingest() -> Program:
     return Program("ingest", [*PYTHON, "django", "ingest", "--skip-checks"], SITE)
 
 
-def node(home: Path, name: str, server: str, secret: str | None, *, cores: int = 0) -> Program:
-    """``cores`` is the node's share of this machine; 0 leaves it all of them."""
+def node(home: Path, name: str, server: str, secret: str | None, share: dict[str, str]) -> Program:
+    """``share`` tells the node its part of this machine."""
     command = [*PYTHON, "workers.node", "--name", name, "--home", str(home), "--server", server]
     # The token is no argument: those stand in the list of processes.
-    environment = {**NODE, "TRAINYARD_JOIN": secret, "TRAINYARD_CORES": str(cores) if cores else None}
+    environment = {**NODE, **share, "TRAINYARD_JOIN": secret}
     # Its supervisors end with the same lifeline, and it stays to pass on their last reports.
     return Program(name, command, environment, death_signal=0, stops_by_lifeline=True)

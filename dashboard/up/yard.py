@@ -18,6 +18,7 @@ from dashboard.up import house, orphans, programs
 from dashboard.up.checks import CannotStart
 from dashboard.up.children import Child, Program
 from dashboard.up.output import Console
+from dashboard.up.shares import shares, usable_cores, usable_gpus
 from dashboard.up.valkey import NoValkey, answers
 
 P = ParamSpec("P")
@@ -124,11 +125,11 @@ class Yard:
     async def _start_nodes(self) -> None:
         from django.conf import settings
 
-        for name in self.names:
+        parts = shares(len(self.names), usable_cores(), usable_gpus())
+        for name, share in zip(self.names, parts, strict=True):
             node_home = self.home / "nodes" / name
             secret = await self.ask(house.join_secret, node_home, name, settings.REDIS_URL, self.owner)
-            cores = max(1, (os.cpu_count() or 1) // len(self.names))
-            await self._start_child(programs.node(self.home, name, self.url, secret, cores=cores))
+            await self._start_child(programs.node(self.home, name, self.url, secret, share))
 
     async def _start_child(self, program: Program) -> None:
         child = Child(program, self.home / "logs", self.console, self._write_processes)

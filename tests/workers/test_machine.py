@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from tests.workers.control import ControlledNode, until
-from workers.app import broker_url, make_app
+from workers.app import make_app
 from workers.attempts import AttemptFolder, AttemptTaken
-from workers.contract import check_mac, frames_scope, stream_key
+from workers.contract import broker_url, check_mac, frames_scope, stream_key
 from workers.health import GpuReader, HealthReader
 from workers.inventory import take_inventory
 from workers.processes import Process, children_of, identify, is_alive, start_of, with_environment

@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from workers.gpus import VISIBLE
 from workers.supervisor.launch import CORES
 
 log = structlog.get_logger(__name__)
@@ -34,6 +35,7 @@ PASSED_ON = (
     "CUDA_HOME",
     "XDG_RUNTIME_DIR",
     CORES,
+    VISIBLE,
 )
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 

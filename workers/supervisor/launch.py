@@ -10,6 +10,7 @@ import psutil
 
 from workers.attempts import AttemptFolder
 from workers.contract import Document
+from workers.gpus import devices_of
 from workers.rank import RankPlan
 
 CORES = "TRAINYARD_CORES"  # this node's share of the cores, set by whoever starts several nodes on one machine
@@ -40,7 +41,7 @@ def environment_of(
         "TMPDIR": str(folder.path / "tmp"),
         # As torchrun does: two ranks with all cores each are slower than with one, and sums depend on the number.
         "OMP_NUM_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": ",".join(str(slot) for slot in order["slots"]) if order["accelerator"] == "gpu" else "",
+        "CUDA_VISIBLE_DEVICES": devices_of(order["slots"]) if order["accelerator"] == "gpu" else "",
         **({"TRAINYARD_THREADS": str(max(1, int(share) // order["num_ranks"]))} if share else {}),
         **({"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface} if interface else {}),
         **{name: str(value) for name, value in (order["spec"]["task"].get("environment") or {}).items()},
