@@ -1,18 +1,20 @@
-"""Which runs a list shows: one place for the table, REST and the terminal."""
+"""Which runs a list shows: one place for the table of the site and for REST."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from django.db.models import Q, QuerySet
+from django.db import connection
+from django.db.models import Q, QuerySet, TextField, Value
+from django.db.models.functions import Cast, StrIndex
 
 from runs.access import Someone, visible_runs
 from runs.models import Run
 from runs.status import LIVE, Status
 
-# What a list can be sorted by -> its column; none is ever empty, so that a cursor can stand between any two rows.
-SORTS = {"created": "created_at", "changed": "changed_at", "name": "name", "status": "status"}
+# What a list can be sorted by; none of these columns is ever empty, so that a cursor can stand between any two rows.
+SORTS = ("created_at", "name", "status")
 GROUPS: dict[str, frozenset[Status]] = {"live": LIVE, "ended": frozenset(Status) - LIVE}
 
 
@@ -23,44 +25,46 @@ class BadQuery(ValueError):
 def find_runs(
     user: Someone,
     *,
-    status: Sequence[str] = (),
+    status: Iterable[Status] = (),
     project: str = "",
-    tag: str = "",
+    tags: Iterable[str] = (),
     words: str = "",
     is_archived: bool = False,
 ) -> QuerySet[Run]:
-    """Return the visible runs that fit. ``status`` holds statuses in any case, or ``live`` and ``ended``.
-
-    Raises BadQuery.
-    """
+    """Return the visible runs that have one of the statuses, all of the tags, and the words in name, tag or id."""
     runs = visible_runs(user).filter(archived_at__isnull=not is_archived)
-    if status:
-        runs = runs.filter(status__in=_statuses(status))
+    if statuses := list(status):
+        runs = runs.filter(status__in=statuses)
     if project:
         runs = runs.filter(Q(project__name=project) | Q(project_id=project))
+    for number, tag in enumerate(tags):
+        runs = _with_tag(runs, tag, f"tag_{number}")
     if words := words.strip():
-        runs = runs.filter(Q(name__icontains=words) | Q(pk__startswith=words) | Q(tags__icontains=words))
-    if tag:
-        # As JSON text, because SQLite has no `contains` for JSON; json.dumps quotes as the database does.
-        runs = runs.filter(tags__icontains=json.dumps(tag))
+        # SQLite keeps tags as json.dumps wrote them, with escapes for what is not ASCII; PostgreSQL without.
+        in_tags = Q(tags_text__icontains=words) | Q(tags_text__icontains=json.dumps(words)[1:-1])
+        in_name = Q(name__icontains=words) | Q(pk__startswith=words)
+        runs = runs.annotate(tags_text=Cast("tags", TextField())).filter(in_name | in_tags)
     return runs
 
 
-def column_of(sort: str) -> str:
-    """``-created`` -> ``-created_at``. Raises BadQuery."""
-    column = SORTS.get(sort.removeprefix("-"))
-    if column is None:
-        raise BadQuery(f"runs cannot be sorted by {sort!r}; they can by {', '.join(SORTS)}")
-    return f"-{column}" if sort.startswith("-") else column
+def statuses_of(word: str) -> frozenset[Status]:
+    """Return the statuses that a word means: one, or the group ``live`` or ``ended``. Raises BadQuery."""
+    if word.lower() in GROUPS:
+        return GROUPS[word.lower()]
+    if word.upper() in Status.__members__:
+        return frozenset({Status(word.upper())})
+    raise BadQuery(f"There is no status {word!r}.")
 
 
-def _statuses(wanted: Sequence[str]) -> set[str]:
-    found: set[str] = set()
-    for word in wanted:
-        if word.lower() in GROUPS:
-            found |= {str(status) for status in GROUPS[word.lower()]}
-        elif word.upper() in Status.__members__:
-            found.add(word.upper())
-        else:
-            raise BadQuery(f"there is no status {word!r}")
-    return found
+def check_sort(sort: str) -> str:
+    """Return ``sort``, a column with or without a minus. Raises BadQuery."""
+    if sort.removeprefix("-") not in SORTS:
+        raise BadQuery(f"Runs cannot be sorted by {sort!r}; they can by {', '.join(SORTS)}.")
+    return sort
+
+
+def _with_tag(runs: QuerySet[Run], tag: str, name: str) -> QuerySet[Run]:
+    if connection.vendor == "postgresql":
+        return runs.filter(tags__contains=[tag])
+    place = StrIndex(Cast("tags", TextField()), Value(json.dumps(tag)))
+    return runs.annotate(**{name: place}).filter(**{f"{name}__gt": 0})

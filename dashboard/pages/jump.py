@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 
 from dashboard.pages.badges import badge
 from dashboard.pages.frame import page
 from dashboard.pages.nav import entries
-from runs.access import visible_runs
+from runs.listing import find_runs
 
 LIMIT = 12
 
@@ -22,11 +21,8 @@ def jump(request: HttpRequest) -> HttpResponse:
         for link in entries("")
         if words.lower() in link.label.lower()
     ]
-    runs = visible_runs(request.user)
-    if words:
-        runs = runs.filter(Q(name__icontains=words) | Q(pk__startswith=words) | Q(tags__icontains=words))
     items += [
         {"label": run.name, "kind": f"{badge(run.status).word} · {run.pk}", "url": reverse("run", args=(run.pk,))}
-        for run in runs[:LIMIT]
+        for run in find_runs(request.user, words=words)[:LIMIT]
     ]
     return JsonResponse({"items": items})

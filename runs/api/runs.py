@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal
 
-from django.db import connection
-from django.db.models import Q, QuerySet, TextField, Value
-from django.db.models.functions import Cast, StrIndex
 from django.http import HttpRequest
 from ninja import Body as InBody
 from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import get_job, get_run, visible_runs
+from runs.access import get_job, get_run
 from runs.api.auth import actor
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.api.shapes import Body, RunOut
+from runs.listing import find_runs
 from runs.models import Role, Run
 from runs.presenters import run_documents
 from runs.status import Status
@@ -63,7 +60,14 @@ def submit(request: HttpRequest, document: InBody[dict[str, Any]]) -> Answer[dic
 
 @router.get("/runs", response=Page[RunOut])
 def find(request: HttpRequest, query: Query[RunsQuery]) -> dict[str, Any]:
-    found = _matching(visible_runs(actor(request)).filter(archived_at__isnull=not query.archived), query)
+    found = find_runs(
+        actor(request),
+        status=query.status,
+        project=query.project or "",
+        tags=query.tag,
+        words=query.q,
+        is_archived=query.archived,
+    )
     return page(found, run_documents, sort=query.sort, cursor=query.cursor, limit=query.limit)
 
 
@@ -143,24 +147,3 @@ def resume(request: HttpRequest, run_id: str) -> dict[str, Any]:
 def _one(run: Run) -> dict[str, Any]:
     document: dict[str, Any] = run_documents([run])[0]
     return document
-
-
-def _matching(runs: QuerySet[Run], query: RunsQuery) -> QuerySet[Run]:
-    if query.status:
-        runs = runs.filter(status__in=query.status)
-    if query.project:
-        runs = runs.filter(Q(project__name=query.project) | Q(project_id=query.project))
-    for number, tag in enumerate(query.tag):
-        runs = _with_tag(runs, tag, f"tag_{number}")
-    if query.q:
-        words = Q(name__icontains=query.q) | Q(pk__startswith=query.q)
-        runs = runs.annotate(tags_text=Cast("tags", TextField())).filter(words | Q(tags_text__icontains=query.q))
-    return runs
-
-
-def _with_tag(runs: QuerySet[Run], tag: str, name: str) -> QuerySet[Run]:
-    if connection.vendor == "postgresql":
-        return runs.filter(tags__contains=[tag])
-    # SQLite keeps the list as the text that json.dumps made.
-    place = StrIndex(Cast("tags", TextField()), Value(json.dumps(tag)))
-    return runs.annotate(**{name: place}).filter(**{f"{name}__gt": 0})

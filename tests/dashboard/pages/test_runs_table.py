@@ -62,6 +62,8 @@ def test_markup_in_names_and_tags_is_text(cast: Cast, as_user: AsUser, make_run:
         ("q=bro", {"broken"}),
         ("q=blue", {"alive"}),
         ("tag=blue", {"alive"}),
+        ("q=größe", {"alive"}),
+        ("tag=größe", {"alive"}),
         ("tag=blu", set()),
         ("project=default", {"alive", "broken"}),
         ("project=other", set()),
@@ -71,7 +73,7 @@ def test_markup_in_names_and_tags_is_text(cast: Cast, as_user: AsUser, make_run:
 def test_the_url_chooses_what_is_shown(
     query: str, shown: set[str], cast: Cast, as_user: AsUser, make_run: MakeRun
 ) -> None:
-    make_run(name="alive", status=Status.RUNNING, tags=["blue"])
+    make_run(name="alive", status=Status.RUNNING, tags=["blue", "größe"])
     make_run(name="broken", status=Status.FAILED)
     make_run(name="old", status=Status.FAILED, archived_at=timezone.now())
     text = text_of(as_user(cast.viewer), f"/runs/?{query}")
