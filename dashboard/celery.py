@@ -40,7 +40,7 @@ class Clock(bootsteps.StartStopStep):
 
     def stop(self, parent: Any) -> None:
         if self.service is not None:
-            self.service.stop()
+            self.service.service.stop()  # without waiting: it sleeps until its next tick, and one more is harmless
 
 
 class Listener(bootsteps.StartStopStep):
