@@ -14,7 +14,7 @@ from workers.contract import CHANGED_CHANNEL, CONTROL_QUEUE, RECONCILE_RUN
 
 log = structlog.get_logger(__name__)
 
-LISTEN_S = 0.5  # how long a stop may wait
+LISTEN_S = 0.5
 COLLECT_S = 0.01  # the nodes of a gang speak at almost the same moment: one look is enough for them
 AWAY_S = 1.0
 MAX_ID = 12
@@ -28,8 +28,8 @@ class Hints(threading.Thread):
         self._over = threading.Event()
 
     def stop(self) -> None:
+        """Begin to stop. Nobody need wait for the thread: it holds nothing."""
         self._over.set()
-        self.join()
 
     def run(self) -> None:
         while not self._over.is_set():

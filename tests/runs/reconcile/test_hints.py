@@ -23,6 +23,7 @@ def sent(valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]
     until(lambda: redis().pubsub_numsub(CHANGED_CHANNEL)[0][1] == 1)
     yield runs
     hints.stop()
+    hints.join()
 
 
 def until(is_so: Any) -> None:
