@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from django.templatetags.static import static
+
 from dashboard import databases, hosts, logs
 from dashboard.home import home_path, secret_key, socket_path
 from workers.contract import CONTROL_QUEUE, TICK, broker_url
@@ -188,6 +190,7 @@ UNFOLD = {
     "SITE_TITLE": "Trainyard",
     "SITE_HEADER": "Trainyard",
     "SITE_URL": "/",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("img/logo.svg")}],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
 }
