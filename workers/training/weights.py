@@ -22,6 +22,7 @@ def save_weights(model: nn.Module, config: dict[str, Any], folder: Path) -> None
     tensors: dict[str, torch.Tensor] = {
         name: tensor.detach().to("cpu").contiguous() for name, tensor in model.state_dict().items()
     }
+    folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(config, indent=2) + "\n"
     write_whole(folder / CONFIG, lambda temporary: temporary.write_text(text))
     write_whole(folder / WEIGHTS, lambda temporary: save_file(tensors, temporary, metadata={"format": "pt"}))
