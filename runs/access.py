@@ -18,7 +18,6 @@ from django.utils import timezone
 from runs.models import Cluster, Invitation, Job, Membership, Node, Project, Role, Run, Token, User
 from runs.models.access import digest_of
 from runs.models.jobs import JobQuerySet
-from runs.models.jobs import JobQuerySet
 
 TOKEN_PREFIX = "ty_"
 USED_EVERY = timedelta(minutes=1)  # how exactly a token's last use is known

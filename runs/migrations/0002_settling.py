@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('runs', '0001_initial'),
+        ("runs", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='attempt',
-            name='settling_at',
+            model_name="attempt",
+            name="settling_at",
             field=models.DateTimeField(blank=True, null=True),
         ),
     ]
