@@ -10,7 +10,7 @@ from django.templatetags.static import static
 
 from dashboard import databases, hosts, logs
 from dashboard.home import home_path, secret_key, socket_path
-from workers.contract import CONTROL_QUEUE, TICK, broker_url
+from workers.contract import CONTROL_QUEUE, broker_url
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 HOME = home_path()
@@ -107,6 +107,8 @@ SILENCED_SYSTEM_CHECKS = [
     "security.W016",
     "security.W021",
 ]
+DATA_UPLOAD_MAX_NUMBER_FILES = 2000  # a folder of code comes file by file from a browser, each with its path
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 2500
 DATA_UPLOAD_MAX_MEMORY_SIZE = 56 * 1024 * 1024  # a code bundle has up to 50 MB
 
 # --- Databases and Valkey
@@ -156,11 +158,6 @@ CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_REDIRECT_STDOUTS = False
 CELERY_ENABLE_UTC = True
-CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"  # in memory: the schedule is this table and nothing else
-CELERY_BEAT_MAX_LOOP_INTERVAL = 1
-CELERY_BEAT_SCHEDULE = {
-    "tick": {"task": TICK, "schedule": 1.0, "options": {"expires": 1.0, "queue": CONTROL_QUEUE}},
-}
 
 # --- Static files: collected into the home at the start of `up`, with names that hold a digest of the content
 

@@ -166,3 +166,10 @@ def test_a_script_without_code_is_told_so_beside_the_code(as_user: AsUser, cast:
     text = as_user(cast.mate).post("/launch/", form(**{**SCRIPT, "task.code": "."})).content.decode()
     field = text[text.index('data-path="task.code"') :]
     assert "upload it as a bundle" in field[: field.index("data-uploads")]
+
+
+def test_a_folder_of_many_files_comes_whole(as_user: AsUser, cast: Cast) -> None:
+    files = [SimpleUploadedFile(f"{number}.py", b"") for number in range(1500)]
+    data = {"project": "default", "files": files, "paths": [f"code/{number}.py" for number in range(1500)]}
+    assert as_user(cast.mate).post("/launch/code/", data).status_code == 200
+    assert len(CodeBundle.objects.get().files) == 1500
