@@ -14,6 +14,8 @@ import pynvml
 from workers.contract import Document
 from workers.gpus import visible_indexes
 
+CORES = "TRAINYARD_CORES"  # this node's share of the cores, set by whoever starts several nodes on one machine
+
 
 def take_inventory(home: Path) -> Document:
     gpus, driver = _gpus()
@@ -39,10 +41,10 @@ def torch_version() -> str | None:
 
 
 def num_cpus() -> int:
-    """Return how many cores this process may use, which a container or taskset makes fewer than there are."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return how many cores this node may use: a share, a container or taskset makes them fewer than there are."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    share = os.environ.get(CORES, "")
+    return min(usable, int(share)) if share.isdecimal() and int(share) else usable
 
 
 def _cpu_model() -> str:

@@ -10,12 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.workers.control import ControlledNode, until
 from workers.app import make_app
 from workers.attempts import AttemptFolder, AttemptTaken
 from workers.contract import broker_url, check_mac, frames_scope, stream_key
 from workers.health import GpuReader, HealthReader
-from workers.inventory import take_inventory
+from workers.inventory import CORES, num_cpus, take_inventory
 from workers.processes import Process, children_of, identify, is_alive, start_of, with_environment
 from workers.sockets import answer, ask, listen, socket_path
 
@@ -28,10 +30,20 @@ def test_the_inventory_names_what_the_machine_has(tmp_path: Path) -> None:
     assert json.loads(json.dumps(inventory)) == inventory
 
 
+def test_a_node_that_shares_its_machine_counts_its_share_of_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CORES, raising=False)
+    everything = num_cpus()
+    monkeypatch.setenv(CORES, "1")
+    assert num_cpus() == 1
+    for no_share in ("0", "-1", "all", str(everything + 1)):
+        monkeypatch.setenv(CORES, no_share)
+        assert num_cpus() == everything
+
+
 def test_the_inventory_does_not_import_torch() -> None:
     code = """
 import pathlib, sys
-from workers.inventory import take_inventory
+from workers.inventory import CORES, num_cpus, take_inventory
 take_inventory(pathlib.Path("/"))
 print("torch" in sys.modules)
 """

@@ -11,9 +11,8 @@ import psutil
 from workers.attempts import AttemptFolder
 from workers.contract import Document
 from workers.gpus import devices_of
+from workers.inventory import CORES
 from workers.rank import RankPlan
-
-CORES = "TRAINYARD_CORES"  # this node's share of the cores, set by whoever starts several nodes on one machine
 
 
 def plan_rank(
