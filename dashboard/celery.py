@@ -1,8 +1,8 @@
 """Control: the Celery app that schedules and reconciles. Its messages are hints; the database is the truth.
 
-`celery -A dashboard.celery worker -Q control` is all of it: the clock that sends a tick every second is a thread of
-the worker, since a process of its own would outlive a worker that is killed. Several workers may run: ticks are
-idempotent.
+`celery -A dashboard.celery worker -Q control` is all of it: the clock that ticks every second is a thread of the
+worker and sends nothing, so that a lost message, or a worker that hears none, costs a second at most. Several workers
+may run: one of them ticks at a time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import warnings
 from typing import Any
 
 from celery import Celery, bootsteps
-from celery.beat import EmbeddedService
 from celery.exceptions import SecurityWarning
 
 from trainyard import lifeline
@@ -27,20 +26,21 @@ app.autodiscover_tasks()
 
 
 class Clock(bootsteps.StartStopStep):
-    """Celery's beat as a thread of the worker."""
+    """Ticks, as a thread of the worker."""
 
     def __init__(self, parent: Any, **options: Any) -> None:
         super().__init__(parent, **options)
-        self.service: Any = None
+        self.thread: Any = None
 
     def start(self, parent: Any) -> None:
-        # The plain scheduler keeps its times in memory: a tick needs no file of past ones.
-        self.service = EmbeddedService(app, thread=True, scheduler_cls="celery.beat:Scheduler")
-        self.service.start()
+        from runs.reconcile.clock import Clock as Ticks  # Django is ready by now
+
+        self.thread = Ticks()
+        self.thread.start()
 
     def stop(self, parent: Any) -> None:
-        if self.service is not None:
-            self.service.service.stop()  # without waiting: it sleeps until its next tick, and one more is harmless
+        if self.thread is not None:
+            self.thread.stop()
 
 
 class Listener(bootsteps.StartStopStep):

@@ -12,11 +12,6 @@ from workers import contract
 SCHEDULE = "runs.tasks.schedule"
 
 
-@shared_task(name=contract.TICK, ignore_result=True)
-def tick() -> None:
-    reconcile.tick(timezone.now())
-
-
 @shared_task(name=contract.RECONCILE_RUN, ignore_result=True)
 def reconcile_run(*, run_id: str) -> None:
     reconcile.reconcile_run(run_id, timezone.now())

@@ -22,7 +22,10 @@ DOWN  ``down_key(node)``      rewritten every tick from the database, and at onc
 UP    ``up_key(node)``            the node worker, every second: who I am and how I feel::
 
     {"at", "node", "name", "version", "address", "pid", "inventory": Inventory, "health": Health,
-     "attempts": {attempt: {"run", "fence", "phase"}}}   every attempt that has a folder here
+     "attempts": {attempt: {"run", "fence", "phase", "is_done"}}}   every attempt that has a folder here
+
+      ``is_done``: it is over, and all of its records and output have arrived. Control lists it no more then, and the
+      node forgets its folder a day later.
 
       ``report_key(node, attempt)`` the supervisor, on every change and every second (when it is gone, the node
       worker repeats the last one, or writes the final one itself)::
@@ -68,7 +71,6 @@ PREFIX = "trainyard"
 EPOCH_KEY = f"{PREFIX}:epoch"
 CHANGED_CHANNEL = f"{PREFIX}:changed"
 CONTROL_QUEUE = "control"
-TICK = "runs.tasks.tick"
 RECONCILE_RUN = "runs.tasks.reconcile_run"
 PREPARE = "workers.tasks.prepare"
 GO = "workers.tasks.go"

@@ -12,7 +12,7 @@ from runs import places
 from runs.access import NotFound, require, visible_projects
 from runs.actions.refused import Refused
 from runs.metrics.erase import delete_run_data
-from runs.models import Attempt, Cluster, CodeBundle, Job, Project, Role, Run, User
+from runs.models import Attempt, Cluster, CodeBundle, HeldSlot, Job, Project, Role, Run, User
 from runs.models.runs import StaleStatus
 from runs.status import PLACED, Status, Wanted
 from runs.tasks import reconcile_soon, schedule_soon
@@ -148,6 +148,10 @@ def delete_run(*, actor: User, run: Run) -> None:
     require(actor, run.project, Role.MEMBER if run.created_by_id == actor.pk else Role.MAINTAINER)
     if not run.is_final:
         raise Refused("still-live", f"Run {run.name} is {run.status}. Stop it first.")
+    if slot := HeldSlot.objects.filter(placement__attempt__run=run).select_related("node").first():
+        # To forget the attempt would free the slot for others while its ranks may still be at work.
+        sentence = f"Node {slot.node.name} has not confirmed yet that nothing of run {run.name} is left on it."
+        raise Refused("still-held", f"{sentence} Wait a moment; a node that is gone for good can be removed.")
     run_id = run.pk
     run.delete()
     delete_run_data(run_id)

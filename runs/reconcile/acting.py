@@ -91,6 +91,7 @@ def _part(placement: Placement, ear: Ear) -> Part:
         silent_s=ear.attempt_silent_s(placement),
         is_answering=ear.is_answering(placement.node),
         is_listed=ear.lists(placement),
+        num_ranks=placement.num_ranks,
     )
 
 

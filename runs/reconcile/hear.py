@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, cast
 
 import structlog
+from django.db.models import Q
 
 from runs.models import Node, Placement
 from runs.status import Phase
@@ -20,6 +21,7 @@ from workers import contract
 log = structlog.get_logger(__name__)
 
 HEARD_KEY = f"{contract.PREFIX}:control:heard"
+MAX_NOTES = 1000  # about what is over; then they are looked through
 ORDER = (Phase.PREPARING, Phase.READY, Phase.RUNNING, Phase.STOPPING, Phase.ENDED, Phase.REFUSED)
 
 
@@ -115,3 +117,16 @@ def forget(placements: Iterable[Placement]) -> None:
     """Drop the notes about placements that are over."""
     if keys := [contract.report_key(one.node_id, one.attempt_id) for one in placements]:
         redis().hdel(HEARD_KEY, *keys)
+
+
+def forget_the_rest(nodes: Iterable[Node]) -> None:
+    """Drop the notes about everything but these nodes and what lives on them, once there are many."""
+    nodes = list(nodes)
+    if redis().hlen(HEARD_KEY) <= len(nodes) + MAX_NOTES:
+        return
+    living = Placement.objects.filter(Q(attempt__ended_at=None) | ~Q(held_slots=None))
+    kept = {contract.up_key(node.pk) for node in nodes}
+    kept |= {contract.report_key(*pair) for pair in living.values_list("node_id", "attempt_id")}
+    known = [key.decode() for key in cast("list[bytes]", redis().hkeys(HEARD_KEY))]
+    if over := [key for key in known if key not in kept]:
+        redis().hdel(HEARD_KEY, *over)

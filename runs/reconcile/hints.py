@@ -38,6 +38,9 @@ class Hints(threading.Thread):
             except (RedisError, OSError) as error:
                 log.warning("hints.away", error=str(error))
                 self._over.wait(AWAY_S)
+            except Exception:  # this thread is the only one that listens: whatever it met, it goes on
+                log.exception("hints.failed")
+                self._over.wait(AWAY_S)
 
     def _listen(self) -> None:
         client: Any = redis()  # its pubsub has no types

@@ -15,6 +15,7 @@ STOP_LIMIT_S = 20.0  # a failed run does not wait longer than this for its other
 REST_LIMIT_S = 5.0  # …and for the rest of its points and logs
 SUCCESS_REST_LIMIT_S = 60.0
 OVER = (Phase.ENDED, Phase.REFUSED)
+UNASKED = "stopped-unasked"
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Part:
     silent_s: float
     is_answering: bool
     is_listed: bool
+    num_ranks: int = 1
 
     @property
     def is_missing(self) -> bool:
@@ -114,6 +116,9 @@ def _failing(case: Case, failure: Failure) -> Verdict:
     others_over = all(part.is_over or part.is_silent for part in case.parts) or waited_s > STOP_LIMIT_S
     if case.settling_s is None or not others_over or not _is_settled(case, REST_LIMIT_S):
         return SETTLE
+    if failure.code == UNASKED and not case.has_go:
+        sentence = "The start was called off on its nodes; looking for a place again."
+        return Verdict(Status.QUEUED, "called-off", sentence, failure.evidence, ends=True)
     return Verdict(Status.FAILED, failure.code, failure.sentence, failure.evidence, ends=True)
 
 
@@ -188,20 +193,26 @@ def _failures(part: Part) -> list[Failure]:
         return [Failure(ended_at, "processes-missing", sentence, {"node": part.node})]
     reason = part.report.get("reason") or {}
     code = str(reason.get("code") or "").replace("_", "-")
-    if code == "stopped":
-        return []
+    if code == "stopped":  # by us, since something else failed: that is the reason, unless it turns out to be nothing
+        sentence = f"Node {part.node} stopped its ranks, and nobody had asked for it."
+        return [Failure(float("inf"), UNASKED, sentence, {"node": part.node})]
     if code and not code.startswith("rank-"):
         evidence = {"node": part.node, **(reason.get("evidence") or {})}
         code = "node-refused" if part.phase == Phase.REFUSED else code
         return [Failure(ended_at, code, str(reason.get("sentence") or f"Node {part.node} gave up: {code}."), evidence)]
     if part.phase == Phase.REFUSED:
         return [Failure(ended_at, "node-refused", f"Node {part.node} refused the run.", {"node": part.node})]
-    logged = reason.get("evidence") or {}
-    return [_rank_failure(part.node, rank, logged) for rank in part.report.get("ranks", []) if not _is_clean(rank)]
+    logged, ranks = reason.get("evidence") or {}, part.report.get("ranks") or []
+    failed = [_rank_failure(part.node, rank, logged) for rank in ranks if not _is_clean(rank)]
+    if not failed and len(ranks) != part.num_ranks:
+        sentence = f"Node {part.node} reported the end of {len(ranks)} of its {part.num_ranks} ranks."
+        return [Failure(ended_at, "ranks-missing", sentence, {"node": part.node})]
+    return failed
 
 
 def _is_clean(rank: Document) -> bool:
-    return not rank.get("exit_code") and not rank.get("signal") and not rank.get("error")
+    """Success needs proof: an exit code of 0, not the lack of another."""
+    return rank.get("exit_code") == 0 and not rank.get("signal") and not rank.get("error")
 
 
 def _rank_failure(node: str, rank: Document, logged: Document) -> Failure:

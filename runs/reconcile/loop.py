@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 import structlog
+from redis.exceptions import LockError, RedisError
 
 from runs import broadcast, engine
 from runs.models import Attempt, Node, Run
 from runs.reconcile.acting import WRITE_EVERY_S, follow, free_slots, live_attempts
-from runs.reconcile.hear import Ear
+from runs.reconcile.hear import Ear, forget_the_rest
 from runs.reconcile.placing import schedule
 from runs.reconcile.tell import write_down
 from runs.status import Status
@@ -23,7 +26,7 @@ __all__ = ["reconcile_run", "schedule", "tick"]
 log = structlog.get_logger(__name__)
 
 LOCK_KEY = f"{contract.PREFIX}:control:lock"
-LOCK_S = 10
+LOCK_S = 5  # whoever is killed in the middle of a round keeps the others waiting for so long
 TICK_KEY = f"{contract.PREFIX}:control:tick"  # Unix seconds of the last tick: /health shows its age
 SINCE_KEY = f"{contract.PREFIX}:control:since"
 AWAY_S = 5.0  # a longer pause between ticks means that control was away, and knows nothing of that time
@@ -37,7 +40,7 @@ def tick(now: datetime) -> bool:
     try:
         _round(now)
     finally:
-        if lock.owned():
+        with contextlib.suppress(LockError):  # the round took longer than the lock lasts
             lock.release()
     return True
 
@@ -48,12 +51,23 @@ def _round(now: datetime) -> None:
     ear.listen_to_nodes(nodes)
     take_nodes(nodes, ear)
     for attempt in live_attempts():
-        follow(attempt, ear)
-    free_slots(ear)
+        _guarded(partial(follow, attempt, ear), run=attempt.run_id)
+    _guarded(partial(free_slots, ear))
     for cluster_id in set(Run.objects.filter(status=Status.QUEUED).values_list("cluster_id", flat=True)):
-        schedule(cluster_id, now)
+        _guarded(partial(schedule, cluster_id, now), cluster=cluster_id)
     write_down(nodes, ear.ups, now)
+    forget_the_rest(nodes)
     redis().set(TICK_KEY, now.timestamp())
+
+
+def _guarded(part: Callable[[], object], **about: Any) -> None:
+    """Do one part of the round; one that fails must not keep the others waiting. A broker that is away fails all."""
+    try:
+        part()
+    except (RedisError, OSError):
+        raise
+    except Exception:  # a bug, or a report that nobody expected: the log says which, and the next round tries again
+        log.exception("tick.part_failed", **about)
 
 
 def reconcile_run(run_id: str, now: datetime) -> None:

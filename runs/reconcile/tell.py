@@ -58,8 +58,17 @@ def _strays(ups: Mapping[str, contract.Document], live: set[str]) -> dict[str, S
         return {}
     # An attempt that was placed a moment ago on another thread is live too.
     ended = listed - set(Attempt.objects.filter(pk__in=listed, ended_at=None).values_list("pk", flat=True))
+    held = set(
+        Placement.objects.filter(attempt__in=ended).exclude(held_slots=None).values_list("attempt_id", flat=True)
+    )
     return {
-        node: Stray({attempt: said for attempt, said in up.get("attempts", {}).items() if attempt in ended})
+        node: Stray(
+            {
+                attempt: said
+                for attempt, said in up.get("attempts", {}).items()
+                if attempt in ended and (attempt in held or not said.get("is_done"))
+            }
+        )
         for node, up in ups.items()
     }
 

@@ -193,7 +193,7 @@ def test_the_queue_moves_up_when_slots_are_free(yard: Yard) -> None:
     assert (second.status, second.reason_code) == ("QUEUED", "waiting")
     assert second.reason_sentence == "Waiting for 2 more CPU slots on cluster local: 2 of 4 free."
     assert second.events.count() == 1  # why it waits is no event
-    yard.say("ended")
+    yard.say("ended", ranks=[rank(0, 10.0)])
     assert yard.tick() == "SUCCEEDED"
     second.refresh_from_db()
     assert second.status == "SCHEDULED"
