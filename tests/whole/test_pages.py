@@ -1,0 +1,82 @@
+"""Pages in a real browser against a whole Trainyard: what only a browser does (origins, scripts, live fragments)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from dashboard.setup.machine import find_chromium
+from tests.up_process import ROOT, Up
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, running_trainyard: Up) -> Iterator[Page]:
+    """A page of the owner's."""
+    environment = {**os.environ, "TRAINYARD_HOME": str(running_trainyard.home)}
+    command = [sys.executable, "-m", "dashboard.sign_in"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    context = browser.new_context(base_url=running_trainyard.url)
+    page = context.new_page()
+    page.goto(done.stdout.strip().splitlines()[-1])
+    yield page
+    context.close()
+
+
+def test_the_form_says_what_is_wrong_while_one_types_and_launches_what_it_shows(page: Page) -> None:
+    page.goto("/launch/")
+    expect(page.locator("[data-aside]")).to_contain_text("It would start at once")
+    steps = page.locator("[data-path='train.steps']")
+    steps.locator("input").fill("soon")
+    expect(steps.locator(".problem")).to_contain_text("must be a whole number")
+    steps.locator("input").fill("3")
+    expect(steps.locator(".problem")).to_be_hidden()
+    page.get_by_label("Name", exact=True).fill("from-a-browser")
+    page.get_by_label("Warm-up steps").fill("1")
+    expect(page.locator("[data-aside] pre")).to_contain_text("name: from-a-browser")
+    page.get_by_role("button", name="Launch").click()
+    expect(page.get_by_role("heading", name="from-a-browser")).to_be_visible()
+
+
+def test_a_folder_is_sent_as_soon_as_it_is_chosen(page: Page) -> None:
+    page.goto("/launch/?from=example:own-script")
+    page.set_input_files("#code-folder", ROOT / "examples/script")
+    expect(page.locator("[data-upload-words]")).to_contain_text("Stored")
+    expect(page.locator("[name='task.code']")).not_to_have_value("example:own-script")
+    expect(page.locator("[name='task.script']")).to_have_value("train.py")
+
+
+def test_an_invitation_link_lets_somebody_in(page: Page, browser: Browser, running_trainyard: Up) -> None:
+    page.goto("/people/")
+    page.get_by_role("button", name="Make a link").click()
+    link = page.locator("[data-swap='invite'] code").inner_text()
+    context = browser.new_context(base_url=running_trainyard.url)
+    guest = context.new_page()
+    guest.goto(link)
+    guest.get_by_label("User name").fill("mary")
+    guest.get_by_label("Password").fill("correct horse battery")
+    guest.get_by_role("button", name="Join").click()
+    expect(guest.get_by_role("button", name="Your menu")).to_be_visible()
+    context.close()
+
+
+def test_draining_shows_at_once_and_is_undone_from_the_toast(page: Page) -> None:
+    page.goto("/nodes/local-1/")
+    page.get_by_role("button", name="Drain").click()
+    expect(page.get_by_role("button", name="Enable")).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("button", name="Drain")).to_be_visible()
