@@ -25,8 +25,9 @@ def start(descriptor: int | None, before: str = "", after: str = "") -> subproce
     environment = {name: value for name, value in os.environ.items() if name != lifeline.VARIABLE}
     if descriptor is not None:
         environment[lifeline.VARIABLE] = str(descriptor)
+    program = SLEEPER.format(before=before, after=after)
     return subprocess.Popen(
-        [sys.executable, "-c", SLEEPER.format(before=before, after=after)], env=environment, text=True, stdout=subprocess.PIPE,
+        [sys.executable, "-c", program], env=environment, text=True, stdout=subprocess.PIPE,
         pass_fds=[descriptor] if descriptor is not None else [],
     )  # fmt: skip
 

@@ -24,8 +24,9 @@ PASSWORD = "correct-horse"
 def valkey_on_tcp(folder: Path) -> Iterator[str]:
     """A server with a password on a port of the loopback; yields its URL."""
     port = free_port()
-    settings = ["--port", str(port), "--bind", "127.0.0.1", "--requirepass", PASSWORD, "--dir", str(folder), "--save", ""]
-    process = subprocess.Popen(tethered([server_program(), *settings]), stdout=subprocess.DEVNULL)
+    settings = {"port": port, "bind": "127.0.0.1", "requirepass": PASSWORD, "dir": folder, "save": ""}
+    words = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+    process = subprocess.Popen(tethered([server_program(), *words]), stdout=subprocess.DEVNULL)
     url = f"redis://:{PASSWORD}@127.0.0.1:{port}/0"
     try:
         wait_for(url)
