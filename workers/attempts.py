@@ -29,6 +29,7 @@ class AttemptFolder:
     # An order does not change, nor does a final report: each is read from the disk once.
     _order: Document | None = None
     _final: Document | None = None
+    _is_done: bool = False
 
     @property
     def attempt(self) -> str:
@@ -53,6 +54,10 @@ class AttemptFolder:
     @property
     def uploaded_mark(self) -> Path:
         return self.path / "uploaded"
+
+    @property
+    def shipped_mark(self) -> Path:
+        return self.path / "shipped"
 
     @property
     def _lock(self) -> Path:
@@ -86,6 +91,15 @@ class AttemptFolder:
 
     def is_ended(self) -> bool:
         return self.phase() in ENDED
+
+    def is_uploaded(self) -> bool:
+        """Rank 0's node uploads the output; the others have none."""
+        return (self.order() or {}).get("first_rank") != 0 or self.uploaded_mark.exists()
+
+    def is_done(self) -> bool:
+        """Whether it is over and the server has all of it. Once true it stays true, and costs nothing to ask."""
+        self._is_done = self._is_done or (self.is_ended() and self.shipped_mark.exists() and self.is_uploaded())
+        return self._is_done
 
     def error_path(self, rank: int) -> Path:
         return self.logs / f"rank-{rank}.error.json"

@@ -60,7 +60,8 @@ class Afterlife:
             return False
         if entry is not None:
             self._repeat(order, report)
-            self._ship(order, report, folder, entry)
+            if not folder.shipped_mark.exists():
+                self._ship(order, report, folder, entry)
         elif time.time() - report["at"] > KEEP_S:
             shutil.rmtree(folder.path, ignore_errors=True)
             for memory in (self._due, self._upload_due, self._shipping):
@@ -78,6 +79,7 @@ class Afterlife:
         """Send what a dead supervisor had not: nothing that reached a spool is lost."""
         seen = entry.get("watermarks") or {}
         if all(seen.get(name, 0) >= last for name, last in report["producers"].items()):
+            folder.shipped_mark.touch()
             return
         running = self._shipping.get(folder.attempt)
         if running is not None and running.is_alive():
@@ -95,7 +97,7 @@ class Afterlife:
 
     def _upload(self, order: Document, folder: AttemptFolder) -> bool:
         """Upload rank 0's output, trying again ever more rarely while the server is away. True when it is done."""
-        if order.get("first_rank") != 0 or folder.uploaded_mark.exists():
+        if folder.is_uploaded():
             return True
         due, pause_s = self._upload_due.get(folder.attempt, (0.0, LOOK_EVERY_S))
         if time.monotonic() < due:

@@ -62,7 +62,8 @@ class Attempts:
         found: Document = {}
         for attempt, folder in list(self._known.items()):
             if (order := folder.order()) is not None:
-                found[attempt] = {"run": order["run"], "fence": order["fence"], "phase": folder.phase()}
+                about = {"phase": folder.phase(), "is_done": folder.is_done()}
+                found[attempt] = {"run": order["run"], "fence": order["fence"], **about}
         return found
 
     def num_living(self) -> int:
@@ -82,16 +83,22 @@ class Attempts:
         newest: dict[str, int] = {}
         for attempt, entry in listed.items():
             newest[entry["run"]] = max(entry["fence"], newest.get(entry["run"], 0))
-            if entry["wanted"] == "stop":
-                self._stop(attempt, entry, "stopped")
-            elif entry.get("order") is not None and not self._was_started(attempt):
-                self.prepare(entry["order"])
-            elif entry.get("go") is not None and self._is_ready(attempt):
-                self.go(attempt, entry["fence"], entry["go"])
+            try:
+                self._follow(attempt, entry)
+            except Exception:  # a full disk, or an order of another version: the other attempts are not to wait for it
+                log.exception("attempt.not_followed", attempt=attempt)
         for attempt, folder in list(self._known.items()):
             order = folder.order()
             if order is not None and order["fence"] < newest.get(order["run"], 0):
                 self._stop(attempt, order, "stale_fence")
+
+    def _follow(self, attempt: str, entry: Document) -> None:
+        if entry["wanted"] == "stop":
+            self._stop(attempt, entry, "stopped")
+        elif entry.get("order") is not None and not self._was_started(attempt):
+            self.prepare(entry["order"])
+        elif entry.get("go") is not None and self._is_ready(attempt):
+            self.go(attempt, entry["fence"], entry["go"])
 
     def watch(self) -> None:
         """Bury the attempts whose supervisor died, and look after those that are over."""

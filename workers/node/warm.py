@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from workers.gpus import VISIBLE
-from workers.supervisor.launch import CORES
+from workers.inventory import CORES
 
 log = structlog.get_logger(__name__)
 
@@ -59,17 +59,25 @@ class ZygoteKeeper:
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
 
+    @property
+    def is_ready(self) -> bool:
+        return self._is_ready.is_set()
+
     def keep(self) -> None:
         """Run until ``stop``; the body of a thread."""
         pause_s = 0.2
         while not self._over.is_set():
-            process = self._start()
-            if self._is_ready.is_set():
-                pause_s = 0.2
-            process.wait()
+            try:
+                process = self._start()
+                if self._is_ready.is_set():
+                    pause_s = 0.2
+                process.wait()
+                why = f"status {process.returncode}"
+            except OSError as error:  # the machine has no process or descriptor to spare: it may have one later
+                why = str(error)
             self._is_ready.clear()
             if not self._over.is_set():
-                log.warning("zygote.died", status=process.returncode, pause_s=pause_s)
+                log.warning("zygote.died", why=why, pause_s=pause_s)
                 self._over.wait(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
@@ -106,20 +114,31 @@ class ZygoteKeeper:
             raise ZygoteGone("there is no warm process")
         socket.send_fds(channel, [json.dumps(request).encode() + b"\n"], [descriptor])
         channel.settimeout(FORK_LIMIT_S)
-        if not channel.recv(4096):
+        try:
+            answer = channel.recv(4096)
+        except TimeoutError:
+            if self._process is not None:
+                self._process.kill()  # it hangs: another takes its place
+            raise
+        if not answer:
             raise ZygoteGone("the warm process died")
 
     def _start(self) -> subprocess.Popen[bytes]:
         ours, theirs = socket.socketpair()
         passed = [theirs.fileno(), *([self._lifeline] if self._lifeline >= 0 else [])]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "workers.zygote", str(theirs.fileno()), str(self._lifeline)],
-            stdin=subprocess.DEVNULL,
-            pass_fds=passed,
-            cwd=Path(__file__).resolve().parents[2],
-            env={**{name: os.environ[name] for name in PASSED_ON if name in os.environ}, **ONE_THREAD},
-        )
-        theirs.close()
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "workers.zygote", str(theirs.fileno()), str(self._lifeline)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=passed,
+                cwd=Path(__file__).resolve().parents[2],
+                env={**{name: os.environ[name] for name in PASSED_ON if name in os.environ}, **ONE_THREAD},
+            )
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
         if self._channel is not None:
             self._channel.close()
         self._process, self._channel = process, ours

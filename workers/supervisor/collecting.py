@@ -62,6 +62,8 @@ class Collector(threading.Thread):
                     self._remember_descendants()
             except OSError as error:  # a full disk: the lines stay in their files, and are tried again
                 log.warning("collect.failed", error=str(error))
+            except Exception:  # the ranks' lines are worth more than one sample that could not be taken
+                log.exception("collect.bug")
 
     def finish(self) -> None:
         """Stop, take in what the ranks printed last, and end the spool."""

@@ -53,6 +53,9 @@ class Courier(threading.Thread):
                 log.warning("valkey.away", error=str(error), pause_s=pause_s)
                 self._over.wait(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            except Exception:  # nobody else ships or speaks for this attempt: silence would look like a dead node
+                log.exception("courier.failed")
+                self._over.wait(LONGEST_PAUSE_S)
 
     def finish(self, producers: dict[str, int], *, limit_s: float) -> bool:
         """Wait until the server has all of these sequences and return True; False when that takes too long.

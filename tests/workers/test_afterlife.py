@@ -1,0 +1,153 @@
+"""What is over is looked after until it is done, and then forgotten; threads that nobody sees die go on instead."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers import Valkey
+from tests.workers.control import ControlledNode, until
+from tests.workers.test_shipping import KEY, ORDER, fill
+from workers.attempts import AttemptFolder
+from workers.contract import Document
+from workers.node import afterlife, warm
+from workers.node.afterlife import Afterlife
+from workers.node.config import NodeConfig, make_home
+from workers.node.rest import ServerClient
+from workers.node.warm import ZygoteGone, ZygoteKeeper
+from workers.supervisor.contact import Contact, connect
+from workers.supervisor.courier import Courier
+from workers.supervisor.reports import make_report
+from workers.supervisor.shipping import Shipper
+
+SCRIPT = "print('hello')"
+
+
+@pytest.fixture
+def folder(home: Path) -> AttemptFolder:
+    """An attempt that ended here, with three frames in its spool and nothing to upload."""
+    make_home(home)
+    folder = AttemptFolder(home / "attempts" / "a")
+    order = {**ORDER, "first_rank": 1}
+    folder.create(order)
+    fill(folder.spool, 2)
+    folder.write_report(make_report(order, at=time.time(), phase="ended", producers={"p" * 32: 3}))
+    return folder
+
+
+@pytest.fixture
+def keeper_of_the_dead(valkey: Valkey) -> Afterlife:
+    config = NodeConfig("http://127.0.0.1:9", "n", "one", KEY, valkey.url, "local")
+    return Afterlife(config, connect(valkey.url), ServerClient(config))
+
+
+def entry(**watermarks: int) -> Document:
+    return {"run": "r", "fence": 3, "wanted": "stop", "order": None, "go": None, "watermarks": watermarks, "resend": []}
+
+
+def test_an_attempt_is_done_when_the_server_has_all_of_it(
+    folder: AttemptFolder, keeper_of_the_dead: Afterlife, valkey: Valkey
+) -> None:
+    keeper_of_the_dead.look_after(folder, None)
+    assert not folder.is_done()
+    keeper_of_the_dead.look_after(folder, entry(**{"p" * 32: 3}))
+    assert folder.is_done()
+    assert AttemptFolder(folder.path).is_done(), "a node worker that starts anew knows it, too"
+
+
+def test_what_has_not_arrived_keeps_an_attempt_from_being_done(
+    folder: AttemptFolder, keeper_of_the_dead: Afterlife, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(afterlife, "SHIPPING_LIMIT_S", 0.2)
+    keeper_of_the_dead.look_after(folder, entry(**{"p" * 32: 2}))
+    assert not folder.is_done()
+
+
+def test_a_folder_is_forgotten_after_a_day(
+    folder: AttemptFolder, keeper_of_the_dead: Afterlife, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper_of_the_dead.look_after(folder, entry(**{"p" * 32: 3}))
+    assert not keeper_of_the_dead.look_after(folder, None)
+    monkeypatch.setattr(afterlife, "KEEP_S", 0.0)
+    assert keeper_of_the_dead.look_after(folder, None)
+    assert not folder.path.exists()
+
+
+def test_a_node_says_that_it_is_done(node: ControlledNode) -> None:
+    order = node.order(SCRIPT, first_rank=1)
+    node.launch(order)
+    report = node.wait_for(order, "ended")
+
+    def is_done() -> Any:
+        node.say(order, wanted="stop", watermarks=report["producers"])
+        return (node.up() or {"attempts": {}})["attempts"].get(order["attempt"], {}).get("is_done")
+
+    until(is_done)
+
+
+def test_a_courier_survives_what_it_does_not_expect(valkey: Valkey, tmp_path: Path) -> None:
+    with connect(valkey.url) as client:
+        contact = Contact(client, KEY, ORDER)
+        calls: list[int] = []
+
+        def report() -> Document:
+            calls.append(1)
+            if len(calls) == 1:
+                raise ValueError("nobody expected this")
+            return make_report(ORDER, at=time.time(), phase="running")
+
+        courier = Courier(contact, Shipper(client, KEY, ORDER, tmp_path, contact), report)
+        courier.start()
+        until(lambda: len(calls) > 1)
+        assert courier.finish({}, limit_s=1)
+
+
+def test_a_warm_process_that_cannot_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper, tries = running_keeper(monkeypatch)
+    until(lambda: len(tries) > 2)
+    keeper.stop()
+
+
+def running_keeper(monkeypatch: pytest.MonkeyPatch) -> tuple[ZygoteKeeper, list[int]]:
+    tries: list[int] = []
+
+    def refuse(*_: object, **__: object) -> None:
+        tries.append(1)
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr("subprocess.Popen", refuse)
+    keeper = ZygoteKeeper(-1)
+    threading.Thread(target=keeper.keep, daemon=True).start()
+    return keeper, tries
+
+
+def test_a_warm_process_that_hangs_is_replaced(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm, "FORK_LIMIT_S", 0.3)
+    keeper = ZygoteKeeper(-1)
+    thread = threading.Thread(target=keeper.keep, daemon=True)
+    thread.start()
+    try:
+        until(lambda: keeper.is_ready)
+        hung = keeper.pid
+        assert hung is not None
+        os.kill(hung, signal.SIGSTOP)
+        with pytest.raises(ZygoteGone):
+            keeper.start_supervisor(home, {})
+        until(lambda: keeper.pid != hung)
+    finally:
+        keeper.stop()
+        thread.join()
+
+
+def test_one_order_that_makes_no_sense_does_not_hold_up_the_others(node: ControlledNode) -> None:
+    odd = node.order(SCRIPT)
+    order = node.order(SCRIPT)
+    node.attempts[odd["attempt"]] = {"run": odd["run"], "fence": 1, "wanted": "prepare", "order": {}, "go": None}
+    node.say(order)
+    node.wait_for(order, "ready")
