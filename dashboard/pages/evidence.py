@@ -41,11 +41,10 @@ def trouble(run: Run) -> Trouble | None:
 
 
 def _traceback(found: dict[str, Any]) -> str:
-    """Take the traceback, or the last lines, out of the evidence."""
-    for name in ("traceback", "lines", "log"):
-        value = found.pop(name, None)
-        if value:
-            return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+    """Take the traceback, or the last lines, out of the evidence; the rest of the lines is on the tab of the logs."""
+    texts = [text for name in ("traceback", "lines", "log") if (text := found.pop(name, None))]
+    if texts:
+        return "\n".join(map(str, texts[0])) if isinstance(texts[0], list) else str(texts[0])
     error = found.get("error")
     if isinstance(error, dict) and error.get("traceback"):
         found.pop("error")

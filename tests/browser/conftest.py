@@ -1,0 +1,170 @@
+"""A browser, somebody signed in, and runs to look at: made once for all the tests of this folder.
+
+Not once for the whole session: while Playwright runs, its thread has a running event loop, which neither Django's
+database nor asynchronous tests can stand.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from dashboard.setup.machine import find_chromium
+from tests.browser.watch import Watch
+from tests.up_process import OURS, ROOT, Up
+from tests.whole.runs import Yard, example
+
+PATIENCE_MS = 60_000
+TINY = {"layers": 1, "width": 32, "heads": 2, "context": 32}
+# Its log is dull and its loss falls; with `--fail` it ends as scripts do.
+SCRIPT = """
+import sys, time, trainyard
+run = trainyard.init()
+def deep():
+    raise RuntimeError("the boiler is cold")
+for step in range(1, 40_000):
+    run.log({"train/loss": 4 / step**0.3, "train/tokens_per_second": 9_000 + 400 * (step % 7)}, step=step)
+    print(f"step {step}: all is well", flush=True)
+    if "--fail" in sys.argv and step == 5:
+        deep()
+    time.sleep(0.25)
+"""
+
+
+@dataclass
+class Seat:
+    """A page, what went wrong in it, and where the site is."""
+
+    page: Page
+    watch: Watch
+    url: str
+
+    def go(self, path: str) -> Page:
+        self.page.goto(self.url + path)
+        return self.page
+
+
+Sit = Callable[..., Any]
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=PATIENCE_MS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def sign_in_link(up: Up) -> str:
+    """A one-time link, as somebody at the server's own terminal gets it."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    done = subprocess.run(
+        [sys.executable, "-m", "dashboard.sign_in"], cwd=ROOT, env={**environment, "TRAINYARD_HOME": str(up.home)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+@contextmanager
+def sitting(browser: Browser, url: str, **options: Any) -> Iterator[Seat]:
+    """A page of a context of its own; whatever went wrong in it fails the test at the end."""
+    context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    watch = Watch(page)
+    try:
+        yield Seat(page, watch, url)
+        assert watch.unexpected() == []
+    finally:
+        context.close()
+
+
+@pytest.fixture(scope="package")
+def session(browser: Browser, running_trainyard: Up) -> Any:
+    """The cookies of the administrator, who came in by the link."""
+    with sitting(browser, running_trainyard.url) as seat:
+        seat.page.goto(sign_in_link(running_trainyard))
+        expect(seat.page).to_have_url(f"{running_trainyard.url}/")
+        return seat.page.context.storage_state()
+
+
+@pytest.fixture
+def sit(browser: Browser, session: Any, running_trainyard: Up) -> Iterator[Sit]:
+    """``sit(**options of the context)``: a seat of the administrator."""
+    with ExitStack() as stack:
+
+        def sit(**options: Any) -> Seat:
+            return stack.enter_context(sitting(browser, running_trainyard.url, **{"storage_state": session, **options}))
+
+        yield sit
+
+
+@pytest.fixture
+def seat(sit: Sit) -> Seat:
+    seat: Seat = sit()
+    return seat
+
+
+@pytest.fixture(scope="package")
+def office(running_trainyard: Up) -> Iterator[Yard]:
+    """The REST API, for what all the tests here share."""
+    with Yard(running_trainyard) as one:
+        yield one
+
+
+@pytest.fixture(scope="package")
+def succeeded(office: Yard) -> str:
+    """The id of a run that was trained to its end."""
+    run_id = office.submit(tiny("well-done", steps=30))
+    assert office.wait_for_end(run_id)["status"] == "SUCCEEDED"
+    return run_id
+
+
+@pytest.fixture(scope="package")
+def failed(office: Yard, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The id of a run whose script raised."""
+    run_id = office.submit(scripted(office, tmp_path_factory.mktemp("code"), "cold-boiler", "--fail"))
+    assert office.wait_for_end(run_id)["status"] == "FAILED"
+    return run_id
+
+
+@pytest.fixture(scope="package")
+def live(office: Yard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The id of a run that is trained, without haste, until the tests are over."""
+    run_id = office.submit(scripted(office, tmp_path_factory.mktemp("code"), "long-haul"))
+    office.wait_for_step(run_id, 1)
+    yield run_id
+    office.post(f"/runs/{run_id}/stop")
+    office.wait_for_end(run_id)
+
+
+def tiny(name: str, **train: Any) -> dict[str, Any]:
+    """A spec that one rank trains in seconds."""
+    train = {"batch_size": 8, "warmup_steps": 1, "validate_every_steps": 100, **train}
+    spec = example("tiny-steps", **train)
+    spec["task"]["model"] = TINY
+    return spec | {"name": name, "resources": {"nodes": 1}}
+
+
+def scripted(office: Yard, folder: Path, name: str, *arguments: str) -> dict[str, Any]:
+    (folder / "train.py").write_text(SCRIPT)
+    stored = office.http.post("/bundles", content=packed(folder))
+    assert stored.status_code == 201, stored.text
+    task = {"script": "train.py", "arguments": list(arguments), "code": {"sha256": stored.json()["sha256"]}}
+    return {"name": name, "resources": {"nodes": 1}, "restarts": {"max": 0}, "task": task}
+
+
+def packed(folder: Path) -> bytes:
+    from trainyard.bundle import pack
+
+    return pack(folder)[0]

@@ -1,0 +1,56 @@
+"""Every page of the site, with what is on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.whole.runs import Yard, example
+
+# Name to path; what stands in braces is the id of something that is there.
+PLACES = {
+    "sign-in": "/sign-in/",
+    "home": "/",
+    "runs": "/runs/",
+    "runs-filtered-to-none": "/runs/?q=nothing-of-that-name",
+    "run-live": "/runs/{live}/",
+    "run-charts": "/runs/{succeeded}/",
+    "run-failed": "/runs/{failed}/",
+    "run-ranks": "/runs/{succeeded}/ranks/",
+    "run-logs": "/runs/{failed}/logs/",
+    "run-files": "/runs/{succeeded}/files/",
+    "run-spec": "/runs/{succeeded}/spec/",
+    "run-timeline": "/runs/{succeeded}/timeline/",
+    "launch": "/launch/",
+    "launch-script": "/launch/?from=run:{failed}",
+    "jobs": "/jobs/",
+    "job": "/jobs/{job}/",
+    "clusters": "/nodes/",
+    "new-cluster": "/nodes/clusters/new/",
+    "node": "/nodes/{node}/",
+    "people": "/people/",
+    "new-project": "/people/new-project/",
+    "invitation": "/invitations/{invitation}/",
+    "account": "/account/",
+    "not-found": "/runs/nothing/",
+    "admin": "/admin/",
+    "admin-runs": "/admin/runs/run/",
+    "api-docs": "/api/v1/docs",
+}
+FOR_STRANGERS = ("sign-in", "invitation")  # others than those who are signed in see them
+
+
+def furnish(office: Yard) -> dict[str, str]:
+    """Make a job, a project and an invitation, and return the ids of what pages are about."""
+    job = office.post("/jobs", example("hello-gpt"))
+    project = office.get("/projects")["items"][0]
+    invitation = office.post(f"/projects/{project['id']}/invitations", {"email": "mate@example.org"})
+    return {
+        "job": job["id"],
+        "node": office.get("/nodes")["items"][0]["id"],
+        "invitation": invitation["secret"],
+    }
+
+
+def addresses(things: dict[str, str]) -> Callable[[str], Any]:
+    return lambda name: PLACES[name].format(**things)

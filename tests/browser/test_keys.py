@@ -1,0 +1,78 @@
+"""Everything by keyboard alone."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Seat
+
+pytestmark = pytest.mark.browser
+
+# What has the focus is drawn with a ring; for a radio button that is a card with words, the card is.
+RING = """() => {
+    const element = document.activeElement;
+    if (element === document.body) return null;
+    const isRinged = [element, element.closest("label")].some((one) => {
+        const {outlineStyle, outlineWidth, boxShadow} = one ? getComputedStyle(one) : {};
+        return one && ((outlineStyle !== "none" && parseFloat(outlineWidth) > 0) || boxShadow !== "none");
+    });
+    const box = element.getBoundingClientRect();
+    return {name: element.outerHTML.slice(0, 80), isRinged,
+            isSeen: box.width > 0 && box.bottom > 0 && box.top < innerHeight};
+}"""
+
+
+def test_ctrl_k_jumps_to_a_run(seat: Seat, succeeded: str) -> None:
+    page = seat.go("/jobs/")
+    wait_until_alive(page)
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("dialog", name="Search or jump")).to_be_visible()
+    page.keyboard.type("well-done")
+    expect(page.get_by_role("option").first).to_contain_text("well-done")
+    expect(page.get_by_role("option", selected=True)).to_contain_text("well-done")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{seat.url}/runs/{succeeded}/")
+
+
+def test_g_and_a_letter_go_to_a_page_unless_somebody_types(seat: Seat) -> None:
+    page = seat.go("/jobs/")
+    wait_until_alive(page)
+    page.keyboard.type("gr")
+    expect(page).to_have_url(f"{seat.url}/runs/")
+    wait_until_alive(page)
+    page.keyboard.press("/")
+    expect(page.get_by_label("Filter by name, tag or id")).to_be_focused()
+    page.keyboard.type("gj")
+    expect(page.get_by_label("Filter by name, tag or id")).to_have_value("gj")
+
+
+def test_a_question_mark_shows_the_keys(seat: Seat) -> None:
+    page = seat.go("/")
+    wait_until_alive(page)
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    expect(keys).to_contain_text("Search or jump")
+    page.keyboard.press("Escape")
+    expect(keys).to_be_hidden()
+
+
+@pytest.mark.parametrize("path", ["/", "/launch/"])
+def test_the_focus_is_seen_wherever_it_goes(path: str, seat: Seat) -> None:
+    page = seat.go(path)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name=re.compile("^Skip"))).to_be_in_viewport()
+    for _ in range(24):
+        page.keyboard.press("Tab")
+        focus = page.evaluate(RING)
+        if focus is None:  # behind the last one it leaves the page
+            break
+        assert focus["isRinged"], focus
+        assert focus["isSeen"], focus
+
+
+def wait_until_alive(page: Page) -> None:
+    """Return when the page's modules listen to keys; the lamp is the last of them."""
+    expect(page.get_by_role("status", name="How this page gets its news")).to_have_text("live")

@@ -1,0 +1,130 @@
+"""From the form to the end of a run, in one browser: what a person does on the first day."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import SCRIPT, TINY, Seat, packed
+from tests.whole.runs import Yard
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_run_is_launched_watched_read_and_stopped(seat: Seat) -> None:
+    page = launch_by_form(seat, "first-day")
+    watch_it_learn(seat)
+    read_the_log(page)
+    page.get_by_role("button", name="Stop", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Stop run first-day?")
+    dialog.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("main").get_by_text("cancelled", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Restart")).to_be_visible()
+
+
+def test_a_folder_of_code_is_sent_from_the_form(seat: Seat, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "train.py").write_text(SCRIPT)
+    archive = tmp_path / "mine.tar.gz"
+    archive.write_bytes(packed(folder))
+    page = seat.go("/launch/")
+    page.get_by_role("radio", name=re.compile("^Script")).check()
+    page.get_by_label("or a .tar.gz").set_input_files(archive)
+    expect(page.get_by_text(re.compile("^Stored "))).to_be_visible()
+    expect(page.get_by_label("Script", exact=True)).to_have_value("train.py")
+
+
+def test_what_is_wrong_stands_beside_its_field_while_one_types(seat: Seat) -> None:
+    page = seat.go("/launch/")
+    name, heads = field(page, "Name"), field(page, "Heads")
+    name.fill("a<b")
+    expect(name).to_have_attribute("aria-invalid", "true")
+    expect(name).to_have_accessible_description(re.compile("<"))
+    name.fill("a-b")
+    expect(name).not_to_have_attribute("aria-invalid", "true")
+    heads.fill("3")
+    expect(heads).to_have_attribute("aria-invalid", "true")
+    expect(heads).to_have_accessible_description(re.compile("width", re.I))
+
+
+def test_a_refused_form_loses_nothing_that_was_typed(seat: Seat, yard: Yard) -> None:
+    seat.watch.expect("422")
+    page = seat.go("/launch/")
+    typed = {"Name": "lopsided", "Tags": "kept, too", "Width": "64", "Heads": "3", "Steps": "77"}
+    for label, text in typed.items():
+        field(page, label).fill(text)
+    page.get_by_role("main").get_by_role("button", name="Launch", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("This was not launched.")
+    for label, text in typed.items():
+        expect(field(page, label)).to_have_value(text)
+    expect(page.get_by_role("main").locator("[aria-invalid=true]")).to_have_attribute("name", "task.model.heads")
+    page.get_by_role("alert").get_by_role("link", name="Heads").click()
+    expect(field(page, "Heads")).to_be_focused()
+    assert yard.get("/runs", q="lopsided")["items"] == [], "nothing was written"
+
+
+def launch_by_form(seat: Seat, name: str) -> Page:
+    page = seat.go("/runs/")
+    page.get_by_role("main").get_by_role("link", name="Launch", exact=True).click()
+    values = {"Name": name, "Nodes": "1", "Steps": "5000", "Batch size": "8"}
+    values |= {label.capitalize(): str(value) for label, value in TINY.items()}
+    for label, text in values.items():
+        field(page, label).fill(text)
+    page.get_by_role("main").get_by_role("button", name="Launch", exact=True).click()
+    expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
+    expect(page.get_by_role("main").get_by_text("running", exact=True)).to_be_visible()
+    return page
+
+
+def watch_it_learn(seat: Seat) -> None:
+    """The loss falls and throughput moves while the page stays where it is."""
+    page = seat.page
+    loss, rate = (chart(page, name).locator(".chart-value") for name in ("train/loss", "train/tokens_per_second"))
+    expect(rate).to_have_text(re.compile("tok/s"))
+    num_visits = len(seat.watch.visits)
+    points = drawn(page, "train/loss")
+    wait_until_below(page, loss, 0.9 * float(points[0]["value"]))
+    shown = rate.inner_text()
+    expect(rate).not_to_have_text(shown)
+    expect(page.get_by_role("status", name="How this page gets its news")).to_have_text("live")
+    assert len(drawn(page, "train/loss")) > len(points)
+    assert seat.watch.visits[num_visits:] == [], "nothing was loaded again"
+
+
+def read_the_log(page: Page) -> None:
+    page.get_by_role("navigation", name="Parts of this run").get_by_role("link", name="Logs").click()
+    log = page.get_by_role("log")
+    expect(log).to_contain_text("step")
+    search = page.get_by_label("Search the log")
+    search.fill("no such words")
+    expect(page.get_by_text("No line holds these words.")).to_be_visible()
+    search.fill("step")
+    lines = log.locator(".log-line")
+    expect(lines.first).to_contain_text("step")
+    expect(lines.filter(has_not_text=re.compile("step", re.I))).to_have_count(0)
+
+
+def field(page: Page, label: str) -> Locator:
+    return page.get_by_role("main").get_by_label(label, exact=True)
+
+
+def chart(page: Page, name: str) -> Locator:
+    return page.get_by_role("article", name=name, exact=True)
+
+
+def drawn(page: Page, name: str) -> list[dict[str, str]]:
+    """The points that a chart holds, from its own "Save the points as CSV"."""
+    with page.expect_download() as download:
+        chart(page, name).get_by_role("button", name="CSV").click()
+    with Path(download.value.path()).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def wait_until_below(page: Page, value: Locator, limit: float) -> None:
+    below = "([element, limit]) => parseFloat(element.textContent) < limit"
+    page.wait_for_function(below, arg=[value.element_handle(), limit])

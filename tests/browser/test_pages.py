@@ -1,0 +1,67 @@
+"""Every page: nothing wrong in the console, nothing that shuts people out, no wider than a phone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.conftest import Seat, Sit
+from tests.browser.places import FOR_STRANGERS, PLACES, furnish
+from tests.up_process import ROOT
+from tests.whole.runs import Yard
+
+pytestmark = pytest.mark.browser
+
+PHONE = {"width": 390, "height": 844}
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+# axe reads the styles that it can reach by itself; preloading would fetch them all again.
+OPTIONS = {"resultTypes": ["violations"], "preload": False}
+TOO_WIDE = """() => {
+    const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+    if (wide <= 0) return [];
+    const reach = (element) => element.getBoundingClientRect().right;
+    const all = [...document.body.querySelectorAll("*")].filter((element) => reach(element) > innerWidth + 0.5);
+    return [`${wide} px too wide`, ...all.slice(0, 5).map((element) => element.outerHTML.slice(0, 120))];
+}"""
+
+
+@pytest.fixture(scope="package")
+def things(office: Yard, live: str, succeeded: str, failed: str) -> dict[str, str]:
+    return {**furnish(office), "live": live, "succeeded": succeeded, "failed": failed}
+
+
+def visit(name: str, sit: Sit, things: dict[str, str], **options: Any) -> Seat:
+    seat: Seat = sit(**options, **({"storage_state": None} if name in FOR_STRANGERS else {}))
+    if name == "not-found":
+        seat.watch.expect("404")
+    seat.go(PLACES[name].format(**things))
+    seat.page.wait_for_load_state("networkidle" if name.startswith("api") else "load")
+    if seat.page.locator(".connection").count():
+        seat.page.locator(".connection[data-state=live]").wait_for()
+    return seat
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_page_fits_a_phone(name: str, sit: Sit, things: dict[str, str]) -> None:
+    page = visit(name, sit, things, viewport=PHONE).page
+    assert page.evaluate(TOO_WIDE) == []
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_page_shuts_nobody_out(name: str, sit: Sit, things: dict[str, str]) -> None:
+    seat = visit(name, sit, things, reduced_motion="reduce")  # colours on their way are none to measure
+    assert seat.watch.unexpected() == []
+    seat.watch.expect("")  # from here on the console has what axe does
+    seat.page.evaluate(AXE.read_text())
+    assert barriers(seat.page) == []
+    seat.page.emulate_media(color_scheme="dark")
+    assert barriers(seat.page, runOnly=["color-contrast"]) == []
+
+
+def barriers(page: Page, **options: Any) -> list[str]:
+    """What axe calls serious or critical."""
+    found = page.evaluate("(options) => axe.run(options)", {**OPTIONS, **options})["violations"]
+    serious = [one for one in found if one["impact"] in ("serious", "critical")]
+    return [f"{one['id']}: {node['html'][:160]}" for one in serious for node in one["nodes"][:5]]

@@ -1,0 +1,40 @@
+"""What a browser says when something is wrong, collected while a test drives it."""
+
+from __future__ import annotations
+
+from playwright.sync_api import ConsoleMessage, Page, Request, Response
+
+# A page that is left takes its requests and its socket along; nothing is wrong with that.
+LEFT = ("net::ERR_ABORTED", "WebSocket is closed before the connection is established")
+
+
+class Watch:
+    """Problems of one page: console errors and warnings (violations of the policy are such), exceptions, requests."""
+
+    def __init__(self, page: Page) -> None:
+        self.problems: list[str] = []
+        self.visits: list[str] = []  # every address that the page was led to
+        self._expected: list[str] = []
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self.problems.append(f"exception: {error}"))
+        page.on("requestfailed", self._on_failure)
+        page.on("response", self._on_response)
+        page.on("framenavigated", lambda frame: self.visits.append(frame.url))
+
+    def expect(self, *texts: str) -> None:
+        """Let problems pass that have one of the texts in them: the test provokes them."""
+        self._expected += texts
+
+    def unexpected(self) -> list[str]:
+        return [one for one in self.problems if not any(text in one for text in (*LEFT, *self._expected))]
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(f"console {message.type}: {message.text} ({message.location['url']})")
+
+    def _on_failure(self, request: Request) -> None:
+        self.problems.append(f"{request.method} {request.url}: {request.failure}")
+
+    def _on_response(self, response: Response) -> None:
+        if response.status >= 400:
+            self.problems.append(f"{response.request.method} {response.url}: {response.status}")
