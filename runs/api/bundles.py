@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import FileResponse, HttpRequest
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from ninja import Router, Schema
 from ninja import Status as Answer
 from ninja.errors import HttpError
@@ -13,6 +14,7 @@ from runs import actions
 from runs.access import NotFound, get_project
 from runs.api.auth import actor
 from runs.api.node_auth import NodeAuth
+from runs.api.streaming import file_response
 from runs.models import Node, Placement, Role, Run
 from runs.places import bundle_path
 
@@ -45,7 +47,7 @@ def upload(request: HttpRequest, project: str = "default") -> Answer[Any]:
 
 
 @router.get("/bundles/{sha256}", auth=NodeAuth(), response=None, summary="Fetch packed code (nodes only)")
-def fetch(request: HttpRequest, sha256: str) -> FileResponse:
+def fetch(request: HttpRequest, sha256: str) -> HttpResponseBase:
     """A node gets the bundles of the runs that are placed on it, and no others."""
     node: Node = request.auth  # type: ignore[attr-defined]
     placed = Placement.objects.filter(node=node, attempt__ended_at=None).select_related("attempt__run")
@@ -53,7 +55,7 @@ def fetch(request: HttpRequest, sha256: str) -> FileResponse:
     path = bundle_path(sha256)
     if sha256 not in wanted or not path.is_file():
         raise NotFound(f"There is no bundle {sha256[:12]!r} for this node.")
-    return FileResponse(path.open("rb"), content_type="application/octet-stream", as_attachment=True)
+    return file_response(request, path)
 
 
 def _sha256_of(run: Run) -> str | None:

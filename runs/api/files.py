@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import FileResponse, HttpRequest
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from ninja import Router, Schema
 from ninja import Status as Answer
 from ninja.errors import HttpError
@@ -13,6 +14,7 @@ from runs import outputs
 from runs.access import NotFound, get_run
 from runs.api.auth import actor
 from runs.api.node_auth import NodeAuth
+from runs.api.streaming import file_response
 from runs.models import Node, Placement
 
 router = Router(tags=["files"])
@@ -38,14 +40,12 @@ def find(request: HttpRequest, run_id: str) -> dict[str, Any]:
 
 
 @router.get("/runs/{run_id}/files/{path:path}", response=None, summary="Download a file")
-def download(request: HttpRequest, run_id: str, path: str) -> FileResponse:
+def download(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
     run = get_run(actor(request), run_id)
     found = outputs.find(run.pk, path)
     if found is None:
         raise NotFound(f"Run {run.name} has no file {path!r}.")
-    response = FileResponse(
-        found.open("rb"), content_type="application/octet-stream", as_attachment=True, filename=found.name
-    )
+    response = file_response(request, found)
     response["X-Content-Type-Options"] = "nosniff"
     response["Content-Security-Policy"] = "sandbox; default-src 'none'"
     return response
@@ -68,7 +68,9 @@ def store(request: HttpRequest, run_id: str, fence: int, path: str) -> Answer[No
     if run != fence:
         raise HttpError(409, f"Fence {fence} is over: the newest attempt of the run has fence {run}.")
     try:
-        outputs.store(run_id, path, request.body)
+        outputs.store(run_id, path, request.read, request.sealed_digest)  # type: ignore[attr-defined]
+    except outputs.TooLarge as error:
+        raise HttpError(413, str(error)) from error
     except ValueError as error:
         raise HttpError(422, str(error)) from error
     return Answer(204, None)

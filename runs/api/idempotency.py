@@ -11,12 +11,13 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from django.core.exceptions import RequestDataTooBig
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from runs.api.auth import who
-from runs.api.problems import problem
+from runs.api.problems import problem, too_large
 from runs.models import IdempotencyKey, User
 
 KEPT_FOR = timedelta(days=1)
@@ -34,7 +35,10 @@ def once(handler: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
             return handler(request, *args, **kwargs)
         if len(key) > 200 or "\0" in key:
             return problem(422, "An Idempotency-Key has at most 200 characters.")
-        claimed = _claim(request, user, key)
+        try:
+            claimed = _claim(request, user, key)
+        except RequestDataTooBig as error:  # this far out nobody else makes it a problem document
+            return too_large(request, error)
         if isinstance(claimed, HttpResponse):
             return claimed
         return _keep(claimed, handler(request, *args, **kwargs))

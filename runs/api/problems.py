@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import structlog
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.core.exceptions import ValidationError as FieldsError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
@@ -68,6 +68,7 @@ def register(api: NinjaAPI) -> None:
         (Refused, _refused),
         (AuthenticationError, _unknown),
         (HttpError, _http_error),
+        (RequestDataTooBig, too_large),
         (PermissionDenied, _forbidden),
         (Http404, _not_found),
         (Exception, _failed),
@@ -118,6 +119,10 @@ def _unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
 def _http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
     status = 422 if error.status_code == 400 else error.status_code  # a body that cannot be read is a bad body
     return problem(status, str(error))
+
+
+def too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
+    return problem(413, "The body is larger than this server reads.")
 
 
 def _forbidden(request: HttpRequest, error: PermissionDenied) -> HttpResponse:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from itertools import islice
+from pathlib import Path
 
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import FileResponse, HttpRequest, StreamingHttpResponse
+from django.utils.http import content_disposition_header
 
 LINES_AT_ONCE = 2000
+CHUNK_BYTES = 1024 * 1024
 
 
 def text_response(request: HttpRequest, lines: Iterator[str]) -> StreamingHttpResponse:
@@ -28,3 +31,21 @@ async def _from_thread(parts: Iterator[str]) -> AsyncIterator[str]:
     """The parts come out of the database, so each is asked for in the thread of this request."""
     while part := await sync_to_async(lambda: next(parts, ""))():
         yield part
+
+
+def file_response(request: HttpRequest, path: Path) -> StreamingHttpResponse:
+    """Answer with a file that is to be saved, a chunk at a time."""
+    kind = "application/octet-stream"
+    if not isinstance(request, ASGIRequest):
+        return FileResponse(path.open("rb"), content_type=kind, as_attachment=True, filename=path.name)
+    headers = {"Content-Length": str(path.stat().st_size)}
+    if (disposition := content_disposition_header(True, path.name)) is not None:
+        headers["Content-Disposition"] = disposition
+    return StreamingHttpResponse(_chunks(path), content_type=kind, headers=headers)
+
+
+async def _chunks(path: Path) -> AsyncIterator[bytes]:
+    """Each chunk is read in some thread: a slow disk must hold up neither the loop nor the other requests."""
+    with path.open("rb") as file:
+        while part := await sync_to_async(file.read, thread_sensitive=False)(CHUNK_BYTES):
+            yield part

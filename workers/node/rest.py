@@ -73,7 +73,11 @@ class ServerClient:
     def _headers(self, method: str, path: str, body_sha256: str) -> dict[str, str]:
         at = int(time.time())
         seal = mac(self._config.key, http_scope(method, path, at), body_sha256.encode())
-        return {"X-Trainyard-Node": self._config.id, "X-Trainyard-Seal": f"{at}.{seal}"}
+        return {
+            "X-Trainyard-Node": self._config.id,
+            "X-Trainyard-Seal": f"{at}.{seal}",
+            "X-Trainyard-Digest": body_sha256,  # the server need not read the body to know whose it is
+        }
 
 
 def _chunks(file: Path) -> Iterator[bytes]:
