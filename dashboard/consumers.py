@@ -79,6 +79,9 @@ class Watch(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no ty
         except DatabaseError as error:  # nobody can say who may see what: the page reconnects until somebody can
             log.warning("socket.database", error=str(error))
             await self.close(code=UNAVAILABLE)
+        except Exception:  # without its beat a socket would stay open for whoever lost their role
+            log.exception("socket.failed")
+            await self.close(code=UNAVAILABLE)
 
     async def say(self, *messages: dict[str, Any]) -> None:
         try:

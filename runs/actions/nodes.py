@@ -10,7 +10,7 @@ from django.utils import timezone
 from runs import broadcast
 from runs.access import Forbidden, require_manager
 from runs.actions.refused import Refused
-from runs.models import JoinToken, Node, User
+from runs.models import Cluster, JoinToken, Node, User
 from runs.models.access import digest_of
 from runs.tasks import schedule_soon
 from workers.contract import new_key
@@ -69,9 +69,10 @@ def enable_node(*, actor: User, node: Node) -> Node:
 def remove_node(*, actor: User, node: Node) -> None:
     """Take the node off its cluster. Its name stays in the history of its runs; its key opens nothing any more."""
     require_manager(actor)
-    if node.placements.filter(attempt__ended_at=None).exists():
-        raise Refused("node-busy", f"Node {node.name} still trains a run. Drain it and wait, or stop the run.")
     with transaction.atomic():
+        Cluster.objects.select_for_update().get(pk=node.cluster_id)  # nothing is placed on it while we look
+        if node.placements.filter(attempt__ended_at=None).exists():
+            raise Refused("node-busy", f"Node {node.name} still trains a run. Drain it and wait, or stop the run.")
         node.held_slots.all().delete()
         node.removed_at = timezone.now()
         node.key = new_key()

@@ -15,6 +15,7 @@ from runs.reconcile.loop import tick
 log = structlog.get_logger(__name__)
 
 EVERY_S = 1.0
+STOP_LIMIT_S = 2.0
 
 
 class Clock(threading.Thread):
@@ -26,7 +27,7 @@ class Clock(threading.Thread):
 
     def stop(self) -> None:
         self._over.set()
-        self.join()
+        self.join(STOP_LIMIT_S)  # a round that waits for a server that is away may be broken off
 
     def run(self) -> None:
         is_well = True

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.test import Client
 
 from dashboard.asgi import application
-from dashboard.consumers import MAX_FRAMES, RunWatch
+from dashboard.consumers import MAX_FRAMES, UNAVAILABLE, RunWatch
 from runs import actions, broadcast
 from runs.ingest.commit import Source, commit
 from runs.ingest.push import push_now
@@ -186,3 +186,18 @@ async def test_the_overview_tells_of_the_runs_that_one_may_see(cast: Cast, run: 
     assert await insider.hear_more_than_pings() == {"type": "nodes"}
     assert await outsider.hear_more_than_pings() == {"type": "nodes"}
     await asyncio.gather(insider.leave(), outsider.leave())
+
+
+async def test_a_socket_that_cannot_check_who_watches_is_closed(
+    cast: Cast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = await database_sync_to_async(by_token)(cast.viewer)
+    watch = socket(f"/ws/runs/{run.pk}/", ORIGIN, header)
+    assert await watch.connect()
+    assert (await watch.hear())["type"] == "ping"  # it was admitted
+
+    def fail(self: RunWatch, visitor: User) -> None:
+        raise RuntimeError("nobody expected this")
+
+    monkeypatch.setattr(RunWatch, "admit", fail)
+    assert await watch.closing_code() == UNAVAILABLE
