@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.core.exceptions import ValidationError as FieldsError
+from django.db import DataError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
@@ -69,6 +70,7 @@ def register(api: NinjaAPI) -> None:
         (AuthenticationError, _unknown),
         (HttpError, _http_error),
         (RequestDataTooBig, too_large),
+        (DataError, _not_storable),
         (PermissionDenied, _forbidden),
         (Http404, _not_found),
         (Exception, _failed),
@@ -123,6 +125,11 @@ def _http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
 
 def too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
     return problem(413, "The body is larger than this server reads.")
+
+
+def _not_storable(request: HttpRequest, error: DataError) -> HttpResponse:
+    log.warning("api.not_storable", path=request.path, method=request.method, error=str(error))
+    return problem(422, "The request holds what the database does not take, such as a NUL character.", code="invalid")
 
 
 def _forbidden(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
