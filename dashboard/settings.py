@@ -187,6 +187,7 @@ UNFOLD = {
     "SITE_TITLE": "Trainyard",
     "SITE_HEADER": "Trainyard",
     "SITE_URL": "/",
+    "SITE_ICON": lambda request: static("img/logo.svg"),
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("img/logo.svg")}],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,

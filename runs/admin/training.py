@@ -24,6 +24,7 @@ class RunAdmin(Written):
     list_filter = ("status", "project", "cluster")
     search_fields = ("name", "id")
     date_hierarchy = "created_at"
+    list_select_related = ("project", "cluster", "created_by")
     inlines = (AttemptInline,)
 
 
@@ -31,6 +32,7 @@ class RunAdmin(Written):
 class AttemptAdmin(Written):
     list_display = ("run", "number", "fence", "world_size", "created_at", "ended_at", "reason_code")
     search_fields = ("run__name", "run__id", "id")
+    list_select_related = ("run",)
     inlines = (PlacementInline,)
 
 
@@ -38,6 +40,7 @@ class AttemptAdmin(Written):
 class PlacementAdmin(Written):
     list_display = ("attempt", "node", "node_rank", "num_ranks", "phase", "reported_at")
     list_filter = ("phase", "node")
+    list_select_related = ("attempt__run", "node")
 
 
 @admin.register(Event)
@@ -45,12 +48,14 @@ class EventAdmin(Written):
     list_display = ("at", "run", "code", "sentence", "actor")
     list_filter = ("code",)
     search_fields = ("run__id", "run__name", "sentence")
+    list_select_related = ("run", "actor")
 
 
 @admin.register(Job)
 class JobAdmin(Written):
     list_display = ("name", "version", "project", "created_by", "created_at")
     list_filter = ("project",)
+    list_select_related = ("project", "created_by")
     search_fields = ("name", "id")
 
 
@@ -58,4 +63,5 @@ class JobAdmin(Written):
 class CodeBundleAdmin(Written):
     list_display = ("sha256", "project", "size_bytes", "created_by", "created_at")
     list_filter = ("project",)
+    list_select_related = ("project", "created_by")
     search_fields = ("sha256",)

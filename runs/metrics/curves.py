@@ -7,6 +7,7 @@ attempts said is hidden, in summaries of the window as in its points.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from runs.metrics.delta import numbers, series_document
 from runs.metrics.models import Segment, Series, Telemetry
 
 Axis = Literal["step", "time"]
+MAX_SPARK_SEGMENTS = 128
 Window = tuple[float | None, float | None]  # from and to, both included; None: open
 
 
@@ -67,17 +69,31 @@ def series_data(
 
 
 def sparklines(run_ids: Sequence[str], name: str, points: int) -> dict[str, list[float]]:
-    """Return for each run that has the series (without labels) at most ``points`` finite values, means of windows."""
-    drawn: dict[str, list[float]] = {}
-    for row in Series.objects.filter(run_id__in=run_ids, name=name, labels_key="{}"):
-        visible = _visible(row, "step", (None, None), None)
-        if not visible:  # the run is being deleted
-            continue
-        columns = joined([columns for _, columns in visible])
-        low, high = int(columns.steps[0]), int(columns.steps[-1])
-        buckets = bucketed(columns, windows_of_steps(columns.steps, low, high, points))
-        drawn[row.run_id] = buckets.mean[np.isfinite(buckets.mean)].tolist()
-    return drawn
+    """Return for each run that has the series (without labels) at most ``points`` finite values, means of windows.
+
+    A table of runs asks every few seconds: what has not grown since is not read again, and of a series in very many
+    segments evenly spread ones are enough for a drawing of this size.
+    """
+    rows = Series.objects.filter(run_id__in=run_ids, name=name, labels_key="{}")
+    drawn = {row.run_id: _spark(row.pk, (row.run_id, row.count, row.last_attempt, row.last_time), points) for row in rows}
+    return {run_id: list(values) for run_id, values in drawn.items() if values is not None}
+
+
+@lru_cache(maxsize=4096)
+def _spark(series_id: int, stamp: tuple[Any, ...], points: int) -> tuple[float, ...] | None:
+    """The drawing of a series as of ``stamp``, which changes with every point. None: the run is being deleted."""
+    row = Series(pk=series_id)
+    ids = Segment.objects.filter(series=row).order_by("attempt", "first_step", "id").values_list("pk", flat=True)
+    known = list(ids)
+    stride = 1 + len(known) // (MAX_SPARK_SEGMENTS + 1)
+    chosen = {*known[::stride], *known[-1:]} if stride > 1 else None
+    visible = _visible(row, "step", (None, None), None, chosen)
+    if not visible:
+        return None
+    columns = joined([columns for _, columns in visible])
+    low, high = int(columns.steps[0]), int(columns.steps[-1])
+    buckets = bucketed(columns, windows_of_steps(columns.steps, low, high, points))
+    return tuple(buckets.mean[np.isfinite(buckets.mean)].tolist())
 
 
 def _chosen(run_id: str, names: Sequence[str], labels: dict[str, str]) -> list[Series]:
@@ -87,8 +103,13 @@ def _chosen(run_id: str, names: Sequence[str], labels: dict[str, str]) -> list[S
     return [row for row in rows if labels.items() <= row.labels.items()]
 
 
-def _visible(row: Series, x: Axis, window: Window, cursor: int | None) -> list[tuple[int, Columns]]:
-    """Return (attempt, points) of each attempt that has visible points in the window, in the order of the axis."""
+def _visible(
+    row: Series, x: Axis, window: Window, cursor: int | None, chosen: set[int] | None = None
+) -> list[tuple[int, Columns]]:
+    """Return (attempt, points) of each attempt that has visible points in the window, in the order of the axis.
+
+    ``chosen`` are the segments to read, where not all of them are needed.
+    """
     segments = Segment.objects.filter(series=row)
     if cursor is not None:
         segments = segments.filter(cursor__lte=cursor)
@@ -97,7 +118,10 @@ def _visible(row: Series, x: Axis, window: Window, cursor: int | None) -> list[t
         for item in segments.order_by().values("attempt").annotate(first=Min("first_step"))
     }
     found: dict[int, list[Segment]] = {}
-    for segment in segments.filter(_overlaps(x, window)).order_by("attempt", "producer", "sequence", "id"):
+    wanted = segments.filter(_overlaps(x, window))
+    if chosen is not None:
+        wanted = wanted.filter(pk__in=chosen)
+    for segment in wanted.order_by("attempt", "producer", "sequence", "id"):
         found.setdefault(segment.attempt, []).append(segment)
     visible = []
     for attempt, members in sorted(found.items()):
