@@ -1,7 +1,7 @@
-"""A browser, somebody signed in, and runs to look at: made once for all the tests of this folder.
+"""A browser, somebody signed in, and runs to look at.
 
-Not once for the whole session: while Playwright runs, its thread has a running event loop, which neither Django's
-database nor asynchronous tests can stand.
+The browser is this folder's and not the session's: while Playwright runs, its thread has a running event loop, which
+neither Django's database nor asynchronous tests can stand.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dashboard.setup.machine import find_chromium
 from tests.browser.watch import Watch
 from tests.up_process import OURS, ROOT, Up
 from tests.whole.runs import Yard, example
+from trainyard.bundle import pack
 
 PATIENCE_MS = 60_000
 TINY = {"layers": 1, "width": 32, "heads": 2, "context": 32}
@@ -115,14 +116,14 @@ def seat(sit: Sit) -> Seat:
     return seat
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def office(running_trainyard: Up) -> Iterator[Yard]:
     """The REST API, for what all the tests here share."""
     with Yard(running_trainyard) as one:
         yield one
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def succeeded(office: Yard) -> str:
     """The id of a run that was trained to its end."""
     run_id = office.submit(tiny("well-done", steps=30))
@@ -130,22 +131,12 @@ def succeeded(office: Yard) -> str:
     return run_id
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def failed(office: Yard, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The id of a run whose script raised."""
     run_id = office.submit(scripted(office, tmp_path_factory.mktemp("code"), "cold-boiler", "--fail"))
     assert office.wait_for_end(run_id)["status"] == "FAILED"
     return run_id
-
-
-@pytest.fixture(scope="package")
-def live(office: Yard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The id of a run that is trained, without haste, until the tests are over."""
-    run_id = office.submit(scripted(office, tmp_path_factory.mktemp("code"), "long-haul"))
-    office.wait_for_step(run_id, 1)
-    yield run_id
-    office.post(f"/runs/{run_id}/stop")
-    office.wait_for_end(run_id)
 
 
 def tiny(name: str, **train: Any) -> dict[str, Any]:
@@ -165,6 +156,4 @@ def scripted(office: Yard, folder: Path, name: str, *arguments: str) -> dict[str
 
 
 def packed(folder: Path) -> bytes:
-    from trainyard.bundle import pack
-
     return pack(folder)[0]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from tests.whole.runs import Yard, example
 
 # Name to path; what stands in braces is the id of something that is there.
@@ -50,7 +47,3 @@ def furnish(office: Yard) -> dict[str, str]:
         "node": office.get("/nodes")["items"][0]["id"],
         "invitation": invitation["secret"],
     }
-
-
-def addresses(things: dict[str, str]) -> Callable[[str], Any]:
-    return lambda name: PLACES[name].format(**things)

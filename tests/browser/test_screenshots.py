@@ -1,0 +1,98 @@
+"""Pictures of every page for docs/pages.md: `SCREENSHOTS=1 make test ARGS=tests/browser/test_screenshots.py`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import PATIENCE_MS, scripted, sign_in_link, sitting
+from tests.browser.places import FOR_STRANGERS, PLACES, furnish
+from tests.servers import short_folder
+from tests.up_process import ROOT, Up
+from tests.whole.runs import Yard, example
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(os.environ.get("SCREENSHOTS") != "1", reason="only with SCREENSHOTS=1"),
+    pytest.mark.timeout(900),
+]
+
+FOLDER = ROOT / "docs" / "screenshots"
+LOOKS = (("light", 1440), ("dark", 390))
+MAIN = {"home", "runs", "run-live", "run-failed", "launch", "clusters"}
+LOOKS_OF_MAIN = (("light", 1440), ("dark", 1440), ("dark", 390))
+LEFT_OUT = {"runs-filtered-to-none", "launch-script", "new-cluster", "new-project", "not-found", "admin-runs"}
+QUALITY = 80
+
+
+@pytest.fixture(scope="module")
+def own_trainyard() -> Iterator[Up]:
+    """A Trainyard where nothing has happened yet."""
+    with short_folder("ty-shots-") as folder:
+        up = Up(folder / "home", NODES="2")
+        try:
+            up.wait_until_said("Nodes in contact")
+            yield up
+        finally:
+            up.close()
+
+
+def test_every_page_is_photographed(browser: Browser, own_trainyard: Up, tmp_path: Path) -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for picture in FOLDER.glob("*.jpg"):
+        picture.unlink()
+    with Yard(own_trainyard) as yard, sitting(browser, own_trainyard.url, reduced_motion="reduce") as seat:
+        page = seat.page
+        page.goto(sign_in_link(own_trainyard))
+        shoot(page, "home-empty")
+        things = furnish(yard)
+        things["failed"] = yard.submit(scripted(yard, tmp_path, "cold-boiler", "--fail"))
+        things["succeeded"] = yard.submit(example("hello-gpt"))
+        yard.wait_for_end(things["failed"])
+        yard.wait_for_end(things["succeeded"])
+        things["live"] = yard.submit(example("tiny-steps", steps=50_000) | {"name": "tiny-steps"})
+        yard.wait_for_step(things["live"], 300)
+        for name in sorted(PLACES.keys() - LEFT_OUT - set(FOR_STRANGERS)):
+            seat.go(PLACES[name].format(**things))
+            shoot(page, name)
+        yard.post(f"/runs/{things['live']}/stop")
+        yard.wait_for_end(things["live"])
+    with sitting(browser, own_trainyard.url, reduced_motion="reduce") as seat:
+        for name in FOR_STRANGERS:
+            seat.go(PLACES[name].format(**things))
+            shoot(seat.page, name)
+
+
+def shoot(page: Page, name: str) -> None:
+    """Write the page as it is now in its looks."""
+    if name == "run-failed":
+        page.get_by_text("Evidence").click()
+    for theme, width in LOOKS_OF_MAIN if name in MAIN else LOOKS:
+        page.set_viewport_size({"width": width, "height": 900 if width > 600 else 844})
+        scheme: Any = theme
+        page.emulate_media(color_scheme=scheme)
+        if name == "admin":  # it looks at the theme once
+            page.reload()
+        settle(page)
+        page.screenshot(path=FOLDER / f"{name}-{width}-{theme}.jpg", type="jpeg", quality=QUALITY)
+    page.emulate_media(color_scheme="light")
+
+
+def settle(page: Page) -> None:
+    """Return when what is in view has been drawn."""
+    lamp = page.locator(".connection")
+    if lamp.count():
+        expect(page.locator(".connection[data-state=live]")).to_be_attached()
+    if page.locator("[data-module=charts]").count():
+        expect(page.locator(".chart-card canvas").first).to_be_visible()
+    if page.locator("[data-module=logs]").count():
+        expect(page.locator(".log-line").first).to_be_visible()
+    if page.locator("#swagger-ui").count():
+        expect(page.locator("#swagger-ui .opblock").first).to_be_visible()
+    page.wait_for_function("document.fonts.status === 'loaded'", timeout=PATIENCE_MS)
+    page.evaluate("new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))")
