@@ -115,6 +115,16 @@ def can(user: Someone, project: Project, role: Role) -> bool:
     return membership is not None and Role(membership.role).includes(role)
 
 
+def projects_with(user: Someone, role: Role) -> QuerySet[Project]:
+    """The projects in which the person has at least that role."""
+    if not isinstance(user, User) or not user.is_active:
+        return Project.objects.none()
+    if user.is_superuser:
+        return Project.objects.all()
+    enough = [one for one in Role if one.includes(role)]
+    return Project.objects.filter(memberships__user=user, memberships__role__in=enough)
+
+
 def can_see_clusters(user: Someone) -> bool:
     if not isinstance(user, User) or not user.is_active:
         return False

@@ -13,7 +13,7 @@ from django.utils import timezone
 from dashboard.pages import attention
 from dashboard.pages.frame import answer, page, show
 from dashboard.pages.rows import rows
-from runs.access import can, visible_clusters, visible_projects, visible_runs
+from runs.access import projects_with, visible_clusters, visible_runs
 from runs.actions import submit_run
 from runs.models import HeldSlot, Node, Role, User
 from runs.status import FINAL, LIVE, Status
@@ -29,13 +29,15 @@ def home(request: HttpRequest) -> HttpResponse:
     runs = visible_runs(request.user).filter(archived_at=None)
     live = rows(list(runs.filter(status__in=LIVE)[:MAX_RUNNING]), now=now)
     ended = rows(list(runs.filter(status__in=FINAL).order_by("-ended_at")[:MAX_ENDED]), now=now)
+    may_act_in = set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True))
     context: dict[str, Any] = {
         "needs": attention.needs(live, rows(list(attention.failed_lately(runs, now)), now=now), now),
         "live": live,
         "ended": ended,
         "clusters": _clusters(request),
         "is_first_start": not live and not ended and not visible_runs(request.user).exists(),
-        "may_launch": request.user.is_superuser or request.user.memberships.exclude(role="viewer").exists(),  # type: ignore[union-attr]
+        "may_act_in": may_act_in,
+        "may_launch": bool(may_act_in),
     }
     if context["is_first_start"]:
         context["example"] = EXAMPLE.read_text()
@@ -46,7 +48,7 @@ def home(request: HttpRequest) -> HttpResponse:
 def launch_example(request: HttpRequest) -> HttpResponse:
     user = request.user
     assert isinstance(user, User)
-    names = [project.name for project in visible_projects(user) if can(user, project, Role.MEMBER)]
+    names = [project.name for project in projects_with(user, Role.MEMBER)]
     document = yaml.safe_load(EXAMPLE.read_text())
     if names and document["project"] not in names:
         document["project"] = names[0]

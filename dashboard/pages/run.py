@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from dashboard.pages import evidence, output_files, ranks_table
 from dashboard.pages.frame import page, show
-from dashboard.pages.rows import rows
+from dashboard.pages.rows import Row, rows
 from runs.access import can, get_run
 from runs.models import Role, Run
 
@@ -80,9 +80,18 @@ def around(request: HttpRequest, run: Run, tab: str) -> dict[str, Any]:
         "row": row,
         "doc": row.doc,
         "tab": tab,
+        "title": title_of(row),
         "tabs": [(key, label, reverse(name, args=(run.pk,)), icon) for key, label, name, icon in TABS],
         "url": url,
         "trouble": evidence.trouble(run),
         "may_act": can(request.user, run.project, Role.MEMBER),
         "is_live": run.is_live,
     }
+
+
+def title_of(row: Row) -> str:
+    """What the browser's tab says: how far a live run is, how another one stands, and its name."""
+    progress = row.doc["progress"]
+    if row.run.is_live and progress is not None:
+        return f"{progress:.0%} {row.run.name}"
+    return f"{row.run.name}, {row.badge.word}"

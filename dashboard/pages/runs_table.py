@@ -9,8 +9,10 @@ from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.frame import page, refusal, show
 from dashboard.pages.rows import rows
+from runs.access import projects_with
 from runs.api import paging
 from runs.listing import SORTS, BadQuery, check_sort, find_runs, statuses_of
+from runs.models import Role
 
 LIMIT = 50
 VIEWS = (
@@ -50,6 +52,7 @@ def table(request: HttpRequest) -> HttpResponse:
     context = {
         **asked,
         "rows": found["items"],
+        "may_act_in": set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True)),
         "views": [View(label, _url(asked, view=view, cursor=""), asked["view"] == view) for label, view in VIEWS],
         "without_tag": _url(asked, tag="", cursor=""),
         "without_project": _url(asked, project="", cursor=""),

@@ -25,6 +25,7 @@ class Series(models.Model):
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("run_id", "name", "labels_key"), name="one_series_per_labels"),)
+        verbose_name_plural = "series"
 
     def __str__(self) -> str:
         return f"{self.name} {self.labels_key}" if self.labels else self.name
@@ -113,6 +114,9 @@ class Telemetry(models.Model):
     last_record_at = models.DateTimeField(null=True)  # the server's clock
     num_points = models.PositiveBigIntegerField(default=0)
     num_lines = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        verbose_name_plural = "telemetry"
 
     def __str__(self) -> str:
         return f"{self.run_id} at {self.cursor}"

@@ -12,6 +12,7 @@ import * as palette from "./palette.js";
 import * as rail from "./rail.js";
 import * as selection from "./selection.js";
 import * as swap from "./swap.js";
+import * as title from "./title.js";
 import * as toasts from "./toasts.js";
 import { startAges } from "./ages.js";
 import { startForms } from "./forms.js";
@@ -19,7 +20,7 @@ import { startKeys } from "./keys.js";
 import { startTheme } from "./theme.js";
 import { register, mountAll } from "./modules.js";
 
-register({ autosubmit, charts, copy, dialog, fragment, launch, live, logs, menu, palette, rail, selection, swap, toasts });
+register({ autosubmit, charts, copy, dialog, fragment, launch, live, logs, menu, palette, rail, selection, swap, title, toasts });
 startTheme();
 startForms();
 startKeys();

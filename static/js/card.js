@@ -19,7 +19,7 @@ export class Card {
     this.legend = this.element.querySelector(".chart-legend");
     this.value = this.element.querySelector(".chart-value");
     const title = this.element.querySelector("h3");
-    title.textContent = shortName(name);
+    title.textContent = titleOf(name);
     title.title = name;
     this.element.setAttribute("aria-label", name);
     this.element.addEventListener("click", (event) => this.onTool(event.target.closest("[data-tool]")?.dataset.tool));
@@ -28,7 +28,7 @@ export class Card {
   show() {
     if (this.plot) return;
     const { group, indexOf } = this.context;
-    this.plot = new Plot(this.host, { ...this.options(), group, indexOf, format: this.format, onCursor: (index, plot) => this.onCursor(index, plot), onZoom: this.context.onZoom });
+    this.plot = new Plot(this.host, { ...this.options(), group, indexOf, format: this.format, onCursor: (index, plot) => this.onCursor(index, plot), onZoom: (range) => this.context.onZoom(range, this.options().axis) });
     if (this.context.store.loaded.has(this.name)) this.draw();
     else this.context.store.want(this.name);
   }
@@ -41,7 +41,7 @@ export class Card {
 
   options() {
     const { axis, smoothing, isLog } = this.context.settings();
-    return { axis, smoothing, isLog: this.isOwnLog ?? isLog };
+    return { axis: axisOf(this.name, axis), smoothing, isLog: this.isOwnLog ?? isLog };
   }
 
   draw() {
@@ -52,6 +52,7 @@ export class Card {
     this.element.classList.toggle("is-empty", !built.x.length);
     this.plot.draw(built);
     this.last = built.last;
+    this.extremes = built.extremes;
     this.showValues(built.last);
   }
 
@@ -59,7 +60,8 @@ export class Card {
     if (!this.last) return;
     if (index === null) return this.showValues(this.last);
     const x = plot.built.x[index];
-    this.showValues(plot.at(index), plot.options.axis === "step" ? `step ${count(x)}` : duration(x));
+    const where = plot.options.axis === "step" ? `step ${count(x)}` : duration(x);
+    this.showValues(plot.at(index), plot.isAtRestart() ? `restarted here, ${where}` : where);
   }
 
   showValues(values, where = "") {
@@ -67,6 +69,7 @@ export class Card {
     const keys = [...lines.keys()].sort((a, b) => this.context.indexOf(a) - this.context.indexOf(b));
     const single = keys.length <= 1;
     this.value.textContent = [where, single ? this.format(values.get(keys[0])) : ""].filter(Boolean).join("  ·  ");
+    this.value.title = single ? this.extent(keys[0]) : "";
     this.legend.hidden = single;
     if (single) return;
     while (this.legend.children.length > Math.min(keys.length, LEGEND_LIMIT)) this.legend.lastChild.remove();
@@ -75,7 +78,13 @@ export class Card {
       item.firstChild.className = `dot ${seriesToken(this.context.indexOf(key))}`;
       item.children[1].textContent = labelOf(lines.get(key).labels);
       item.children[2].textContent = this.format(values.get(key));
+      item.title = item.children[3].textContent = this.extent(key);
     });
+  }
+
+  extent(key) {
+    const found = this.extremes?.get(key);
+    return found ? `min ${this.format(found.min)}, max ${this.format(found.max)}` : "";
   }
 
   onTool(tool) {
@@ -84,7 +93,7 @@ export class Card {
       this.draw();
     } else if (tool === "expand") {
       const isExpanded = this.element.classList.toggle("is-expanded");
-      this.element.querySelector("h3").textContent = isExpanded ? this.name : shortName(this.name);
+      this.element.querySelector("h3").textContent = isExpanded ? this.name : titleOf(this.name);
       document.documentElement.classList.toggle("has-expanded", isExpanded);
       this.plot?.resize();
     } else if (tool === "png") {
@@ -107,8 +116,14 @@ export class Card {
   }
 }
 
-function shortName(name) {
-  return name.includes("/") ? name.slice(name.indexOf("/") + 1) : name;
+// Without the section's name; where training and validation share a section, with it.
+function titleOf(name) {
+  return name.includes("/") && !/^(train|val)\//.test(name) ? name.slice(name.indexOf("/") + 1) : name;
+}
+
+// A machine's health has no steps: whatever the switch says, it is drawn over time.
+export function axisOf(name, axis) {
+  return name.startsWith("system/") ? "time" : axis;
 }
 
 export function labelOf(labels) {
@@ -122,7 +137,7 @@ function quoted(text) {
 
 function legendItem() {
   const item = document.createElement("li");
-  item.append(document.createElement("i"), document.createElement("span"), document.createElement("b"));
+  item.append(document.createElement("i"), document.createElement("span"), document.createElement("b"), document.createElement("small"));
   return item;
 }
 

@@ -1,9 +1,10 @@
 // The Charts tab: sections by prefix, a card per metric, only those in view drawn, one set of switches for all.
-import { Card } from "./card.js";
+import { Card, axisOf } from "./card.js";
 import { Zoom } from "./zoom.js";
 import { SeriesStore } from "./series.js";
 
 const ORDER = ["train", "val", "rank", "system"];
+const FIRST = ["train", "val"]; // one section, so that the first glance has both losses side by side
 const KEPT = "trainyard.charts";
 const MIN_DRAW_MS = 120;
 
@@ -23,7 +24,7 @@ export function mount(element) {
   const context = {
     store,
     zoom,
-    onZoom: (range) => zoom.set(range, { axis: settings().axis, start: Number(element.dataset.start) }),
+    onZoom: (range, axis) => zoom.set(range, { axis, start: Number(element.dataset.start), isAlong: (name) => axisOf(name, settings().axis) === axis }),
     template,
     group: element.dataset.api,
     start: Number(element.dataset.start),
@@ -56,6 +57,7 @@ export function mount(element) {
       const shown = section.querySelectorAll(".chart-card").length;
       section.hidden = shown === 0;
       section.querySelector(".count").textContent = shown;
+      if (section.dataset.prefix === FIRST[0]) section.querySelector("h2").textContent = FIRST.filter((one) => names.some((name) => name.startsWith(`${one}/`))).join(" & ");
     }
     element.querySelector("[data-no-match]").hidden = names.length > 0 || store.names.size === 0;
   }
@@ -73,12 +75,14 @@ export function mount(element) {
     cards.delete(name);
   }
   function sectionOf(name) {
-    const prefix = name.includes("/") ? name.slice(0, name.indexOf("/")) : "others";
+    const own = name.includes("/") ? name.slice(0, name.indexOf("/")) : "others";
+    const prefix = FIRST.includes(own) ? FIRST[0] : own;
     let section = [...host.children].find((one) => one.dataset.prefix === prefix);
     if (!section) {
       section = element.querySelectorAll("template")[1].content.firstElementChild.cloneNode(true);
       section.dataset.prefix = prefix;
       section.querySelector("h2").textContent = prefix;
+      section.querySelector("[data-by-time]").hidden = prefix !== "system";
       const after = [...host.children].find((one) => byPlace(`${one.dataset.prefix}/`, `${prefix}/`) > 0);
       host.insertBefore(section, after ?? null);
     }
@@ -161,10 +165,11 @@ function restore(controls) {
 
 function byPlace(a, b) {
   const place = (name) => {
-    const at = ORDER.indexOf(name.split("/")[0]);
+    const at = FIRST.includes(name.split("/")[0]) ? 0 : ORDER.indexOf(name.split("/")[0]);
     return name.startsWith("others/") ? ORDER.length + 1 : at < 0 ? ORDER.length : at;
   };
-  return place(a) - place(b) || headline(a) - headline(b) || a.localeCompare(b, "en", { numeric: true });
+  const which = (name) => FIRST.indexOf(name.split("/")[0]);
+  return place(a) - place(b) || headline(a) - headline(b) || which(a) - which(b) || a.localeCompare(b, "en", { numeric: true });
 }
 
 // Within a section what people look at first comes first.

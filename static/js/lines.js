@@ -1,13 +1,14 @@
 // Pure: from the parts of a series to the columns and lines that a plot draws.
 // Newest attempt wins: where a later attempt trained a step again, the old tail is a line of its own, drawn faint.
 
-// Returns {x, columns: [{kind, key, y}], marks: [{x, attempt}], bad: [x], last: Map(key -> value)}; kind is main, raw, ghost, low, high.
+// Returns {x, columns: [{kind, key, y}], marks: [{x, attempt}], bad: [x], last: Map(key -> value), extremes: Map(key -> {min, max})}; kind is main, raw, ghost, low, high.
 export function build(entry, { axis = "step", smoothing = 0, isLog = false, start = 0 }) {
   const tables = [];
   const columns = [];
   const marks = new Map();
   const bad = [];
   const last = new Map();
+  const extremes = new Map();
   const add = (kind, key, x, y) => {
     if (!x.length) return;
     tables.push({ x, y });
@@ -16,6 +17,8 @@ export function build(entry, { axis = "step", smoothing = 0, isLog = false, star
   for (const [key, line] of entry.lines) {
     const { main, ghosts } = split(line.parts, axis, start, marks);
     if (main.value.length) last.set(key, (main.last ?? main.value).at(-1));
+    const found = extent(main.min ?? main.value, main.max ?? main.value);
+    if (found) extremes.set(key, found);
     const clean = main.value.map((value, at) => {
       if (value !== null && !Number.isFinite(value)) bad.push(main.x[at]);
       return plottable(value, isLog);
@@ -32,7 +35,7 @@ export function build(entry, { axis = "step", smoothing = 0, isLog = false, star
     }
     for (const ghost of ghosts) add("ghost", key, ghost.x, ghost.value.map((value) => plottable(value, isLog)));
   }
-  return { ...join(tables), columns, marks: [...marks].map(([attempt, x]) => ({ attempt, x })), bad, last };
+  return { ...join(tables), columns, marks: [...marks].map(([attempt, x]) => ({ attempt, x })), bad, last, extremes };
 }
 
 function split(parts, axis, start, marks) {
@@ -84,6 +87,13 @@ function sorted(part) {
   const kept = order.filter((at, place) => place === order.length - 1 || part.step[order[place + 1]] !== part.step[at]);
   const pick = (column) => column && kept.map((at) => column[at]);
   return { step: pick(part.step), time: pick(part.time), value: pick(part.value), min: pick(part.min), max: pick(part.max), last: pick(part.last) };
+}
+
+// The smallest and the largest finite value; null where there is none.
+function extent(lows, highs) {
+  const min = lows.reduce((least, value) => (value !== null && Number.isFinite(value) && value < least ? value : least), Infinity);
+  const max = highs.reduce((most, value) => (value !== null && Number.isFinite(value) && value > most ? value : most), -Infinity);
+  return min <= max ? { min, max } : null;
 }
 
 function plottable(value, isLog) {

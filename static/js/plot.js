@@ -66,6 +66,12 @@ export class Plot {
     return found;
   }
 
+  // Whether the crosshair is on the mark of a restart.
+  isAtRestart() {
+    const { plot, built } = this;
+    return built.marks.some(({ x }) => Math.abs(plot.valToPos(x, "x") - plot.cursor.left) < 6);
+  }
+
   close() {
     this.resizer.disconnect();
     this.plot?.destroy();
@@ -84,7 +90,7 @@ export class Plot {
       legend: { show: false },
       pxAlign: false,
       cursor: {
-        sync: { key: group, scales: ["x", null], setSeries: false },
+        sync: { key: `${group} ${axis}`, scales: ["x", null], setSeries: false },
         drag: { x: true, y: false, setScale: true },
         points: { size: 6, width: 1.5, show: (u, place) => place > 0 && this.built.columns[place - 1]?.kind === "main" && undefined },
         y: false,

@@ -2,7 +2,7 @@
 export function mount(form) {
   const bar = form.querySelector(".selection-bar");
   let before = null; // the box that was clicked last, for shift-click
-  const boxes = () => [...form.querySelectorAll(".row-check")];
+  const boxes = () => [...form.querySelectorAll(".row-check:enabled")];
 
   function update() {
     const all = boxes();

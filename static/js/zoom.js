@@ -12,12 +12,12 @@ export class Zoom {
     this.timer = 0;
   }
 
-  // axis: "step" or "time"; start: Unix seconds of the time axis' zero; null clears.
-  set(range, { axis, start }) {
+  // axis: "step" or "time"; start: Unix seconds of the time axis' zero; isAlong(name): whether it has that axis; null clears.
+  set(range, { axis, start, isAlong = () => true }) {
     clearTimeout(this.timer);
     if (String(range) === String(this.range)) return;
     this.range = range;
-    this.timer = setTimeout(() => (range ? this.load(axis, axis === "time" ? range.map((x) => x + start) : range) : this.clear()), SETTLE_MS);
+    this.timer = setTimeout(() => (range ? this.load(axis, axis === "time" ? range.map((x) => x + start) : range, isAlong) : this.clear()), SETTLE_MS);
   }
 
   clear() {
@@ -26,8 +26,8 @@ export class Zoom {
     names.forEach(this.onData);
   }
 
-  async load(axis, [from, to]) {
-    const names = [...this.store.loaded].filter(([, { lines }]) => [...lines.values()].some(({ parts }) => [...parts.values()].some((part) => part.min)));
+  async load(axis, [from, to], isAlong) {
+    const names = [...this.store.loaded].filter(([name, { lines }]) => isAlong(name) && [...lines.values()].some(({ parts }) => [...parts.values()].some((part) => part.min)));
     if (!names.length) return;
     const wanted = this.range;
     const query = names.slice(0, 60).map(([name]) => `name=${encodeURIComponent(name)}`).join("&");
