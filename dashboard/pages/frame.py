@@ -26,6 +26,12 @@ from trainyard.spec import SpecError
 
 View = Callable[Concatenate[HttpRequest, ...], HttpResponse]
 THEMES = ("light", "dark")
+# The bar of a phone has no room for People; the menu has.
+ME_LINKS = (
+    {"url_name": "account", "icon": "key", "label": "Your account"},
+    {"url_name": "people", "icon": "people", "label": "People"},
+    {"url_name": "api:openapi-view", "icon": "spec", "label": "REST API"},
+)
 
 
 def page(*, methods: tuple[str, ...] = ("GET",), public: bool = False) -> Callable[[View], View]:
@@ -76,7 +82,7 @@ def show(
     theme = request.COOKIES.get("theme", "")
     frame = {
         "nav": entries(request.path),
-        "me_links": [{"url": reverse("account"), "icon": "key", "label": "Your account"}],
+        "me_links": ME_LINKS,
         "theme": theme if theme in THEMES else "",
         "rail": "folded" if request.COOKIES.get("rail") == "folded" else "",
         "is_script": request.headers.get("X-Requested-With") == "fetch",

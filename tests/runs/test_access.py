@@ -64,3 +64,9 @@ def test_members_see_nodes_and_only_staff_manage_them(cast: Cast) -> None:
 
 def test_refusals_are_djangos_own_too() -> None:
     assert issubclass(NotFound, Http404) and issubclass(Forbidden, PermissionDenied)
+
+
+def test_the_projects_where_one_may_act_are_those_of_a_member(cast: Cast) -> None:
+    assert list(access.projects_with(cast.mate, Role.MEMBER)) == [cast.project]
+    assert not access.projects_with(cast.viewer, Role.MEMBER)
+    assert not access.projects_with(cast.outsider, Role.VIEWER)

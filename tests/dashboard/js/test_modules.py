@@ -202,3 +202,12 @@ def test_patching_changes_what_differs_and_keeps_what_a_person_did(page: Page, a
         [before, after],
     )
     assert kept == [True, True, True, True, "newuno"]
+
+
+def test_a_line_knows_its_extremes(ask: Ask) -> None:
+    entry = """({build}) => {
+      const part = {step: [1, 2, 3], time: [1, 2, 3], value: [3, NaN, 1], min: null, max: null};
+      const lines = new Map([["{}", {labels: {}, parts: new Map([[1, part]])}]]);
+      return build({lines}, {}).extremes.get("{}");
+    }"""
+    assert ask("lines.js", entry) == {"min": 1, "max": 3}

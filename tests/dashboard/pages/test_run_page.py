@@ -138,3 +138,18 @@ def test_the_header_alone_is_a_fragment(cast: Cast, as_user: AsUser, make_run: M
     text = text_of(as_user(cast.viewer), f"/runs/{make_run().pk}/?fragment=header")
     assert "run-head" in text
     assert "<html" not in text
+
+
+def test_the_tab_of_the_browser_says_how_far_a_run_is(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    live, ended = make_run(name="hello", status=Status.RUNNING), make_run(name="hello", status=Status.FAILED)
+    write_series(live, "train/loss", [3.0, 2.0, 1.0])
+    assert "<title>1% hello · Trainyard</title>" in text_of(as_user(cast.viewer), f"/runs/{live.pk}/")
+    assert "<title>hello, failed · Trainyard</title>" in text_of(as_user(cast.viewer), f"/runs/{ended.pk}/")
+
+
+def test_clone_with_changes_is_offered_once_and_to_those_who_may(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    run = make_run(status=Status.SUCCEEDED)
+    assert text_of(as_user(cast.mate), f"/runs/{run.pk}/").count("Clone with changes") == 1
+    assert "Clone with changes" not in text_of(as_user(cast.viewer), f"/runs/{run.pk}/")

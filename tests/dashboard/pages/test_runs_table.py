@@ -130,3 +130,11 @@ def test_many_runs_cost_no_more_queries_than_few(cast: Cast, as_user: AsUser, ma
     for _ in range(8):
         make_run()
     assert num_queries() == few
+
+
+def test_a_viewer_is_offered_nothing_that_would_be_refused(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    make_run(name="hello", status=Status.SUCCEEDED)
+    offered = ("Clone hello", "Delete hello", ">Launch</a>")
+    mates, viewers = text_of(as_user(cast.mate)), text_of(as_user(cast.viewer))
+    assert all(words in mates for words in offered)
+    assert not any(words in viewers for words in offered)

@@ -7,7 +7,7 @@ import pytest
 
 from runs.ingest.commit import Source, commit
 from runs.ingest.records import incoming
-from runs.metrics import read
+from runs.metrics import curves, read
 from runs.metrics.models import Segment
 from tests.spools import Point, Spool, some_points
 
@@ -175,3 +175,18 @@ def test_a_long_frame_is_cut_and_put_together_again() -> None:
     assert [value for value in only(points=50_000)["value"] if value % 1000 == 7.0] == [
         float(step) for step in range(7, 40_000, 1000)
     ]
+
+
+def test_a_sparkline_grows_with_its_series() -> None:
+    store([(1, 1.0, 5.0), (2, 2.0, 4.0)])
+    assert read.sparklines(["run1"], "x", 10) == {"run1": [5.0, 4.0]}
+    store([(3, 3.0, 3.0)])
+    assert read.sparklines(["run1"], "x", 10) == {"run1": [5.0, 4.0, 3.0]}
+
+
+def test_a_sparkline_of_very_many_segments_still_has_both_ends() -> None:
+    for step in range(3 * curves.MAX_SPARK_SEGMENTS):
+        store([(step, float(step), float(step))])
+    line = read.sparklines(["run1"], "x", 1000)["run1"]
+    assert len(line) <= curves.MAX_SPARK_SEGMENTS + 1
+    assert (line[0], line[-1]) == (0.0, 3.0 * curves.MAX_SPARK_SEGMENTS - 1)
