@@ -75,7 +75,9 @@ def sparklines(run_ids: Sequence[str], name: str, points: int) -> dict[str, list
     segments evenly spread ones are enough for a drawing of this size.
     """
     rows = Series.objects.filter(run_id__in=run_ids, name=name, labels_key="{}")
-    drawn = {row.run_id: _spark(row.pk, (row.run_id, row.count, row.last_attempt, row.last_time), points) for row in rows}
+    drawn = {
+        row.run_id: _spark(row.pk, (row.run_id, row.count, row.last_attempt, row.last_time), points) for row in rows
+    }
     return {run_id: list(values) for run_id, values in drawn.items() if values is not None}
 
 

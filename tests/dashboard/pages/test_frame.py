@@ -84,6 +84,7 @@ def test_a_theme_that_does_not_exist_is_left_out(cast: Cast, as_user: AsUser) ->
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
 def test_a_template_has_nothing_that_the_policy_forbids(path: Path) -> None:
     text = path.read_text()
+    text = text.replace("{{ swagger_settings|safe }}", "")  # ninja's own JSON: constants and the document's URL
     assert not re.search(r"<[^>]*\sstyle=", text)
     assert not re.search(r"<[^>]*\son[a-z]+=", text)
     assert "javascript:" not in text
