@@ -38,11 +38,13 @@ def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
 def delete_cluster(*, actor: User, cluster: Cluster) -> None:
     """Delete a cluster that has neither nodes nor runs: their history names it."""
     require_manager(actor)
-    if cluster.nodes.exists():
-        raise Refused("has-nodes", f"Cluster {cluster.name} still has nodes.")
-    if cluster.runs.exists():
-        raise Refused("has-runs", f"Cluster {cluster.name} has runs in its history.")
-    cluster.delete()
+    with transaction.atomic():
+        if cluster.nodes.filter(removed_at=None).exists():
+            raise Refused("has-nodes", f"Cluster {cluster.name} still has nodes.")
+        if cluster.runs.exists():
+            raise Refused("has-runs", f"Cluster {cluster.name} has runs in its history.")
+        cluster.nodes.all().delete()  # the removed ones: no run's history names them
+        cluster.delete()
 
 
 def new_join_token(*, actor: User, cluster: Cluster) -> tuple[JoinToken, str]:

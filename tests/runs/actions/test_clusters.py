@@ -27,6 +27,13 @@ def test_staff_make_edit_and_delete_clusters(cast: Cast) -> None:
     assert not Cluster.objects.filter(name="lab-2").exists()
 
 
+def test_a_cluster_whose_nodes_were_removed_can_be_deleted(cast: Cast) -> None:
+    cluster = actions.create_cluster(actor=cast.owner, name="lab")
+    actions.remove_node(actor=cast.owner, node=make_node(cluster, name="gone"))
+    actions.delete_cluster(actor=cast.owner, cluster=cluster)
+    assert not Cluster.objects.filter(name="lab").exists()
+
+
 def test_a_taken_or_bad_name_and_a_cluster_in_use_are_refused(cast: Cast) -> None:
     with pytest.raises(Refused):
         actions.create_cluster(actor=cast.owner, name="local")

@@ -1,0 +1,73 @@
+"""Each command of docs/rest.md, as written there, against a running Trainyard."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.up_process import ROOT
+from tests.whole.runs import Yard, example
+from trainyard.bundle import pack
+
+# What the state of the run in these commands does not allow, who is not there, and what only a node can sign.
+REFUSED = {
+    "POST /runs/{run_id}/stop": 409,
+    "POST /runs/{run_id}/restart": 409,
+    "POST /runs/{run_id}/give-up": 409,
+    "POST /runs/{run_id}/pause": 409,
+    "POST /runs/{run_id}/resume": 409,
+    "PUT /projects/{project_id}/members/{username}": 404,
+    "DELETE /projects/{project_id}/members/{username}": 404,
+    "GET /bundles/{sha256}": 401,
+    "PUT /node/runs/{run_id}/fences/{fence}/files/{path}": 401,
+}
+# These take away what other commands name.
+LATE = ("DELETE /nodes/{node_id}", "DELETE /clusters/{cluster_id}", "DELETE /jobs/{job_id}", "DELETE /runs/{run_id}")
+
+
+def commands() -> dict[str, str]:
+    """Return the commands by heading, in an order that can be followed."""
+    found = {}
+    for part in re.split(r"^### ", (ROOT / "docs" / "rest.md").read_text(), flags=re.MULTILINE)[1:]:
+        heading = part[1 : part.index("`", 1)]
+        found[heading] = re.findall(r"```sh\n(.*?)```", part, re.DOTALL)[0]
+    return {heading: found[heading] for heading in [*(one for one in found if one not in LATE), *LATE]}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not on this machine")
+def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path) -> None:
+    spec = example("tiny-steps", steps=5, validate_every_steps=5, warmup_steps=1)
+    run_id = yard.submit(spec)
+    assert yard.wait_for_end(run_id)["status"] == "SUCCEEDED"
+    job = yard.post("/jobs", spec)["id"]
+    (tmp_path / "train.py").write_text("print('hello')\n")
+    (tmp_path / "code.tar.gz").write_bytes(pack(tmp_path)[0])
+    (tmp_path / "hello.json").write_text(json.dumps({**spec, "name": "hello"}))
+    names = {"URL": yard.up.url, "TOKEN": yard.up.token, "RUN": run_id, "JOB": job, "NODE": "x", "FENCE": "1",
+             "ID": yard.post("/tokens", {"name": "to be revoked"})["id"], "SHA256": "0" * 64, "SEAL": "1.x"}  # fmt: skip
+    wrong = {}
+    for heading, command in commands().items():
+        status = call(command, names, tmp_path, yard)
+        expected = REFUSED.get(heading)
+        if status != expected if expected else not 200 <= status < 300:
+            wrong[heading] = status
+    assert not wrong
+
+
+def call(command: str, names: dict[str, str], folder: Path, yard: Yard) -> int:
+    """Run the command in a shell, as a reader would, and return the status that came back."""
+    if "join_…" in command:
+        command = command.replace("join_…", yard.post("/clusters/lab/join-tokens")["token"])
+    shown = command.replace("curl ", "curl -s -o answer -w '%{http_code}' ", 1).replace("-O -J ", "")
+    done = subprocess.run(
+        ["bash", "-c", shown], cwd=folder, env={"PATH": "/usr/bin:/bin", **names}, capture_output=True, text=True,
+        timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, (command, done.stderr)
+    return int(done.stdout)
