@@ -49,8 +49,9 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
     (tmp_path / "train.py").write_text("print('hello')\n")
     (tmp_path / "code.tar.gz").write_bytes(pack(tmp_path)[0])
     (tmp_path / "hello.json").write_text(json.dumps({**spec, "name": "hello"}))
-    names = {"URL": yard.up.url, "TOKEN": yard.up.token, "RUN": run_id, "JOB": job, "NODE": "x", "FENCE": "1",
-             "ID": yard.post("/tokens", {"name": "to be revoked"})["id"], "SHA256": "0" * 64, "SEAL": "1.x"}  # fmt: skip
+    token = yard.post("/tokens", {"name": "to be revoked"})["id"]
+    names = {"URL": yard.up.url, "TOKEN": yard.up.token, "RUN": run_id, "JOB": job, "ID": token}
+    names |= {"NODE": "x", "SEAL": "1.x", "FENCE": "1", "SHA256": "0" * 64}
     wrong = {}
     for heading, command in commands().items():
         status = call(command, names, tmp_path, yard)
