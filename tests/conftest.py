@@ -56,6 +56,9 @@ settings.STORAGES["staticfiles"]["BACKEND"] = "django.contrib.staticfiles.storag
 Path(settings.STATIC_ROOT).mkdir(parents=True)
 django.setup()
 
+from playwright.sync_api import Browser, sync_playwright  # noqa: E402
+
+from dashboard.setup.machine import find_chromium  # noqa: E402
 from runs.models import Run  # noqa: E402
 from tests import cast as cast_module  # noqa: E402
 from tests.cast import Cast, make_cast  # noqa: E402
@@ -68,8 +71,12 @@ def pytest_unconfigure() -> None:
     at_end.close()
 
 
+@pytest.hookimpl(trylast=True)  # after they were shuffled
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test with a database has both: the product's and the metrics'."""
+    """Tests with a browser come last: while Playwright runs, its thread has a running event loop, which neither
+    Django's database nor asynchronous tests can stand. A test with a database has both, the product's and the metrics'.
+    """
+    items.sort(key=lambda item: "browser" in getattr(item, "fixturenames", ()))
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         marker = item.get_closest_marker("django_db")
@@ -127,6 +134,15 @@ def running_trainyard() -> Iterator[Up]:
             yield up
         finally:
             up.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The one Chromium of all tests."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture

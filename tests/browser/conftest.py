@@ -1,8 +1,4 @@
-"""A browser, somebody signed in, and runs to look at.
-
-The browser is this folder's and not the session's: while Playwright runs, its thread has a running event loop, which
-neither Django's database nor asynchronous tests can stand.
-"""
+"""Somebody signed in, and runs to look at."""
 
 from __future__ import annotations
 
@@ -16,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from dashboard.setup.machine import find_chromium
 from tests.browser.watch import Watch
 from tests.up_process import OURS, ROOT, Up
 from tests.whole.runs import Yard, example
@@ -57,15 +52,6 @@ class Seat:
 Sit = Callable[..., Any]
 
 
-@pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
-    expect.set_options(timeout=PATIENCE_MS)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 def sign_in_link(up: Up) -> str:
     """A one-time link, as somebody at the server's own terminal gets it."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
@@ -90,9 +76,10 @@ def sitting(browser: Browser, url: str, **options: Any) -> Iterator[Seat]:
         context.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def session(browser: Browser, running_trainyard: Up) -> Any:
     """The cookies of the administrator, who came in by the link."""
+    expect.set_options(timeout=PATIENCE_MS)
     with sitting(browser, running_trainyard.url) as seat:
         seat.page.goto(sign_in_link(running_trainyard))
         expect(seat.page).to_have_url(f"{running_trainyard.url}/")

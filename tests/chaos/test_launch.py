@@ -140,6 +140,7 @@ def test_twenty_quick_stops_leave_nothing_behind(running_trainyard: Up, yard: Ya
 def test_a_node_worker_that_is_paused_costs_the_run_nothing(running_trainyard: Up, yard: Yard) -> None:
     run_id = yard.submit(tiny(steps=4000))
     before = yard.wait_for_step(run_id, 5)["step"]
+    wait_until(lambda: yard.run(run_id)["status"] == "RUNNING", "its nodes say that it runs")
     pid = running_trainyard.processes()["local-1"]
     os.kill(pid, signal.SIGSTOP)
     try:

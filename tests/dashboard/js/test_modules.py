@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from playwright.sync_api import Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route
 
-from dashboard.setup.machine import find_chromium
 from tests.dashboard.test_numbers import AGES, DURATIONS, NOW, NUMBERS, SIZES
 
 pytestmark = pytest.mark.browser
@@ -29,14 +28,12 @@ def serve(route: Route) -> None:
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
-        page = browser.new_page()
-        page.route("http://modules.invalid/**", serve)
-        page.goto("http://modules.invalid/")
-        yield page
-        browser.close()
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page()
+    page.route("http://modules.invalid/**", serve)
+    page.goto("http://modules.invalid/")
+    yield page
+    page.close()
 
 
 @pytest.fixture(scope="module")
