@@ -71,6 +71,13 @@ def pytest_unconfigure() -> None:
     at_end.close()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Workers inherit this process's environment, and would begin in its home: each makes its own."""
+    for name in ("TRAINYARD_HOME", "DJANGO_SETTINGS_MODULE"):
+        os.environ.pop(name, None)
+
+
 @pytest.hookimpl(trylast=True)  # after they were shuffled
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests with a browser come last: while Playwright runs, its thread has a running event loop, which neither
