@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.up_process import ROOT
-from tests.whole.runs import Yard, example
+from tests.whole.runs import FINAL, Yard, example
 from trainyard.bundle import pack
 
 # What the state of the run in these commands does not allow, who is not there, and what only a node can sign.
@@ -59,6 +59,10 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
         if status != expected if expected else not 200 <= status < 300:
             wrong[heading] = status
     assert not wrong
+    for run in yard.get("/runs", limit=200)["items"]:  # those that the commands launched are in nobody's way
+        if run["status"] not in FINAL:
+            yard.http.post(f"/runs/{run['id']}/stop")
+            yard.wait_for_end(run["id"])
 
 
 def call(command: str, names: dict[str, str], folder: Path, yard: Yard) -> int:
