@@ -54,7 +54,6 @@ def configure() -> dict[str, Any]:
             # A tick every second would fill the log with "received" and "succeeded".
             "celery.worker.strategy": {"level": "WARNING"},
             "celery.app.trace": {"level": "WARNING"},
-            "celery.beat": {"level": "WARNING"},
             "kombu.connection": {"level": "ERROR"},  # it warns that a Unix socket has no host name
             "httpx": {"level": "WARNING"},
             # Its own handler to people by mail is not for us, and a 4xx is the asker's matter.
