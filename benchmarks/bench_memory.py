@@ -7,7 +7,8 @@ import sys
 
 import psutil
 
-from benchmarks.stack import machine, running
+from benchmarks.stack import running
+from benchmarks.table import AT_MOST, Goal, Row
 
 BARE = "import django.core.handlers.asgi, psutil; print(psutil.Process().memory_full_info().pss)"
 
@@ -17,10 +18,9 @@ def tree(pid: int) -> list[psutil.Process]:
     return [process, *process.children(recursive=True)]
 
 
-def main() -> None:
+def rows() -> list[Row]:
     bare = int(subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True, check=True).stdout)
-    print(f"memory of the server's processes, PSS ({machine()})")
-    print(f"  {'a bare Django import':22} {bare / 2**20:6.0f} MiB")
+    found = []
     with running() as stack:
         for _ in range(50):
             for path in ("/runs", "/nodes", "/clusters"):
@@ -30,10 +30,8 @@ def main() -> None:
             processes = tree(stack.process(name))
             pss = sum(process.memory_full_info().pss for process in processes)
             maps = (region.path for process in processes for region in process.memory_maps())
-            torch = "torch" if any("libtorch" in path for path in maps) else "no torch"
-            print(f"  {name:22} {pss / 2**20:6.0f} MiB   {pss / bare:.1f} times bare   {torch}")
-    print("  (goal: web under 150 MB, without torch)")
-
-
-if __name__ == "__main__":
-    main()
+            torch = "maps torch" if any("libtorch" in path for path in maps) else "no torch"
+            goal = Goal(AT_MOST, 150) if name == "web" else None
+            what = f"memory of the {name} process, PSS"
+            found.append(Row(what, pss / 2**20, "MiB", bare / 2**20, "a bare import of Django", goal=goal, note=torch))
+    return found

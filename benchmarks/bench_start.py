@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -14,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.stack import Stack, free_port, machine, running, spread
+from benchmarks.stack import Stack, free_port, running
+from benchmarks.table import AT_MOST, Goal, Row, middle, scaled, spread_of
 from trainyard.spec import parse_spec
 from trainyard.spool import read_frames
 
@@ -64,28 +64,23 @@ def first_loss_times(spool: Path) -> list[float]:
     for path in spool.glob("*.spool"):
         frames, _ = read_frames(path, 0)
         for frame in frames:
-            for name, _labels, steps, at, _values in frame.payload.get("s", []):
-                if name == "train/loss" and np.frombuffer(steps, "<i8")[0] == 1:
+            for _labels, names, steps, at, _values in frame.payload.get("g", []):
+                if "train/loss" in names and np.frombuffer(steps, "<i8")[0] == 1:
                     times.append(float(np.frombuffer(at, "<f8")[0]))
     return times
 
 
-def main() -> None:
+def rows() -> list[Row]:
     resolved = parse_spec(SPEC).resolved()
     warm: list[float] = []
     cold: list[float] = []
     with running() as stack:
         warm_start(stack)  # the first one packs the text that all others map
-        for _ in range(REPEATS):
+        for _ in range(scaled(REPEATS)):
             warm.append(warm_start(stack))
             with tempfile.TemporaryDirectory() as folder:
                 cold.append(cold_torchrun(Path(folder), resolved))
-    ratio = statistics.median(cold) / statistics.median(warm)
-    print(f"request to the end of the first step, 2 nodes ({machine()}; pairs of {REPEATS})")
-    print(f"  Trainyard, POST /runs   {spread(warm)} s   (goal: median at most 1 s)")
-    print(f"  torchrun, cold          {spread(cold)} s")
-    print(f"  ratio                   {ratio:.1f} times faster")
-
-
-if __name__ == "__main__":
-    main()
+    what = "request to the end of the first step, 2 nodes"
+    return [
+        Row(what, middle(warm), "s", middle(cold), "torchrun, cold", goal=Goal(AT_MOST, 1.0), spread=spread_of(warm))
+    ]

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import redis
+
+from dashboard.up.valkey import server_command, wait_until_it_answers
 
 READY_S = 60.0
 FINAL = {"SUCCEEDED", "FAILED", "CANCELLED"}
@@ -116,6 +118,25 @@ def wait_until_ready(up: subprocess.Popen[bytes], home: Path, nodes: int, log: P
     raise SystemExit(f"Trainyard was not ready after {READY_S:g} s:\n{log.read_text()[-4000:]}")
 
 
+@contextmanager
+def valkey(folder: Path, *, durable: bool = True) -> Iterator[redis.Redis]:
+    """Start a Valkey on a Unix socket in ``folder`` (a short path), as `up` does, and yield a client of it."""
+    path = folder / "valkey.sock"
+    server = subprocess.Popen(
+        server_command(folder, path, durable=durable),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until_it_answers(path)
+        with redis.Redis(unix_socket_path=str(path)) as client:
+            yield client
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
 def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -126,11 +147,3 @@ def percentile(values: list[float], share: float) -> float:
     """Return the value below which ``share`` (0 to 1) of the values lie; the nearest rank."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
-def spread(values: list[float]) -> str:
-    return f"median {statistics.median(values):.3g}, from {min(values):.3g} to {max(values):.3g}"
-
-
-def machine() -> str:
-    return f"{os.cpu_count()} cores, Python {sys.version.split()[0]}, {time.strftime('%Y-%m-%d')}"
