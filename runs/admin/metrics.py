@@ -5,7 +5,18 @@ from __future__ import annotations
 from django.contrib import admin
 
 from runs.admin.base import Written
-from runs.metrics.models import DeadLetter, LogChunk, NodeSample, Producer, Segment, Series, Telemetry
+from runs.metrics.models import (
+    Axis,
+    Block,
+    DeadLetter,
+    Level,
+    LogChunk,
+    NodeSample,
+    Producer,
+    Segment,
+    Series,
+    Telemetry,
+)
 
 
 @admin.register(Telemetry)
@@ -36,7 +47,27 @@ class SeriesAdmin(Written):
 
 @admin.register(Segment)
 class SegmentAdmin(Written):
-    list_display = ("series", "attempt", "count", "first_step", "last_step", "cursor")
+    list_display = ("series", "attempt", "count", "first_step", "last_step", "cursor", "is_sealed")
+    exclude = ("data",)
+
+
+@admin.register(Block)
+class BlockAdmin(Written):
+    list_display = ("run_id", "attempt", "cursor", "count")
+    search_fields = ("run_id",)
+    exclude = ("data",)
+
+
+@admin.register(Axis)
+class AxisAdmin(Written):
+    list_display = ("run_id", "count")
+    search_fields = ("run_id",)
+    exclude = ("data",)
+
+
+@admin.register(Level)
+class LevelAdmin(Written):
+    list_display = ("series", "attempt", "level", "count", "first_step", "last_step")
     exclude = ("data",)
 
 

@@ -11,15 +11,17 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from django.db.models import Min, Q
+from django.db.models import Q
 
 from runs.metrics.buckets import bucketed, windows_of_steps, windows_of_times
-from runs.metrics.codec import Columns, decode, joined
+from runs.metrics.codec import Columns, joined
 from runs.metrics.delta import numbers, series_document
-from runs.metrics.models import Segment, Series, Telemetry
+from runs.metrics.models import Series, Telemetry
+from runs.metrics.points import Place, stored
+from runs.metrics.segments import order_of
+from runs.metrics.snapshot import snapshot
 
 Axis = Literal["step", "time"]
-MAX_SPARK_SEGMENTS = 128
 Window = tuple[float | None, float | None]  # from and to, both included; None: open
 
 
@@ -60,19 +62,20 @@ def series_data(
     window: raw, or in buckets where it has more than ``points``. The answer is what was committed up to its
     ``cursor``, so that deltas after the cursor continue it without a hole and without a double.
     """
-    cursor = Telemetry.objects.filter(run_id=run_id).values_list("cursor", flat=True).first() or 0
+    with snapshot():
+        cursor = Telemetry.objects.filter(run_id=run_id).values_list("cursor", flat=True).first() or 0
+        rows = _chosen(run_id, names, labels or {})
+        points_of = stored(run_id, rows, _overlaps(x, (start, end)))
     series: list[dict[str, Any]] = []
-    for row in _chosen(run_id, names, labels or {}):
-        visible = _visible(row, x, (start, end), cursor)
-        series += _documents(row, visible, x, (start, end), points)
+    for row in rows:
+        series += _documents(row, _visible(row, points_of, x, (start, end)), x, (start, end), points)
     return {"cursor": cursor, "series": series}
 
 
 def sparklines(run_ids: Sequence[str], name: str, points: int) -> dict[str, list[float]]:
     """Return for each run that has the series (without labels) at most ``points`` finite values, means of windows.
 
-    A table of runs asks every few seconds: what has not grown since is not read again, and of a series in very many
-    segments evenly spread ones are enough for a drawing of this size.
+    A table of runs asks every few seconds: what has not grown since is not read again.
     """
     rows = Series.objects.filter(run_id__in=run_ids, name=name, labels_key="{}")
     drawn = {
@@ -84,12 +87,12 @@ def sparklines(run_ids: Sequence[str], name: str, points: int) -> dict[str, list
 @lru_cache(maxsize=4096)
 def _spark(series_id: int, stamp: tuple[Any, ...], points: int) -> tuple[float, ...] | None:
     """The drawing of a series as of ``stamp``, which changes with every point. None: the run is being deleted."""
-    row = Series(pk=series_id)
-    ids = Segment.objects.filter(series=row).order_by("attempt", "first_step", "id").values_list("pk", flat=True)
-    known = list(ids)
-    stride = 1 + len(known) // (MAX_SPARK_SEGMENTS + 1)
-    chosen = {*known[::stride], *known[-1:]} if stride > 1 else None
-    visible = _visible(row, "step", (None, None), None, chosen)
+    with snapshot():
+        row = Series.objects.filter(pk=series_id).first()
+        if row is None:
+            return None
+        points_of = stored(row.run_id, [row])
+    visible = _visible(row, points_of, "step", (None, None))
     if not visible:
         return None
     columns = joined([columns for _, columns in visible])
@@ -105,30 +108,13 @@ def _chosen(run_id: str, names: Sequence[str], labels: dict[str, str]) -> list[S
     return [row for row in rows if labels.items() <= row.labels.items()]
 
 
-def _visible(
-    row: Series, x: Axis, window: Window, cursor: int | None, chosen: set[int] | None = None
-) -> list[tuple[int, Columns]]:
-    """Return (attempt, points) of each attempt that has visible points in the window, in the order of the axis.
-
-    ``chosen`` are the segments to read, where not all of them are needed.
-    """
-    segments = Segment.objects.filter(series=row)
-    if cursor is not None:
-        segments = segments.filter(cursor__lte=cursor)
-    firsts = {
-        item["attempt"]: item["first"]
-        for item in segments.order_by().values("attempt").annotate(first=Min("first_step"))
-    }
-    found: dict[int, list[Segment]] = {}
-    wanted = segments.filter(_overlaps(x, window))
-    if chosen is not None:
-        wanted = wanted.filter(pk__in=chosen)
-    for segment in wanted.order_by("attempt", "producer", "sequence", "id"):
-        found.setdefault(segment.attempt, []).append(segment)
+def _visible(row: Series, points_of: dict[Place, list[Columns]], x: Axis, window: Window) -> list[tuple[int, Columns]]:
+    """Return (attempt, points) of each attempt that has visible points in the window, in the order of the axis."""
+    firsts = {int(attempt): first for attempt, first in row.firsts.items()}
     visible = []
-    for attempt, members in sorted(found.items()):
+    for attempt in sorted(attempt for series_id, attempt in points_of if series_id == row.pk):
         hidden_from = min((first for later, first in firsts.items() if later > attempt), default=None)
-        columns = _within(_ordered(members, x), x, window, hidden_from)
+        columns = _within(_ordered(joined(points_of[row.pk, attempt]), x), x, window, hidden_from)
         if columns.size:
             visible.append((attempt, columns))
     return visible
@@ -144,17 +130,13 @@ def _overlaps(x: Axis, window: Window) -> Q:
     return overlaps
 
 
-def _ordered(segments: list[Segment], x: Axis) -> Columns:
-    """Return the points of one attempt by step (or time); within a step by time, producer and sequence.
-
-    The segments come in the order of producer and sequence, and every sort here is stable.
-    """
-    columns = joined([decode(bytes(segment.data)) for segment in segments])
-    along = columns.steps if x == "step" else columns.times
-    if np.all(along[1:] > along[:-1]):
-        return columns
-    order = np.lexsort((columns.times, columns.steps) if x == "step" else (columns.times,))
-    return columns.at(order)
+def _ordered(columns: Columns, x: Axis) -> Columns:
+    """Return the points of one attempt by step (or time); within a step by time, then as they came."""
+    if x == "step":
+        order = order_of(columns.steps, columns.times)
+    else:
+        order = None if np.all(columns.times[1:] >= columns.times[:-1]) else np.argsort(columns.times, kind="stable")
+    return columns if order is None else columns.at(order)
 
 
 def _within(columns: Columns, x: Axis, window: Window, hidden_from: int | None) -> Columns:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from runs.metrics.codec import Columns, Floats, joined
-from runs.metrics.store import Lines, Piece, text_of
+from runs.metrics.store import Lines, Piece
+from runs.metrics.summaries import text_of
 
 MAX_POINTS = 20_000
 MAX_LINES = 2_000

@@ -1,5 +1,6 @@
 """What comes back from the ranks, as rows of the metrics database. No foreign keys lead out of it: the product may
-live in another file. Its one writer is ingest; everything below is written in the transaction of a batch."""
+live in another file. Its one writer is ingest: everything below is written in the transaction of a round, or of a
+compaction."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ class Series(models.Model):
     labels_key = models.TextField(default="{}")  # canonical JSON of labels
     count = models.PositiveBigIntegerField(default=0)
     first_step = models.BigIntegerField(null=True)
+    firsts = models.JSONField(default=dict)  # {attempt: its first step}: from there on it hides the older ones
     last_step = models.BigIntegerField(null=True)
     last_time = models.FloatField(null=True)
     last_attempt = models.PositiveIntegerField(default=0)
@@ -31,29 +33,86 @@ class Series(models.Model):
         return f"{self.name} {self.labels_key}" if self.labels else self.name
 
 
+class Block(models.Model):
+    """What a batch brought in small pieces: points of many series of one run in one row (see runs.metrics.blocks).
+
+    A slow run commits a point or two of each series at a time; a row for each would cost ten times the points.
+    Compaction turns blocks into segments.
+    """
+
+    run_id = models.CharField(max_length=12)
+    attempt = models.PositiveIntegerField()
+    cursor = models.PositiveBigIntegerField()  # the batch it came with
+    count = models.PositiveIntegerField()
+    data = models.BinaryField()
+
+    class Meta:
+        indexes = (models.Index(fields=("run_id", "cursor"), name="block_run_cursor"),)
+
+    def __str__(self) -> str:
+        return f"{self.count} points of {self.run_id}"
+
+
+class Axis(models.Model):
+    """Steps and times that segments share: the series of one ``log`` call have exactly the same."""
+
+    run_id = models.CharField(max_length=12, db_index=True)
+    count = models.PositiveIntegerField()
+    data = models.BinaryField()
+
+    class Meta:
+        verbose_name_plural = "axes"
+
+    def __str__(self) -> str:
+        return f"{self.count} steps of {self.run_id}"
+
+
 class Segment(models.Model):
-    """A run of points of one series, as compressed columns (see runs.metrics.codec)."""
+    """A stretch of points of one series: its values compressed, and where their steps and times are.
+
+    Points lie in the order (step, time, arrival). A sealed segment is counted in every ladder level of the pyramid
+    from ``base`` up (see runs.metrics.pyramid); one that is not sealed is in none.
+    """
 
     series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="segments")
+    axis = models.ForeignKey(Axis, on_delete=models.CASCADE, related_name="segments")
     attempt = models.PositiveIntegerField()  # the attempt's fence: newest wins where steps overlap
-    cursor = models.PositiveBigIntegerField()  # the batch it came with
-    producer = models.CharField(max_length=32)
-    sequence = models.PositiveBigIntegerField()
+    cursor = models.PositiveBigIntegerField()  # the newest batch in it
     count = models.PositiveIntegerField()
     first_step = models.BigIntegerField()
     last_step = models.BigIntegerField()
-    first_time = models.FloatField()
-    last_time = models.FloatField()
+    first_time = models.FloatField()  # the earliest
+    last_time = models.FloatField()  # the latest
+    is_sealed = models.BooleanField(default=False)
+    base = models.PositiveSmallIntegerField(default=0)
     data = models.BinaryField()
 
     class Meta:
         indexes = (
-            models.Index(fields=("series", "first_step"), name="segment_series_step"),
-            models.Index(fields=("series", "cursor"), name="segment_series_cursor"),
+            models.Index(fields=("series", "attempt", "first_step"), name="segment_series_step"),
+            models.Index(fields=("series", "cursor"), condition=models.Q(is_sealed=False), name="segment_unsealed"),
         )
 
     def __str__(self) -> str:
         return f"{self.count} points from step {self.first_step}"
+
+
+class Level(models.Model):
+    """A stretch of the pyramid: buckets of 2**level steps, aligned at multiples of that (see runs.metrics.pyramid)."""
+
+    series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="levels")
+    attempt = models.PositiveIntegerField()
+    level = models.PositiveSmallIntegerField()
+    count = models.PositiveIntegerField()  # of buckets
+    first_step = models.BigIntegerField()  # of a point in it
+    last_step = models.BigIntegerField()
+    data = models.BinaryField()
+
+    class Meta:
+        indexes = (models.Index(fields=("series", "level", "attempt", "first_step"), name="level_series_step"),)
+
+    def __str__(self) -> str:
+        return f"{self.count} buckets of 2**{self.level} steps"
 
 
 class LogChunk(models.Model):
@@ -106,6 +165,7 @@ class Telemetry(models.Model):
 
     run_id = models.CharField(primary_key=True, max_length=12)
     cursor = models.PositiveBigIntegerField(default=0)  # counts the run's committed batches
+    compacted_cursor = models.PositiveBigIntegerField(default=0)  # up to here no single batch can be told any more
     step = models.BigIntegerField(null=True)
     step_at = models.FloatField(null=True)  # Unix seconds at the rank
     median_step_s = models.FloatField(null=True)
@@ -114,6 +174,7 @@ class Telemetry(models.Model):
     last_record_at = models.DateTimeField(null=True)  # the server's clock
     num_points = models.PositiveBigIntegerField(default=0)
     num_lines = models.PositiveBigIntegerField(default=0)
+    troubles = models.JSONField(default=dict)  # {code: how often}: see runs.ingest.troubles
 
     class Meta:
         verbose_name_plural = "telemetry"

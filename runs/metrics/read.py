@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from django.db.models import Max, Min, Sum
 
-from runs.metrics.codec import decode, decode_lines
+from runs.metrics.blocks import decode_block
+from runs.metrics.codec import decode_lines
 from runs.metrics.curves import last_of, series_data, series_list, sparklines
 from runs.metrics.delta import MAX_LINES, MAX_POINTS, Delta, delta
 from runs.metrics.erase import delete_run_data
 from runs.metrics.lines import BadCursor, log_text, logs
-from runs.metrics.models import LogChunk, Producer, Segment, Series, Telemetry
+from runs.metrics.models import Block, LogChunk, Producer, Segment, Series, Telemetry
+from runs.metrics.points import decoded
+from runs.metrics.snapshot import snapshot
 from runs.metrics.store import Lines, Piece
 
 __all__ = [
@@ -81,23 +85,36 @@ def is_complete(run_id: str, producers: dict[str, int]) -> bool:
 
 
 def delta_since(run_id: str, cursor: int) -> Delta:
-    """Return everything committed after ``cursor``; a refetch where that is too much, or the cursor is not ours."""
-    now = cursor_of(run_id)
-    if cursor > now:  # the store was emptied, or the client made it up
-        return Delta(now, now, refetch=True)
-    if cursor == now:
-        return Delta(now, now)
-    segments = Segment.objects.filter(series__run_id=run_id, cursor__gt=cursor, cursor__lte=now)
-    chunks = LogChunk.objects.filter(run_id=run_id, cursor__gt=cursor, cursor__lte=now)
-    points = segments.aggregate(total=Sum("count"), first=Min("first_step"), last=Max("last_step"))
-    num_lines = chunks.aggregate(total=Sum("num_lines"))["total"] or 0
-    if (points["total"] or 0) > MAX_POINTS or num_lines > MAX_LINES:
-        steps = [points["first"], points["last"]] if points["total"] else None
+    """Return everything committed after ``cursor``; a refetch where that is too much, where batches were compacted
+    since (then no single one can be told any more), or the cursor is not ours."""
+    with snapshot():
+        known = Telemetry.objects.filter(run_id=run_id).first() or Telemetry(run_id=run_id)
+        now = known.cursor
+        if cursor > now:  # the store was emptied, or the client made it up
+            return Delta(now, now, refetch=True)
+        if cursor == now:
+            return Delta(now, now)
+        if cursor < known.compacted_cursor:
+            return Delta(cursor, now, refetch=True)
+        return _change(run_id, cursor, now)
+
+
+def _change(run_id: str, cursor: int, now: int) -> Delta:
+    blocks = Block.objects.filter(run_id=run_id, cursor__gt=cursor)
+    segments = Segment.objects.filter(series__run_id=run_id, is_sealed=False, cursor__gt=cursor)
+    chunks = LogChunk.objects.filter(run_id=run_id, cursor__gt=cursor)
+    direct = segments.aggregate(total=Sum("count"), first=Min("first_step"), last=Max("last_step"))
+    num_points = (direct["total"] or 0) + (blocks.aggregate(total=Sum("count"))["total"] or 0)
+    if num_points > MAX_POINTS or (chunks.aggregate(total=Sum("num_lines"))["total"] or 0) > MAX_LINES:
+        steps = [direct["first"], direct["last"]] if direct["total"] and not blocks.exists() else None
         return Delta(cursor, now, refetch=True, steps=steps)
-    ordered = segments.select_related("series").order_by("cursor", "id")
+    parts = [(row.cursor, row.attempt, row.series_id, columns) for row, columns in decoded(segments.order_by("id"))]
+    for block in blocks.order_by("id"):
+        parts += [(block.cursor, block.attempt, pk, columns) for pk, columns in decode_block(bytes(block.data))]
+    names = Series.objects.in_bulk({series_id for _, _, series_id, _ in parts})
     pieces = [
-        (row.attempt, Piece(row.producer, row.sequence, row.series.name, row.series.labels, decode(bytes(row.data))))
-        for row in ordered
+        (attempt, Piece("", 0, names[series_id].name, names[series_id].labels, columns))
+        for _, attempt, series_id, columns in sorted(parts, key=itemgetter(0))
     ]
     lines = [Lines(row.rank, row.stream, decode_lines(bytes(row.data))) for row in chunks.order_by("cursor", "id")]
     return delta(cursor, now, pieces, lines)

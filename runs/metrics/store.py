@@ -7,19 +7,19 @@ Called inside the transaction of a batch; nothing here opens one, and nothing he
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from runs.metrics.codec import Columns, encode, encode_lines, joined
-from runs.metrics.models import LogChunk, Segment, Series
+from runs.metrics.blocks import encode_block
+from runs.metrics.codec import Columns, Floats, Steps, encode_lines
+from runs.metrics.models import Block, LogChunk
+from runs.metrics.segments import Stretch, write_segments
+from runs.metrics.summaries import Key, fold_into_rows
 
 LINES_PER_CHUNK = 1000
-POINTS_PER_SEGMENT = 16_384  # who reads a window decodes whole segments
-NAMES_PER_QUERY = 500  # SQLite bounds the variables of a statement
-SUMMARY = ("count", "first_step", "last_step", "last_time", "last", "last_text", "last_attempt", "min", "max")
+DIRECT = 2048  # so many points of a series in one batch become a segment at once
 
 
 @dataclass(frozen=True)
@@ -51,26 +51,34 @@ def labels_key(labels: dict[str, str]) -> str:
 
 
 def merged(pieces: Iterable[Piece]) -> list[Piece]:
-    """Return one piece per series and producer: what a segment costs is mostly per segment, not per point."""
+    """Return one piece per series and producer: what a segment costs is mostly per segment, not per point.
+
+    Series that had the same steps and times before (the same objects) share them afterwards too.
+    """
     groups: dict[tuple[str, str, str], list[Piece]] = {}
     for piece in pieces:
         if piece.columns.size:
             groups.setdefault((*piece.key, piece.producer), []).append(piece)
-    return [_one_piece(group) for group in groups.values()]
+    axes: dict[tuple[int, ...], tuple[Steps, Floats]] = {}
+    return [_one_piece(group, axes) for group in groups.values()]
 
 
 def write_points(run_id: str, *, attempt: int, cursor: int, pieces: list[Piece]) -> None:
-    """Store merged pieces as segments, and fold them into their series' summaries."""
-    by_series: dict[tuple[str, str], list[Piece]] = {}
+    """Store merged pieces, large ones as segments and the small ones together as a block, and fold them into their
+    series' summaries."""
+    if not pieces:
+        return
+    by_series: dict[Key, tuple[dict[str, str], list[Columns]]] = {}
     for piece in pieces:
-        by_series.setdefault(piece.key, []).append(piece)
-    ids = _write_summaries(run_id, attempt, by_series)
-    Segment.objects.bulk_create(
-        _segment(ids[key], attempt, cursor, piece, columns)
-        for key, group in by_series.items()
-        for piece in group
-        for columns in _cut(piece.columns)
-    )
+        by_series.setdefault(piece.key, (piece.labels, []))[1].append(piece.columns)
+    ids = fold_into_rows(run_id, attempt, by_series)
+    small = [(ids[piece.key], piece.columns) for piece in pieces if piece.columns.size < DIRECT]
+    large = [Stretch(ids[piece.key], cursor, piece.columns) for piece in pieces if piece.columns.size >= DIRECT]
+    if small:
+        count = sum(columns.size for _, columns in small)
+        Block.objects.create(run_id=run_id, attempt=attempt, cursor=cursor, count=count, data=encode_block(small))
+    if large:
+        write_segments(run_id, attempt, large)
 
 
 def write_lines(run_id: str, *, attempt: int, cursor: int, lines: Iterable[Lines]) -> None:
@@ -99,86 +107,13 @@ def write_lines(run_id: str, *, attempt: int, cursor: int, lines: Iterable[Lines
     LogChunk.objects.bulk_create(chunks)
 
 
-def _one_piece(group: list[Piece]) -> Piece:
+def _one_piece(group: list[Piece], axes: dict[tuple[int, ...], tuple[Steps, Floats]]) -> Piece:
     first = group[0]
-    columns = joined([piece.columns for piece in group])
+    if len(group) == 1:
+        return first
+    parts = [piece.columns for piece in group]
+    key = tuple(identity for part in parts for identity in (id(part.steps), id(part.times)))
+    if key not in axes:
+        axes[key] = (np.concatenate([part.steps for part in parts]), np.concatenate([part.times for part in parts]))
+    columns = Columns(*axes[key], np.concatenate([part.values for part in parts]))
     return Piece(first.producer, first.sequence, first.name, first.labels, columns)
-
-
-def _cut(columns: Columns) -> Iterator[Columns]:
-    for start in range(0, columns.size, POINTS_PER_SEGMENT):
-        yield columns.part(start, start + POINTS_PER_SEGMENT)
-
-
-def _segment(series_id: int, attempt: int, cursor: int, piece: Piece, columns: Columns) -> Segment:
-    steps, times, values = columns
-    return Segment(
-        series_id=series_id,
-        attempt=attempt,
-        cursor=cursor,
-        producer=piece.producer,
-        sequence=piece.sequence,
-        count=steps.size,
-        first_step=int(steps.min()),
-        last_step=int(steps.max()),
-        first_time=float(times.min()),
-        last_time=float(times.max()),
-        data=encode(steps, times, values),
-    )
-
-
-def _write_summaries(
-    run_id: str, attempt: int, by_series: dict[tuple[str, str], list[Piece]]
-) -> dict[tuple[str, str], int]:
-    """Fold new points into the series' rows (made where missing) and return the rows' ids."""
-    known = {(row.name, row.labels_key): row for row in _rows(run_id, {name for name, _ in by_series})}
-    rows = []
-    for (name, labels), pieces in by_series.items():
-        old = known.get((name, labels))
-        row = Series(run_id=run_id, name=name, labels=pieces[0].labels, labels_key=labels)
-        if old is not None:
-            for column in SUMMARY:
-                setattr(row, column, getattr(old, column))
-        for piece in pieces:
-            _fold(row, attempt, piece.columns)
-        rows.append(row)
-    # One statement for old and new rows alike; it fills in the primary keys of both.
-    Series.objects.bulk_create(
-        rows, update_conflicts=True, unique_fields=["run_id", "name", "labels_key"], update_fields=SUMMARY
-    )
-    return {(row.name, row.labels_key): row.pk for row in rows}
-
-
-def _rows(run_id: str, names: set[str]) -> Iterator[Series]:
-    ordered = sorted(names)
-    for start in range(0, len(ordered), NAMES_PER_QUERY):
-        yield from Series.objects.filter(run_id=run_id, name__in=ordered[start : start + NAMES_PER_QUERY])
-
-
-def _fold(row: Series, attempt: int, columns: Columns) -> None:
-    """Add points to a summary. ``last`` is the point at the right edge of the chart: of the newest attempt, the
-    largest step, and of these the latest; ``last_step`` is its step."""
-    steps, times, values = columns
-    finite = values[np.isfinite(values)]
-    row.count += steps.size
-    first = int(steps.min())
-    row.first_step = first if row.first_step is None else min(row.first_step, first)
-    if finite.size:
-        low, high = float(finite.min()), float(finite.max())
-        row.min = low if row.min is None else min(row.min, low)
-        row.max = high if row.max is None else max(row.max, high)
-    at_end = np.flatnonzero(steps == steps.max())
-    index = int(at_end[np.flatnonzero(times[at_end] == times[at_end].max())[-1]])
-    newest = (attempt, int(steps[index]), float(times[index]))
-    if row.last_step is None or row.last_time is None or newest >= (row.last_attempt, row.last_step, row.last_time):
-        value = float(values[index])
-        row.last_attempt, row.last_step, row.last_time = newest
-        row.last = value if math.isfinite(value) else None
-        row.last_text = text_of(value)
-
-
-def text_of(value: float) -> str:
-    """Return the JSON word of a value that is not finite, and "" for every other."""
-    if math.isfinite(value):
-        return ""
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

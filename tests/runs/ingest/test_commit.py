@@ -14,9 +14,8 @@ from runs.ids import new_id
 from runs.ingest import commit as commit_module
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.records import incoming
-from runs.metrics import read
-from runs.metrics.codec import decode
-from runs.metrics.models import DeadLetter, Producer, Segment, Series, Telemetry
+from runs.metrics import points, read
+from runs.metrics.models import Block, DeadLetter, Producer, Segment, Series, Telemetry
 from tests.spools import Spool, packed, some_points
 from trainyard import records
 
@@ -29,18 +28,20 @@ def hand_in(data: bytes, run: str = "run1", fence: int = 1, source: Source = NOD
     return commit(run, fence=fence, source=source, batch=incoming(data))
 
 
-def stored(run: str = "run1") -> Counter[tuple[str, int]]:
-    """How often each (producer, step) is in the store, hidden or not."""
-    rows = Segment.objects.filter(series__run_id=run)
-    return Counter((row.producer, int(step)) for row in rows for step in decode(bytes(row.data)).steps)
+def stored(run: str = "run1") -> Counter[tuple[float, int]]:
+    """How often each (value, step) is in the store, hidden or not."""
+    parts = points.stored(run, list(Series.objects.filter(run_id=run)))
+    return Counter(
+        pair for some in parts.values() for c in some for pair in zip(c.values.tolist(), c.steps.tolist(), strict=True)
+    )
 
 
-def make_spool(num_frames: int) -> Spool:
+def make_spool(num_frames: int, value: float = 0.5) -> Spool:
     """Frame k holds the one point of step k; the first is the begin record, the last the end record."""
     spool = Spool()
     spool.begin()
     for number in range(2, num_frames):
-        spool.points([(number, 1000.0 + number, 0.5)])
+        spool.points([(number, 1000.0 + number, value)])
     spool.end()
     return spool
 
@@ -59,8 +60,8 @@ def check_exactly_once(spools: Iterable[Spool], batches: list[list[tuple[int, in
     found = read.watermarks(run)
     assert [found.get(spool.producer, 0) for spool in spools] == watermarks
     expected = {
-        (spool.producer, step): 1
-        for spool, watermark in zip(spools, watermarks, strict=True)
+        (float(number), step): 1
+        for number, (spool, watermark) in enumerate(zip(spools, watermarks, strict=True))
         for step in range(2, min(watermark, len(spool.frames) - 1) + 1)
     }
     assert stored(run) == Counter(expected)
@@ -76,7 +77,7 @@ deliveries = st.lists(
 def test_in_whatever_order_and_how_often_frames_come_each_point_is_stored_once(
     batches: list[list[tuple[int, int]]],
 ) -> None:
-    check_exactly_once([make_spool(7), make_spool(7)], batches)
+    check_exactly_once([make_spool(7, 0.0), make_spool(7, 1.0)], batches)
 
 
 def test_the_check_above_goes_red_without_deduplication(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,16 +90,23 @@ def test_the_check_above_goes_red_without_deduplication(monkeypatch: pytest.Monk
     remembering = commit_module._Commit._producers
     monkeypatch.setattr(commit_module._Commit, "_producers", forgetful)
     with pytest.raises(AssertionError):
-        check_exactly_once([make_spool(4)], [[(0, 0), (0, 1)], [(0, 0), (0, 1), (0, 2)]])
+        check_exactly_once([make_spool(4, 0.0)], [[(0, 0), (0, 1)], [(0, 0), (0, 1), (0, 2)]])
 
 
 def test_frames_of_a_series_in_one_batch_become_one_segment() -> None:
     spool = Spool()
-    for number in range(50):
+    for number in range(150):
         spool.points(some_points(number * 20, 20))
     hand_in(spool.bytes)
     segment = Segment.objects.get()
-    assert (segment.count, segment.first_step, segment.last_step, segment.sequence) == (1000, 0, 999, 1)
+    assert (segment.count, segment.first_step, segment.last_step, segment.cursor) == (3000, 0, 2999, 1)
+
+
+def test_the_small_pieces_of_a_batch_become_one_block() -> None:
+    spool = Spool()
+    hand_in(spool.points(some_points(0, 20)) + spool.points(some_points(0, 20), name="y"))
+    assert Block.objects.get().count == 40
+    assert not Segment.objects.exists()
 
 
 def test_a_series_keeps_a_summary_over_batches() -> None:
@@ -125,31 +133,35 @@ def test_the_last_value_is_the_newest_attempts() -> None:
 
 
 BAD_POINTS = {
-    "a name of 501 characters": ["n" * 501, {}, b"", b"", b""],
-    "an empty name": ["", {}, b"", b"", b""],
-    "a label that is no text": ["x", {"gpu": 1}, b"", b"", b""],
-    "labels that are no map": ["x", ["gpu"], b"", b"", b""],
-    "columns of different lengths": ["x", {}, b"\0" * 16, b"\0" * 8, b"\0" * 8],
-    "half a number": ["x", {}, b"\0" * 12, b"\0" * 12, b"\0" * 12],
+    "a name of 501 characters": [{}, ["n" * 501], b"", b"", b""],
+    "an empty name": [{}, [""], b"", b"", b""],
+    "a name that is no text": [{}, [7], b"", b"", b""],
+    "names that are no list": [{}, "x", b"", b"", b""],
+    "a label that is no text": [{"gpu": 1}, ["x"], b"", b"", b""],
+    "labels that are no map": [["gpu"], ["x"], b"", b"", b""],
+    "fewer times than steps": [{}, ["x"], b"\0" * 16, b"\0" * 8, b"\0" * 16],
+    "fewer values than steps": [{}, ["x"], b"\0" * 16, b"\0" * 16, b"\0" * 8],
+    "more names than values": [{}, ["x", "y"], b"\0" * 16, b"\0" * 16, b"\0" * 24],
+    "half a number": [{}, ["x"], b"\0" * 12, b"\0" * 12, b"\0" * 12],
     "a time that is not finite": packed("x", {}, [(1, float("nan"), 1.0)]),
-    "a column of text": ["x", {}, "steps", b"", b""],
-    "four parts": ["x", {}, b"", b""],
+    "a column of text": [{}, ["x"], "steps", b"", b""],
+    "four parts": [{}, ["x"], b"", b""],
     "no list": "x",
 }
 
 
-@pytest.mark.parametrize("series", BAD_POINTS.values(), ids=BAD_POINTS.keys())
-def test_a_poisoned_frame_is_kept_aside_and_counts_as_seen(series: object) -> None:
+@pytest.mark.parametrize("group", BAD_POINTS.values(), ids=BAD_POINTS.keys())
+def test_a_poisoned_frame_is_kept_aside_and_counts_as_seen(group: object) -> None:
     spool = Spool()
     spool.begin()
-    poison = spool.add("points", s=[series])
+    poison = spool.add("points", g=[group])
     spool.points(some_points(3, 1))
     hand_in(spool.bytes)
     row = Producer.objects.get()
     assert (row.watermark, row.num_dead_letters, row.has_gap) == (3, 1, False)
     letter = DeadLetter.objects.get()
     assert (letter.producer, letter.sequence, bytes(letter.data)) == (spool.producer, 2, poison)
-    assert set(stored()) == {(spool.producer, 3)}
+    assert {step for _, step in stored()} == {3}
 
 
 @pytest.mark.parametrize(
@@ -163,6 +175,8 @@ def test_a_poisoned_frame_is_kept_aside_and_counts_as_seen(series: object) -> No
         {"t": "logs", "rank": 0, "stream": "stdout", "lines": [[1.0, b"bytes"]]},
         {"t": "begin", "rank": 0, "role": "rest"},
         {"t": "begin", "rank": 2**40},
+        {"t": "lost", "counts": {"keys": 1}},
+        {"t": "lost", "counts": {"lost_points": -1}},
     ],
     ids=lambda payload: "-".join(map(str, payload.values())),
 )
@@ -175,6 +189,27 @@ def test_poison_of_other_kinds(payload: dict[str, object]) -> None:
     assert DeadLetter.objects.count() == 1
 
 
+def test_the_series_of_a_group_share_their_steps_and_times() -> None:
+    steps, times = struct.pack("<2q", 7, 8), struct.pack("<2d", 70.0, 80.0)
+    values = struct.pack("<4d", 1.0, 10.0, 2.0, 20.0)
+    spool = Spool()
+    spool.add("points", g=[[{"gpu": "0"}, ["a", "b"], steps, times, values]])
+    [frame] = incoming(spool.bytes)
+    assert frame.record is not None
+    [one, two] = frame.record.points
+    assert (one[0], two[0], one[1]) == ("a", "b", {"gpu": "0"})
+    assert (one[2].values.tolist(), two[2].values.tolist()) == ([1.0, 2.0], [10.0, 20.0])
+    assert one[2].steps is two[2].steps and one[2].times is two[2].times
+    assert one[2].steps.tolist() == [7, 8] and one[2].times.tolist() == [70.0, 80.0]
+
+
+def test_what_a_producer_could_not_keep_is_a_record() -> None:
+    spool = Spool()
+    spool.add("lost", counts={"lost_points": 3, "bad_values": 1})
+    [frame] = incoming(spool.bytes)
+    assert frame.record is not None and frame.record.lost == {"lost_points": 3, "bad_values": 1}
+
+
 def test_a_flipped_bit_between_two_sound_frames_costs_that_frame_only() -> None:
     spool = make_spool(5)
     frames = [bytearray(frame) for frame in spool.frames]
@@ -182,7 +217,7 @@ def test_a_flipped_bit_between_two_sound_frames_costs_that_frame_only() -> None:
     for _ in range(2):
         hand_in(b"".join(bytes(frame) for frame in frames))
     assert read.watermarks("run1") == {spool.producer: 5}
-    assert set(stored()) == {(spool.producer, 2), (spool.producer, 4)}
+    assert {step for _, step in stored()} == {2, 4}
     assert DeadLetter.objects.get().sequence == 3
 
 
@@ -232,6 +267,6 @@ def test_what_was_committed_says_what_is_new() -> None:
 
 def test_steps_at_both_ends_of_int64_are_kept() -> None:
     low, high = -(2**63), 2**63 - 1
-    hand_in(Spool().add("points", s=[["x", {}, struct.pack("<2q", high, low), b"\0" * 16, b"\0" * 16]]))
+    hand_in(Spool().add("points", g=[[{}, ["x"], struct.pack("<2q", high, low), b"\0" * 16, b"\0" * 16]]))
     assert read.series_data("run1", ["x"])["series"][0]["step"] == [low, high]
     assert sum(read.series_data("run1", ["x"], points=2)["series"][0].get("count", [2])) == 2

@@ -11,7 +11,7 @@ from django.db import connections
 from runs.ingest import housekeeping
 from runs.ingest.consumer import Consumer
 from runs.metrics import read, store
-from runs.metrics.codec import Floats, Steps, encode
+from runs.metrics.blocks import Part, encode_block
 from runs.metrics.models import DeadLetter, NodeSample, Producer, Telemetry
 from runs.models import Attempt, Node, Run
 from runs.transport import redis
@@ -275,12 +275,12 @@ def test_a_full_disk_loses_nothing(stage: Stage) -> None:
 
 
 def test_one_frame_that_cannot_be_stored_costs_itself_only(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    def superstitious(steps: Steps, times: Floats, values: Floats) -> bytes:
-        if 13 in steps:
+    def superstitious(parts: list[Part]) -> bytes:
+        if any(13 in columns.steps for _, columns in parts):
             raise ValueError("not that one")
-        return encode(steps, times, values)
+        return encode_block(parts)
 
-    monkeypatch.setattr(store, "encode", superstitious)
+    monkeypatch.setattr(store, "encode_block", superstitious)
     spool = Spool()
     spool.begin()
     for step in range(11, 16):

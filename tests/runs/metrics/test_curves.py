@@ -7,7 +7,7 @@ import pytest
 
 from runs.ingest.commit import Source, commit
 from runs.ingest.records import incoming
-from runs.metrics import curves, read
+from runs.metrics import read
 from runs.metrics.models import Segment
 from tests.spools import Point, Spool, some_points
 
@@ -91,15 +91,15 @@ def test_from_its_first_step_on_a_newer_attempt_hides_the_older() -> None:
     assert read.series_data("run1", ["x"], start=9)["series"] == []
 
 
-def test_within_a_step_the_order_is_time_producer_sequence() -> None:
+def test_within_a_step_the_order_is_time_then_arrival() -> None:
     one, other = Spool("b" * 32), Spool("a" * 32)
     store([(1, 5.0, 1.0)], spool=one)
     store([(1, 5.0, 2.0)], spool=other)
     store([(1, 4.0, 3.0)], spool=one)
     store([(1, 5.0, 4.0)], spool=one)
     store([(0, 9.0, 5.0)], spool=one)
-    assert only()["value"] == [5.0, 3.0, 2.0, 1.0, 4.0]
-    assert only(x="time")["value"] == [3.0, 2.0, 1.0, 4.0, 5.0]
+    assert only()["value"] == [5.0, 3.0, 1.0, 2.0, 4.0]
+    assert only(x="time")["value"] == [3.0, 1.0, 2.0, 4.0, 5.0]
 
 
 def test_what_is_not_finite_travels_as_words() -> None:
@@ -182,11 +182,3 @@ def test_a_sparkline_grows_with_its_series() -> None:
     assert read.sparklines(["run1"], "x", 10) == {"run1": [5.0, 4.0]}
     store([(3, 3.0, 3.0)])
     assert read.sparklines(["run1"], "x", 10) == {"run1": [5.0, 4.0, 3.0]}
-
-
-def test_a_sparkline_of_very_many_segments_still_has_both_ends() -> None:
-    for step in range(3 * curves.MAX_SPARK_SEGMENTS):
-        store([(step, float(step), float(step))])
-    line = read.sparklines(["run1"], "x", 1000)["run1"]
-    assert len(line) <= curves.MAX_SPARK_SEGMENTS + 1
-    assert (line[0], line[-1]) == (0.0, 3.0 * curves.MAX_SPARK_SEGMENTS - 1)
