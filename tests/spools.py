@@ -32,7 +32,7 @@ class Spool:
         return self.add("begin", rank=rank, node="node-a", pid=1, at=0.0, role=role)
 
     def points(self, points: Iterable[Point], name: str = "train/loss", **labels: str) -> bytes:
-        return self.add("points", s=[packed(name, labels, points)])
+        return self.add("points", g=[packed(name, labels, points)])
 
     def logs(self, lines: list[tuple[float, str]], rank: int = 0, stream: str = "stdout") -> bytes:
         return self.add("logs", rank=rank, stream=stream, lines=lines)
@@ -50,8 +50,8 @@ def packed(name: str, labels: dict[str, str], points: Iterable[Point]) -> list[A
     columns = list(zip(*rows, strict=True)) if rows else [(), (), ()]
     kinds = ("q", "d", "d")
     return [
-        name,
         labels,
+        [name],
         *(struct.pack(f"<{len(rows)}{kind}", *column) for kind, column in zip(kinds, columns, strict=True)),
     ]
 

@@ -1,7 +1,8 @@
-"""What was logged and not yet written, as columns: 24 bytes a point, turned into frames without touching each point."""
+"""What was logged and not yet written, as rows: handed over as they lie, without touching each point or series."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping
@@ -9,8 +10,8 @@ from typing import Any
 
 from trainyard.records import Payload
 
-FRAME_BYTES = 60_000  # frames stay under 64 KB with their header
-SLICE_ROWS = 2_000  # 48 KB of one series
+FRAME_BYTES = 255 * 1024  # frames stay under 256 KiB with their header
+NAMES_BYTES = 128 * 1024  # of one call's names and values in a frame; wider calls are split by columns
 MAX_NAME_CHARS = 500
 MAX_LABELS = 50
 
@@ -88,30 +89,66 @@ def whole_step(step: object) -> int | None:
 
 def payloads(groups: Groups, refuse: Refuse) -> Iterator[tuple[Payload, int]]:
     """Yield the groups as payloads of ``points`` frames under FRAME_BYTES, each with its number of points."""
-    series: list[list[Any]] = []
+    found: list[list[Any]] = []
     size = points = 0
-    for entry in _entries(groups, refuse):
-        entry_size = sum(map(len, entry[2:])) + _text_bytes(entry) + 32
-        if series and size + entry_size > FRAME_BYTES:
-            yield {"t": "points", "s": series}, points
-            series, size, points = [], 0, 0
-        series.append(entry)
-        size += entry_size
-        points += len(entry[2]) // 8
-    if series:
-        yield {"t": "points", "s": series}, points
+    for group, num_bytes, num_points in _slices(groups, refuse):
+        if found and size + num_bytes > FRAME_BYTES:
+            yield {"t": "points", "g": found}, points
+            found, size, points = [], 0, 0
+        found.append(group)
+        size += num_bytes
+        points += num_points
+    if found:
+        yield {"t": "points", "g": found}, points
 
 
-def _entries(groups: Groups, refuse: Refuse) -> Iterator[list[Any]]:
-    """Yield ``[name, labels, steps, times, values]``, in slices that fit into a frame."""
+def _slices(groups: Groups, refuse: Refuse) -> Iterator[tuple[list[Any], int, int]]:
+    """Yield ``[labels, names, steps, times, values]`` that fit into a frame, with their bytes and points."""
     for (names, labels), rows in groups.items():
         width = len(names)
-        columns = {name: rows.values[index::width] for index, name in enumerate(names) if _is_name(name, refuse)}
-        for start in range(0, len(rows.steps), SLICE_ROWS):
-            part = slice(start, start + SLICE_ROWS)
-            steps, times = rows.steps[part].tobytes(), rows.times[part].tobytes()
-            for name, values in columns.items():
-                yield [name, dict(labels), steps, times, values[part].tobytes()]
+        label_bytes = sum(map(_text_bytes, itertools.chain(*labels)))
+        for columns in _columns(names, refuse):
+            part_names = [names[column] for column in columns]
+            text_bytes = label_bytes + sum(map(_text_bytes, part_names)) + 32
+            part_width = len(part_names)
+            values = rows.values if part_width == width else _cut(rows.values, width, columns)
+            row_bytes = 16 + 8 * part_width
+            height = max(1, (FRAME_BYTES - text_bytes) // row_bytes)
+            for start in range(0, len(rows.steps), height):
+                steps = rows.steps[start : start + height]
+                group = [
+                    dict(labels),
+                    part_names,
+                    steps.tobytes(),
+                    rows.times[start : start + height].tobytes(),
+                    values[start * part_width : (start + height) * part_width].tobytes(),
+                ]
+                yield group, text_bytes + row_bytes * len(steps), part_width * len(steps)
+
+
+def _columns(names: tuple[str, ...], refuse: Refuse) -> Iterator[list[int]]:
+    """Yield the numbers of the columns that have proper names: all at once, where a frame can hold so many names."""
+    columns: list[int] = []
+    size = 0
+    for column, name in enumerate(names):
+        if not _is_name(name, refuse):
+            continue
+        name_bytes = _text_bytes(name) + 8
+        if columns and size + name_bytes > NAMES_BYTES:
+            yield columns
+            columns, size = [], 0
+        columns.append(column)
+        size += name_bytes
+    if columns:
+        yield columns
+
+
+def _cut(values: array[float], width: int, columns: list[int]) -> array[float]:
+    """Return these columns of the rows, again row by row."""
+    kept = array("d", bytes(8 * len(values) // width * len(columns)))
+    for place, column in enumerate(columns):
+        kept[place :: len(columns)] = values[column::width]
+    return kept
 
 
 def _is_name(name: object, refuse: Refuse) -> bool:
@@ -125,6 +162,5 @@ def _text(value: object) -> str:
     return str(value)[:MAX_NAME_CHARS].encode("utf-8", "replace").decode()
 
 
-def _text_bytes(entry: list[Any]) -> int:
-    texts = [entry[0], *entry[1].keys(), *entry[1].values()]
-    return sum(len(text.encode()) + 6 for text in texts)
+def _text_bytes(text: str) -> int:
+    return len(text.encode()) + 5

@@ -4,9 +4,12 @@ A frame is ``<u32 length><u32 CRC-32>`` (little-endian) followed by ``length`` b
 map that always has a producer ``p`` (32 hex digits), a sequence ``q`` (1, 2, 3, … without gaps) and a kind ``t``:
 
 ``begin``   first frame of a producer: ``rank`` (-1 for none), ``node``, ``pid``, ``at`` (Unix seconds), ``role``
-``points``  ``s``: a list of ``[name, labels, steps, times, values]`` where labels is a map of strings, steps are
-            int64, times float64 (Unix seconds) and values float64, each packed little-endian and equally long
+``points``  ``g``: a list of groups ``[labels, names, steps, times, values]``: n rows of m values. Labels are a map of
+            strings, names m strings, steps n int64, times n float64 (Unix seconds) and values n*m float64 row by row
+            (the m values of one call of ``log`` lie together), each packed little-endian
 ``logs``    ``rank``, ``stream`` ("stdout" or "stderr"), ``lines``: a list of ``[time, text]``
+``lost``    ``counts``: a map of how much the producer could not keep since its last such frame: ``lost_points`` (no
+            room in memory), ``bad_values`` (no numbers), ``spool_limit`` (points beyond the spool's limit)
 ``end``     the producer's last frame: ``at``, ``reason`` ("finish", "exit" or "lost")
 """
 
@@ -20,7 +23,7 @@ from typing import Any, NamedTuple
 import msgpack
 
 HEADER = struct.Struct("<II")
-MAX_FRAME_BYTES = 16 * 1024 * 1024
+MAX_FRAME_BYTES = 1024 * 1024
 
 Payload = dict[str, Any]
 

@@ -44,10 +44,10 @@ class SpoolWriter:
     def append(self, payload: Payload) -> int:
         """Write ``payload`` as the next frame and return its sequence.
 
-        A payload without a kind ``t`` is taken for points when it has ``s``, else for logs. Raises OSError when the
+        A payload without a kind ``t`` is taken for points when it has ``g``, else for logs. Raises OSError when the
         disk refuses; then nothing is written and the same sequence is used again.
         """
-        kind = payload.get("t") or ("points" if "s" in payload else "logs")
+        kind = payload.get("t") or ("points" if "g" in payload else "logs")
         raw = encode({"p": self.producer, "q": self.sequence + 1, **payload, "t": kind})
         self._write(raw)
         self._length += len(raw)

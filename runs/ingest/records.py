@@ -25,6 +25,7 @@ MAX_SEQUENCE = 2**62
 MAX_STEP = 2**63 - 1
 PRODUCER = re.compile(r"[0-9a-f]{32}")
 STREAMS = ("stdout", "stderr")
+LOST_CODES = frozenset(("lost_points", "bad_values", "spool_limit"))
 
 
 class Poison(ValueError):
@@ -42,6 +43,7 @@ class Record:
     lines: Lines | None = None
     begin: dict[str, Any] | None = None
     is_end: bool = False
+    lost: dict[str, int] = field(default_factory=dict)  # what the producer could not keep: how many, by code
 
 
 @dataclass(frozen=True)
@@ -107,21 +109,31 @@ def _checked(frame: records.Frame) -> Incoming:
 
 def _record(kind: str, payload: records.Payload) -> Record:
     if kind == "points":
-        return Record(points=[_series(item) for item in _list(payload.get("s"))])
+        return Record(points=[series for group in _list(payload.get("g")) for series in _group(group)])
     if kind == "logs":
         return Record(lines=_lines(payload))
     if kind == "begin":
         return Record(begin=_begin(payload))
     if kind == "end":
         return Record(is_end=True)
+    if kind == "lost":
+        return Record(lost=_lost(payload))
     raise Poison(f"frames of kind {kind[:60]!r} are unknown here")
 
 
-def _series(item: object) -> SeriesPoints:
+def _group(item: object) -> list[SeriesPoints]:
+    """Return the series of one group. All have the same array of steps and the same array of times."""
     if not isinstance(item, list | tuple) or len(item) != 5:
-        raise Poison("a series is name, labels, steps, times and values")
-    name, labels, steps, times, values = item
-    return check_points(name, labels, Columns(_column(steps, "<i8"), _column(times, "<f8"), _column(values, "<f8")))
+        raise Poison("a group is labels, names, steps, times and values")
+    labels, names, *columns = item
+    names = _list(names)
+    steps, times, values = (_column(column, kind) for column, kind in zip(columns, ("<i8", "<f8", "<f8"), strict=True))
+    if values.size != steps.size * len(names):
+        raise Poison(f"{steps.size} rows of {len(names)} names are not {values.size} values")
+    by_name = np.ascontiguousarray(values.reshape(steps.size, len(names)).T)
+    return [
+        check_points(name, labels, Columns(steps, times, column)) for name, column in zip(names, by_name, strict=True)
+    ]
 
 
 def _column(packed: object, kind: str) -> Any:
@@ -147,6 +159,15 @@ def _begin(payload: records.Payload) -> dict[str, Any]:
     if role not in ("rank", "supervisor"):
         raise Poison("a producer on a node is a rank or a supervisor")
     return {"role": role, "rank": _rank(payload.get("rank", -1))}
+
+
+def _lost(payload: records.Payload) -> dict[str, int]:
+    counts = payload.get("counts")
+    if not isinstance(counts, dict) or not all(code in LOST_CODES for code in counts):
+        raise Poison(f"what was lost is counted as {', '.join(sorted(LOST_CODES))}")
+    if not all(type(count) is int and 0 <= count < MAX_SEQUENCE for count in counts.values()):
+        raise Poison("what was lost is counted in whole numbers")
+    return counts
 
 
 def _rank(value: object) -> int:

@@ -47,7 +47,7 @@ def producers(folder: Path) -> list[list[Frame]]:
         assert [frame.sequence for frame in frames] == list(range(1, len(frames) + 1))
         assert {frame.producer for frame in frames} == {path.stem}
         assert frames[0].kind == "begin"
-        assert all(len(frame.raw) <= 64 * 1024 for frame in frames)
+        assert all(len(frame.raw) <= 256 * 1024 for frame in frames)
         found.append(frames)
     return found
 
@@ -55,11 +55,12 @@ def producers(folder: Path) -> list[list[Frame]]:
 def points(frames: list[Frame]) -> Points:
     found: Points = {}
     for frame in frames:
-        for name, labels, steps, times, values in frame.payload.get("s", []):
-            columns = array("q", steps), array("d", times), array("d", values)
-            assert len({len(column) for column in columns}) == 1
-            key = (name, tuple(sorted(labels.items())))
-            found.setdefault(key, []).extend(zip(columns[0], columns[2], strict=True))
+        for labels, names, *packed in frame.payload.get("g", []):
+            steps, times, values = (array(kind, column) for kind, column in zip("qdd", packed, strict=True))
+            assert len(steps) == len(times) and len(values) == len(steps) * len(names)
+            for index, name in enumerate(names):
+                key = (name, tuple(sorted(labels.items())))
+                found.setdefault(key, []).extend(zip(steps, values[index :: len(names)], strict=True))
     return found
 
 

@@ -14,7 +14,7 @@ from trainyard.spool import SpoolWriter, read_frames
 
 def test_frames_come_back_in_order_and_numbered(tmp_path: Path) -> None:
     writer = SpoolWriter(tmp_path / "spool", begin={"rank": 3, "node": "node-a", "role": "rank"})
-    assert writer.append({"t": "points", "s": []}) == 2
+    assert writer.append({"t": "points", "g": []}) == 2
     assert writer.append({"rank": 3, "stream": "stdout", "lines": [[1.0, "hello"]]}) == 3
     writer.close("finish")
     found, offset = read_frames(writer.path)
@@ -31,7 +31,7 @@ def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
     writer = SpoolWriter(tmp_path, begin={})
     _, offset = read_frames(writer.path)
     assert read_frames(writer.path, offset) == ([], offset)
-    writer.append({"t": "points", "s": []})
+    writer.append({"t": "points", "g": []})
     found, _ = read_frames(writer.path, offset)
     assert [frame.sequence for frame in found] == [2]
     writer.abandon()
@@ -39,7 +39,7 @@ def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 def test_a_torn_tail_is_left_for_later(tmp_path: Path) -> None:
     writer = SpoolWriter(tmp_path, begin={})
-    writer.append({"t": "points", "s": []})
+    writer.append({"t": "points", "g": []})
     writer.abandon()
     whole = writer.path.read_bytes()
     _, first = records.decode(whole)
@@ -51,7 +51,7 @@ def test_a_torn_tail_is_left_for_later(tmp_path: Path) -> None:
 
 def test_a_corrupt_frame_is_raised_only_when_it_is_the_next(tmp_path: Path) -> None:
     writer = SpoolWriter(tmp_path, begin={})
-    writer.append({"t": "points", "s": []})
+    writer.append({"t": "points", "g": []})
     writer.abandon()
     data = bytearray(writer.path.read_bytes())
     data[-1] ^= 1
@@ -75,8 +75,8 @@ def test_a_full_disk_leaves_no_half_frame_and_the_sequence_is_used_again(
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
         patch.setattr(spool.os, "write", write_half_then_fail)
-        writer.append({"t": "points", "s": [["a name", {}, b"", b"", b""]], "x": "y" * 3})
-    assert writer.append({"t": "points", "s": []}) == 2
+        writer.append({"t": "points", "g": [[{}, ["a name"], b"", b"", b""]], "x": "y" * 3})
+    assert writer.append({"t": "points", "g": []}) == 2
     writer.close("exit")
     found, offset = read_frames(writer.path)
     assert [frame.sequence for frame in found] == [1, 2, 3]

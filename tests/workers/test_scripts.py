@@ -41,7 +41,7 @@ def test_a_script_runs_to_its_end_and_all_that_it_said_is_shipped(calm_node: Con
     assert sorted(calm_node.lines(order)) == ["hello from 0 of 2", "hello from 1 of 2"]
     assert calm_node.lines(order, "stderr") == ["on the side"] * 2
     shipped = calm_node.shipped(order)
-    assert {frame.payload["s"][0][0] for frame in shipped if frame.kind == "points"} >= {"train/loss"}
+    assert {frame.payload["g"][0][1][0] for frame in shipped if frame.kind == "points"} >= {"train/loss"}
     assert {frame.producer for frame in shipped} == set(report["producers"])
     assert sorted({frame.sequence for frame in shipped if frame.kind == "end"}) == sorted(
         set(report["producers"].values())

@@ -99,11 +99,9 @@ class Collector(threading.Thread):
             if rank.ended_at is None and (used := memory_of(rank.pid)) is not None:
                 points.append(("system/rank_memory_bytes", {**node, "rank": str(rank.rank)}, used))
         now = time.time()
-        step = struct.pack("<q", int(now - self._began_at))
-        series = [
-            [name, labels, step, struct.pack("<d", now), struct.pack("<d", value)] for name, labels, value in points
-        ]
-        self._spool.append({"t": "points", "s": series})
+        step, at = struct.pack("<q", int(now - self._began_at)), struct.pack("<d", now)
+        groups = [[labels, [name], step, at, struct.pack("<d", value)] for name, labels, value in points]
+        self._spool.append({"t": "points", "g": groups})
 
     def _remember_descendants(self) -> None:
         """Note whom the node worker must find gone should fence and supervisor both be killed."""
