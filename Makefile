@@ -42,12 +42,12 @@ check: ## format, lint, types, migrations, import rules, Django's own checks
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py check --fail-level WARNING
 
-bench: ## run the benchmarks (ARGS="name" for one)
-	@$(SETUP) -- $(BIN)/python -m benchmarks $(ARGS)
+bench: ## measure against other trackers and against limits, into benchmarks/RESULTS.md (ARGS="name" for one)
+	@$(SETUP) --for bench -- $(BIN)/python -m benchmarks $(ARGS)
 
 lock: ## resolve pyproject.toml and package.json anew into the locks
 	@$(SETUP) --for lock
 
 clean: ## remove what set-up made; .trainyard/ with your runs stays
-	rm -rf .venv node_modules staticfiles build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache test-results
+	rm -rf .venv .venv-peers node_modules staticfiles build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache test-results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

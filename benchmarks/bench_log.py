@@ -9,26 +9,34 @@ from pathlib import Path
 
 import trainyard
 from benchmarks.calls import METRICS, Costs, costs
+from benchmarks.compare import CALLS, Answers, measure
 from benchmarks.table import AT_MOST, Goal, Row, scaled
 
-CALLS = 20_000
+NUM_CALLS = 20_000
 
 
 def rows() -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="trainyard-bench-") as folder:
         os.environ["TRAINYARD_SPOOL"] = folder
         run = trainyard.init()
-        ours = costs(scaled(CALLS), lambda step: run.log(METRICS, step=step))
+        ours = costs(scaled(NUM_CALLS), lambda step: run.log(METRICS, step=step))
         run.finish()
         with (Path(folder) / "lines.jsonl").open("w") as file:
-            lines = costs(scaled(CALLS), lambda step: print(json.dumps({"step": step, **METRICS}), file=file))
-    return table_of(ours, lines)
+            lines = costs(scaled(NUM_CALLS), lambda step: print(json.dumps({"step": step, **METRICS}), file=file))
+    return table_of(ours, lines, measure("cost", CALLS))
 
 
-def table_of(ours: Costs, lines: Costs) -> list[Row]:
-    what = "one log call of 10 metrics"
-    return [
-        Row(f"{what}, median", ours.median, "us", lines.median, "JSON lines in a buffered file",
-            goal=Goal(AT_MOST, 3), spread=ours.quartiles),
-        Row(f"{what}, p99", ours.p99, "us", lines.p99, "JSON lines in a buffered file", goal=Goal(AT_MOST, 20)),
-    ]  # fmt: skip
+def table_of(ours: Costs, lines: Costs, peers: Answers) -> list[Row]:
+    found = []
+    for figure, key, mine, theirs, goal in (
+        ("median", "median", ours.median, lines.median, 3),
+        ("p99", "p99", ours.p99, lines.p99, 20),
+    ):
+        against, best = peers.best(key)
+        others = {**peers.others(key, against), "JSON lines in a buffered file": theirs}
+        spread = ours.quartiles if key == "median" else None
+        found.append(
+            Row(f"one log call of 10 metrics, {figure}", mine, "us", best, against, goal=Goal(AT_MOST, goal),
+                spread=spread, others=others, note=peers.note)
+        )  # fmt: skip
+    return found

@@ -1,4 +1,4 @@
-"""`python3 -m dashboard.setup [--for run|check|tests|lock] [-- COMMAND ...]`: set up, then become the command."""
+"""`python3 -m dashboard.setup [--for run|check|tests|bench|lock] [-- COMMAND ...]`: set up, then become the command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import time
 from functools import partial
 
-from . import machine, node, packages, stamp
+from . import machine, node, packages, peers, stamp
 from .python import continue_on_supported_python, make_venv
 from .steps import ROOT, Beside, SetupError, last_lines, say, step, stop_children
 
@@ -46,7 +46,7 @@ def split_at_dashes(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def parse(arguments: list[str]) -> str:
     parser = argparse.ArgumentParser(prog="python3 -m dashboard.setup", description="Make this machine ready.")
-    parser.add_argument("--for", dest="kind", choices=[*stamp.KINDS, "lock"], default="run")
+    parser.add_argument("--for", dest="kind", choices=[*stamp.KINDS, "bench", "lock"], default="run")
     return str(parser.parse_args(arguments).kind)
 
 
@@ -57,14 +57,22 @@ def set_up(kind: str) -> None:
         if kind == "lock":
             make_locks()
             return
-        wanted = stamp.digest()
-        if stamp.is_done(kind, wanted):
+        if kind == "bench":
+            set_up_kind("run")
+            peers.ensure()
             return
-        started_at = time.monotonic()
-        say("Setting up Trainyard (once; later starts skip this)")
-        install(kind)
-        stamp.write(kind, wanted)
-        say(f"Set up in {time.monotonic() - started_at:.1f} s")
+        set_up_kind(kind)
+
+
+def set_up_kind(kind: str) -> None:
+    wanted = stamp.digest()
+    if stamp.is_done(kind, wanted):
+        return
+    started_at = time.monotonic()
+    say("Setting up Trainyard (once; later starts skip this)")
+    install(kind)
+    stamp.write(kind, wanted)
+    say(f"Set up in {time.monotonic() - started_at:.1f} s")
 
 
 def install(kind: str) -> None:

@@ -16,9 +16,10 @@ TOOLS = VENV / "tools"  # the installer's own folder, apart from what Trainyard 
 
 
 class Installer:
-    """Installs into `.venv`: with uv, which is three times faster here, and with pip whatever uv cannot."""
+    """Installs for one Python: with uv, which is three times faster here, and with pip whatever uv cannot."""
 
-    def __init__(self) -> None:
+    def __init__(self, python: Path = VENV_PYTHON) -> None:
+        self._python = python
         self._pip = pip_command()
         listing = run([*self._pip, "config", "list"], "pip could not read its own settings.")
         self._settings = pip_settings.parse(listing)
@@ -43,7 +44,7 @@ class Installer:
         # Bytecode now and by all cores: programs that start together would each compile the same files.
         flags: list[str | Path] = [
             "--python",
-            VENV_PYTHON,
+            self._python,
             "--compile-bytecode",
             *pip_settings.as_flags(self._settings, with_links),
         ]
@@ -52,7 +53,7 @@ class Installer:
 
     def _with_pip(self, words: Sequence[str | Path], sentence: str, with_links: bool) -> None:
         changes = dict(QUIET_PIP) if with_links else {**QUIET_PIP, "PIP_FIND_LINKS": ""}
-        run([*self._pip, "--python", VENV_PYTHON, "install", *words], sentence, changes)
+        run([*self._pip, "--python", self._python, "install", *words], sentence, changes)
 
     def _fetch_uv(self) -> Path | None:
         lock = LOCKS / "installer.lock"
@@ -155,6 +156,7 @@ def make_locks(installer: Installer) -> None:
         "dev": ["pyproject.toml", "--group", "torch-needs", "--group", "dev", "-c", LOCKS / "runtime.lock"],
         "installer": ["--group", "installer"],
         "node": ["--group", "node"],
+        "peers": ["--group", "peers"],
     }
     for name, words in groups.items():
         with step(f"requirements/{name}.lock"):

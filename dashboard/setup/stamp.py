@@ -12,7 +12,7 @@ from .packages import LOCKS, TORCH, has_nvidia_driver
 from .steps import ROOT, VENV, VENV_PYTHON
 
 STAMP = VENV / "setup.json"
-KINDS = ("run", "check", "tests")  # each holds what the ones before it hold
+KINDS = ("run", "check", "tests")  # each holds what the ones before it hold; `bench` is `run` and the peers beside it
 
 
 def digest() -> str:

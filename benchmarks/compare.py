@@ -1,0 +1,96 @@
+"""Runs the peers' scripts, each in a process and a folder of its own, by the peers' interpreter."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.table import scaled
+from dashboard.setup.peers import NAMES, PYTHON
+
+ROOT = Path(__file__).resolve().parents[1]
+TITLES = {"trackio": "Trackio", "tensorboard": "TensorBoard", "mlflow": "MLflow", "wandb": "W&B offline"}
+TIMEOUT_S = 180
+# Calls or steps that take each of them a few seconds; the slow ones get fewer.
+CALLS = {"trackio": 20_000, "wandb": 20_000, "tensorboard": 5_000, "mlflow": 500}
+STEPS = {"trackio": 200_000, "wandb": 50_000, "tensorboard": 10_000, "mlflow": 1_000}
+OURS = ("TRAINYARD_", "DJANGO_", "PYTHONPATH", "REDIS_URL", "DATABASE_URL")
+
+
+@dataclass
+class Answers:
+    """What the peers answered, by name, and why some did not."""
+
+    found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def of(self, key: str) -> dict[str, float | None]:
+        """One figure of every peer by its title; None for those not measured."""
+        return {TITLES[name]: self.found.get(name, {}).get(key) for name in NAMES}
+
+    def best(self, key: str, *, least: bool = True) -> tuple[str, float | None]:
+        """The title and the figure of the best of those that were measured."""
+        known = [(value, title) for title, value in self.of(key).items() if value is not None]
+        if not known:
+            return "no peer could be measured", None
+        value, title = min(known) if least else max(known)
+        return title, value
+
+    def others(self, key: str, besides: str) -> dict[str, float | None]:
+        return {title: value for title, value in self.of(key).items() if title != besides}
+
+    @property
+    def note(self) -> str:
+        return "; ".join(f"{TITLES[name]} not measured: {why}" for name, why in self.missing.items())
+
+
+def measure(task: str, counts: dict[str, int]) -> Answers:
+    """Put every peer through ``task`` (cost or ingest), one after the other. One that fails is named, and said on
+    stderr."""
+    answers = Answers()
+    for name in NAMES:
+        try:
+            answers.found[name] = one(name, task, scaled(counts[name], least=20))
+        except PeerFailed as error:
+            answers.missing[name] = str(error)
+            print(f"{TITLES[name]} is not measured: {error}\n{error.output}", file=sys.stderr)
+    return answers
+
+
+class PeerFailed(Exception):
+    """A peer that is not installed, or did not do what was asked; ``output`` is what it said."""
+
+    def __init__(self, sentence: str, output: str = "") -> None:
+        super().__init__(sentence)
+        self.output = output
+
+
+def one(name: str, task: str, count: int) -> dict[str, Any]:
+    """Put one peer through one task. Raises PeerFailed."""
+    if not PYTHON.exists():
+        raise PeerFailed("not installed (`make bench` installs it)")
+    with tempfile.TemporaryDirectory(prefix=f"peer-{name}-", ignore_cleanup_errors=True) as folder:
+        answer = Path(folder) / "answer.json"
+        work = Path(folder) / "work"
+        work.mkdir()
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(OURS)}
+        # What a tracker keeps at home stays out of the home of whoever measures.
+        environment |= {"HOME": folder, "DO_NOT_TRACK": "1"}
+        words = [str(PYTHON), "-m", f"benchmarks.peers.{name}", task, str(count), str(work), str(answer)]
+        try:
+            done = subprocess.run(
+                words, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                errors="replace", timeout=TIMEOUT_S, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise PeerFailed(f"took more than {TIMEOUT_S} s for {count:,}") from error
+        if done.returncode != 0 or not answer.exists():
+            raise PeerFailed(f"ended with status {done.returncode}", (done.stdout + done.stderr)[-2_000:])
+        found: dict[str, Any] = json.loads(answer.read_text())
+        return {**found, "count": count}
