@@ -1,0 +1,91 @@
+"""What went wrong on the way of a run's records, counted by code, and the sentence that a person reads. Pure.
+
+The counts are ``Telemetry.troubles``. A trouble is never a reason to stop: what could be kept was kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+BAD_FRAME = "bad_frame"
+REFUSED_POINTS = "refused_points"
+SERIES_LIMIT = "series_limit"
+REPEATED = "repeated"
+GAP = "gap"
+CLOCK_JUMP = "clock_jump"
+# Told by a producer itself, in a frame of kind ``lost``.
+LOST_POINTS = "lost_points"
+BAD_VALUES = "bad_values"
+SPOOL_LIMIT = "spool_limit"
+LOST_CODES = frozenset((LOST_POINTS, BAD_VALUES, SPOOL_LIMIT))
+
+MAX_SERIES_PER_RUN = 20_000
+CLOCK_JUMP_S = 300.0  # so far may a producer's clock go back, or be ahead of the server's, unremarked
+
+# In the order in which they are shown: what lost something first. The first form is for one.
+SENTENCES: dict[str, tuple[str, str]] = {
+    LOST_POINTS: (
+        "1 point was lost: it was logged faster than it could be written down.",
+        "{count} points were lost: they were logged faster than they could be written down.",
+    ),
+    SPOOL_LIMIT: (
+        "1 point was not kept: the spool on the node's disk was full, or its limit was reached.",
+        "{count} points were not kept: the spool on the node's disk was full, or its limit was reached.",
+    ),
+    BAD_VALUES: (
+        "1 value was not kept, since it is no number.",
+        "{count} values were not kept, since they are no numbers.",
+    ),
+    SERIES_LIMIT: (
+        f"1 point was not kept: a run has at most {MAX_SERIES_PER_RUN:,} series.",
+        f"{{count}} points were not kept: a run has at most {MAX_SERIES_PER_RUN:,} series.",
+    ),
+    BAD_FRAME: (
+        "1 record came damaged or was none; it lies with the dead letters.",
+        "{count} records came damaged or were none; they lie with the dead letters.",
+    ),
+    REFUSED_POINTS: (
+        "1 record could not be stored as it was; it lies with the dead letters.",
+        "{count} records could not be stored as they were; they lie with the dead letters.",
+    ),
+    CLOCK_JUMP: (
+        "A process's clock jumped, back or far ahead of the server's: look at this run by step.",
+        "Clocks of processes jumped {count} times, back or far ahead of the server's: look at this run by step.",
+    ),
+    GAP: (
+        "1 record came before the one it follows, and was asked for again.",
+        "{count} records came before those they follow, and were asked for again.",
+    ),
+    REPEATED: (
+        "1 record came again and was dropped; nothing is missing or doubled.",
+        "{count} records came again and were dropped; nothing is missing or doubled.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Trouble:
+    code: str
+    count: int
+    sentence: str
+
+
+def told(counts: Mapping[str, int]) -> list[Trouble]:
+    """Return the troubles of a run (``Telemetry.troubles``) in words, what lost something first."""
+    return [Trouble(code, counts[code], sentence(code, counts[code])) for code in SENTENCES if counts.get(code, 0) > 0]
+
+
+def sentence(code: str, count: int) -> str:
+    """Return the sentence for this many of one trouble. Raises KeyError for a code that is none."""
+    one, many = SENTENCES[code]
+    return one if count == 1 else many.format(count=f"{count:,}")
+
+
+def added(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    """Return the sum of both; what is nought in ``more`` leaves no trace."""
+    total = dict(counts)
+    for code, count in more.items():
+        if count:
+            total[code] = total.get(code, 0) + count
+    return total
