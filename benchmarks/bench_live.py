@@ -77,7 +77,7 @@ async def measure(stack: Stack) -> tuple[list[float], int]:
 def one_hop() -> list[float]:
     """Return the seconds that a message takes from one connection to another through the server's own pub/sub."""
     with tempfile.TemporaryDirectory(prefix="ty-", dir="/tmp") as folder, valkey(Path(folder)) as client:
-        listener = client.pubsub(ignore_subscribe_messages=True)
+        listener = client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
         listener.subscribe("hop")
         listener.get_message(timeout=1)
         taken = []

@@ -1,0 +1,62 @@
+"""Two thousand series that get a point a second each: what the ingest process costs while nothing hurries."""
+
+from __future__ import annotations
+
+import time
+
+import psutil
+
+from benchmarks.fill import Plan
+from benchmarks.flow import filling, program, senders
+from benchmarks.table import AT_MOST, Goal, Row, scaled
+from benchmarks.yard import Watch, Yard, wait_for_line, yard
+
+NUM_RUNS, NUM_SERIES = 20, 100
+SECONDS = 30
+WARM_UP_S = 3  # the first seconds make the series' rows
+
+
+def rows() -> list[Row]:
+    seconds = scaled(SECONDS, 5)
+    with yard() as place:
+        ours, pss = share_of_ingest(place, seconds)
+        limit = share_of_prototype(place, max(5, seconds // 3))
+    what = f"{NUM_RUNS * NUM_SERIES:,} series at a point a second each"
+    return [
+        Row(f"{what}: CPU of the ingest process", 100 * ours, "% of a core", 100 * limit, "a bare prototype",
+            goal=Goal(AT_MOST, 25), note=f"{NUM_RUNS} runs, over {seconds} s; memory {pss / 1e6:.0f} MB"),
+    ]  # fmt: skip
+
+
+def share_of_ingest(place: Yard, seconds: int) -> tuple[float, int]:
+    """Return the share of a core that the process takes, and its memory in bytes."""
+    with filling(plan_of(place, seconds)) as filler, place.ingest() as process:
+        filler.begin()
+        time.sleep(WARM_UP_S)
+        watch = Watch(process)
+        time.sleep(seconds)
+        share = watch.used_cpu_s / seconds
+        watch.look()
+        filler.wait_until_sent()
+        return share, watch.pss
+
+
+def share_of_prototype(place: Yard, seconds: int) -> float:
+    path = str(place.home / "prototype.sqlite3")
+    with filling(plan_of(place, seconds)) as filler:
+        words = ("store", str(place.socket), path, str(filler.num_entries))
+        with program("prototype", *words) as process:
+            wait_for_line(process, "ready")
+            filler.begin()
+            time.sleep(WARM_UP_S)
+            watch = Watch(psutil.Process(process.pid))
+            time.sleep(seconds)
+            share = watch.used_cpu_s / seconds
+            filler.wait_until_sent()
+            wait_for_line(process, "done")
+            return share
+
+
+def plan_of(place: Yard, seconds: int) -> Plan:
+    num_rows = WARM_UP_S + seconds + 1
+    return Plan(str(place.socket), senders(place, NUM_RUNS), NUM_SERIES, num_rows, rows_per_frame=1, every_s=1.0)
