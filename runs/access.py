@@ -6,6 +6,7 @@ Django's own kinds of refusal too, so that a view that forgets to catch them sti
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import TypeVar
 
@@ -74,6 +75,15 @@ def get_run(user: Someone, run_id: str, role: Role = Role.VIEWER) -> Run:
     if run is None:
         raise NotFound(f"There is no run {run_id!r} that you can see.")
     return _allowed(user, run, run.project, role)
+
+
+def get_runs(user: Someone, run_ids: Collection[str]) -> list[Run]:
+    """Return these runs in the order in which they are named, each once. Raises NotFound, without saying for which."""
+    wanted = list(dict.fromkeys(run_ids))
+    found = visible_runs(user).in_bulk(wanted)
+    if len(found) < len(wanted):
+        raise NotFound("Not all of these are runs that you can see.")
+    return [found[run_id] for run_id in wanted]
 
 
 def get_job(user: Someone, job_id: str, role: Role = Role.VIEWER) -> Job:

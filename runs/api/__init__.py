@@ -10,6 +10,7 @@ from runs.access import NotFound
 from runs.api import (
     bundles,
     clusters,
+    csv_export,
     files,
     health,
     history,
@@ -40,7 +41,22 @@ api = NinjaAPI(
 )
 problems.register(api)
 api.add_decorator(once, mode="view")
-for module in (runs, history, series, logs, points, files, jobs, clusters, nodes, projects, tokens, bundles, health):
+for module in (
+    runs,
+    history,
+    series,
+    csv_export,
+    logs,
+    points,
+    files,
+    jobs,
+    clusters,
+    nodes,
+    projects,
+    tokens,
+    bundles,
+    health,
+):
     api.add_router("", module.router, auth=NOT_SET)
 
 elsewhere = Router()

@@ -1,22 +1,24 @@
-"""``/runs/{id}/series`` and its points."""
+"""``/runs/{id}/series`` and its points, and the points of many runs."""
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema
-from ninja.errors import HttpError
 
-from runs.access import get_run
+from runs.access import get_run, get_runs
 from runs.api.auth import actor
+from runs.api.columns import CONTENT_TYPE
+from runs.api.curves import MAX_NAMES, MAX_POINTS, MAX_RUNS, Question, answer
+from runs.api.labels import labels_in
 from runs.metrics import read
 
 router = Router(tags=["series"])
 
-MAX_NAMES = 200
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
+Step = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]  # a float would not hold each of them
+Bound = Annotated[Step | Annotated[float, Field(allow_inf_nan=False)], Field(union_mode="left_to_right")]
 
 
 class SeriesItem(Schema):
@@ -42,6 +44,7 @@ class SeriesColumns(Schema):
     labels: dict[str, str]
     attempt: int
     kind: Literal["raw", "buckets"]
+    superseded: bool | None = Field(default=None, description="true: a newer attempt trained these steps again")
     step: list[int]
     time: list[float] = Field(description="Unix seconds")
     value: list[Number] | None = None
@@ -54,16 +57,50 @@ class SeriesColumns(Schema):
 
 class SeriesData(Schema):
     cursor: int = Field(description="pass it as since= to the run's WebSocket, and nothing is missed")
+    origin: float | None = Field(default=None, description="with x=relative: when the run started, in Unix seconds")
     series: list[SeriesColumns]
+
+
+class ManyColumns(SeriesColumns):
+    run: str
+
+
+class ManyData(Schema):
+    cursors: dict[str, int]
+    origins: dict[str, float] | None = None
+    series: list[ManyColumns]
 
 
 class DataQuery(Schema):
     name: list[str] = Field(default=[], max_length=MAX_NAMES, description="may repeat; absent: every series")
     labels: str = Field(default="", description='series with at least these labels, as JSON: {"gpu": "0"}')
-    x: Literal["step", "time"] = "step"
-    start: float | None = Field(default=None, alias="from", allow_inf_nan=False)
-    end: float | None = Field(default=None, alias="to", allow_inf_nan=False)
-    points: Annotated[int, Field(ge=2, le=10_000)] = 1500
+    x: Literal["step", "time", "relative"] = Field(
+        default="step", description="what from and to are: steps, Unix seconds, or seconds since the run started"
+    )
+    start: Bound | None = Field(default=None, alias="from")
+    end: Bound | None = Field(default=None, alias="to")
+    points: Annotated[int, Field(ge=2, le=MAX_POINTS)] = 1500
+    attempts: Literal["newest", "all"] = Field(default="newest", description="all: what a restart trained again, too")
+    format: Literal["json", "columns"] | None = Field(default=None, description="absent: as Accept says")
+
+    def question(self) -> Question:
+        return Question(
+            names=self.name,
+            labels=labels_in(self.labels),
+            x=self.x,
+            start=self.start,
+            end=self.end,
+            points=self.points,
+            attempts=self.attempts,
+        )
+
+
+class ManyQuery(DataQuery):
+    run: list[str] = Field(min_length=1, max_length=MAX_RUNS, description="may repeat")
+
+
+_columns = {"content": {CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
+_openapi = {"responses": {200: _columns, 304: {"description": "What If-None-Match names is still the answer"}}}
 
 
 @router.get("/runs/{run_id}/series", response=SeriesList, summary="Series of a run")
@@ -72,21 +109,25 @@ def list_series(request: HttpRequest, run_id: str) -> Any:
     return {"items": read.series_list(run.pk), "next": None}
 
 
-@router.get("/runs/{run_id}/series/data", response=SeriesData, exclude_none=True, summary="Points of series")
+@router.get(
+    "/runs/{run_id}/series/data",
+    response=SeriesData,
+    exclude_none=True,
+    openapi_extra=_openapi,
+    summary="Points of series",
+)
 def series_data(request: HttpRequest, run_id: str, query: Query[DataQuery]) -> HttpResponse:
     run = get_run(actor(request), run_id)
-    answer = read.series_data(run.pk, query.name, _labels(query.labels), query.x, query.start, query.end, query.points)
-    # Columns of numbers that are ours: checking each of them against the schema again would cost more than reading.
-    return HttpResponse(json.dumps(answer, separators=(",", ":"), allow_nan=False), content_type="application/json")
+    return answer(request, [run], query.question(), form=query.format)
 
 
-def _labels(text: str) -> dict[str, str]:
-    if not text:
-        return {}
-    try:
-        labels = json.loads(text)
-    except ValueError as error:
-        raise HttpError(422, f"labels: {error}") from error
-    if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
-        raise HttpError(422, 'labels: a JSON object of texts is expected, like {"gpu": "0"}')
-    return labels
+@router.get(
+    "/series/data",
+    response=ManyData,
+    exclude_none=True,
+    openapi_extra=_openapi,
+    summary="Points of series of many runs",
+)
+def many_series_data(request: HttpRequest, query: Query[ManyQuery]) -> HttpResponse:
+    runs = get_runs(actor(request), query.run)
+    return answer(request, runs, query.question(), form=query.format, is_many=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -17,20 +17,28 @@ CHUNK_BYTES = 1024 * 1024
 
 def text_response(request: HttpRequest, lines: Iterator[str]) -> StreamingHttpResponse:
     """Answer with lines of plain text, a few thousand at a time."""
-    parts = _parts(lines)
+    return stream(request, _parts(lines), "text/plain; charset=utf-8")
+
+
+def stream(request: HttpRequest, parts: Generator[str], content_type: str) -> StreamingHttpResponse:
+    """Answer with the parts, of which none is empty, one after the other."""
     content = _from_thread(parts) if isinstance(request, ASGIRequest) else parts
-    return StreamingHttpResponse(content, content_type="text/plain; charset=utf-8")
+    return StreamingHttpResponse(content, content_type=content_type)
 
 
-def _parts(lines: Iterator[str]) -> Iterator[str]:
+def _parts(lines: Iterator[str]) -> Generator[str]:
     while part := "".join(islice(lines, LINES_AT_ONCE)):
         yield part
 
 
-async def _from_thread(parts: Iterator[str]) -> AsyncIterator[str]:
-    """The parts come out of the database, so each is asked for in the thread of this request."""
-    while part := await sync_to_async(lambda: next(parts, ""))():
-        yield part
+async def _from_thread(parts: Generator[str]) -> AsyncIterator[str]:
+    """The parts come out of the database, so each is asked for in the thread of this request; so is the end, where
+    somebody leaves in the middle, since what they read may hold a transaction open."""
+    try:
+        while part := await sync_to_async(lambda: next(parts, ""))():
+            yield part
+    finally:
+        await sync_to_async(parts.close)()
 
 
 def file_response(request: HttpRequest, path: Path) -> StreamingHttpResponse:
