@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import scaled
-from dashboard.setup.peers import NAMES, PYTHON
+from dashboard.setup.peers import PYTHON
 
 ROOT = Path(__file__).resolve().parents[1]
 TITLES = {"trackio": "Trackio", "tensorboard": "TensorBoard", "mlflow": "MLflow", "wandb": "W&B offline"}
@@ -32,7 +32,7 @@ class Answers:
 
     def of(self, key: str) -> dict[str, float | None]:
         """One figure of every peer by its title; None for those not measured."""
-        return {TITLES[name]: self.found.get(name, {}).get(key) for name in NAMES}
+        return {TITLES[name]: self.found.get(name, {}).get(key) for name in (*self.found, *self.missing)}
 
     def best(self, key: str, *, least: bool = True) -> tuple[str, float | None]:
         """The title and the figure of the best of those that were measured."""
@@ -51,10 +51,10 @@ class Answers:
 
 
 def measure(task: str, counts: dict[str, int]) -> Answers:
-    """Put every peer through ``task`` (cost or ingest), one after the other. One that fails is named, and said on
-    stderr."""
+    """Put the peers in ``counts`` through ``task`` (cost or ingest), one after the other. One that fails is named, and
+    said on stderr."""
     answers = Answers()
-    for name in NAMES:
+    for name in counts:
         try:
             answers.found[name] = one(name, task, scaled(counts[name], least=20))
         except PeerFailed as error:

@@ -37,6 +37,7 @@ class Plan:
     num_rows: int
     rows_per_frame: int
     every_s: float = 0.0
+    is_full: bool = False  # all bits of a double
 
     @property
     def num_points(self) -> int:
@@ -64,7 +65,7 @@ def main(plan: Plan) -> None:
 
 
 def entries(plan: Plan, sender: Sender, number: int) -> Iterator[Entry]:
-    points = noisy(plan.num_rows, plan.num_series, seed=SEED + number)
+    points = noisy(plan.num_rows, plan.num_series, seed=SEED + number, is_full=plan.is_full)
     parts = frames(points, plan.rows_per_frame)
     for data in parts if plan.every_s else batches(parts):
         yield sender.entry(data)

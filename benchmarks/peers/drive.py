@@ -150,10 +150,13 @@ def end(server: subprocess.Popen[bytes]) -> None:
 
 
 def size_of_sqlite(path: Path) -> int:
-    """Bytes of a SQLite file, with its log moved into it."""
+    """Bytes of the pages that a SQLite file uses, with its log moved into it."""
     with contextlib.closing(sqlite3.connect(path, timeout=10)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return path.stat().st_size
+        pages, free, size = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+        )
+    return int((pages - free) * size)
 
 
 def size_of(*paths: Path) -> int:
