@@ -40,10 +40,13 @@ class Facts:
     step_age_s: float | None = None
     median_step_s: float | None = None
     record_age_s: float | None = None
+    is_local: bool = False  # logged elsewhere: nobody here sees its processes, and its records come when they are sent
 
 
 def lamps(facts: Facts) -> dict[str, Lamp]:
     """Return the lamps by name: process, progress and telemetry."""
+    if facts.is_local:
+        return _lamps_of_elsewhere(facts)
     return {"process": _process(facts), "progress": _progress(facts), "telemetry": _telemetry(facts)}
 
 
@@ -87,6 +90,23 @@ def _telemetry(facts: Facts) -> Lamp:
     return _lamp("telemetry", colour, f"The last record arrived {facts.record_age_s:,.0f} s ago.")
 
 
+def _lamps_of_elsewhere(facts: Facts) -> dict[str, Lamp]:
+    """Nothing here can tell whether it is at work, so nothing is alarming."""
+    where = "No step yet." if facts.step is None else f"Step {facts.step:,} is the last that was sent."
+    if facts.record_age_s is None:
+        records = _lamp("telemetry", GREY, "No record yet.")
+    elif facts.status in (Status.SUCCEEDED, Status.FAILED):
+        records = _lamp("telemetry", GREEN, "Everything that was sent arrived.")
+    else:
+        records = _lamp("telemetry", GREY, f"The last record was sent {facts.record_age_s:,.0f} s ago.")
+    process = "It ended where it ran." if facts.status in FINAL else "It runs elsewhere, or ran: nobody here sees it."
+    return {
+        "process": _lamp("process", GREY, process),
+        "progress": _lamp("progress", GREY, where),
+        "telemetry": records,
+    }
+
+
 def _lamp(name: str, colour: str, sentence: str) -> Lamp:
     return {"name": name, "colour": colour, "sentence": sentence}
 
@@ -101,7 +121,7 @@ def run_document(
         "id": run.pk,
         "name": run.name,
         "project": run.project.name,
-        "cluster": run.cluster.name,
+        "cluster": run.cluster.name if run.cluster else None,
         "job": run.job_id,
         "parent": run.parent_id,
         "tags": run.tags,
@@ -151,6 +171,7 @@ def facts_of(run: Run, attempt: Attempt | None, telemetry: Telemetry, now: datet
         step_age_s=None if telemetry.step_at is None else max(0.0, now.timestamp() - telemetry.step_at),
         median_step_s=telemetry.median_step_s,
         record_age_s=None if telemetry.last_record_at is None else (now - telemetry.last_record_at).total_seconds(),
+        is_local=run.is_local,
     )
 
 

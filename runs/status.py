@@ -115,6 +115,11 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.CANCELLED: frozenset({Status.QUEUED}),
 }
 
+# A run that was logged outside of Trainyard and sent here (`trainyard sync`): what it is follows from what was sent so
+# far, and every sync may know more. It is never queued, placed or stopped.
+LOCAL = frozenset({Status.LOST, Status.SUCCEEDED, Status.FAILED, Status.CANCELLED})
+LOCAL_TRANSITIONS = {status: LOCAL - {status} for status in LOCAL}
+
 
 class TransitionError(ValueError):
     """A run was asked to go where its state does not lead."""
@@ -125,7 +130,8 @@ class TransitionError(ValueError):
         self.wanted = wanted
 
 
-def check_transition(current: Status, wanted: Status) -> None:
-    """Raise TransitionError unless ``wanted`` may follow ``current``."""
-    if wanted not in TRANSITIONS[current]:
+def check_transition(current: Status, wanted: Status, *, is_local: bool = False) -> None:
+    """Raise TransitionError unless ``wanted`` may follow ``current``; ``is_local`` is about a run of ``LOCAL``."""
+    table = LOCAL_TRANSITIONS if is_local else TRANSITIONS
+    if wanted not in table.get(current, frozenset()):
         raise TransitionError(current, wanted)

@@ -22,8 +22,10 @@ def schedule(*, cluster_id: str) -> None:
     reconcile.schedule(cluster_id, timezone.now())
 
 
-def schedule_soon(cluster_id: str) -> None:
+def schedule_soon(cluster_id: str | None) -> None:
     """Place the cluster's queue as soon as this transaction is committed, without waiting for the tick."""
+    if cluster_id is None:  # of a run that no cluster has
+        return
     transaction.on_commit(lambda: engine.send(SCHEDULE, contract.CONTROL_QUEUE, cluster_id=cluster_id))
 
 

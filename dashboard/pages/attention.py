@@ -28,7 +28,10 @@ def failed_lately(runs: Any, now: datetime) -> Any:
 
 
 def needs(live: list[Row], failed: list[Row], now: datetime) -> list[Need]:
-    found = [Need(row, row.run.reason_sentence, "red", "restart", "Restart") for row in failed]
+    found = [
+        Need(row, row.run.reason_sentence, "red", *(("", "") if row.run.is_local else ("restart", "Restart")))
+        for row in failed
+    ]
     for row in live:
         need = _need(row, now)
         if need is not None:
@@ -38,6 +41,8 @@ def needs(live: list[Row], failed: list[Row], now: datetime) -> list[Need]:
 
 def _need(row: Row, now: datetime) -> Need | None:
     run = row.run
+    if run.is_local:  # its end comes with the next sync, or never: nothing to be alarmed about
+        return Need(row, run.reason_sentence, "grey", "give-up", "Give up")
     if run.status == Status.LOST:
         return Need(row, run.reason_sentence, "rust", "give-up", "Give up")
     if run.status == Status.RECOVERING:

@@ -32,6 +32,8 @@ def trouble(run: Run) -> Trouble | None:
     if run.status not in HEADLINES:
         return None
     colour, headline = HEADLINES[Status(run.status)]
+    if run.is_local and run.status == Status.LOST:
+        colour, headline = "grey", "This run has no end yet"
     found = dict(run.reason_evidence or {})
     traceback = _traceback(found)
     if not traceback and run.status == Status.FAILED:

@@ -36,6 +36,8 @@ def find(user: Someone, key: str) -> Source:
         return Source(key, f"job {job}", job.spec, job=job)
     if kind == "run":
         run = get_run(user, name)
+        if run.is_local:
+            raise NotFound(f"Run {run.name} was logged outside of Trainyard: there is no code here to start from.")
         return Source(key, f"run {run.name}", run.spec, run=run)
     if kind == "example" and name in examples():
         return Source(key, f"example {name}", examples()[name])
@@ -47,7 +49,7 @@ def offered(user: Someone) -> dict[str, list[tuple[str, str]]]:
     return {
         "Examples": [(f"example:{name}", name) for name in examples()],
         "Jobs": [(f"job:{job.pk}", str(job)) for job in visible_jobs(user).newest()[:NUM_LISTED]],
-        "Runs": [(f"run:{run.pk}", run.name) for run in visible_runs(user)[:NUM_LISTED]],
+        "Runs": [(f"run:{run.pk}", run.name) for run in visible_runs(user).filter(local_id=None)[:NUM_LISTED]],
     }
 
 

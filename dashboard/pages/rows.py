@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from django.utils import timezone
@@ -11,6 +11,7 @@ from django.utils import timezone
 from dashboard.pages.badges import Badge, badge
 from runs import presenters
 from runs.metrics import read
+from runs.metrics.models import Telemetry
 from runs.models import Run
 
 LOSS = "train/loss"
@@ -58,7 +59,7 @@ def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
                 rate_unit=unit,
                 nodes=nodes,
                 processes=processes,
-                duration_s=duration_s(run, now),
+                duration_s=duration_s(run, _end_of_what_was_sent(known, now) if run.is_local else now),
                 eta_s=eta_s(doc, known.median_step_s) if run.is_live else None,
             )
         )
@@ -66,7 +67,9 @@ def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
 
 
 def shape(run: Run) -> tuple[int, int]:
-    """Nodes, and ranks on each, as the newest attempt has them, else as the spec asks."""
+    """Nodes, and ranks on each, as the newest attempt has them, else as the spec asks; none of what runs elsewhere."""
+    if run.is_local:
+        return 0, 0
     attempts = list(run.attempts.all())
     placements = list(attempts[-1].placements.all()) if attempts else []
     if placements:
@@ -84,7 +87,12 @@ def throughput(summary: dict[str, Any]) -> tuple[float | str | None, str]:
 
 
 def duration_s(run: Run, now: datetime) -> float | None:
-    return ((run.ended_at or now) - run.started_at).total_seconds() if run.started_at else None
+    return max(0.0, ((run.ended_at or now) - run.started_at).total_seconds()) if run.started_at else None
+
+
+def _end_of_what_was_sent(known: Telemetry, now: datetime) -> datetime:
+    """How long a run goes on elsewhere is not known; how far its records reach is."""
+    return now if known.step_at is None else min(now, datetime.fromtimestamp(known.step_at, UTC))
 
 
 def eta_s(doc: dict[str, Any], median_step_s: float | None) -> float | None:

@@ -7,6 +7,7 @@ and tells control on commit.
 from runs.actions.bundles import store_bundle
 from runs.actions.clusters import create_cluster, delete_cluster, edit_cluster, new_join_token
 from runs.actions.jobs import delete_job, save_job
+from runs.actions.local import Process, send_local_run
 from runs.actions.nodes import drain_node, enable_node, join_node, remove_node
 from runs.actions.projects import (
     accept_invitation,
@@ -39,6 +40,7 @@ from runs.actions.sign_in import (
 )
 
 __all__ = [
+    "Process",
     "Refused",
     "accept_invitation",
     "archive_run",
@@ -65,6 +67,7 @@ __all__ = [
     "restart_run",
     "revoke_token",
     "save_job",
+    "send_local_run",
     "set_password",
     "stop_run",
     "store_bundle",

@@ -85,6 +85,7 @@ def stop_run(*, actor: User, run: Run) -> Run:
 
 def _stop(actor: User, run: Run) -> Run:
     sentence = f"Stopped by {actor}."
+    _refuse_local(run, "Trainyard did not start it, so it cannot stop it. End it where it runs, or give it up.")
     if run.is_final:
         raise Refused("already-ended", f"Run {run.name} has already ended: {run.status}.")
     if run.status == Status.STOPPING:
@@ -104,6 +105,7 @@ def _stop(actor: User, run: Run) -> Run:
 def restart_run(*, actor: User, run: Run) -> Run:
     """Queue a failed or cancelled run again: the same run, with a new attempt."""
     require(actor, run.project, Role.MEMBER)
+    _refuse_local(run, "Trainyard has not got its script, so it cannot start it again.")
     if run.status == Status.SUCCEEDED:
         raise Refused("succeeded", f"Run {run.name} succeeded. Clone it to train again.")
     if not run.is_final:
@@ -117,6 +119,7 @@ def restart_run(*, actor: User, run: Run) -> Run:
 def clone_run(*, actor: User, run: Run, overrides: dict[str, Any] | None = None) -> Run:
     """Queue a new run with the spec of this one and the overrides. Raises what submit_run raises."""
     require(actor, run.project, Role.VIEWER)
+    _refuse_local(run, "Trainyard has not got its script, so there is nothing to launch.")
     return submit_run(actor=actor, document=run.spec, overrides=overrides, parent=run)
 
 
@@ -147,7 +150,8 @@ def delete_run(*, actor: User, run: Run) -> None:
     """Delete an ended run with its history, points, logs and files. One's own as a member, others' as a maintainer."""
     require(actor, run.project, Role.MEMBER if run.created_by_id == actor.pk else Role.MAINTAINER)
     if not run.is_final:
-        raise Refused("still-live", f"Run {run.name} is {run.status}. Stop it first.")
+        way = "Give it up first" if run.is_local else "Stop it first"
+        raise Refused("still-live", f"Run {run.name} is {run.status}. {way}.")
     if slot := HeldSlot.objects.filter(placement__attempt__run=run).select_related("node").first():
         # To forget the attempt would free the slot for others while its ranks may still be at work.
         sentence = f"Node {slot.node.name} has not confirmed yet that nothing of run {run.name} is left on it."
@@ -174,8 +178,15 @@ def note_run(*, actor: User, run: Run, notes: str) -> Run:
 
 
 def give_up_run(*, actor: User, run: Run) -> Run:
-    """End a run whose nodes are out of contact. Its fence keeps a node that comes back from changing it again."""
+    """End a run whose nodes are out of contact. Its fence keeps a node that comes back from changing it again.
+
+    A run that was logged elsewhere and whose end nobody sent is given up too, until its end is sent after all.
+    """
     require(actor, run.project, Role.MEMBER)
+    if run.is_local and not run.is_final:
+        sentence = f"Given up by {actor} while its end was missing."
+        run.move_to(Status.CANCELLED, code="given-up", sentence=sentence, actor=actor)
+        return run
     out_of_contact = Attempt.objects.filter(run=run, ended_at=None).exclude(contact_lost_at=None).first()
     if run.is_final or out_of_contact is None:
         raise Refused(
@@ -188,6 +199,11 @@ def give_up_run(*, actor: User, run: Run) -> Run:
             ended_at=timezone.now(), reason_code="given-up", reason_sentence=sentence
         )
     return run
+
+
+def _refuse_local(run: Run, why: str) -> None:
+    if run.is_local:
+        raise Refused("logged-elsewhere", f"Run {run.name} was logged outside of Trainyard. {why}")
 
 
 def _code_problems(project: Project, spec: Spec) -> list[Problem]:

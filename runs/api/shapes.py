@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ninja import Schema
+from ninja import Field, Schema
 from pydantic import ConfigDict
 
 
@@ -40,7 +40,7 @@ class RunOut(Schema):
     id: str
     name: str
     project: str
-    cluster: str
+    cluster: str | None = Field(description="None: it was logged outside of Trainyard and sent here")
     job: str | None
     parent: str | None
     tags: list[str]

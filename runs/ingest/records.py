@@ -156,8 +156,8 @@ def _lines(payload: records.Payload) -> Lines:
 
 def _begin(payload: records.Payload) -> dict[str, Any]:
     role = payload.get("role", "rank")
-    if role not in ("rank", "supervisor"):
-        raise Poison("a producer on a node is a rank or a supervisor")
+    if role not in ("rank", "supervisor", "script"):
+        raise Poison("a producer is a rank or a supervisor on a node, or a script elsewhere")
     return {"role": role, "rank": _rank(payload.get("rank", -1))}
 
 

@@ -35,7 +35,9 @@ class Run(models.Model):
 
     id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="runs")
-    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="runs")
+    # None: it was logged outside of Trainyard and sent here; then it has a local id, which its own processes chose.
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="runs", null=True, blank=True)
+    local_id = models.CharField(max_length=32, null=True, blank=True, unique=True, editable=False)
     job = models.ForeignKey(Job, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs")
     parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
     name = models.CharField(max_length=120)
@@ -75,6 +77,11 @@ class Run(models.Model):
         return self.status in FINAL
 
     @property
+    def is_local(self) -> bool:
+        """Whether it was logged outside of Trainyard: no node has it, and nobody here can start or stop it."""
+        return self.local_id is not None
+
+    @property
     def is_live(self) -> bool:
         return self.status in LIVE
 
@@ -103,7 +110,7 @@ class Run(models.Model):
         changed by somebody else since it was read.
         """
         current = Status(self.status)
-        check_transition(current, status)
+        check_transition(current, status, is_local=self.is_local)
         now = timezone.now()
         changes: dict[str, Any] = {
             "status": status,

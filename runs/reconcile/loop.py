@@ -85,7 +85,8 @@ def reconcile_run(run_id: str, now: datetime) -> None:
         engine.command(node, contract.NUDGE, {})
     if attempt.ended_at is not None:
         free_slots(ear)
-        schedule(attempt.run.cluster_id, now)
+        if attempt.run.cluster_id is not None:
+            schedule(attempt.run.cluster_id, now)
 
 
 def take_nodes(nodes: Iterable[Node], ear: Ear) -> None:

@@ -70,6 +70,7 @@ def ids(cast: Cast, valkey: Valkey) -> dict[str, str]:
     token, _ = actions.create_token(actor=cast.mate, name="x")
     return {
         "run_id": run.pk,
+        "local_id": "0" * 32,
         "job_id": job.pk,
         "cluster_id": cast.cluster.pk,
         "node_id": node.pk,

@@ -17,6 +17,7 @@ from trainyard.bundle import pack
 # What the state of the run in these commands does not allow, who is not there, and what only a node can sign.
 REFUSED = {
     "POST /runs/{run_id}/stop": 409,
+    "POST /runs/{run_id}/frames": 409,
     "POST /runs/{run_id}/restart": 409,
     "POST /runs/{run_id}/give-up": 409,
     "POST /runs/{run_id}/pause": 409,
@@ -47,6 +48,7 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
     assert yard.wait_for_end(run_id)["status"] == "SUCCEEDED"
     job = yard.post("/jobs", spec)["id"]
     (tmp_path / "train.py").write_text("print('hello')\n")
+    (tmp_path / "frames.bin").write_bytes(b"")
     (tmp_path / "code.tar.gz").write_bytes(pack(tmp_path)[0])
     (tmp_path / "hello.json").write_text(json.dumps({**spec, "name": "hello"}))
     token = yard.post("/tokens", {"name": "to be revoked"})["id"]

@@ -33,9 +33,10 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     screen.line(f"{run['name']} ({run['id']})", "bold")
     screen.line(f"{run['status']}: {run['reason']['sentence']}".rstrip(": "), STATUS_STYLES.get(run["status"], ""))
     screen.line(f"step       {_steps(run) or '-'}{_percent(run)}")
-    screen.line(
-        f"where      project {run['project']}, cluster {run['cluster']}, attempt {run['attempt'] or 'none yet'}"
+    where = (
+        f"cluster {run['cluster']}, attempt {run['attempt'] or 'none yet'}" if run["cluster"] else "not on a cluster"
     )
+    screen.line(f"where      project {run['project']}, {where}")
     for word in ("created", "started", "ended"):
         if run[f"{word}_at"]:
             screen.line(f"{word:9}  {run[f'{word}_at']} ({ago(run[f'{word}_at'])})")

@@ -1,0 +1,194 @@
+"""Runs that were logged outside of Trainyard and are sent here afterwards, with `trainyard sync`.
+
+Such a run is told apart by its local id, which its own processes chose: sending it again finds the same row. No node
+ever has it. What it is follows from what was sent so far: an end needs proof, and silence is never proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePath
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from runs.access import NotFound, can, require, visible_projects
+from runs.actions.refused import Refused
+from runs.ingest.commit import REST
+from runs.metrics.models import Producer
+from runs.models import Project, Role, Run, User
+from runs.models.runs import StaleStatus
+from runs.status import FINAL, Status
+
+FENCE = 1  # all that was logged counts as one attempt
+DEFAULT_PROJECT = "default"
+GIVEN_UP = "given-up"
+MAX_ERRORS = 20  # that are kept as evidence
+
+
+@dataclass(frozen=True)
+class Process:
+    """What a spool says of the process that wrote it. Times in Unix seconds; ``rank`` is -1 where it has none."""
+
+    rank: int = -1
+    host: str = ""
+    began_at: float | None = None
+    ended_at: float | None = None
+    error: str = ""  # what ended it, where that was an error
+    is_interrupted: bool = False
+    is_replaced: bool = False  # its launcher started another one in its place, so its end does not matter
+
+    @property
+    def words(self) -> str:
+        who = f"Rank {self.rank}" if self.rank >= 0 else "The script"
+        return f"{who} on {self.host}" if self.host else who
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: Status
+    code: str
+    sentence: str
+
+
+def send_local_run(
+    *,
+    actor: User,
+    local_id: str,
+    name: str,
+    script: str = "",
+    host: str = "",
+    project: str | None = None,
+    processes: Mapping[str, Process] | None = None,
+) -> Run:
+    """Return the run of that local id, which is made the first time, and decide anew what became of it.
+
+    ``processes`` by producer is what lies on the sender's disk; what of it has arrived is read from the database.
+    Raises NotFound or Forbidden for the project, Refused for a local run that went to another project.
+    """
+    run = Run.objects.filter(local_id=local_id).select_related("project").first()
+    if run is None:
+        run = _create(actor, local_id, name, script, host, project)
+    else:
+        _check_is_ours(actor, run, project)
+    for _ in range(3):  # another sync of the same run may be at it
+        try:
+            _decide(run, processes or {})
+            return run
+        except StaleStatus:
+            run.refresh_from_db()
+    raise Refused("busy", f"Run {run.name} is being sent by several at once. Try again.")
+
+
+def _create(actor: User, local_id: str, name: str, script: str, host: str, project: str | None) -> Run:
+    wanted = project or DEFAULT_PROJECT
+    into = visible_projects(actor).filter(name=wanted).first()
+    if into is None:
+        raise NotFound(f"There is no project {wanted!r} that you can see.")
+    require(actor, into, Role.MEMBER)
+    try:
+        with transaction.atomic():
+            return _insert(actor, into, local_id, name, script, host)
+    except IntegrityError:  # another sync was faster
+        run = Run.objects.select_related("project").get(local_id=local_id)
+        _check_is_ours(actor, run, project)
+        return run
+
+
+def _insert(actor: User, project: Project, local_id: str, name: str, script: str, host: str) -> Run:
+    sentence = "Logged outside of Trainyard; nothing of it has arrived yet."
+    run = Run.objects.create(
+        project=project,
+        local_id=local_id,
+        name=name,
+        spec=_spec(project, local_id, name, script, host),
+        status=Status.LOST,
+        reason_code="no-records",
+        reason_sentence=sentence,
+        fence=FENCE,
+        created_by=actor,
+    )
+    run.record("sent", f"Sent by {actor} from {host}." if host else f"Sent by {actor}.", actor=actor)
+    return run
+
+
+def _spec(project: Project, local_id: str, name: str, script: str, host: str) -> dict[str, Any]:
+    """What is known of such a run, in the words of a spec. It is none that could be launched: there is no code."""
+    return {
+        "name": name,
+        "project": project.name,
+        "task": {"script": PurePath(script).name or "interactive session"},
+        "local": {"id": local_id, "script": script, "host": host},
+    }
+
+
+def _check_is_ours(actor: User, run: Run, project: str | None) -> None:
+    if not can(actor, run.project, Role.VIEWER):
+        raise Refused("sent-elsewhere", "This local run was sent before, to a project that you cannot see.")
+    require(actor, run.project, Role.MEMBER)
+    if project not in (None, run.project.name, run.project_id):
+        raise Refused("sent-elsewhere", f"This local run was sent before, to project {run.project.name} as {run.pk}.")
+
+
+def _decide(run: Run, processes: Mapping[str, Process]) -> None:
+    rows = list(Producer.objects.filter(run_id=run.pk).exclude(role=REST))
+    ended = {row.producer for row in rows if row.end_sequence is not None and row.watermark >= row.end_sequence}
+    known = {row.producer: processes.get(row.producer, Process(rank=row.rank)) for row in rows}
+    errors = {**_errors_before(run, processes), **_errors_of(known, ended)}
+    before = Outcome(Status(run.status), run.reason_code, run.reason_sentence)
+    outcome = judge(before, known, ended, errors)
+    began = [one.began_at for one in known.values() if one.began_at is not None]
+    over = [one.ended_at for one in known.values() if one.ended_at is not None]
+    with transaction.atomic():
+        if outcome.status != run.status:
+            evidence = {"errors": errors} if errors else {}
+            run.move_to(outcome.status, code=outcome.code, sentence=outcome.sentence, evidence=evidence)
+        elif outcome.sentence != run.reason_sentence:
+            run.reason_code, run.reason_sentence = outcome.code, outcome.sentence
+            run.save(update_fields=["reason_code", "reason_sentence"])
+        if began and (run.started_at is None or _moment(min(began)) < run.started_at):
+            run.started_at = _moment(min(began))
+        if run.status in FINAL and over and outcome.code != GIVEN_UP:
+            run.ended_at = _moment(max(over))
+        run.save(update_fields=["started_at", "ended_at"])
+
+
+def judge(before: Outcome, processes: Mapping[str, Process], ended: set[str], errors: Mapping[str, str]) -> Outcome:
+    """Return what is known of a run whose ``processes`` sent records; ``ended`` are those whose end has arrived."""
+    if not processes:
+        return before
+    current = {producer: one for producer, one in processes.items() if not one.is_replaced}
+    num_open = len(current.keys() - ended)
+    failed = [current[producer] for producer in errors if producer in current and current[producer].rank >= 0]
+    if errors and (not num_open or failed):
+        return Outcome(Status.FAILED, "script-failed", next(iter(errors.values())))
+    if num_open:
+        if before.code == GIVEN_UP:  # a person's word stands until the end is there
+            return before
+        whose = "Its end has" if len(current) == 1 else f"The end of {num_open} of its {len(current)} processes has"
+        sentence = f"{whose} not arrived: still at work, or killed. `trainyard sync` completes it."
+        return Outcome(Status.LOST, "no-end", f"Logged outside of Trainyard. {sentence}")
+    if any(one.is_interrupted for one in current.values()):
+        return Outcome(Status.CANCELLED, "interrupted", "It was interrupted where it ran.")
+    return Outcome(Status.SUCCEEDED, "finished", "Logged outside of Trainyard; every process ended and all arrived.")
+
+
+def _errors_of(known: Mapping[str, Process], ended: set[str]) -> dict[str, str]:
+    found = {
+        producer: f"{one.words} ended with {one.error}"
+        for producer, one in known.items()
+        if one.error and producer in ended and not one.is_replaced
+    }
+    return dict(list(found.items())[:MAX_ERRORS])
+
+
+def _errors_before(run: Run, processes: Mapping[str, Process]) -> dict[str, str]:
+    """What processes on other machines ended with, as their own sync said."""
+    errors = run.reason_evidence.get("errors") or {}
+    return {producer: text for producer, text in errors.items() if producer not in processes}
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
