@@ -89,8 +89,26 @@ class Segment(models.Model):
 
     class Meta:
         indexes = (
-            models.Index(fields=("series", "attempt", "first_step"), name="segment_series_step"),
-            models.Index(fields=("series", "cursor"), condition=models.Q(is_sealed=False), name="segment_unsealed"),
+            # Everything by which readers choose, so that they touch no row that they do not read.
+            models.Index(
+                fields=(
+                    "series",
+                    "attempt",
+                    "first_step",
+                    "last_step",
+                    "first_time",
+                    "last_time",
+                    "count",
+                    "is_sealed",
+                    "base",
+                ),
+                name="segment_series_step",
+            ),
+            models.Index(
+                fields=("series", "attempt", "cursor", "count"),
+                condition=models.Q(is_sealed=False),
+                name="segment_unsealed",
+            ),
         )
 
     def __str__(self) -> str:
@@ -109,7 +127,11 @@ class Level(models.Model):
     data = models.BinaryField()
 
     class Meta:
-        indexes = (models.Index(fields=("series", "level", "attempt", "first_step"), name="level_series_step"),)
+        indexes = (
+            models.Index(
+                fields=("series", "level", "attempt", "first_step", "last_step", "count"), name="level_series_step"
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.count} buckets of 2**{self.level} steps"
@@ -181,6 +203,16 @@ class Telemetry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run_id} at {self.cursor}"
+
+
+class Erasure(models.Model):
+    """A run whose data nobody reads any more and that is being deleted, a slice at a time (see runs.metrics.erase)."""
+
+    run_id = models.CharField(primary_key=True, max_length=12)
+    at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.run_id
 
 
 class NodeSample(models.Model):

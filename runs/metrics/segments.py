@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ POINTS_PER_SEGMENT = 16_384  # who reads a window decodes whole segments
 
 @dataclass(frozen=True)
 class Stretch:
-    """Points of one series, in order of arrival, and the newest batch that they came with."""
+    """Points of one series, and the newest batch that they came with."""
 
     series_id: int
     cursor: int
@@ -24,51 +24,101 @@ class Stretch:
 
 
 @dataclass(frozen=True)
+class Encoded:
+    """Segments that are ready to be saved, and the axes that they share."""
+
+    axes: list[Axis]
+    segments: list[Segment]
+
+    def save(self) -> None:
+        Axis.objects.bulk_create(self.axes)
+        for segment in self.segments:
+            segment.axis_id = segment.axis.pk
+        Segment.objects.bulk_create(self.segments)
+
+
+@dataclass(frozen=True)
 class _Cut:
-    """An axis that was put in order and cut into segments."""
+    """An axis that was put in order and cut."""
 
     of: tuple[Steps, Floats]  # what it was made from: kept, since it is known by its identity
     order: NDArray[np.int64] | None  # None: it was in order
-    steps: Steps
-    times: Floats
-    axes: list[Axis]
+    parts: list[tuple[slice, Steps, Floats]]
 
 
-def write_segments(
-    run_id: str, attempt: int, stretches: Iterable[Stretch], *, base_of: Callable[[Steps], int] | None = None
-) -> list[Segment]:
-    """Store the stretches and return their segments. Stretches whose steps and times are the same objects share their
-    axes. ``base_of`` tells the ladder level from which on a segment is in the pyramid: given, they are sealed."""
+def write_segments(run_id: str, attempt: int, stretches: Iterable[Stretch]) -> list[Segment]:
+    """Store the stretches, points in order of arrival, and return their segments. Stretches whose steps and times are
+    the same objects share their axes."""
     cuts: dict[tuple[int, int], _Cut] = {}
-    made: list[Segment] = []
+    ready: list[tuple[int, Stretch, int | None]] = []
     for stretch in stretches:
         steps, times, values = stretch.columns
         key = id(steps), id(times)
         if key not in cuts:
-            cuts[key] = _cut(run_id, steps, times)
+            cuts[key] = _cut(steps, times)
         cut = cuts[key]
         if cut.order is not None:
             values = values[cut.order]
-        for place, axis in enumerate(cut.axes):
-            part = slice(place * POINTS_PER_SEGMENT, (place + 1) * POINTS_PER_SEGMENT)
-            made.append(_segment(stretch, attempt, axis, cut.steps[part], cut.times[part], values[part], base_of))
-    Axis.objects.bulk_create(axis for cut in cuts.values() for axis in cut.axes)
-    for segment in made:
-        segment.axis_id = segment.axis.pk
-    Segment.objects.bulk_create(made)
-    return made
+        for part, own_steps, own_times in cut.parts:
+            columns = Columns(own_steps, own_times, values[part])
+            ready.append((attempt, Stretch(stretch.series_id, stretch.cursor, columns), None))
+    encoded = encode_segments(run_id, ready)
+    encoded.save()
+    return encoded.segments
 
 
-def _cut(run_id: str, steps: Steps, times: Floats) -> _Cut:
+def encode_segments(run_id: str, ready: Iterable[tuple[int, Stretch, int | None]]) -> Encoded:
+    """Return a segment for each (attempt, stretch in order and no longer than a segment, base: None where it is not
+    sealed). Stretches whose steps and times are the same objects share their axis."""
+    axes: dict[tuple[int, int], Axis] = {}
+    kept: list[Columns] = []  # while they are known by their identity
+    made: list[Segment] = []
+    for attempt, stretch, base in ready:
+        steps, times, values = stretch.columns
+        key = id(steps), id(times)
+        if key not in axes:
+            axes[key] = Axis(run_id=run_id, count=steps.size, data=encode_axis(steps, times))
+            kept.append(stretch.columns)
+        segment = Segment(
+            series_id=stretch.series_id,
+            axis=axes[key],
+            attempt=attempt,
+            cursor=stretch.cursor,
+            count=steps.size,
+            first_step=int(steps[0]),
+            last_step=int(steps[-1]),
+            first_time=float(times.min()),
+            last_time=float(times.max()),
+            is_sealed=base is not None,
+            base=base or 0,
+            data=encode_values(values),
+        )
+        made.append(segment)
+    return Encoded(list(axes.values()), made)
+
+
+def _cut(steps: Steps, times: Floats) -> _Cut:
+    """Cut an axis into segments of nearly the same length: a short one at each end would have to be merged again."""
     order = order_of(steps, times)
     of = steps, times
     if order is not None:
         steps, times = steps[order], times[order]
-    axes = []
-    for start in range(0, steps.size, POINTS_PER_SEGMENT):
-        part = slice(start, start + POINTS_PER_SEGMENT)
-        axes.append(Axis(run_id=run_id, count=steps[part].size, data=encode_axis(steps[part], times[part])))
-    return _Cut(of, order, steps, times, axes)
+    length = -(-steps.size // -(-steps.size // POINTS_PER_SEGMENT))
+    return _Cut(of, order, [(part, steps[part], times[part]) for part in slices(steps, times, length)])
+
+
+def slices(steps: Steps, times: Floats, length: int) -> Iterator[slice]:
+    """Yield the parts of an axis in order, of at most ``length`` points, but that points of one step and instant stay
+    together: which of two such points came later is told by the segments that they lie in."""
+    start, count = 0, steps.size
+    while start < count:
+        end = min(start + length, count)
+        if end < count and steps[end - 1] == steps[end] and times[end - 1] == times[end]:
+            same = (steps[start:] == steps[end]) & (times[start:] == times[end])
+            first, last = start + int(same.argmax()), start + int(np.flatnonzero(same)[-1]) + 1
+            end = first if first > start else last
+        yield slice(start, end)
+        start = end
 
 
 def order_of(steps: Steps, times: Floats) -> NDArray[np.int64] | None:
@@ -77,28 +127,3 @@ def order_of(steps: Steps, times: Floats) -> NDArray[np.int64] | None:
     if later.all() or (later | ((steps[1:] == steps[:-1]) & (times[1:] >= times[:-1]))).all():
         return None
     return np.lexsort((times, steps))
-
-
-def _segment(
-    stretch: Stretch,
-    attempt: int,
-    axis: Axis,
-    steps: Steps,
-    times: Floats,
-    values: Floats,
-    base_of: Callable[[Steps], int] | None,
-) -> Segment:
-    return Segment(
-        series_id=stretch.series_id,
-        axis=axis,
-        attempt=attempt,
-        cursor=stretch.cursor,
-        count=steps.size,
-        first_step=int(steps[0]),
-        last_step=int(steps[-1]),
-        first_time=float(times.min()),
-        last_time=float(times.max()),
-        is_sealed=base_of is not None,
-        base=0 if base_of is None else base_of(steps),
-        data=encode_values(values),
-    )
