@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.sessions import CookieMiddleware
 from django.core.asgi import get_asgi_application
 from django.urls import get_resolver
 
@@ -14,11 +14,12 @@ from trainyard import lifeline
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 http = get_asgi_application()  # readies the apps; what is below may import models
 
+from dashboard.bodies import BodyLimit  # noqa: E402
 from dashboard.consumers import websocket_urlpatterns  # noqa: E402
 from dashboard.origin import SameOrigin  # noqa: E402
 
 application = ProtocolTypeRouter(
-    {"http": http, "websocket": SameOrigin(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))}
+    {"http": BodyLimit(http), "websocket": SameOrigin(CookieMiddleware(URLRouter(websocket_urlpatterns)))}
 )
 assert get_resolver().url_patterns  # every page and route is imported now, not by whoever asks first
 lifeline.watch()

@@ -1,175 +1,159 @@
-"""The two sockets. Each admits (who, which run), forwards what is pushed, and says every few seconds where the store
-stands. What one may see is decided in runs.access; what a message holds, in runs.metrics.delta."""
+"""The two sockets. Each admits (the door says who may see what), forwards (a feed says what happened) and leaves."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 from urllib.parse import parse_qs
 
 import structlog
-from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import DatabaseError
 from django.urls import path
 
-from dashboard.visitors import visitor_of
-from runs.access import NotFound, get_run
+from dashboard.door import NOT_FOUND, UNAVAILABLE, UNKNOWN_VISITOR, Question, the_door
+from dashboard.feeds import Feed, feed_of
+from dashboard.outbox import Outbox
+from dashboard.overview_feed import OverviewFeed
+from dashboard.run_feed import RunFeed
+from dashboard.visitors import credential_of
+from runs.access import Sight
 from runs.broadcast import OVERVIEW_GROUP, run_group
-from runs.metrics import read
-from runs.metrics.delta import from_wire
-from runs.models import User
 
 log = structlog.get_logger(__name__)
 
 SLOWEST_SEND_S = 10.0  # who cannot read for so long is let go, and comes back with a cursor
-MAX_FRAMES = 20  # a client has nothing to say; so many frames between two pings are a flood
-UNAVAILABLE, UNKNOWN_VISITOR, NOT_FOUND, FLOOD, TOO_SLOW = 1011, 4401, 4404, 4408, 4409
+CLOSING_S = 2.0  # who does not read a close frame either is hung up on
+MAX_FRAMES = 20  # a client has nothing to say; so many frames in a few seconds are a flood
+FLOOD_S = 4.0
+FLOOD, TOO_SLOW = 4408, 4409
 
 
 class Watch(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
-    """What both sockets do. Below are ``admit`` (raises NotFound), ``start``, ``ping`` and ``push``."""
+    """What both sockets do. Below are ``feed`` and ``since``."""
 
-    ping_every_s = 4.0  # a role that is revoked closes the socket within five seconds
-    group = OVERVIEW_GROUP
-    beat: asyncio.Task[None] | None = None
+    channel_layer_alias = "none"  # one feed listens for all sockets of a run
+    run_id: str | None = None
+    sight = Sight(frozenset())
+    joined: Feed | None = None
+    writing: asyncio.Task[None] | None = None
+    ending: asyncio.Task[None] | None = None
+    sending_since: float | None = None
     num_frames = 0
+    counting_since = 0.0
+
+    def feed(self) -> Feed:
+        raise NotImplementedError
+
+    def since(self) -> int | None:
+        return None
 
     async def connect(self) -> None:
-        self.order = asyncio.Lock()  # pings and pushes speak one after the other
         await self.accept()  # a refusal before this has no code that a page could read
-        if await self.is_admitted():
-            # Listen first, then look: what is committed in between comes twice and is dropped, never lost.
-            await self.channel_layer.group_add(self.group, self.channel_name)
-            await self.start()
-            self.beat = asyncio.create_task(self.keep_beating())
+        self.outbox = Outbox()
+        self.question = Question(credential_of(self.scope), self.run_id)
+        answer = await self.ask()
+        if not isinstance(answer, Sight):
+            self.end(answer)
+            return
+        self.sight = answer
+        self.joined = self.feed()
+        self.joined.join(self, self.since())
+        self.writing = asyncio.create_task(self.write())
+
+    async def ask(self) -> Sight | int:
+        try:
+            return await the_door().admit(self)
+        except DatabaseError as error:  # the page reconnects until somebody can say who may see what
+            log.warning("socket.database", error=str(error))
+        except Exception:  # a socket that nobody admitted is closed, whatever the reason
+            log.exception("socket.failed")
+        return UNAVAILABLE
 
     async def disconnect(self, code: int) -> None:
-        if self.beat is not None:
-            self.beat.cancel()
-            await self.channel_layer.group_discard(self.group, self.channel_name)
+        the_door().leave(self)
+        if self.joined is not None:
+            self.joined.leave(self)
+        if self.writing is not None:
+            self.writing.cancel()
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self.counting_since > FLOOD_S:
+            self.num_frames, self.counting_since = 0, now
         self.num_frames += 1
         if self.num_frames > MAX_FRAMES:
-            await self.close(code=FLOOD)
+            self.end(FLOOD)
 
-    async def is_admitted(self) -> bool:
-        try:
-            visitor = await visitor_of(self.scope)
-            if visitor is None:
-                await self.close(code=UNKNOWN_VISITOR)
-                return False
-            await database_sync_to_async(self.admit)(visitor)
-        except NotFound:
-            await self.close(code=NOT_FOUND)
-            return False
-        return True
+    async def write(self) -> None:
+        """Send what is in the outbox, as fast as the client reads."""
+        loop = asyncio.get_running_loop()
+        while True:
+            text = await self.outbox.take()
+            self.sending_since = loop.time()
+            try:
+                await self.base_send({"type": "websocket.send", "text": text})
+            except OSError:  # it is gone, and disconnect() is on its way
+                return
+            self.sending_since = None
 
-    async def keep_beating(self) -> None:
-        try:
-            while True:
-                async with self.order:
-                    await self.ping()
-                await asyncio.sleep(self.ping_every_s)
-                self.num_frames = 0
-                if not await self.is_admitted():
-                    return
-        except DatabaseError as error:  # nobody can say who may see what: the page reconnects until somebody can
-            log.warning("socket.database", error=str(error))
-            await self.close(code=UNAVAILABLE)
-        except Exception:  # without its beat a socket would stay open for whoever lost their role
-            log.exception("socket.failed")
-            await self.close(code=UNAVAILABLE)
+    def stay(self, sight: Sight) -> None:
+        """The door looked at us, every few seconds, and this is what our person sees now."""
+        self.sight = sight
+        now = asyncio.get_running_loop().time()
+        if self.sending_since is not None and now - self.sending_since > SLOWEST_SEND_S:
+            self.end(TOO_SLOW)
 
-    async def say(self, *messages: dict[str, Any]) -> None:
+    def end(self, code: int) -> None:
+        if self.ending is None:
+            self.ending = asyncio.create_task(self.say_goodbye(code))
+
+    async def say_goodbye(self, code: int) -> None:
+        if self.writing is not None:
+            self.writing.cancel()
         try:
-            async with asyncio.timeout(SLOWEST_SEND_S):
-                for message in messages:
-                    await self.send(text_data=json.dumps(message, separators=(",", ":"), allow_nan=False))
+            async with asyncio.timeout(CLOSING_S):
+                await self.close(code=code)
         except TimeoutError:
-            await self.close(code=TOO_SLOW)
-
-    async def start(self) -> None:
-        """Say what must be said before the first ping."""
+            hang_up(self.base_send)
+        except OSError:  # it is gone already
+            pass
 
 
 class RunWatch(Watch):
-    """``/ws/runs/<id>/?since=<cursor>``: points, log lines, and hints that the run changed. No hole stays: whatever
-    the channel layer loses is read from the store at the next message or ping."""
-
-    cursor = 0
+    """``/ws/runs/<id>/?since=<cursor>``: points, log lines, and hints that the run changed."""
 
     async def connect(self) -> None:
         self.run_id = self.scope["url_route"]["kwargs"]["run_id"]
-        self.group = run_group(self.run_id)
         await super().connect()
 
-    def admit(self, visitor: User) -> None:
-        get_run(visitor, self.run_id)
+    def feed(self) -> Feed:
+        return feed_of(RunFeed, run_group(str(self.run_id)))
 
-    async def start(self) -> None:
+    def since(self) -> int | None:
         since = parse_qs(self.scope["query_string"].decode("latin1")).get("since", [""])[0]
-        is_cursor = since.isascii() and since.isdigit() and len(since) < 19
-        self.cursor = int(since) if is_cursor else await database_sync_to_async(read.cursor_of)(self.run_id)
-        await self.catch_up()
-
-    async def ping(self) -> None:
-        await self.catch_up()
-        await self.say({"type": "ping", "cursor": self.cursor})
-
-    async def push(self, event: dict[str, Any]) -> None:
-        message = event["message"]
-        async with self.order:
-            if message["type"] != "batch":
-                await self.say(message)
-            elif message["from"] == self.cursor:
-                self.cursor = message["cursor"]
-                await self.say(*from_wire(message).messages())
-            elif message["cursor"] > self.cursor:
-                await self.catch_up()
-
-    async def catch_up(self) -> None:
-        change = await database_sync_to_async(read.delta_since)(self.run_id, self.cursor)
-        if change.refetch or change.cursor > self.cursor:
-            self.cursor = change.cursor
-            await self.say(*change.messages())
+        return int(since) if since.isascii() and since.isdigit() and len(since) < 19 else None
 
 
 class OverviewWatch(Watch):
     """``/ws/overview/``: which of the runs that one may see changed, and that nodes did."""
 
-    visitor: User
+    def feed(self) -> Feed:
+        return feed_of(OverviewFeed, OVERVIEW_GROUP)
 
-    async def connect(self) -> None:
-        self.seen: dict[str, bool] = {}
-        await super().connect()
 
-    def admit(self, visitor: User) -> None:
-        self.visitor = visitor
-        self.seen.clear()  # roles may have changed
-
-    async def ping(self) -> None:
-        await self.say({"type": "ping", "cursor": 0})
-
-    async def push(self, event: dict[str, Any]) -> None:
-        message = event["message"]
-        if "run" not in message or await database_sync_to_async(self.can_see)(message["run"]):
-            async with self.order:
-                await self.say(message)
-
-    def can_see(self, run_id: str) -> bool:
-        if run_id not in self.seen:
-            try:
-                get_run(self.visitor, run_id)
-                self.seen[run_id] = True
-            except NotFound:
-                self.seen[run_id] = False
-        return self.seen[run_id]
+def hang_up(send: Any) -> None:
+    """End a connection without a word. ASGI has none for it: its close frame waits behind what is not read, for ever,
+    and so does the server's own close. ``send`` is a method of uvicorn's protocol, which has the transport."""
+    transport = getattr(getattr(send, "__self__", None), "transport", None)
+    if transport is not None:
+        log.info("socket.hung_up")
+        transport.abort()
 
 
 websocket_urlpatterns = [
     path("ws/runs/<slug:run_id>/", RunWatch.as_asgi()),
     path("ws/overview/", OverviewWatch.as_asgi()),
 ]
+
+__all__ = ["FLOOD", "NOT_FOUND", "TOO_SLOW", "UNAVAILABLE", "UNKNOWN_VISITOR", "RunWatch", "websocket_urlpatterns"]

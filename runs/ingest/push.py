@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from runs import broadcast
 from runs.ingest.commit import Committed
 from runs.metrics.delta import delta
+from runs.metrics.parcel import Parcel, parcel_of
 from runs.metrics.store import Lines, Piece
+from runs.throttle import Throttle
 
 EVERY_S = 0.1
 EVERY_REFETCH_S = 1.0  # who gets more than can be sent reads it back, and not ten times a second
 EVERY_OVERVIEW_S = 2.0
 KEEP_POINTS = 50_000  # more than this is never sent, so it need not be held
+FORGET_ABOVE = 1000  # runs
 
 
 @dataclass
@@ -29,14 +32,14 @@ class Push:
 
     def __init__(self) -> None:
         self._waiting: dict[str, _Waiting] = {}
-        self._due_at: dict[str, float] = {}
+        self._throttles: dict[str, Throttle] = {}
         self._overview_due_at: dict[str, float] = {}
 
     def add(self, committed: Committed) -> None:
         if committed.cursor == committed.start:
             return
         waiting = self._waiting.setdefault(committed.run_id, _Waiting(committed.start, committed.cursor))
-        if waiting.cursor not in (committed.start, committed.cursor):  # REST committed in between and sent its own
+        if waiting.cursor not in (committed.start, committed.cursor):  # REST committed in between, and said so itself
             waiting = self._waiting[committed.run_id] = _Waiting(committed.start, committed.cursor)
         waiting.cursor = committed.cursor
         if waiting.num_points <= KEEP_POINTS:
@@ -45,29 +48,38 @@ class Push:
         waiting.num_points += sum(piece.columns.size for piece in committed.pieces)
 
     def flush(self, now: float, *, everything: bool = False) -> None:
-        """Send what is due at ``now``."""
-        for run_id in list(self._waiting):
-            if everything or now >= self._due_at.get(run_id, 0.0):
-                self._send(run_id, self._waiting.pop(run_id), now)
-        if not self._waiting and len(self._due_at) > 1000:
-            self._due_at.clear()
+        """Send what is due at ``now``, all in one go."""
+        due = [run_id for run_id in self._waiting if everything or self._throttle(run_id).wait_s(now) == 0]
+        if due:
+            batches = [(run_id, self._parcel(run_id, now).wire()) for run_id in due]
+            broadcast.runs_progressed(batches, [run_id for run_id in due if self._is_news(run_id, now)])
+        if not self._waiting and len(self._throttles) > FORGET_ABOVE:
+            self._throttles.clear()
             self._overview_due_at.clear()
 
     def wait_s(self, now: float, at_most: float) -> float:
         """Seconds until the next run is due."""
-        return max(0.0, min([at_most, *(self._due_at.get(run_id, 0.0) - now for run_id in self._waiting)]))
+        return min([at_most, *(self._throttle(run_id).wait_s(now) for run_id in self._waiting)])
 
-    def _send(self, run_id: str, waiting: _Waiting, now: float) -> None:
+    def _throttle(self, run_id: str) -> Throttle:
+        return self._throttles.setdefault(run_id, Throttle(EVERY_S))
+
+    def _parcel(self, run_id: str, now: float) -> Parcel:
+        waiting = self._waiting.pop(run_id)
         change = delta(waiting.start, waiting.cursor, waiting.pieces, waiting.lines)
-        self._due_at[run_id] = now + (EVERY_REFETCH_S if change.refetch else EVERY_S)
-        broadcast.run_batch(run_id, change.wire())
-        if now >= self._overview_due_at.get(run_id, 0.0):
-            self._overview_due_at[run_id] = now + EVERY_OVERVIEW_S
-            broadcast.run_progressed(run_id)
+        self._throttle(run_id).note(now, every_s=EVERY_REFETCH_S if change.refetch else None)
+        return parcel_of(change)
+
+    def _is_news(self, run_id: str, now: float) -> bool:
+        """Whether the overview has not heard of the run for long enough."""
+        if now < self._overview_due_at.get(run_id, 0.0):
+            return False
+        self._overview_due_at[run_id] = now + EVERY_OVERVIEW_S
+        return True
 
 
 def push_now(committed: Committed) -> None:
-    """Send one batch at once: for a caller that has no loop."""
+    """Say at once that there is more: for a caller that has no loop. How often it is read is up to the readers, so
+    many small batches cost those that watch no more than one."""
     if committed.cursor != committed.start:
-        pieces = [(committed.attempt, piece) for piece in committed.pieces]
-        broadcast.run_batch(committed.run_id, delta(committed.start, committed.cursor, pieces, committed.lines).wire())
+        broadcast.run_moved(committed.run_id, committed.cursor)

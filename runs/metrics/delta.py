@@ -44,23 +44,6 @@ class Delta:
         cursors = [self.start] * (len(parts) - 1) + [self.cursor]
         return [{**part, "from": self.start, "cursor": cursor} for part, cursor in zip(parts, cursors, strict=True)]
 
-    def wire(self) -> dict[str, Any]:
-        """Return the delta as the channel layer carries it; from_wire() is the way back."""
-        return {
-            "from": self.start,
-            "cursor": self.cursor,
-            "series": self.series,
-            "lines": self.lines,
-            "refetch": self.refetch,
-            "steps": self.steps,
-        }
-
-
-def from_wire(batch: dict[str, Any]) -> Delta:
-    return Delta(
-        batch["from"], batch["cursor"], batch["series"], batch["lines"], bool(batch["refetch"]), batch["steps"]
-    )
-
 
 def delta(start: int, cursor: int, pieces: Iterable[tuple[int, Piece]], lines: Iterable[Lines]) -> Delta:
     """Return the delta of pieces (attempt, piece) and lines, each series once; a refetch where they are too many."""

@@ -8,8 +8,9 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 from django.test import Client
 
+from dashboard import door, feeds
 from dashboard.asgi import application
-from dashboard.consumers import MAX_FRAMES, UNAVAILABLE, RunWatch
+from dashboard.consumers import MAX_FRAMES, UNAVAILABLE
 from runs import actions, broadcast
 from runs.ingest.commit import Source, commit
 from runs.ingest.push import push_now
@@ -33,7 +34,8 @@ def run(make_run: Callable[..., Run]) -> Run:
 
 @pytest.fixture(autouse=True)
 def quick_pings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RunWatch, "ping_every_s", 0.1)
+    monkeypatch.setattr(feeds, "PING_EVERY_S", 0.1)
+    monkeypatch.setattr(door, "EVERY_S", 0.1)
 
 
 def by_token(user: User) -> tuple[bytes, bytes]:
@@ -165,7 +167,7 @@ async def test_signing_out_closes_the_socket(cast: Cast, run: Run) -> None:
 
 async def test_what_a_client_says_is_ignored_and_a_flood_ends_it(cast: Cast, run: Run) -> None:
     header = await database_sync_to_async(by_token)(cast.viewer)
-    watch = socket("/ws/overview/", ORIGIN, header)  # its pings are seconds apart
+    watch = socket("/ws/overview/", ORIGIN, header)
     assert await watch.connect()
     await watch.say(text="{")
     await watch.say(data=b"\xff")
@@ -180,9 +182,10 @@ async def test_the_overview_tells_of_the_runs_that_one_may_see(cast: Cast, run: 
     outsider = socket("/ws/overview/", ORIGIN, await database_sync_to_async(by_token)(cast.outsider))
     for watch in (insider, outsider):
         assert await watch.connect()
+        assert (await watch.hear())["type"] == "ping"  # from now on it hears everything
     await database_sync_to_async(broadcast.run_changed)(run.pk)
-    await database_sync_to_async(broadcast.nodes_changed)()
     assert await insider.hear_more_than_pings() == {"type": "run", "run": run.pk}
+    await database_sync_to_async(broadcast.nodes_changed)()
     assert await insider.hear_more_than_pings() == {"type": "nodes"}
     assert await outsider.hear_more_than_pings() == {"type": "nodes"}
     await asyncio.gather(insider.leave(), outsider.leave())
@@ -196,8 +199,11 @@ async def test_a_socket_that_cannot_check_who_watches_is_closed(
     assert await watch.connect()
     assert (await watch.hear())["type"] == "ping"  # it was admitted
 
-    def fail(self: RunWatch, visitor: User) -> None:
+    def fail(questions: object) -> None:
         raise RuntimeError("nobody expected this")
 
-    monkeypatch.setattr(RunWatch, "admit", fail)
+    monkeypatch.setattr(door, "answers", fail)
     assert await watch.closing_code() == UNAVAILABLE
+    late = socket(f"/ws/runs/{run.pk}/", ORIGIN, header)
+    assert await late.connect()
+    assert await late.closing_code() == UNAVAILABLE

@@ -11,7 +11,7 @@ from django.http import Http404
 
 from runs import access
 from runs.access import Forbidden, NotFound
-from runs.models import Role, Run
+from runs.models import Membership, Project, Role, Run
 from tests.cast import Cast, make_node, make_user
 
 
@@ -70,3 +70,19 @@ def test_the_projects_where_one_may_act_are_those_of_a_member(cast: Cast) -> Non
     assert list(access.projects_with(cast.mate, Role.MEMBER)) == [cast.project]
     assert not access.projects_with(cast.viewer, Role.MEMBER)
     assert not access.projects_with(cast.outsider, Role.VIEWER)
+
+
+def test_the_sights_of_many_say_what_the_loader_says_of_each(cast: Cast, make_run: Callable[..., Run]) -> None:
+    other = Project.objects.create(name="other")
+    run_ids = [make_run().pk, make_run(project=other).pk, "nothing"]
+    people = [cast.owner, cast.viewer, cast.outsider, make_user("root", is_superuser=True)]
+    people += [make_user("gone", is_superuser=True, is_active=False), make_user("elsewhere")]
+    Membership.objects.create(project=other, user=people[-1], role=Role.VIEWER)
+    sights, projects = access.sights(people), access.projects_of_runs(run_ids)
+    for user in people:
+        for run_id in run_ids:
+            try:
+                can_see = bool(access.get_run(user, run_id))
+            except NotFound:
+                can_see = False
+            assert sights[user.pk].sees(projects.get(run_id)) == can_see, (user, run_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from channels.layers import get_channel_layer
 
 from runs.broadcast import OVERVIEW_GROUP, run_group
 from runs.ingest.commit import Committed
-from runs.ingest.push import EVERY_REFETCH_S, Push
+from runs.ingest.push import EVERY_REFETCH_S, Push, push_now
 from runs.metrics.codec import Columns
 from runs.metrics.delta import MAX_POINTS
 from runs.metrics.store import Lines, Piece
@@ -46,21 +47,30 @@ class Ear:
         return message
 
 
+def messages(batch: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a browser gets of a batch."""
+    return [json.loads(text) for text in batch["texts"]]
+
+
 async def test_batches_within_a_tenth_of_a_second_are_sent_as_one() -> None:
     push = Push()
     async with Ear(run_group("run1")) as ear:
-        push.add(batch(0))
-        await sync_to_async(push.flush)(100.0)
-        push.add(batch(1))
-        push.add(batch(2, lines=1))
+        for number, now in enumerate((100.0, 100.02)):  # the first goes at once, and the next may come early
+            push.add(batch(number))
+            await sync_to_async(push.flush)(now)
+        push.add(batch(2))
+        push.add(batch(3, lines=1))
         await sync_to_async(push.flush)(100.05)
         assert push.wait_s(100.05, 1.0) == pytest.approx(0.05)
-        push.add(batch(3))
+        push.add(batch(4))
         await sync_to_async(push.flush)(100.11)
-        first, second = await ear.next(), await ear.next()
-    assert (first["from"], first["cursor"]) == (0, 1)
-    assert (second["from"], second["cursor"], second["series"][0]["step"]) == (1, 4, [1, 2, 3])
-    assert [line["text"] for line in second["lines"]] == ["x"]
+        first, second, third = [await ear.next() for _ in range(3)]
+    assert (first["from"], first["cursor"], second["cursor"]) == (0, 1, 2)
+    assert (third["from"], third["cursor"], third["steps"]) == (2, 5, [2, 4])
+    lines, points = messages(third)
+    assert [line["text"] for line in lines["lines"]] == ["x"]
+    assert [(one["from"], one["cursor"]) for one in (lines, points)] == [(2, 2), (2, 5)]
+    assert points["series"][0]["step"] == [2, 3, 4]
     assert push.wait_s(100.11, 1.0) == 1.0
 
 
@@ -69,8 +79,7 @@ async def test_what_is_too_much_is_a_refetch_once_a_second() -> None:
     async with Ear(run_group("run1")) as ear:
         push.add(batch(0, size=MAX_POINTS + 1))
         await sync_to_async(push.flush)(100.0)
-        message = await ear.next()
-    assert (message["refetch"], message["steps"], message["series"]) == (True, [0, MAX_POINTS], [])
+        assert messages(await ear.next()) == [{"type": "refetch", "from": 0, "cursor": 1, "steps": [0, MAX_POINTS]}]
     push.add(batch(1))
     assert push.wait_s(100.0, 5.0) == EVERY_REFETCH_S
 
@@ -81,6 +90,12 @@ async def test_the_overview_hears_of_a_run_that_steps_on() -> None:
         push.add(batch(0))
         await sync_to_async(push.flush)(100.0)
         assert await ear.next() == {"type": "run", "run": "run1"}
+
+
+async def test_who_has_no_loop_says_only_that_there_is_more() -> None:
+    async with Ear(run_group("run1")) as ear:
+        await sync_to_async(push_now)(batch(3))
+        assert await ear.next() == {"type": "moved", "cursor": 4}
 
 
 def test_a_batch_that_somebody_else_pushed_is_not_claimed() -> None:

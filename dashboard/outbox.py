@@ -1,0 +1,88 @@
+"""What one socket has still to be told: bounded, whatever its reader does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from runs.metrics.parcel import Parcel, Steps, both, refetch
+
+MAX_TEXTS = 128  # six seconds and more of what one run may send
+MAX_CHARS = 4_000_000  # a parcel has at most about a million
+MAX_HINTS = 256
+AGAIN = '{"type":"again"}'  # what a page does after a reconnect: ask for everything that it shows
+
+
+class Outbox:
+    """The queue between a feed and one socket. What a reader is too slow for is dropped, points and lines alike, and
+    one ``refetch`` takes its place, which grows until the reader comes to it."""
+
+    def __init__(self) -> None:
+        self.cursor = 0  # up to where the client was told, or will be by what is in here
+        self._told = 0  # up to where it was told by what was taken out
+        self._queue: deque[tuple[str, Parcel | None, int]] = deque()  # text, its parcel, the cursor after it
+        self._num_chars = 0
+        self._hints: set[str] = set()
+        self._missed: Steps | None = None
+        self._is_late = False  # what it missed is not told yet
+        self._filled = asyncio.Event()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._queue and not self._is_late
+
+    def begin(self, cursor: int) -> None:
+        """The client has everything up to here."""
+        self.cursor = self._told = cursor
+
+    def put(self, parcel: Parcel) -> None:
+        """Tell what comes after ``cursor``."""
+        self.cursor = parcel.cursor
+        num_chars = sum(map(len, parcel.texts))
+        is_full = len(self._queue) - len(self._hints) >= MAX_TEXTS or self._num_chars + num_chars > MAX_CHARS
+        if self._is_late or (is_full and self._num_chars):
+            self._drop(parcel)
+        else:
+            last = len(parcel.texts) - 1
+            for number, text in enumerate(parcel.texts):
+                self._queue.append((text, parcel, parcel.cursor if number == last else parcel.start))
+            self._num_chars += num_chars
+        self._filled.set()
+
+    def hint(self, text: str) -> None:
+        """Tell what has no cursor; once is enough while it waits."""
+        if text in self._hints or AGAIN in self._hints:
+            return
+        if len(self._hints) >= MAX_HINTS:
+            self._queue = deque(item for item in self._queue if item[1] is not None)
+            self._hints.clear()
+            text = AGAIN
+        self._hints.add(text)
+        self._queue.append((text, None, 0))
+        self._filled.set()
+
+    async def take(self) -> str:
+        """Return the next message, as soon as there is one."""
+        while self.is_empty:
+            self._filled.clear()
+            await self._filled.wait()
+        if self._is_late:
+            text = refetch(self._told, self.cursor, self._missed)
+            self._is_late, self._missed, self._told = False, None, self.cursor
+            return text
+        text, parcel, cursor = self._queue.popleft()
+        if parcel is None:
+            self._hints.discard(text)
+        else:
+            self._num_chars -= len(text)
+            self._told = cursor
+        return text
+
+    def _drop(self, parcel: Parcel) -> None:
+        missed = self._missed if self._is_late else []
+        for _, waiting, _ in self._queue:
+            if waiting is not None:
+                missed = both(missed, waiting.steps)
+        self._missed, self._is_late = both(missed, parcel.steps), True
+        self._queue = deque(item for item in self._queue if item[1] is None)
+        self._num_chars = 0
