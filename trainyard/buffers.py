@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from trainyard.devices import Arriving, is_remote
 from trainyard.records import Payload
 
 FRAME_BYTES = 255 * 1024  # frames stay under 256 KiB with their header
@@ -29,6 +30,11 @@ class Rows:
         self.times = array("d")
         self.values = array("d")
 
+    def add(self, step: int, time: float, row: array[float]) -> None:
+        self.steps.append(step)
+        self.times.append(time)
+        self.values.extend(row)
+
 
 Groups = dict[tuple[tuple[str, ...], Labels], Rows]
 
@@ -45,23 +51,61 @@ def number(value: object) -> float:
     return float(plain)  # type: ignore[arg-type]  # what has no __float__ raises TypeError here
 
 
-def clean_row(values: Mapping[str, Any], refuse: Refuse) -> tuple[tuple[str, ...], array[float]]:
-    """Return the names and numbers that ``values`` holds, and tell ``refuse`` about everything else."""
+def clean_row(
+    values: Mapping[str, Any], refuse: Refuse, *, wait: bool = False
+) -> tuple[tuple[str, ...], array[float], Arriving]:
+    """Return the names and numbers that ``values`` holds, and tell ``refuse`` about everything else.
+
+    Unless it shall ``wait``, numbers on a GPU have NaN as their place, and are what arrives later.
+    """
     names: list[str] = []
+    arriving = Arriving()
     row = array("d")
     try:
         items = list(values.items())
     except Exception as error:  # not a mapping, or one that changes meanwhile
         refuse("log", f"takes a dictionary of numbers ({error})")
-        return (), row
+        return (), row, arriving
     for name, value in items:
         try:
-            row.append(number(value))
+            if not wait and is_remote(value):
+                arriving.take(len(row), value)
+                row.append(math.nan)
+            else:
+                row.append(number(value))
         except Exception as error:  # a foreign __float__ may raise anything, and training must go on
             refuse(str(name), f"is not a number: {error}")
         else:
             names.append(name)
-    return tuple(names), row
+    if arriving:
+        arriving.mark()
+    return tuple(names), row, arriving
+
+
+class Late:
+    """One call of ``log`` whose numbers are not all there yet."""
+
+    __slots__ = ("arriving", "labels", "names", "row", "step", "time")
+
+    def __init__(
+        self, names: tuple[str, ...], labels: Labels, step: int, time: float, row: array[float], arriving: Arriving
+    ) -> None:
+        self.names, self.labels, self.step, self.time = names, labels, step, time
+        self.row, self.arriving = row, arriving
+
+    def complete(self, refuse: Refuse) -> None:
+        """Put in what has arrived; what turns out to be no number is told to ``refuse`` and left out."""
+        bad = set()
+        for place, copy in self.arriving.copies():
+            try:
+                self.row[place] = number(copy)
+            except Exception as error:  # a complex number, or a GPU that failed meanwhile
+                refuse(self.names[place], f"is not a number: {error}")
+                bad.add(place)
+        if bad:
+            kept = [place for place in range(len(self.row)) if place not in bad]
+            self.names = tuple(self.names[place] for place in kept)
+            self.row = array("d", [self.row[place] for place in kept])
 
 
 def clean_labels(labels: Mapping[str, str], refuse: Refuse) -> Labels:

@@ -10,6 +10,7 @@ map that always has a producer ``p`` (32 hex digits), a sequence ``q`` (1, 2, 3,
 ``logs``    ``rank``, ``stream`` ("stdout" or "stderr"), ``lines``: a list of ``[time, text]``
 ``lost``    ``counts``: a map of how much the producer could not keep since its last such frame: ``lost_points`` (no
             room in memory), ``bad_values`` (no numbers), ``spool_limit`` (points beyond the spool's limit)
+``damaged`` what a spool could not give back: ``why`` and ``data``, the bytes that were in its place (or their start)
 ``end``     the producer's last frame: ``at``, ``reason`` ("finish", "exit" or "lost")
 """
 
@@ -25,6 +26,9 @@ import msgpack
 HEADER = struct.Struct("<II")
 MAX_FRAME_BYTES = 1024 * 1024
 
+HEAD_START = b"\xa1p\xd9\x20"  # behind the byte of the map: the key ``p`` and a text of 32 bytes
+INTEGER_BYTES = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
+
 Payload = dict[str, Any]
 
 
@@ -34,6 +38,14 @@ class TornFrame(ValueError):
 
 class BadFrame(ValueError):
     """The bytes are not a frame: wrong checksum, impossible length, or not a record."""
+
+
+class Head(NamedTuple):
+    """Whose a frame is, which, and of what kind: all that is needed to pass it on."""
+
+    producer: str
+    sequence: int
+    kind: str
 
 
 class Frame(NamedTuple):
@@ -57,7 +69,9 @@ class Frame(NamedTuple):
 
 def encode(payload: Payload) -> bytes:
     """Return ``payload`` as one frame. Raises ValueError when it is larger than MAX_FRAME_BYTES."""
-    body: bytes = msgpack.packb(payload, use_bin_type=True)
+    # Producer, sequence and kind come first, so that ``head`` finds them without reading the rest.
+    first: Payload = {key: payload[key] for key in ("p", "q", "t") if key in payload}
+    body: bytes = msgpack.packb({**first, **payload}, use_bin_type=True)
     if len(body) > MAX_FRAME_BYTES:
         raise ValueError(f"a frame holds at most {MAX_FRAME_BYTES} bytes, this one has {len(body)}")
     return HEADER.pack(len(body), zlib.crc32(body)) + body
@@ -78,6 +92,19 @@ def decode(data: bytes, offset: int = 0) -> tuple[Frame, int]:
     if zlib.crc32(body) != checksum:
         raise BadFrame(f"checksum differs in the frame of {length} bytes")
     return Frame(_payload(body), bytes(data[offset:end])), end
+
+
+def head(body: bytes) -> Head:
+    """Return what the payload of a frame says first. Raises BadFrame where it is no record."""
+    if body[1:5] == HEAD_START and body[37:39] == b"\xa1q" and len(body) > 50:
+        size = INTEGER_BYTES.get(body[39], 0)
+        at = 40 + size
+        if (size or body[39] < 0x80) and body[at : at + 2] == b"\xa1t" and 0xA0 < body[at + 2] < 0xC0:
+            sequence = int.from_bytes(body[40:at], "big") if size else body[39]
+            kind = body[at + 3 : at + 3 + body[at + 2] - 0xA0]
+            return Head(body[5:37].decode("ascii", "replace"), sequence, kind.decode("ascii", "replace"))
+    payload = _payload(body)  # written by somebody else, in another order
+    return Head(payload["p"], payload["q"], payload["t"])
 
 
 def frames(data: bytes) -> Iterator[Frame]:

@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainyard.buffers import Groups, Rows, clean_labels, clean_row, payloads, whole_step
+from trainyard.buffers import Groups, Late, Rows, clean_labels, clean_row, payloads, whole_step
+from trainyard.outbox import Outbox
 from trainyard.records import Payload
-from trainyard.spool import SpoolWriter
 
 FLUSH_PERIOD_S = 0.05
 RETRY_PERIOD_S = 1.0
@@ -59,18 +59,29 @@ class Run:
         self.is_finished = False
         self.num_bad_values = 0  # values that are no numbers, steps that are no integers
         self.num_lost_points = 0  # points for which there was no room, since the disk refused for too long
+        self.num_refused_points = 0  # points that came while the spool was at its limit
         self._steps = itertools.count()
         self._warned: set[str] = set()
         self._start_empty()
         self._rouse()
 
-    def log(self, values: Mapping[str, Any], step: int | None = None, labels: Mapping[str, str] | None = None) -> None:
+    def log(
+        self,
+        values: Mapping[str, Any],
+        step: int | None = None,
+        labels: Mapping[str, str] | None = None,
+        *,
+        wait_for_gpu: bool = False,
+    ) -> None:
         """Take one number for each name in ``values`` at ``step``.
 
         Without ``step`` the run counts by itself: 0, 1, 2, … one for each such call. Steps may repeat or go back.
-        NaN and infinities are kept. Anything with ``item()`` or ``__float__`` is a number.
+        NaN and infinities are kept. Anything with ``item()`` or ``__float__`` is a number. A number that still lies
+        on a GPU is copied behind what the GPU has to do and written once it has arrived; ``wait_for_gpu`` reads it at
+        once, as ``item()`` does.
         """
         now = time.time()
+        late = None
         try:
             is_plain = PLAIN.issuperset(map(type, values.values()))
             row = array("d", values.values() if is_plain else ())
@@ -78,7 +89,7 @@ class Run:
         except Exception:  # not a mapping, or a number that no float can hold: the slow way finds out what
             is_plain = False
         if not is_plain:  # scalars of torch and numpy too: their float() may warn, their item() does not
-            names, row = clean_row(values, self._refuse)
+            names, row, late = clean_row(values, self._refuse, wait=wait_for_gpu)
         if step is None:
             step = next(self._steps)
         elif type(step) is not int or not -(2**63) <= step < 2**63:
@@ -89,12 +100,15 @@ class Run:
         with self._lock:
             is_taken = not self.is_finished and self._num_pending < MAX_PENDING_POINTS
             if is_taken:
-                rows = self._groups.get(key)
-                if rows is None:
-                    rows = self._groups[key] = Rows()
-                rows.steps.append(step)
-                rows.times.append(now)
-                rows.values.extend(row)
+                if late:
+                    self._late.append(Late(*key, step, now, row, late))
+                else:
+                    rows = self._groups.get(key)
+                    if rows is None:
+                        rows = self._groups[key] = Rows()
+                    rows.steps.append(step)
+                    rows.times.append(now)
+                    rows.values.extend(row)
                 self._num_pending += len(row)
             must_rouse = self._is_asleep
             self._is_asleep = False
@@ -110,7 +124,8 @@ class Run:
     # What the log call leaves to the slow ways.
 
     def _refuse(self, name: str, why: str) -> None:
-        self.num_bad_values += 1
+        with self._lock:
+            self.num_bad_values += 1
         self._warn(f"value {name}", f"{name!r} {why}; it is left out")
 
     def _clean_step(self, step: object) -> int | None:
@@ -120,7 +135,8 @@ class Run:
         return whole
 
     def _lose(self, num_points: int) -> None:
-        self.num_lost_points += num_points
+        with self._lock:
+            self.num_lost_points += num_points
         if self.is_finished:
             self._warn("finished", "log() after finish() does nothing")
         else:
@@ -138,20 +154,20 @@ class Run:
         # Re-entrant, since a signal handler may log while its own thread is inside log.
         self._lock = threading.RLock()
         self._groups: Groups = {}
+        self._late: deque[Late] = deque()
         self._num_pending = 0
         self._is_asleep = True
         self._writing = threading.RLock()
-        self._unsent: deque[tuple[Payload, int]] = deque()
-        self._writer: SpoolWriter | None = None
+        self._outbox = Outbox(self.folder, self._begin)
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
         self._closing = threading.Event()
 
     def _become_another_producer(self) -> None:
-        # The parent writes what it had buffered. The child is a new producer once it logs, and not before: most
-        # children (workers of a data loader) never do.
-        if self._writer is not None:
-            self._writer.abandon()
+        # The parent writes what it had buffered, and says what it lost. The child is a new producer once it logs, and
+        # not before: most children (workers of a data loader) never do.
+        self._outbox.abandon()
+        self.num_bad_values = self.num_lost_points = self.num_refused_points = 0
         self._start_empty()
 
     def _rouse(self) -> None:
@@ -165,39 +181,65 @@ class Run:
         self._wake.set()
 
     def _serve(self) -> None:
-        is_writable = self._write_unsent()  # the begin record goes out before anything is logged
+        is_writable = self._write()  # the begin record goes out before anything is logged
         while not self._closing.is_set():
-            if not self._unsent and not self._take():
+            if not self._outbox and not self._take() and not self._late:
                 self._wake.wait()
                 self._wake.clear()
                 continue
-            is_writable = self._write_unsent()
+            is_writable = self._write()
             self._closing.wait(FLUSH_PERIOD_S if is_writable else RETRY_PERIOD_S)
 
     def _take(self) -> bool:
         """Turn what was logged into payloads. Where nothing was, say that the next log call must wake this thread."""
         with self._lock:
             groups, self._groups = self._groups, {}
-            self._is_asleep = not groups
-        self._unsent.extend(payloads(groups, self._refuse))
+            while self._late and self._has_arrived(self._late[0]):
+                late = self._late.popleft()
+                num_points = len(late.row)
+                late.complete(self._refuse)
+                self._num_pending += len(late.row) - num_points
+                if late.names:
+                    groups.setdefault((late.names, late.labels), Rows()).add(late.step, late.time, late.row)
+            self._is_asleep = not groups and not self._late
+        for payload, num_points in payloads(groups, self._refuse):
+            self._outbox.put(payload, num_points)
         return bool(groups)
 
-    def _write_unsent(self) -> bool:
+    def _has_arrived(self, late: Late) -> bool:
+        try:
+            return late.arriving.is_there()
+        except Exception as error:  # a failed GPU raises many kinds; reading the numbers will say what is wrong
+            logger.debug("trainyard: a GPU does not answer: %s", error)
+            return True
+
+    def _write(self, *, is_last: bool = False) -> bool:
         """Write the payloads in order and return whether the disk took them all; what it refused stays."""
         with self._writing:
             try:
-                if self._writer is None:
-                    self._writer = SpoolWriter(self.folder, begin=self._begin())
-                while self._unsent:
-                    payload, num_points = self._unsent[0]
-                    self._writer.append(payload)
-                    self._unsent.popleft()
-                    with self._lock:
-                        self._num_pending -= num_points
+                self._outbox.write(self._count_written)
+                self._say_if_full()
+                self._outbox.tell(self._losses(), is_last=is_last)
             except OSError as error:
                 self._warn("disk", f"the spool in {self.folder} cannot be written ({error}); training goes on")
                 return False
         return True
+
+    def _count_written(self, num_points: int) -> None:
+        with self._lock:
+            self._num_pending -= num_points
+
+    def _say_if_full(self) -> None:
+        if self.num_refused_points != self._outbox.num_refused_points:
+            self.num_refused_points = self._outbox.num_refused_points
+            self._warn("limit", f"the spool in {self.folder} is at its limit; points are dropped until some is shipped")
+
+    def _losses(self) -> dict[str, int]:
+        return {
+            "lost_points": self.num_lost_points,
+            "bad_values": self.num_bad_values,
+            "spool_limit": self.num_refused_points,
+        }
 
     def _begin(self) -> Payload:
         environ = os.environ
@@ -223,13 +265,25 @@ class Run:
             if self._thread.is_alive():
                 self._warn("hang", f"the spool in {self.folder} hangs; its last points may be lost")
                 return
-        self._take()
-        if self._write_unsent() and self._writer is not None:
+        self._take_last()
+        if self._write(is_last=True):
             try:
-                self._writer.close(reason)
+                self._outbox.close(reason)
             except OSError as error:
                 self._warn("disk", f"the end record could not be written ({error})")
-        self.num_lost_points += sum(num_points for _, num_points in self._unsent)
+        self.num_lost_points += self._outbox.num_points
+
+    def _take_last(self) -> None:
+        """Take what is left, and give what a GPU still has to compute some time to arrive."""
+        deadline = time.monotonic() + FINISH_TIMEOUT_S
+        self._take()
+        while self._late and time.monotonic() < deadline:
+            time.sleep(0.01)
+            self._take()
+        if self._late:
+            self._warn("late", "the GPU did not finish what was logged last; those points are lost")
+            self.num_lost_points += sum(len(late.row) for late in self._late)
+            self._late.clear()
 
     def _end_with_multiprocessing(self) -> None:
         """Children of multiprocessing leave by ``os._exit``, which skips atexit but not these finalizers."""

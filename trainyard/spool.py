@@ -1,7 +1,8 @@
 """Spool files: where a producer's frames lie until the server has committed them.
 
 A spool survives the SIGKILL of whoever writes it: a frame counts from the moment that ``write`` returned. One
-producer writes one file, ``<producer>.spool``, and nobody else does.
+producer writes the files ``<producer>.<number>.spool``, numbered from 1, and nobody else does; once a file has a
+successor it is never written again.
 """
 
 from __future__ import annotations
@@ -15,23 +16,85 @@ from pathlib import Path
 from trainyard.records import HEADER, MAX_FRAME_BYTES, BadFrame, Frame, Payload, TornFrame, decode, encode
 
 SUFFIX = ".spool"
+FILE_BYTES = int(os.environ.get("TRAINYARD_SPOOL_FILE_BYTES") or 8 * 1024 * 1024)
+LIMIT_BYTES = 8 * 1024**3
+LOOK_EVERY_S = 1.0
+LOOK_EVERY_BYTES = 1024 * 1024
+
+Files = dict[str, list[int]]  # the numbers of each producer's files, in order
+
+
+def spool_path(folder: Path, producer: str, number: int) -> Path:
+    return folder / f"{producer}.{number}{SUFFIX}"
+
+
+def spool_files(folder: Path) -> Files:
+    """Return what lies in the folder; nothing where there is none."""
+    found: Files = {}
+    with contextlib.suppress(FileNotFoundError):
+        for path in folder.iterdir():
+            producer, _, number = path.stem.rpartition(".")
+            if path.suffix == SUFFIX and producer and number.isdecimal():
+                found.setdefault(producer, []).append(int(number))
+    return {producer: sorted(numbers) for producer, numbers in found.items()}
+
+
+def spool_bytes(folder: Path) -> int:
+    """Return how much the spool files in the folder hold."""
+    total = 0
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(SUFFIX):
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile, as what is shipped is
+                    total += entry.stat().st_size
+    return total
+
+
+class SpoolLimit:
+    """How much the spool files of a folder may hold together: TRAINYARD_SPOOL_LIMIT_BYTES, else LIMIT_BYTES.
+
+    Each process looks for itself, every second and whenever it has written LOOK_EVERY_BYTES, so the limit may be
+    exceeded by about that much for each.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._limit_bytes = int(os.environ.get("TRAINYARD_SPOOL_LIMIT_BYTES") or LIMIT_BYTES)
+        self._looked_at = float("-inf")
+        self._looked_bytes = 0
+        self._has_room = True
+
+    def has_room(self, num_written: int = 0) -> bool:
+        """Whether there is room; ``num_written`` are the bytes that the caller has written in all."""
+        now = time.monotonic()
+        has_grown = self._has_room and num_written - self._looked_bytes > LOOK_EVERY_BYTES
+        if has_grown or now - self._looked_at >= LOOK_EVERY_S:
+            self._looked_at, self._looked_bytes = now, max(num_written, self._looked_bytes)
+            self._has_room = spool_bytes(self._folder) < self._limit_bytes
+        return self._has_room
 
 
 class SpoolWriter:
-    """Appends numbered frames to a producer's file. For one thread at a time.
+    """Appends numbered frames to a producer's files. For one thread at a time.
 
-    ``begin`` fills the first frame (``rank``, ``node``, ``role``, …); ``pid`` and ``at`` are added. Raises OSError
-    when the folder or the file cannot be written.
+    ``begin`` fills the first frame (``rank``, ``node``, ``role``, …); ``pid`` and ``at`` are added. A file that has
+    ``file_bytes`` gets a successor. Raises OSError when the folder or the file cannot be written.
     """
 
-    def __init__(self, folder: Path, *, producer: str | None = None, begin: Payload) -> None:
+    def __init__(
+        self, folder: Path, *, producer: str | None = None, begin: Payload, file_bytes: int = FILE_BYTES
+    ) -> None:
         self.producer = producer or uuid.uuid4().hex
-        self.path = folder / f"{self.producer}{SUFFIX}"
+        self.folder = folder
+        self.number = 0
         self.sequence = 0
+        self.num_bytes = 0  # in all files
+        self._file_bytes = file_bytes
+        self._fd = -1
         self._length = 0
         self._is_torn = False
         folder.mkdir(parents=True, exist_ok=True)
-        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._open_next()
         defaults = {"rank": -1, "node": "", "pid": os.getpid(), "at": time.time(), "role": "script"}
         try:
             self.append({**defaults, **begin, "t": "begin"})
@@ -41,6 +104,11 @@ class SpoolWriter:
                 self.path.unlink()
             raise
 
+    @property
+    def path(self) -> Path:
+        """The file that is written now."""
+        return spool_path(self.folder, self.producer, self.number)
+
     def append(self, payload: Payload) -> int:
         """Write ``payload`` as the next frame and return its sequence.
 
@@ -48,9 +116,14 @@ class SpoolWriter:
         disk refuses; then nothing is written and the same sequence is used again.
         """
         kind = payload.get("t") or ("points" if "g" in payload else "logs")
-        raw = encode({"p": self.producer, "q": self.sequence + 1, **payload, "t": kind})
+        raw = encode({"p": self.producer, "q": self.sequence + 1, "t": kind, **payload})
+        if self._is_torn:
+            self._cut_torn_tail()
+        if self._length >= self._file_bytes:
+            self._open_next()
         self._write(raw)
         self._length += len(raw)
+        self.num_bytes += len(raw)
         self.sequence += 1
         return self.sequence
 
@@ -69,9 +142,17 @@ class SpoolWriter:
             os.close(self._fd)
             self._fd = -1
 
+    def _open_next(self) -> None:
+        """Go on in a new file. Where that cannot be made the old one stays open, whole as it is."""
+        path = spool_path(self.folder, self.producer, self.number + 1)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        fd = os.open(path, flags, 0o600)
+        self.abandon()
+        self._fd = fd
+        self.number += 1
+        self._length = 0
+
     def _write(self, raw: bytes) -> None:
-        if self._is_torn:
-            self._cut_torn_tail()
         view = memoryview(raw)
         try:
             while view:
@@ -89,7 +170,7 @@ class SpoolWriter:
 
 
 def read_frames(path: Path, offset: int = 0) -> tuple[list[Frame], int]:
-    """Return the whole frames behind ``offset`` (at most some 16 MB) and the offset behind the last of them.
+    """Return the whole frames behind ``offset`` (at most some MAX_FRAME_BYTES) and the offset behind the last.
 
     Stops at a torn tail, which the writer may still complete. Raises BadFrame when the very first frame at
     ``offset`` is corrupt, and OSError when the file cannot be read.

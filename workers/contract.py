@@ -79,6 +79,7 @@ NUDGE = "workers.tasks.nudge"
 CONTACT_LOST_S = 5.0
 DEFAULT_LEASE_S = 600.0
 STREAM_LIMIT_ENTRIES = 20_000
+STREAM_LIMIT_BYTES = 256 * 1024 * 1024
 
 Document = dict[str, Any]
 

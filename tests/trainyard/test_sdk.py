@@ -45,7 +45,7 @@ def producers(folder: Path) -> list[list[Frame]]:
         frames, offset = read_frames(path)
         assert offset == path.stat().st_size
         assert [frame.sequence for frame in frames] == list(range(1, len(frames) + 1))
-        assert {frame.producer for frame in frames} == {path.stem}
+        assert {frame.producer for frame in frames} == {path.name.removesuffix(".1.spool")}
         assert frames[0].kind == "begin"
         assert all(len(frame.raw) <= 256 * 1024 for frame in frames)
         found.append(frames)

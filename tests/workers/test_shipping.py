@@ -10,13 +10,14 @@ import pytest
 import redis
 
 from tests.servers import Valkey
+from trainyard.reader import last_sequences
 from trainyard.records import Frame, frames
 from trainyard.spool import SpoolWriter
 from workers.contract import EPOCH_KEY, Document, check_mac, down_key, frames_scope, new_key, seal, stream_key
 from workers.supervisor import shipping
 from workers.supervisor.contact import Contact, connect
 from workers.supervisor.courier import Courier
-from workers.supervisor.shipping import Shipper, last_sequence
+from workers.supervisor.shipping import Shipper
 
 KEY = new_key()
 ORDER: Document = {"attempt": "a", "run": "r", "fence": 3, "node": "n", "shard": 0, "lease_s": 600.0}
@@ -161,6 +162,8 @@ def test_a_valkey_that_is_killed_and_comes_back_empty_loses_nothing(
     courier.start()
     writer = fill(tmp_path, 3)
     say(client, "1")
+    while contact.epoch != "1":
+        time.sleep(0.01)
     valkey.kill()
     writer.append(log_line("while it was away"))
     writer.close()
@@ -183,10 +186,10 @@ def test_the_courier_gives_up_in_the_end(contact: Contact, shipper: Shipper, tmp
 
 def test_the_last_sequence_is_that_of_the_last_whole_frame(tmp_path: Path) -> None:
     writer = fill(tmp_path, 4)
-    assert last_sequence(writer.path) == 5
+    assert last_sequences(tmp_path) == {writer.producer: 5}
     whole = writer.path.read_bytes()
     for torn in (whole[:-3], whole + whole[:5], whole + whole[:20], whole + bytes(8)):
         writer.path.write_bytes(torn)
-        assert last_sequence(writer.path) == (4 if torn == whole[:-3] else 5)
+        assert last_sequences(tmp_path) == {writer.producer: 4 if torn == whole[:-3] else 5}
     writer.path.write_bytes(b"")
-    assert last_sequence(writer.path) == 0
+    assert last_sequences(tmp_path) == {}

@@ -7,13 +7,13 @@ import time
 
 import structlog
 
+from trainyard.reader import last_sequences
 from workers.attempts import AttemptFolder
 from workers.contract import Document
 from workers.processes import Process, descendants_of, identify, is_alive, send, with_environment
 from workers.sockets import socket_path
 from workers.supervisor.logs import save_last_words
 from workers.supervisor.reports import make_report
-from workers.supervisor.shipping import last_sequences
 
 log = structlog.get_logger(__name__)
 

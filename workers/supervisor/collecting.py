@@ -10,17 +10,18 @@ from pathlib import Path
 import psutil
 import structlog
 
-from trainyard.spool import SpoolWriter
+from trainyard.spool import SpoolLimit, SpoolWriter
 from workers.attempts import AttemptFolder
 from workers.contract import Document
 from workers.health import GpuReader
 from workers.processes import descendants_of, identify
-from workers.supervisor.logs import LogTail
+from workers.supervisor.logs import ROOM_WAIT_S, LogTail
 from workers.supervisor.reports import RankState
+from workers.supervisor.watching import Watch
 
 log = structlog.get_logger(__name__)
 
-LOOK_EVERY_S = 0.1
+GATHER_S = 0.05  # after lines were read: what is printed meanwhile is read together
 SAMPLE_EVERY_S = 2.0
 
 Point = tuple[str, dict[str, str], float]
@@ -48,39 +49,56 @@ class Collector(threading.Thread):
         ]
         self._began_at = time.time()
         self._recorded: set[int] = set()
+        self._limit = SpoolLimit(folder.spool)
+        self._num_refused = 0  # samples for which the spool had no room
+        self._watch = Watch(folder.logs)
         self._over = threading.Event()
 
     def run(self) -> None:
         sample_at = time.monotonic()
         psutil.cpu_percent()  # the first answer is about nothing
-        while not self._over.wait(LOOK_EVERY_S):
+        while not self._over.is_set():
             try:
-                self._read_logs()
+                has_room = self._limit.has_room(self._spool.num_bytes)
+                if has_room:  # else the lines stay in their files meanwhile
+                    self._read_logs()
                 if time.monotonic() >= sample_at:
                     sample_at = time.monotonic() + SAMPLE_EVERY_S
-                    self._sample()
+                    self._sample(has_room=has_room)
                     self._remember_descendants()
             except OSError as error:  # a full disk: the lines stay in their files, and are tried again
                 log.warning("collect.failed", error=str(error))
             except Exception:  # the ranks' lines are worth more than one sample that could not be taken
                 log.exception("collect.bug")
+            self._over.wait(GATHER_S)
+            self._watch.wait(sample_at - time.monotonic())
 
     def finish(self) -> None:
         """Stop, take in what the ranks printed last, and end the spool."""
         self._over.set()
+        self._watch.wake()
         self.join()
+        self._watch.close()
         try:
+            until = time.monotonic() + ROOM_WAIT_S
             for tail in self._tails:
-                tail.drain(self._spool)
+                tail.drain(self._spool, self._limit, until=until)
+            self._tell()
             self._spool.close("exit")
         except OSError as error:
             log.error("collect.lost", error=str(error))
 
     def _read_logs(self) -> None:
         for tail in self._tails:
-            tail.move(self._spool)
+            while tail.move(self._spool) and self._limit.has_room(self._spool.num_bytes):
+                pass
 
-    def _sample(self) -> None:
+    def _tell(self) -> None:
+        if self._num_refused:
+            self._spool.append({"t": "lost", "counts": {"spool_limit": self._num_refused}})
+            self._num_refused = 0
+
+    def _sample(self, *, has_room: bool) -> None:
         node = {"node": self._node}
         points: list[Point] = [
             ("system/cpu_percent", node, psutil.cpu_percent()),
@@ -98,6 +116,10 @@ class Collector(threading.Thread):
         for rank in self._ranks:
             if rank.ended_at is None and (used := memory_of(rank.pid)) is not None:
                 points.append(("system/rank_memory_bytes", {**node, "rank": str(rank.rank)}, used))
+        if not has_room:
+            self._num_refused += len(points)
+            return
+        self._tell()
         now = time.time()
         step, at = struct.pack("<q", int(now - self._began_at)), struct.pack("<d", now)
         groups = [[labels, [name], step, at, struct.pack("<d", value)] for name, labels, value in points]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 LINE_LIMIT_BYTES = 64 * 1024
+LINE_EXTRA_BYTES = 16  # what a line costs beside its text: its time, and the lengths
 
 
-def split_lines(data: bytes, *, is_final: bool = False) -> tuple[list[str], int]:
+def split_lines(data: bytes, *, is_final: bool = False, room_bytes: int = 2**62) -> tuple[list[str], int]:
     """Return the whole lines in ``data`` and the number of bytes that they took.
 
     A line that is not ended yet stays for the next time, unless ``is_final`` or it is over-long. Over-long lines are
     cut into pieces of LINE_LIMIT_BYTES. Of what a progress bar overwrote with carriage returns the last state counts.
+    No more lines are taken than have room, the first apart (an invalid byte becomes a character of three).
     """
     lines: list[str] = []
     taken = 0
@@ -20,15 +22,18 @@ def split_lines(data: bytes, *, is_final: bool = False) -> tuple[list[str], int]
             if len(rest) < LINE_LIMIT_BYTES and not is_final:
                 break
             piece = _piece(rest)
-            lines.append(_text(piece))
-            taken += len(piece)
+            after = taken + len(piece)
         elif end - taken > LINE_LIMIT_BYTES:
             piece = _piece(data[taken:end])
-            lines.append(_text(piece))
-            taken += len(piece)
+            after = taken + len(piece)
         else:
-            lines.append(_text(data[taken:end]))
-            taken = end + 1
+            piece, after = data[taken:end], end + 1
+        line = _text(piece)
+        room_bytes -= len(line.encode()) + LINE_EXTRA_BYTES
+        if lines and room_bytes < 0:
+            break
+        lines.append(line)
+        taken = after
     return lines, taken
 
 

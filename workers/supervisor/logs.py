@@ -5,13 +5,20 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import structlog
+
+from trainyard.ledger import Ledger
 from trainyard.records import BadFrame
-from trainyard.spool import SpoolWriter, read_frames
+from trainyard.spool import SpoolLimit, SpoolWriter, read_frames
 from workers.attempts import AttemptFolder
 from workers.contract import Document
 from workers.supervisor.lines import split_lines
 
+log = structlog.get_logger(__name__)
+
 READ_BYTES = 256 * 1024
+FRAME_BYTES = 255 * 1024  # of lines, so that a frame stays below 256 KiB
+ROOM_WAIT_S = 60.0
 
 
 class LogTail:
@@ -34,7 +41,7 @@ class LogTail:
                 data = file.read(READ_BYTES)
         except FileNotFoundError:  # the rank has not come so far
             return False
-        lines, taken = split_lines(data, is_final=is_final)
+        lines, taken = split_lines(data, is_final=is_final, room_bytes=FRAME_BYTES)
         if not lines:
             return False
         now, offset = time.time(), self._offset + taken
@@ -43,12 +50,31 @@ class LogTail:
         self._offset = offset
         return True
 
-    def drain(self, spool: SpoolWriter) -> None:
-        """Move everything, an unfinished last line included."""
-        while self.move(spool):
-            pass
-        while self.move(spool, is_final=True):
-            pass
+    def drain(self, spool: SpoolWriter, limit: SpoolLimit, *, until: float) -> None:
+        """Move everything, an unfinished last line included. While the spool is at its limit wait until ``until``
+        (monotonic) for what is shipped to make room; what then is left is counted."""
+        for is_final in (False, True):
+            while self._waits_for_room(spool, limit, until) and self.move(spool, is_final=is_final):
+                pass
+        if num_lines := self._num_left():
+            log.error("collect.limit", path=str(self._path), lines=num_lines)
+            spool.append({"t": "lost", "counts": {"spool_limit": num_lines}})
+
+    def _waits_for_room(self, spool: SpoolWriter, limit: SpoolLimit, until: float) -> bool:
+        while not limit.has_room(spool.num_bytes):
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.1)
+        return True
+
+    def _num_left(self) -> int:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                ends = [part.count(b"\n") or 1 for part in iter(lambda: file.read(READ_BYTES), b"")]
+        except FileNotFoundError:
+            return 0
+        return sum(ends)
 
 
 def save_last_words(order: Document, folder: AttemptFolder) -> None:
@@ -57,31 +83,39 @@ def save_last_words(order: Document, folder: AttemptFolder) -> None:
     tails = []
     for path in sorted(folder.logs.glob("rank-*.std*")):
         rank, stream = int(path.stem.removeprefix("rank-")), path.suffix[1:]
-        offset = offsets.get((rank, stream), 0)
+        offset = offsets.get(f"{rank} {stream}", 0)
         if path.stat().st_size > offset:
             tails.append(LogTail(path, rank, stream, offset))
     if not tails:
         return
     spool = SpoolWriter(folder.spool, begin={"rank": -1, "node": order["node_name"], "role": "node"})
+    limit = SpoolLimit(folder.spool)
     for tail in tails:
-        tail.drain(spool)
+        tail.drain(spool, limit, until=time.monotonic())
     spool.close("lost")
 
 
-def _offsets(folder: Path) -> dict[tuple[int, str], int]:
-    """Return how far each stream was read, as the log frames in the spools say."""
-    found: dict[tuple[int, str], int] = {}
+def _offsets(folder: Path) -> dict[str, int]:
+    """Return how far each stream was read, as the log frames in the spools say, and the ledger of those deleted."""
+    found = dict(Ledger(folder).offsets)
     for path in folder.glob("*.spool"):
-        offset = 0
-        while True:
-            try:
-                frames, offset = read_frames(path, offset)
-            except BadFrame:
-                break
-            if not frames:
-                break
-            for frame in frames:
-                if frame.kind == "logs" and "offset" in frame.payload:
-                    stream = frame.payload["rank"], frame.payload["stream"]
-                    found[stream] = max(frame.payload["offset"], found.get(stream, 0))
+        for stream, offset in stream_offsets(path).items():
+            found[stream] = max(offset, found.get(stream, 0))
     return found
+
+
+def stream_offsets(path: Path) -> dict[str, int]:
+    """Return how far the log frames in a spool file have read each stream ("RANK STREAM")."""
+    found: dict[str, int] = {}
+    position = 0
+    while True:
+        try:
+            frames, position = read_frames(path, position)
+        except (BadFrame, FileNotFoundError):
+            return found
+        if not frames:
+            return found
+        for frame in frames:
+            if frame.kind == "logs" and "offset" in frame.payload:
+                stream = f"{frame.payload['rank']} {frame.payload['stream']}"
+                found[stream] = max(frame.payload["offset"], found.get(stream, 0))

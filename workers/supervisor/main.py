@@ -14,6 +14,7 @@ from typing import Any
 import redis
 import structlog
 
+from trainyard.reader import last_sequences
 from workers.attempts import AttemptFolder, AttemptTaken
 from workers.contract import Document
 from workers.processes import Exit, descendants_of, identify, kill_children, send
@@ -24,7 +25,7 @@ from workers.supervisor.contact import Contact, connect
 from workers.supervisor.courier import Courier
 from workers.supervisor.launch import plan_rank, reserve_port
 from workers.supervisor.reports import RankState, make_report, reason_of
-from workers.supervisor.shipping import Shipper, last_sequences
+from workers.supervisor.shipping import Shipper
 
 log = structlog.get_logger(__name__)
 
