@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
 from ninja import Field, Router, Schema
 from ninja.errors import HttpError, ValidationError
-from pydantic import ConfigDict, StringConstraints, TypeAdapter
+from pydantic import BaseModel, ConfigDict, FailFast, StringConstraints, TypeAdapter
 from pydantic import ValidationError as Invalid
 
 from runs.access import get_run
@@ -20,11 +21,15 @@ from runs.models import Role
 router = Router(tags=["points"])
 
 MAX_BODY_BYTES = 10 * 1024 * 1024
-Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME)]
-Text = Annotated[str, StringConstraints(max_length=MAX_NAME)]
+MAX_POINTS = 50_000  # in a batch
+MAX_SHOWN = 80  # characters of a value that is refused
+NO_CONTROL = "^[^\\x00-\\x1f\\x7f]*$"
+Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME, pattern=NO_CONTROL)]
+Text = Annotated[str, StringConstraints(max_length=MAX_NAME, pattern=NO_CONTROL)]
+_parsing = Lock()  # a body takes twenty times its size while it is parsed: one at a time, whoever sends how many
 
 
-class PointIn(Schema):
+class PointIn(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     name: Name
@@ -34,14 +39,14 @@ class PointIn(Schema):
     labels: dict[Text, Text] = Field(default={}, max_length=MAX_LABELS)
 
 
-class PointsIn(Schema):
+class PointsIn(BaseModel):
     """Batches of one producer are numbered 1, 2, 3, …; one that was sent before may be sent again."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
     producer: str = Field(pattern=r"^[0-9a-f]{32}$", description="a random UUID of this sender, as 32 hex digits")
     sequence: int = Field(ge=1, lt=MAX_SEQUENCE)
-    points: list[PointIn]
+    points: Annotated[list[PointIn], FailFast()] = Field(max_length=MAX_POINTS)  # the first that is wrong is named
     end: bool = Field(default=False, description="this producer will send nothing more")
 
 
@@ -78,8 +83,30 @@ def _read(request: HttpRequest) -> PointsIn:
     if len(body) > MAX_BODY_BYTES:
         raise HttpError(413, f"A batch has at most {MAX_BODY_BYTES} bytes.")
     try:
-        return _body.validate_json(body)
+        with _parsing:
+            return _body.validate_json(body)
     except Invalid as error:
-        raise ValidationError(
-            [{"loc": ("body", *one["loc"]), "msg": one["msg"], "type": one["type"]} for one in error.errors()]
-        ) from error
+        raise ValidationError(_reasons(error)) from error
+
+
+def _reasons(error: Invalid) -> list[dict[str, Any]]:
+    """Return what is wrong by field, each with the value that is."""
+    reasons: dict[tuple[int | str, ...], str] = {}
+    values: dict[tuple[int | str, ...], str] = {}
+    for one in error.errors(include_url=False, include_context=False):
+        path = one["loc"]
+        while path and str(path[-1]).startswith(("float", "literal[", "[key]")):  # which branch of the shape it was
+            path = path[:-1]
+        words = "Control characters are not accepted" if one["type"] == "string_pattern_mismatch" else one["msg"]
+        reasons[path] = f"{reasons[path]}, or {words[0].lower()}{words[1:]}" if path in reasons else words
+        is_last = one["type"] not in ("missing", "json_invalid") and not isinstance(one["input"], dict | list)
+        values[path] = f"; it is {_shown(one['input'])}" if is_last else ""
+    return [
+        {"loc": ("body", *(str(part)[:MAX_SHOWN] for part in path)), "msg": f"{words}{values[path]}"}
+        for path, words in reasons.items()
+    ]
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text):,} characters)"

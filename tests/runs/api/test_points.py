@@ -9,12 +9,14 @@ import pytest
 from django.test import Client
 
 from runs import actions
+from runs.api import points
 from runs.ingest.commit import Source, commit
 from runs.ingest.records import incoming
 from runs.metrics import read
 from runs.metrics.models import Producer
 from runs.models import Run, User
 from tests.cast import Cast
+from tests.runs.api.conftest import Api
 from tests.spools import Spool, some_points
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.usefixtures("valkey")]
@@ -128,6 +130,57 @@ def test_a_body_of_the_wrong_shape_is_refused_by_the_name_of_the_field(post: Pos
     status, problem = post(1, **{"points": [], **changes}) if "sequence" not in changes else post(changes["sequence"])
     assert status == 422
     assert problem["errors"][0]["path"].startswith(next(iter(changes)))
+
+
+LONG = "n" * 10_000
+
+
+@pytest.mark.parametrize(
+    ("wrong", "path", "words"),
+    [
+        (point(1, "1.5"), "points.1.value", "number, or input should be 'NaN', 'Infinity' or '-Infinity'; it is '1.5'"),
+        (point(1, name=LONG), "points.1.name", "at most 500 characters; it is 'nnn"),
+        (point(1, name="a\0b"), "points.1.name", "Control characters are not accepted; it is 'a\\x00b'"),
+        (point(1, name="a\x1bb"), "points.1.name", "Control characters"),
+        (point(1, labels={"gpu": "0\n"}), "points.1.labels.gpu", "Control characters"),
+        (point(1, labels={"\0": "0"}), "points.1.labels", "Control characters"),
+        (point(1, labels={LONG: "0"}), "points.1.labels", "at most 500"),
+        (point(1, labels={str(n): "" for n in range(33)}), "points.1.labels", "at most 32 items"),
+        (point(1, time=float("inf")), "points.1.time", "finite number; it is inf"),
+        (point(1, time=float("nan")), "points.1.time", "finite number; it is nan"),
+        (point(2**63), "points.1.step", f"less than or equal to {2**63 - 1}; it is {2**63}"),
+        ({"name": "loss", "value": 1.0}, "points.1.step", "Field required"),
+    ],
+    ids=lambda value: str(value)[:40],
+)  # fmt: skip
+def test_a_bad_point_is_named_with_its_value_and_nothing_of_its_batch_is_lost(
+    post: Post, run: Run, wrong: dict[str, Any], path: str, words: str
+) -> None:
+    status, problem = post(1, point(1), wrong, point(3))
+    assert (status, problem["code"]) == (422, "invalid")
+    (error, *_) = problem["errors"]
+    assert error["path"].startswith(path) and words in error["message"]
+    assert len(json.dumps(problem)) < 2_000, "not everything that was sent is said again"
+    assert read.series_data(run.pk, [])["series"] == []
+    assert post(1, point(1), point(2), point(3)) == (200, {"watermark": 1})
+    assert read.series_data(run.pk, ["loss"])["series"][0]["step"] == [1, 2, 3]
+
+
+def test_too_many_points_are_refused_and_fewer_are_stored(post: Post, run: Run) -> None:
+    many = [point(step) for step in range(points.MAX_POINTS + 1)]
+    status, problem = post(1, *many)
+    assert status == 422 and problem["errors"][0]["path"] == "points"
+    assert f"at most {points.MAX_POINTS} items" in problem["detail"]
+    assert post(1, *many[1:]) == (200, {"watermark": 1})
+    assert read.series_list(run.pk)[0]["count"] == points.MAX_POINTS
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"null", b"[" * 100_000, b'{"producer": "\xff"}'], ids=lambda body: repr(body)[:20]
+)
+def test_a_body_that_is_no_json_of_ours_is_refused(mate: Api, run: Run, body: bytes) -> None:
+    answer = mate("POST", f"/runs/{run.pk}/points", body)
+    assert answer.status_code == 422 and answer["Content-Type"] == "application/problem+json"
 
 
 def test_a_body_above_ten_megabytes_is_refused_unread(cast: Cast, run: Run, client: Client) -> None:
