@@ -7,14 +7,18 @@ clock runs from its first entry until the database says that every point is comm
 
 from __future__ import annotations
 
+from benchmarks import goals
 from benchmarks.fill import Plan
 from benchmarks.flow import senders, through_ingest, through_prototype
-from benchmarks.table import AT_LEAST, AT_MOST, Goal, Row, middle, scaled, spread_of
+from benchmarks.table import Goal, Row, middle, scaled, spread_of
 from benchmarks.yard import Yard, yard
 
 NUM_SERIES = 10
 REPEATS = 3
-SIZES = ((1_000, 800_000, 3_000_000), (20, 200_000, 500_000))  # rows in a frame, rows in all, points/s wanted
+SIZES = (
+    (1_000, 800_000, goals.INGEST_LARGE_FRAMES),
+    (20, 200_000, goals.INGEST_SMALL_FRAMES),
+)  # rows in a frame, rows in all
 MEMORY_RUNS, MEMORY_SERIES, MEMORY_ROWS = 100, 200, 200
 
 
@@ -25,7 +29,7 @@ def rows() -> list[Row]:
         return [row for row, _ in found] + memory + [memory_of_many(place)]
 
 
-def speed(place: Yard, rows_per_frame: int, num_rows: int, wanted: float) -> tuple[Row, Row]:
+def speed(place: Yard, rows_per_frame: int, num_rows: int, wanted: Goal) -> tuple[Row, Row]:
     """Return the row of the speed and that of the memory meanwhile."""
     ours: list[float] = []
     limits: dict[str, list[float]] = {"store": [], "read": []}
@@ -42,7 +46,7 @@ def speed(place: Yard, rows_per_frame: int, num_rows: int, wanted: float) -> tup
     what = f"ingest, frames of {rows_per_frame:,} points a series"
     return (
         Row(f"{what}: until committed and readable", middle(ours), "points/s", middle(limits["store"]),
-            "a bare prototype", is_less_better=False, goal=Goal(AT_LEAST, wanted), spread=spread_of(ours),
+            "a bare prototype", is_less_better=False, goal=wanted, spread=spread_of(ours),
             others={"a bare reader of the stream": middle(limits["read"])}),
         memory_row(f"{what}: memory of the process", pss, plan),
     )  # fmt: skip
@@ -71,5 +75,5 @@ def memory_of_many(place: Yard) -> Row:
 
 def memory_row(what: str, pss: int, plan: Plan) -> Row:
     sent = plan.num_points * 8 + plan.num_points // plan.num_series * 16
-    return Row(what, pss / 1e6, "MB", sent / 1e6, "what was sent, as plain columns", goal=Goal(AT_MOST, 250),
+    return Row(what, pss / 1e6, "MB", sent / 1e6, "what was sent, as plain columns", goal=goals.INGEST_MEMORY,
                note="the largest PSS")  # fmt: skip

@@ -8,9 +8,10 @@ import tempfile
 from pathlib import Path
 
 import trainyard
+from benchmarks import goals
 from benchmarks.calls import METRICS, Costs, costs
 from benchmarks.compare import CALLS, Answers, measure
-from benchmarks.table import AT_MOST, Goal, Row, scaled
+from benchmarks.table import Row, scaled
 
 NUM_CALLS = 20_000
 
@@ -29,14 +30,14 @@ def rows() -> list[Row]:
 def table_of(ours: Costs, lines: Costs, peers: Answers) -> list[Row]:
     found = []
     for figure, key, mine, theirs, goal in (
-        ("median", "median", ours.median, lines.median, 3),
-        ("p99", "p99", ours.p99, lines.p99, 20),
+        ("median", "median", ours.median, lines.median, goals.LOG_MEDIAN),
+        ("p99", "p99", ours.p99, lines.p99, goals.LOG_P99),
     ):
         against, best = peers.best(key)
         others = {**peers.others(key, against), "JSON lines in a buffered file": theirs}
         spread = ours.quartiles if key == "median" else None
         found.append(
-            Row(f"one log call of 10 metrics, {figure}", mine, "us", best, against, goal=Goal(AT_MOST, goal),
+            Row(f"one log call of 10 metrics, {figure}", mine, "us", best, against, goal=goal,
                 spread=spread, others=others, note=peers.note)
         )  # fmt: skip
     return found

@@ -7,8 +7,9 @@ import sys
 
 import psutil
 
+from benchmarks import goals
 from benchmarks.stack import running
-from benchmarks.table import AT_MOST, Goal, Row
+from benchmarks.table import Row
 
 BARE = "import django.core.handlers.asgi, psutil; print(psutil.Process().memory_full_info().pss)"
 
@@ -31,7 +32,7 @@ def rows() -> list[Row]:
             pss = sum(process.memory_full_info().pss for process in processes)
             maps = (region.path for process in processes for region in process.memory_maps())
             torch = "maps torch" if any("libtorch" in path for path in maps) else "no torch"
-            goal = Goal(AT_MOST, 150) if name == "web" else None
+            goal = goals.WEB_MEMORY if name == "web" else None
             what = f"memory of the {name} process, PSS"
             found.append(Row(what, pss / 2**20, "MiB", bare / 2**20, "a bare import of Django", goal=goal, note=torch))
     return found

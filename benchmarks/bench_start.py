@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import goals
 from benchmarks.stack import Stack, free_port, running
-from benchmarks.table import AT_MOST, Goal, Row, middle, scaled, spread_of
+from benchmarks.table import Row, middle, scaled, spread_of
 from trainyard.spec import parse_spec
 from trainyard.spool import read_frames
 
@@ -81,6 +82,4 @@ def rows() -> list[Row]:
             with tempfile.TemporaryDirectory() as folder:
                 cold.append(cold_torchrun(Path(folder), resolved))
     what = "request to the end of the first step, 2 nodes"
-    return [
-        Row(what, middle(warm), "s", middle(cold), "torchrun, cold", goal=Goal(AT_MOST, 1.0), spread=spread_of(warm))
-    ]
+    return [Row(what, middle(warm), "s", middle(cold), "torchrun, cold", goal=goals.START, spread=spread_of(warm))]

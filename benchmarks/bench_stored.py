@@ -10,21 +10,29 @@ from __future__ import annotations
 import numpy as np
 from pcodec import ChunkConfig, standalone
 
+from benchmarks import goals
 from benchmarks.compaction import wait_for_compaction
 from benchmarks.compare import Answers, measure
 from benchmarks.fill import Plan
 from benchmarks.flow import senders, through_ingest
 from benchmarks.generate import noisy
 from benchmarks.peers.drive import size_of_sqlite
-from benchmarks.table import AT_MOST, Goal, Row, scaled
+from benchmarks.table import Goal, Row, scaled
 from benchmarks.yard import Yard, yard
 
 NUM_SERIES = 10
 CASES = (
-    # what, rows in a frame, rows in all, seconds between frames, whether all bits of a double are used, bytes wanted
-    ("float32-exact, frames of 1,000", 1_000, 200_000, 0, False, 4),
-    ("float32-exact, frames of 20, fifty a second", 20, 20_000, 0.02, False, 6),  # each is a commit of its own
-    ("full doubles, frames of 1,000", 1_000, 100_000, 0, True, 10),
+    # what, rows in a frame, rows in all, seconds between frames, whether all bits of a double are used, the goal
+    ("float32-exact, frames of 1,000", 1_000, 200_000, 0, False, goals.STORED_LARGE_FRAMES),
+    (
+        "float32-exact, frames of 20, fifty a second",
+        20,
+        20_000,
+        0.02,
+        False,
+        goals.STORED_SMALL_FRAMES,
+    ),  # each is a commit of its own
+    ("full doubles, frames of 1,000", 1_000, 100_000, 0, True, goals.STORED_DOUBLES),
 )
 CONFIG = ChunkConfig(compression_level=8)
 PEER_STEPS = {"trackio": 20_000}
@@ -37,7 +45,7 @@ def rows() -> list[Row]:
 
 
 def stored(
-    place: Yard, peer: Answers, what: str, per_frame: int, num_rows: int, every_s: float, is_full: bool, wanted: float
+    place: Yard, peer: Answers, what: str, per_frame: int, num_rows: int, every_s: float, is_full: bool, wanted: Goal
 ) -> Row:
     num_rows = scaled(num_rows, 2_000)
     plan = Plan(str(place.socket), senders(place, 1), NUM_SERIES, num_rows, per_frame, every_s, is_full)
@@ -51,7 +59,7 @@ def stored(
     state = "" if is_compacted else "; not yet compacted"
     return Row(
         f"stored, {what}", ours, "bytes/point", least_bytes(plan), "the codec alone on whole columns",
-        goal=Goal(AT_MOST, wanted), others={**peer.of("bytes_per_point"), "plain columns": plain_bytes(plan)},
+        goal=wanted, others={**peer.of("bytes_per_point"), "plain columns": plain_bytes(plan)},
         note="; ".join(filter(None, [f"as ingest wrote it {fresh:.2f}{state}", peer.note])),
     )  # fmt: skip
 

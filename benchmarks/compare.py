@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -48,6 +49,13 @@ class Answers:
     @property
     def note(self) -> str:
         return "; ".join(f"{TITLES[name]} not measured: {why}" for name, why in self.missing.items())
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the peers that are installed, by name."""
+    folders = [str(path) for path in PYTHON.parents[1].glob("lib/python*/site-packages")]
+    found = {one.name: one.version for one in importlib.metadata.distributions(path=folders)}
+    return {name: found[name] for name in TITLES if name in found}
 
 
 def measure(task: str, counts: dict[str, int]) -> Answers:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks import table
+from benchmarks import compare, table
 from benchmarks.table import Row
 
 PATH = Path(__file__).parent / "RESULTS.md"
@@ -50,7 +50,9 @@ def machine() -> str:
 
 
 def versions() -> str:
-    return ", ".join([f"Python {platform.python_version()}", *(_version(name) for name in PACKAGES)])
+    """Of Python, of what we run on, and of the peers that are installed."""
+    found = [f"Python {platform.python_version()}", *(_version(name) for name in PACKAGES)]
+    return ", ".join([*found, *(f"{name} {version}" for name, version in sorted(compare.versions().items()))])
 
 
 def result(name: str, rows: list[Row], *, load_before: float, seconds: float) -> Result:

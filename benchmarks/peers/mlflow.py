@@ -21,7 +21,11 @@ class MLflow:
             "--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--workers", "1",
             "--default-artifact-root", str(folder / "artifacts"),
         ]  # fmt: skip
-        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"}
+        environment = {
+            **os.environ,
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+            "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
+        }
         self._server = serve(words, f"{self._url}/health", folder / "server.log", environment)
         import mlflow
 

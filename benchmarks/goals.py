@@ -1,0 +1,23 @@
+"""What Trainyard wants to reach; each is a row of the table. docs/decisions/benchmarks.md says them in words."""
+
+from __future__ import annotations
+
+from benchmarks.table import AT_LEAST, AT_MOST, Goal
+
+LOG_MEDIAN = Goal(AT_MOST, 3)  # microseconds a call of ten metrics
+LOG_P99 = Goal(AT_MOST, 20)
+INGEST_LARGE_FRAMES = Goal(AT_LEAST, 3_000_000)  # points a second, 1,000 points a series in a frame
+INGEST_SMALL_FRAMES = Goal(AT_LEAST, 500_000)  # 20 points a series in a frame
+INGEST_MEMORY = Goal(AT_MOST, 250)  # MB, whatever the load
+WHOLE_WAY = Goal(AT_LEAST, 5, of="ratio")  # times the fastest peer
+TRICKLE = Goal(AT_MOST, 25)  # percent of a core, 2,000 series at a point a second each
+STORED_LARGE_FRAMES = Goal(AT_MOST, 4)  # bytes a point
+STORED_SMALL_FRAMES = Goal(AT_MOST, 6)
+STORED_DOUBLES = Goal(AT_MOST, 10)
+CHART_SHORT = Goal(AT_MOST, 10)  # milliseconds over a million points, p95
+CHART_LONG = Goal(AT_MOST, 40)  # over a hundred million
+CHART_MANY = Goal(AT_MOST, 250)  # fifty runs in one request
+LIVE_MEDIAN = Goal(AT_MOST, 80)  # milliseconds from log() to the browser
+LIVE_P99 = Goal(AT_MOST, 200)
+START = Goal(AT_MOST, 1.0)  # seconds from the request to the end of the first step
+WEB_MEMORY = Goal(AT_MOST, 150)  # MiB

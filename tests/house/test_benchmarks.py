@@ -1,0 +1,113 @@
+"""`make bench`: each benchmark gives rows, each goal has a row, and RESULTS.md keeps what was measured."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks import __main__ as runner
+from benchmarks import compare, goals, results, table
+from benchmarks.table import AT_LEAST, AT_MOST, Goal, Row
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "benchmarks"
+GOALS = sorted(name for name, value in vars(goals).items() if isinstance(value, Goal))
+DOC = (ROOT / "docs/decisions/benchmarks.md").read_text()
+
+
+def row(**changes: object) -> Row:
+    values: dict[str, object] = {"what": "a call", "ours": 2.0, "unit": "us", "theirs": 14.0, "against": "Trackio"}
+    return Row(**{**values, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", runner.names())
+def test_a_benchmark_says_what_it_measures_and_gives_rows(name: str) -> None:
+    module = ast.parse((FOLDER / f"bench_{name}.py").read_text())
+    assert ast.get_docstring(module)
+    assert "rows" in [node.name for node in module.body if isinstance(node, ast.FunctionDef)]
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_a_goal_is_measured_by_a_row_and_explained(goal: str) -> None:
+    assert any(f"goals.{goal}" in path.read_text() for path in FOLDER.glob("bench_*.py"))
+    assert f"`{goal}`" in DOC
+
+
+def test_the_peers_are_driven_by_a_script_each() -> None:
+    scripts = {path.stem for path in (FOLDER / "peers").glob("*.py")} - {"__init__", "drive"}
+    assert scripts == set(compare.TITLES) == set(compare.CALLS) == set(compare.STEPS)
+
+
+def test_the_ratio_says_how_many_times_better_ours_is() -> None:
+    assert row().ratio == 7.0
+    assert row(is_less_better=False).ratio == pytest.approx(1 / 7)
+
+
+@pytest.mark.parametrize(
+    ("goal", "is_met"),
+    [
+        (Goal(AT_MOST, 2), True),
+        (Goal(AT_MOST, 1.9), False),
+        (Goal(AT_LEAST, 7, of="ratio"), True),
+        (Goal(AT_LEAST, 7.1, of="ratio"), False),
+        (None, None),
+    ],
+)
+def test_a_row_says_whether_its_goal_is_met(goal: Goal | None, is_met: bool | None) -> None:
+    assert row(goal=goal).is_met is is_met
+
+
+def test_what_was_not_measured_meets_no_goal_and_is_named() -> None:
+    alone = row(theirs=None, goal=Goal(AT_LEAST, 5, of="ratio"), others={"MLflow": None})
+    assert alone.is_met is False
+    assert table.cells(alone)[5:9] == ["Trackio", "not measured", "", "MLflow not measured"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(4_612_345.0, "4,610,000"), (52.34, "52.3"), (0.0312, "0.0312"), (999.9, "1,000"), (0.0, "0")],
+)
+def test_numbers_have_three_digits_that_matter(value: float, text: str) -> None:
+    assert table.number(value) == text
+
+
+def test_rows_come_back_from_the_process_that_measured_them() -> None:
+    rows = [row(goal=Goal(AT_MOST, 3), spread=(1.0, 3.0), others={"MLflow": None}, note="quiet"), row()]
+    assert table.loads(table.dumps(rows)) == rows
+
+
+def test_one_benchmark_replaces_its_own_rows_alone(tmp_path: Path) -> None:
+    path = tmp_path / "RESULTS.md"
+    for name, ours in (("log", 2.0), ("chart", 3.0), ("log", 4.0)):
+        found = results.result(name, [row(ours=ours, note="a | b")], load_before=0.5, seconds=3)
+        results.write({name: found}, path)
+    lines = [line for line in path.read_text().splitlines() if line.startswith(("| log ", "| chart "))]
+    assert [re.split(r" \| ", line)[2] for line in lines[:2]] == ["3.00 us", "4.00 us"]
+    assert len(lines) == 4  # a row and a line about when and where for each
+    assert len({line.count("|") for line in lines[:2]}) == 1
+
+
+def test_a_peer_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(compare, "PYTHON", tmp_path / "python")
+    answers = compare.measure("cost", {"trackio": 10, "mlflow": 10})
+    assert answers.best("median") == ("no peer could be measured", None)
+    assert answers.of("median") == {"Trackio": None, "MLflow": None}
+    assert "MLflow not measured: not installed" in answers.note
+
+
+def test_a_peer_that_fails_is_named_and_the_next_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one(name: str, task: str, count: int) -> dict[str, float]:
+        if name == "wandb":
+            raise compare.PeerFailed("ended with status 1")
+        return {"median": 14.0}
+
+    monkeypatch.setattr(compare, "one", one)
+    answers = compare.measure("cost", {"wandb": 10, "trackio": 10})
+    assert answers.best("median") == ("Trackio", 14.0)
+    assert answers.note == "W&B offline not measured: ended with status 1"
+
+
+def test_an_unknown_name_is_refused_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert runner.main(["speed"]) == 2
+    assert "There is no benchmark named speed. There are: chart, ingest" in capsys.readouterr().out
