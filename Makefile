@@ -4,6 +4,7 @@
 #   PORT, HOST, NODES, TRAINYARD_HOME   for demo and up
 #   ONCE=1                              demo: wait for the run, print its summary, stop
 #   ARGS="..."                          more words for pytest or the benchmarks
+#   SEEDS, CHAOS_SEED                   chaos: how many, and the first of them
 
 PYTHON ?= $(shell command -v python3 || command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
 BIN := .venv/bin
@@ -13,7 +14,7 @@ SETUP = exec $(PYTHON) -m dashboard.setup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test check bench lock clean
+.PHONY: help setup demo up test chaos check bench lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-6s  %s\n' "$$name" "$$text"; done
@@ -29,9 +30,12 @@ up: ## set up and serve, without a run
 
 test: ## set up what the tests need, a browser too, and run them all (ARGS="tests/house -x")
 	@$(PYTHON) -m dashboard.setup --for tests
-	@# What has to do with the database runs on PostgreSQL too, unless ARGS picks tests.
-	@$(if $(ARGS),,TRAINYARD_TEST_DATABASE=postgresql $(BIN)/python -m pytest -q tests/runs)
-	@$(BIN)/python -m pytest $(ARGS)
+	@# All of them in parts, two at a time; picked ones in one pytest.
+	@$(BIN)/python -m $(if $(ARGS),pytest $(ARGS),tests.parts)
+
+chaos: ## kill everything at random, SEEDS times (20), and compare what is stored with what was acknowledged
+	@$(PYTHON) -m dashboard.setup --for tests
+	@CHAOS_SEEDS=$${SEEDS:-20} $(BIN)/python -m pytest -s $(or $(ARGS),tests/chaos)
 
 check: ## format, lint, types, migrations, import rules, Django's own checks
 	@$(PYTHON) -m dashboard.setup --for check

@@ -78,6 +78,12 @@ def pytest_xdist_setupnodes() -> None:
         os.environ.pop(name, None)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what shares the one running Trainyard, or the browser: `make test` runs it beside the rest."""
+    if {"running_trainyard", "browser"} & set(getattr(item, "fixturenames", ())):
+        item.add_marker(pytest.mark.whole)
+
+
 @pytest.hookimpl(trylast=True)  # after they were shuffled
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests with a browser come last: while Playwright runs, its thread has a running event loop, which neither
