@@ -11,8 +11,10 @@ from functools import wraps
 from typing import Any, Concatenate
 from urllib.parse import urlencode
 
+import structlog
 from django.contrib import messages
 from django.core.exceptions import ValidationError
+from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -23,6 +25,8 @@ from runs.access import Forbidden, NotFound
 from runs.actions import Refused
 from runs.models import User
 from trainyard.spec import SpecError
+
+log = structlog.get_logger(__name__)
 
 View = Callable[Concatenate[HttpRequest, ...], HttpResponse]
 THEMES = ("light", "dark")
@@ -52,6 +56,9 @@ def page(*, methods: tuple[str, ...] = ("GET",), public: bool = False) -> Callab
                 return refusal(request, 403, str(error) or "Your role in this project does not allow that.")
             except Refused as error:
                 return refusal(request, 409, error.sentence)
+            except DataError as error:  # a NUL in an address or a form, which PostgreSQL takes nowhere in a text
+                log.warning("page.not_storable", path=request.path, error=str(error))
+                return refusal(request, 422, "The address or the form holds what the database does not take.")
             except SpecError as error:  # a spec that fitted when it was written, and fits the cluster no more
                 return refusal(request, 422, f"This cannot run: {error}.")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import connections
 from django.test import AsyncClient
 
 from runs.api import csv_export
@@ -87,3 +88,4 @@ async def test_the_server_sends_it_while_it_reads(
     answer: Any = await AsyncClient().get(f"/api/v1/runs/{run.pk}/series.csv", headers=api.headers)
     parts = [part async for part in answer.streaming_content]
     assert [part.count(b"\n") for part in parts] == [1, 10, 10, 5]
+    await sync_to_async(connections.close_all)()  # of the thread that read: the database is dropped after the test

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.test import Client
 
-from tests.cast import spec
+from tests.cast import Cast, spec
 from tests.runs.api.conftest import Api
 
 
@@ -19,3 +20,29 @@ def test_an_address_with_nul_finds_nothing(mate: Api, path: str) -> None:
 @pytest.mark.parametrize("path,body", [("/runs", spec(tags=["a\0b"])), ("/tokens", {"name": "a\0b"})])
 def test_a_body_with_nul_is_no_failure_of_the_server(mate: Api, path: str, body: Any) -> None:
     assert mate("POST", path, body).status_code in (201, 422)
+
+
+PAGES = (
+    *(f"/runs/?{name}=%00" for name in ("q", "tag", "project", "view", "sort", "cursor")),
+    "/runs/?q=a%00b&fragment=table",
+    "/jump/?q=%00",
+    "/jobs/?q=%00",
+    "/people/?project=%00",
+    "/launch/?from=run:%00",
+    "/launch/?from=job:%00",
+    "/sign-in/%00/",
+    "/invitations/%00/",
+    "/%00/",
+)
+FORMS = ("/account/tokens/", "/people/new-project/", "/launch/preview/")
+
+
+# The site's pages are asked here and not beside their other tests, since this folder is tested on PostgreSQL too; and
+# without a transaction around them, which an error of PostgreSQL would end.
+@pytest.mark.django_db(transaction=True)
+def test_a_page_or_a_form_with_nul_answers(cast: Cast) -> None:
+    client = Client(raise_request_exception=False)
+    client.force_login(cast.mate)
+    answers = {path: client.get(path) for path in PAGES}
+    answers |= {path: client.post(path, {"name": "a\0b", "cluster": "\0", "project": "\0"}) for path in FORMS}
+    assert [path for path, answer in answers.items() if answer.status_code >= 500] == []

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import connections
 from django.test import AsyncClient, Client
 
 from runs import actions
@@ -117,3 +118,4 @@ async def test_a_long_log_is_sent_while_it_is_read_by_the_server_too(cast: Cast,
     parts = [part async for part in answer.streaming_content]
     assert len(parts) == 3
     assert b"".join(parts).count(b"\n") == 5000
+    await sync_to_async(connections.close_all)()  # of the thread that read: the database is dropped after the test
