@@ -47,11 +47,15 @@ class Buckets(NamedTuple):
     @property
     def mean(self) -> Floats:
         """NaN where nothing is a number."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return (self.total + self.rest) / np.where(self.num_points > self.num_nan, self.num_points - self.num_nan, np.nan)
+        numbers = self.num_points - self.num_nan
+        with np.errstate(invalid="ignore"):
+            return (self.total + self.rest) / np.where(numbers > 0, numbers, np.nan)
 
     def at(self, where: NDArray[np.int64] | NDArray[np.bool_]) -> Buckets:
         return _of([column[where] for column in self])
+
+    def part(self, start: int, end: int) -> Buckets:
+        return _of([column[start:end] for column in self])
 
 
 def bucketed(columns: Columns, keys: Keys, cursor: int | Steps) -> Buckets:
