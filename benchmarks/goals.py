@@ -19,5 +19,7 @@ CHART_LONG = Goal(AT_MOST, 40)  # over a hundred million
 CHART_MANY = Goal(AT_MOST, 250)  # fifty runs in one request
 LIVE_MEDIAN = Goal(AT_MOST, 80)  # milliseconds from log() to the browser
 LIVE_P99 = Goal(AT_MOST, 200)
+SOCKETS_P99 = Goal(AT_MOST, 500)  # milliseconds of a delivery to one of 1,000 sockets
+SOCKETS_LOST = Goal(AT_MOST, 0)
 START = Goal(AT_MOST, 1.0)  # seconds from the request to the end of the first step
 WEB_MEMORY = Goal(AT_MOST, 150)  # MiB
