@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from benchmarks.generate import SEED, Points, noisy, series_names
 from runs.metrics import store
 from runs.metrics.codec import Columns
+from runs.metrics.compact import compact_run
 from runs.metrics.models import Telemetry
 from runs.models import Run
 
@@ -15,7 +16,7 @@ PRODUCER = f"{1:032x}"
 
 
 def fill(run: Run, num_rows: int, num_series: int = 1) -> None:
-    """Write ``num_rows`` noisy rows of ``num_series`` series in batches."""
+    """Write ``num_rows`` noisy rows of ``num_series`` series in batches, and compact them."""
     from django.conf import settings
     from django.db import transaction
 
@@ -25,6 +26,7 @@ def fill(run: Run, num_rows: int, num_series: int = 1) -> None:
         with transaction.atomic(using=settings.METRICS_DATABASE):
             store.write_points(run.pk, attempt=1, cursor=cursor, pieces=pieces(points))
             known.save()
+    compact_run(run.pk, known.cursor, is_quiet=True)
 
 
 def chunks(num_rows: int, num_series: int) -> Iterator[Points]:
