@@ -7,6 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from trainyard import sdk
+
+
+@pytest.fixture
+def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the SDK writes, as in a rank."""
+    folder = tmp_path / "spool"
+    monkeypatch.setenv("TRAINYARD_SPOOL", str(folder))
+    yield folder
+    if sdk._run is not None:
+        sdk._run.finish()
+        sdk._run = None
+
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import math
-import multiprocessing
-import os
 import subprocess
 import sys
 import threading
-import time
 import warnings
-from array import array
-from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,55 +15,7 @@ import numpy
 import pytest
 
 import trainyard
-from trainyard import sdk
-from trainyard.records import Frame
-from trainyard.spool import read_frames
-
-Points = dict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[int, float]]]
-
-
-@pytest.fixture
-def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    folder = tmp_path / "spool"
-    monkeypatch.setenv("TRAINYARD_SPOOL", str(folder))
-    yield folder
-    if sdk._run is not None:
-        sdk._run.finish()
-        sdk._run = None
-
-
-def producers(folder: Path) -> list[list[Frame]]:
-    """Return the frames of each spool, and check what holds for every spool."""
-    found = []
-    for path in sorted(folder.glob("*.spool")):
-        frames, offset = read_frames(path)
-        assert offset == path.stat().st_size
-        assert [frame.sequence for frame in frames] == list(range(1, len(frames) + 1))
-        assert {frame.producer for frame in frames} == {path.name.removesuffix(".1.spool")}
-        assert frames[0].kind == "begin"
-        assert all(len(frame.raw) <= 256 * 1024 for frame in frames)
-        found.append(frames)
-    return found
-
-
-def points(frames: list[Frame]) -> Points:
-    found: Points = {}
-    for frame in frames:
-        for labels, names, *packed in frame.payload.get("g", []):
-            steps, times, values = (array(kind, column) for kind, column in zip("qdd", packed, strict=True))
-            assert len(steps) == len(times) and len(values) == len(steps) * len(names)
-            for index, name in enumerate(names):
-                key = (name, tuple(sorted(labels.items())))
-                found.setdefault(key, []).extend(zip(steps, values[index :: len(names)], strict=True))
-    return found
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    for _ in range(1000):
-        if holds():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not come true")
+from tests.trainyard.spooled import eventually, points, producers
 
 
 def test_what_is_logged_lies_in_the_spool_between_begin_and_end(spool: Path) -> None:
@@ -263,74 +209,6 @@ def test_logging_after_the_end_costs_one_warning(spool: Path, caplog: pytest.Log
     assert len(producers(spool)) == 1
 
 
-def test_an_unwritable_folder_costs_one_warning_and_later_room_saves_the_points(
-    spool: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sdk, "RETRY_PERIOD_S", 0.01)
-    spool.write_text("a file is in the way")
-    run = trainyard.init()
-    for step in range(100):
-        run.log({"loss": 1.0}, step=step)
-    eventually(lambda: bool(caplog.records))
-    spool.unlink()
-    eventually(lambda: spool.is_dir())
-    run.log({"loss": 2.0}, step=100)
-    run.finish()
-    assert len(caplog.records) == 1 and "training goes on" in caplog.text
-    assert len(points(producers(spool)[0])["loss", ()]) == 101
-    assert run.num_lost_points == 0
-
-
-def test_a_disk_that_stays_full_costs_no_exception_and_no_more_memory(
-    spool: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sdk, "MAX_PENDING_POINTS", 50)
-    spool.write_text("a file is in the way")
-    run = trainyard.init()
-    for step in range(200):
-        run.log({"loss": 1.0}, step=step)
-    run.finish()
-    assert run.num_lost_points == 200
-    assert len(caplog.records) == 2  # the folder, and that points are dropped
-
-
-def test_a_forked_child_is_another_producer(spool: Path) -> None:
-    run = trainyard.init()
-    run.log({"parent": 1.0}, step=0)
-    child = multiprocessing.get_context("fork").Process(target=lambda: run.log({"child": 2.0}, step=0))
-    child.start()
-    child.join()
-    silent = multiprocessing.get_context("fork").Process(target=gc.collect)
-    silent.start()
-    silent.join()
-    run.finish()
-    found = producers(spool)
-    assert len(found) == 2  # a child that logs nothing leaves nothing
-    assert sorted(str(points(frames)) for frames in found) == [
-        "{('child', ()): [(0, 2.0)]}",
-        "{('parent', ()): [(0, 1.0)]}",
-    ]
-    assert all(frames[-1].kind == "end" for frames in found)
-
-
-def test_a_script_that_just_ends_leaves_everything(spool: Path, tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(
-        "import trainyard\n"
-        "run = trainyard.init()\n"
-        "for step in range(10):\n"
-        "    run.log({'loss': step}, step=step)\n"
-        "raise SystemExit(3)\n"
-    )
-    environment = {**os.environ, "RANK": "5", "TRAINYARD_NODE": "node-b", "PYTHONPATH": str(Path.cwd())}
-    ended = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True)
-    assert (ended.returncode, ended.stderr) == (3, "")
-    [frames] = producers(spool)
-    assert len(points(frames)["loss", ()]) == 10
-    assert frames[0].payload["rank"] == 5 and frames[0].payload["node"] == "node-b"
-    assert frames[-1].payload["reason"] == "exit"
-
-
 def test_without_a_node_the_spool_lies_beside_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRAINYARD_SPOOL", raising=False)
     monkeypatch.chdir(tmp_path)
@@ -338,7 +216,7 @@ def test_without_a_node_the_spool_lies_beside_the_script(tmp_path: Path, monkeyp
     monkeypatch.chdir("/")
     run.log({"loss": 1.0})
     run.finish()
-    [frames] = producers(tmp_path / "trainyard-spool")
+    [frames] = producers(tmp_path / "trainyard-spool" / run.local_id)
     assert frames[0].payload["role"] == "script" and frames[0].payload["rank"] == -1
 
 

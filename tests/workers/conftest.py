@@ -4,9 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import redis
 
 from tests.servers import Valkey, short_folder
 from tests.workers.control import ControlledNode
+from tests.workers.stream import KEY, ORDER
+from workers.supervisor.contact import Contact, connect
+from workers.supervisor.shipping import Shipper
 
 
 @pytest.fixture
@@ -32,3 +36,20 @@ def node(home: Path, valkey: Valkey) -> Iterator[ControlledNode]:
     node.start()
     yield node
     node.close()
+
+
+@pytest.fixture
+def client(valkey: Valkey) -> Iterator[redis.Redis]:
+    client = connect(valkey.url)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def contact(client: redis.Redis) -> Contact:
+    return Contact(client, KEY, ORDER)
+
+
+@pytest.fixture
+def shipper(client: redis.Redis, contact: Contact, tmp_path: Path) -> Shipper:
+    return Shipper(client, KEY, ORDER, tmp_path, contact)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.servers import Valkey
 from tests.workers.control import ControlledNode, until
-from tests.workers.test_shipping import KEY, ORDER, fill
+from tests.workers.stream import KEY, ORDER, fill
 from workers.attempts import AttemptFolder
 from workers.contract import Document
 from workers.node import afterlife, warm

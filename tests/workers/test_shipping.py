@@ -3,72 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import redis
 
 from tests.servers import Valkey
+from tests.workers.stream import arrived, fill, log_line, say, ship_all
 from trainyard.reader import last_sequences
-from trainyard.records import Frame, frames
-from trainyard.spool import SpoolWriter
-from workers.contract import EPOCH_KEY, Document, check_mac, down_key, frames_scope, new_key, seal, stream_key
+from workers.contract import stream_key
 from workers.supervisor import shipping
-from workers.supervisor.contact import Contact, connect
+from workers.supervisor.contact import Contact
 from workers.supervisor.courier import Courier
 from workers.supervisor.shipping import Shipper
-
-KEY = new_key()
-ORDER: Document = {"attempt": "a", "run": "r", "fence": 3, "node": "n", "shard": 0, "lease_s": 600.0}
-
-
-@pytest.fixture
-def client(valkey: Valkey) -> Iterator[redis.Redis]:
-    client = connect(valkey.url)
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def contact(client: redis.Redis) -> Contact:
-    return Contact(client, KEY, ORDER)
-
-
-@pytest.fixture
-def shipper(client: redis.Redis, contact: Contact, tmp_path: Path) -> Shipper:
-    return Shipper(client, KEY, ORDER, tmp_path, contact)
-
-
-def log_line(text: str) -> Document:
-    return {"t": "logs", "rank": 0, "stream": "stdout", "lines": [[0.0, text]]}
-
-
-def fill(folder: Path, num_lines: int, *, producer: str = "p" * 32) -> SpoolWriter:
-    writer = SpoolWriter(folder, producer=producer, begin={"rank": 0})
-    for number in range(num_lines):
-        writer.append(log_line(f"line {number}"))
-    return writer
-
-
-def ship_all(shipper: Shipper) -> None:
-    while shipper.step():
-        pass
-
-
-def arrived(client: redis.Redis) -> list[Frame]:
-    found: list[Frame] = []
-    for _, entry in client.xrange(stream_key(0)):  # type: ignore[union-attr]
-        check_mac(KEY, frames_scope("n", "r", 3), entry[b"d"], entry[b"m"].decode())
-        found += frames(entry[b"d"])
-    return found
-
-
-def say(client: redis.Redis, epoch: str = "1", **entry: object) -> None:
-    own = {"run": "r", "fence": 3, "wanted": "run", "order": None, "go": None, "watermarks": {}, "resend": [], **entry}
-    document = {"at": time.time(), "node": "n", "epoch": epoch, "attempts": {"a": own}}
-    client.set(down_key("n"), seal(KEY, down_key("n"), document))
-    client.set(EPOCH_KEY, epoch)
 
 
 def test_every_frame_arrives_once_and_in_order(client: redis.Redis, shipper: Shipper, tmp_path: Path) -> None:

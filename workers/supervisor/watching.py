@@ -28,6 +28,7 @@ class Watch:
         self._read, self._write = os.pipe()
         self._inotify = _watch(folder)
         self._poll = select.poll()
+        os.set_blocking(self._write, False)
         for descriptor in (self._read, self._inotify):
             if descriptor >= 0:
                 os.set_blocking(descriptor, False)
