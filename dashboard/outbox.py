@@ -8,7 +8,7 @@ from collections import deque
 from runs.metrics.parcel import Parcel, Steps, both, refetch
 
 MAX_TEXTS = 128  # six seconds and more of what one run may send
-MAX_CHARS = 4_000_000  # a parcel has at most about a million
+MAX_CHARS = 2_000_000  # four of the largest parcels
 MAX_HINTS = 256
 AGAIN = '{"type":"again"}'  # what a page does after a reconnect: ask for everything that it shows
 

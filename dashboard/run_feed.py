@@ -119,17 +119,17 @@ class RunFeed(Feed):
         if change.cursor < self.cursor:  # the store was emptied, or an older one put in its place
             self._known = change.cursor
         if change.refetch or change.cursor > self.cursor:
-            self._tell(parcel_of(change), every_s=EVERY_REFETCH_S if change.refetch else None)
+            self._tell(parcel_of(change))
 
     async def _since(self, cursor: int) -> Delta:
         change: Delta = await database_sync_to_async(read.delta_since)(self.run_id, cursor)
         self._known = max(self._known, change.cursor)
         return change
 
-    def _tell(self, parcel: Parcel, *, every_s: float | None = None) -> None:
+    def _tell(self, parcel: Parcel) -> None:
         is_reset = parcel.cursor < self.cursor
         self.cursor = parcel.cursor
-        self._throttle.note(self._now(), every_s=every_s)
+        self._throttle.note(self._now(), every_s=EVERY_REFETCH_S if parcel.is_refetch else None)
         for member in self.members - self._behind:
             if member.outbox.cursor == parcel.start or is_reset:
                 member.outbox.put(parcel)

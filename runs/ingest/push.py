@@ -66,9 +66,9 @@ class Push:
 
     def _parcel(self, run_id: str, now: float) -> Parcel:
         waiting = self._waiting.pop(run_id)
-        change = delta(waiting.start, waiting.cursor, waiting.pieces, waiting.lines)
-        self._throttle(run_id).note(now, every_s=EVERY_REFETCH_S if change.refetch else None)
-        return parcel_of(change)
+        parcel = parcel_of(delta(waiting.start, waiting.cursor, waiting.pieces, waiting.lines))
+        self._throttle(run_id).note(now, every_s=EVERY_REFETCH_S if parcel.is_refetch else None)
+        return parcel
 
     def _is_news(self, run_id: str, now: float) -> bool:
         """Whether the overview has not heard of the run for long enough."""

@@ -8,6 +8,9 @@ from typing import Any
 
 from runs.metrics.delta import Delta
 
+MAX_CHARS = 500_000  # some 9,000 points; more than this is better read in buckets
+REFETCH = '{"type":"refetch"'
+
 Steps = list[int] | None  # first and last, [] where there are no points, None where they may be anywhere
 
 
@@ -20,6 +23,10 @@ class Parcel:
     texts: tuple[str, ...]
     steps: Steps
 
+    @property
+    def is_refetch(self) -> bool:
+        return self.texts[0].startswith(REFETCH)
+
     def wire(self) -> dict[str, Any]:
         """Return the parcel as the channel layer carries it; from_wire() is the way back."""
         return {"from": self.start, "cursor": self.cursor, "texts": list(self.texts), "steps": self.steps}
@@ -30,8 +37,12 @@ def from_wire(batch: dict[str, Any]) -> Parcel:
 
 
 def parcel_of(change: Delta) -> Parcel:
+    """Return what is sent of a change: where that would be too much, no more than the word to read it."""
     steps = change.steps if change.refetch else _steps_of(change)
-    return Parcel(change.start, change.cursor, tuple(text_of(message) for message in change.messages()), steps)
+    texts = tuple(text_of(message) for message in change.messages())
+    if sum(map(len, texts)) > MAX_CHARS:
+        texts = (refetch(change.start, change.cursor, steps),)
+    return Parcel(change.start, change.cursor, texts, steps)
 
 
 def refetch(start: int, cursor: int, steps: Steps) -> str:
