@@ -17,10 +17,10 @@ import httpx
 import redis
 
 from dashboard.home import socket_path
+from tests.chaos.losses.exported import exported
 from tests.chaos.losses.keeper import Keeper
 from tests.chaos.losses.reporter import NAME as OVER_REST
 from tests.chaos.losses.reporter import Reporter
-from tests.chaos.losses.stored import read_points
 from tests.points import Difference, Points, difference
 from tests.servers import short_folder
 from tests.up_process import Up, wait_until
@@ -41,9 +41,15 @@ class Experiment:
         self.choice = choice
         self.yard = Yard(up)
         self.keeper = Keeper(up.home, kept)
+        self.runs: list[str] = []
+        self.reporters: list[Reporter] = []
+        self._shape = shape
+
+    def begin(self) -> None:
+        """Launch the runs and wait until they log."""
         self.keeper.start()
-        self.runs = [self._submit(num_nodes) for num_nodes in shape]
-        self.reporters = [Reporter(up, run, random.Random(choice.random())) for run in self.runs]
+        self.runs = [self._submit(num_nodes) for num_nodes in self._shape]
+        self.reporters = [Reporter(self.up, run, random.Random(self.choice.random())) for run in self.runs]
         for reporter in self.reporters:
             reporter.start()
         for run in self.runs:
@@ -104,7 +110,7 @@ class Experiment:
 
     def compare(self) -> tuple[Difference, Difference]:
         """Return how the store differs from the spools, and from what REST answered 2xx."""
-        stored = read_points(self.up.home, self.runs)
+        stored = exported(self.yard, self.runs)
         promised = self.keeper.points()
         for reporter in self.reporters:
             promised |= reporter.points()
@@ -118,6 +124,12 @@ class Experiment:
         return sum(len(self.yard.get(f"/runs/{run}/attempts")["items"]) for run in self.runs)
 
     def close(self) -> None:
+        """Leave nothing behind, whatever went wrong."""
+        for run in self.runs:
+            with contextlib.suppress(httpx.HTTPError):
+                self.yard.http.post(f"/runs/{run}/stop")
+        for reporter in self.reporters:
+            reporter.give_up()
         self.keeper.stop()
         self.yard.http.close()
 
@@ -183,8 +195,11 @@ class Experiment:
         return [report for report in found if report["fence"] == newest]
 
     def _has_spooled(self, report: dict[str, Any]) -> bool:
-        """The supervisor's own, the rank's and its child's."""
-        return sum(path.stat().st_size > 5_000 for path in report["folder"].glob("spool/**/*.spool")) >= 2
+        """The rank and its child, a while each."""
+        with contextlib.suppress(FileNotFoundError):  # deleted meanwhile: it had spooled a good deal
+            sizes = [path.stat().st_size for path in report["folder"].glob("spool/*.spool")]
+            return sum(size > 5_000 for size in sizes) >= 2
+        return True
 
     def _epoch(self) -> bytes | None:
         with contextlib.suppress(redis.RedisError), redis.Redis(unix_socket_path=str(socket_path(self.up.home))) as one:
@@ -219,6 +234,7 @@ def experiment(up: Up, choice: random.Random, shape: tuple[int, ...] = ()) -> It
     with short_folder("ty-kept-") as kept:
         one = Experiment(up, kept, choice, shape or choice.choice(OVER_TWO_NODES))
         try:
+            one.begin()
             yield one
         finally:
             one.close()

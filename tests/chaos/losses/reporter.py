@@ -27,6 +27,7 @@ class Reporter(threading.Thread):
         headers = {"Authorization": f"Bearer {up.token}"}
         self._http = httpx.Client(base_url=f"{up.url}/api/v1", headers=headers, timeout=10)
         self._over = threading.Event()
+        self._is_given_up = False
         self._taken: list[dict[str, Any]] = []
         self.num_retries = 0
         self.refused: str | None = None  # a 4xx, which this producer can never deserve
@@ -49,6 +50,12 @@ class Reporter(threading.Thread):
         assert not self.is_alive(), "a batch was not taken for 90 seconds"
         assert self.refused is None, self.refused
 
+    def give_up(self) -> None:
+        """Ask no more, answered or not."""
+        self._over.set()
+        self._is_given_up = True
+        self.join()
+
     def points(self) -> Points:
         columns = [[point[name] for point in self._taken] for name in ("step", "time", "value")]
         steps, times, values = columns
@@ -60,7 +67,7 @@ class Reporter(threading.Thread):
         return {"name": NAME, "step": step, "time": time.time(), "value": self._choice.choice(VALUES)}
 
     def _send(self, batch: dict[str, Any]) -> bool:
-        while True:
+        while not self._is_given_up:
             try:
                 answer = self._http.post(f"/runs/{self._run}/points", json=batch)
             except httpx.TransportError:
@@ -72,3 +79,4 @@ class Reporter(threading.Thread):
                 return False
             self.num_retries += 1
             time.sleep(0.05)
+        return False

@@ -12,12 +12,15 @@ import sys
 import time
 
 import trainyard
+from trainyard.spool import SpoolWriter
 
 ODD = (math.nan, math.inf, -math.inf, -0.0, 0.0, 5e-324, 1e308, 1 / 3)
 STRIDES = (1, 1, 1, 1, 1, 1, 0, 0, -7, 40)  # most go on by one; some repeat, go back, or leap
 
 
 def main() -> None:
+    # Small files, of which many are deleted while the run goes on.
+    SpoolWriter.__init__.__kwdefaults__["file_bytes"] = 64 * 1024
     run = trainyard.init()
     role = "parent" if os.fork() else "child"
     rank = os.environ["RANK"]

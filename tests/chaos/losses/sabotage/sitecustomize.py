@@ -43,7 +43,7 @@ def accept_everything(commit: Any) -> None:
 @patch_of("watermarks", "workers.supervisor.shipping")
 def send_nothing_again(shipping: Any) -> None:
     assert shipping.Shipper._rewind
-    shipping.Shipper._rewind = lambda self, tails: None
+    shipping.Shipper._rewind = lambda self, tails, **how: None
 
 
 @patch_of("watermarks", "workers.node.warm")
