@@ -78,6 +78,17 @@ class Client:
         headers = {"Content-Type": "application/gzip"}
         return self._json("POST", "bundles", params={"project": project}, content=data, headers=headers)
 
+    # Runs that were logged outside of Trainyard
+
+    def send_local_run(self, local_id: str, document: Document) -> Document:
+        """Make or find the run of a local id; return ``run`` and the ``watermarks`` of its processes."""
+        return self._json("PUT", f"runs/local/{_part(local_id)}", json=document)
+
+    def send_frames(self, run: str, data: bytes) -> Document:
+        """Send frames of spools, byte for byte; return ``watermarks``. They are numbered: a repeat changes nothing."""
+        headers = {"Content-Type": "application/octet-stream"}
+        return self._json("POST", f"runs/{_part(run)}/frames", content=data, headers=headers, is_numbered=True)
+
     # What a run said
 
     def series(self, run: str) -> Iterator[Document]:
@@ -120,7 +131,7 @@ class Client:
 
     def _json(self, method: str, path: str, **request: Any) -> Document:
         headers = dict(request.pop("headers", {}))
-        if method == "POST":
+        if not request.pop("is_numbered", False) and method == "POST":
             headers["Idempotency-Key"] = uuid.uuid4().hex  # the server does it once, however often we ask
         response = self._answer(method, path, headers=headers, **request)
         if response.is_error or response.is_redirect:

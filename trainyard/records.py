@@ -3,7 +3,8 @@
 A frame is ``<u32 length><u32 CRC-32>`` (little-endian) followed by ``length`` bytes of msgpack. The payload is a
 map that always has a producer ``p`` (32 hex digits), a sequence ``q`` (1, 2, 3, … without gaps) and a kind ``t``:
 
-``begin``   first frame of a producer: ``rank`` (-1 for none), ``node``, ``pid``, ``at`` (Unix seconds), ``role``
+``begin``   first frame of a producer: ``rank`` (-1 for none), ``node``, ``pid``, ``at`` (Unix seconds), ``role``;
+            outside of Trainyard also ``local`` (the id of its local run), ``script``, ``host`` and ``restart``
 ``points``  ``g``: a list of groups ``[labels, names, steps, times, values]``: n rows of m values. Labels are a map of
             strings, names m strings, steps n int64, times n float64 (Unix seconds) and values n*m float64 row by row
             (the m values of one call of ``log`` lie together), each packed little-endian
@@ -11,7 +12,8 @@ map that always has a producer ``p`` (32 hex digits), a sequence ``q`` (1, 2, 3,
 ``lost``    ``counts``: a map of how much the producer could not keep since its last such frame: ``lost_points`` (no
             room in memory), ``bad_values`` (no numbers), ``spool_limit`` (points beyond the spool's limit)
 ``damaged`` what a spool could not give back: ``why`` and ``data``, the bytes that were in its place (or their start)
-``end``     the producer's last frame: ``at``, ``reason`` ("finish", "exit" or "lost")
+``end``     the producer's last frame: ``at``, ``reason`` ("finish", "exit", "lost",
+            "interrupt", or "error: " and what it was)
 """
 
 from __future__ import annotations

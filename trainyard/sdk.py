@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trainyard import local
 from trainyard.buffers import Groups, Late, Rows, clean_labels, clean_row, payloads, whole_step
 from trainyard.outbox import Outbox
 from trainyard.records import Payload
@@ -37,12 +38,17 @@ _run: Run | None = None
 def init(name: str | None = None, *, folder: str | os.PathLike[str] | None = None) -> Run:
     """Return this process's Run, which is made at the first call, and anew after ``finish``.
 
-    Inside a Trainyard rank the spool lies where the node wants it (``TRAINYARD_SPOOL``); elsewhere in ``folder``,
-    else in ``./trainyard-spool``. ``name`` is written into the spool's first record.
+    Inside a Trainyard rank the spool lies where the node wants it (``TRAINYARD_SPOOL``). Elsewhere all processes of
+    one training write to one folder of its own below ``folder``, else below ``./trainyard-spool``, which
+    ``trainyard sync`` sends. ``name`` is written into the spool's first record.
     """
     global _run
     if _run is None or _run.is_finished:
-        _run = Run(name, Path(os.environ.get("TRAINYARD_SPOOL") or folder or LOCAL_FOLDER))
+        if spool := os.environ.get("TRAINYARD_SPOOL"):
+            _run = Run(name, Path(spool))
+        else:
+            local_id = local.begin(name)
+            _run = Run(name, Path(folder or LOCAL_FOLDER) / local_id, local_id)
     elif name is not None and name != _run.name:
         logger.warning("trainyard: init(%r) goes on with the run that this process already has", name)
     return _run
@@ -53,8 +59,9 @@ class Run:
 
     _is_asleep: bool
 
-    def __init__(self, name: str | None, folder: Path) -> None:
+    def __init__(self, name: str | None, folder: Path, local_id: str = "") -> None:
         self.name = name
+        self.local_id = local_id  # outside of Trainyard: of the training that this process takes part in
         self.folder = Path(os.path.abspath(folder))  # noqa: PTH100  # the script may change its folder later
         self.is_finished = False
         self.num_bad_values = 0  # values that are no numbers, steps that are no integers
@@ -120,6 +127,7 @@ class Run:
     def finish(self) -> None:
         """Write what is left and the end record. Logging afterwards costs a warning."""
         self._end("finish")
+        local.leave()
 
     # What the log call leaves to the slow ways.
 
@@ -249,6 +257,7 @@ class Run:
             "node": environ.get("TRAINYARD_NODE", ""),
             "role": "rank" if "TRAINYARD_SPOOL" in environ else "script",
             "name": self.name or "",
+            **(local.origin(self.local_id) if self.local_id else {}),
         }
 
     def _end(self, reason: str) -> None:
@@ -294,7 +303,7 @@ class Run:
 
 def _end_at_exit() -> None:
     if _run is not None:
-        _run._end("exit")
+        _run._end(local.reason_of_exit())
 
 
 def _after_fork_in_child() -> None:

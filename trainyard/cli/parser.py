@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainyard import __version__
-from trainyard.cli import acting, launching, logs, metrics, programs, reading
+from trainyard.cli import acting, launching, logs, metrics, programs, reading, syncing
 
 Command = Callable[..., int]
 SORTS = [f"{sign}{field}" for field in ("created_at", "name", "status") for sign in ("", "-")]
@@ -24,6 +24,7 @@ def build_parser() -> argparse.ArgumentParser:
     for name, (_, sentence) in programs.PROGRAMS.items():
         commands.add_parser(name, help=sentence, add_help=False)
     _add_launching(commands)
+    _add_syncing(commands)
     _add_reading(commands)
     _add_acting(commands)
     return parser
@@ -45,6 +46,17 @@ def _add_launching(commands: Any) -> None:
     _takes_run(wait)
     wait.add_argument("--timeout", type=float, metavar="SECONDS", help="give up (exit 1) after so long")
     _speaks_json(wait)
+
+
+def _add_syncing(commands: Any) -> None:
+    sync = _command(commands, "sync", syncing.sync_folder, "send what was logged outside of Trainyard, once")
+    sync.add_argument(
+        "folder", nargs="?", default="trainyard-spool", metavar="DIR", help="where it lies (default: trainyard-spool)"
+    )
+    sync.add_argument("--project", help="whose runs they become (default: default, or where they were sent before)")
+    sync.add_argument("--follow", "-f", action="store_true", help="go on until each of them has ended")
+    sync.add_argument("--again", action="store_true", help="send those anew that were deleted on the server")
+    _speaks_json(sync)
 
 
 def _add_reading(commands: Any) -> None:

@@ -1,0 +1,99 @@
+"""Outside of Trainyard: which processes are one training, and what a spool says of where it came from.
+
+A *local run* is a folder of spools, named by its id. The processes of one training find the same id without talking
+to each other: children inherit it, and the ranks of a launcher derive it from what only they share.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+import uuid
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+VARIABLE = "TRAINYARD_LOCAL_RUN"
+MAX_ERROR_CHARS = 300
+INTERRUPTED = "interrupt"
+ERROR = "error: "  # before what ended a script, in the reason of its end record
+
+_ID = re.compile(r"[0-9a-f]{32}")
+_seed = uuid.uuid4().hex  # forked children have the same
+_num_begun = 0
+_own = (0, "")  # the process that began a local run, and its id: what it put into the environment for its children
+
+
+def begin(name: str | None, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the id of the local run that this process takes part in, 32 hex digits, and let children inherit it.
+
+    A process that began a local run itself begins another one each time; one that inherited it stays in it.
+    """
+    global _num_begun, _own
+    inherited = environ.get(VARIABLE, "")
+    if inherited and (os.getpid(), inherited) != _own:
+        return inherited if _ID.fullmatch(inherited) else _digest(inherited)
+    found = _digest(_launcher(environ) or f"{_family()} {name or ''}", str(_num_begun))
+    _num_begun += 1
+    _own = (os.getpid(), found)
+    os.environ[VARIABLE] = found
+    return found
+
+
+def leave() -> None:
+    """The run is finished: what this process starts from now on is another training."""
+    if (os.getpid(), os.environ.get(VARIABLE)) == _own:
+        del os.environ[VARIABLE]
+
+
+def origin(local_id: str, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """Return what a begin record says beside rank and pid."""
+    restart = environ.get("TORCHELASTIC_RESTART_COUNT", "")
+    return {
+        "local": local_id,
+        "script": "" if hasattr(sys, "ps1") else os.path.abspath(sys.argv[0])[:500] if sys.argv[0] else "",  # noqa: PTH100
+        "host": host_name(),
+        "restart": int(restart) if restart.isdecimal() else 0,
+    }
+
+
+def host_name() -> str:
+    return os.uname().nodename[:255]
+
+
+def reason_of_exit() -> str:
+    """Return why this process ends, as far as Python knows: "exit", "interrupt", or "error: " and what it was."""
+    kind, value = getattr(sys, "last_type", None), getattr(sys, "last_value", None)
+    if kind is None or hasattr(sys, "ps1"):  # at a prompt an error ends nothing
+        return "exit"
+    if issubclass(kind, KeyboardInterrupt):
+        return INTERRUPTED
+    try:
+        words = f"{kind.__name__}: {value}".strip(": ")
+    except Exception:  # somebody's own __str__, while the interpreter ends
+        words = kind.__name__
+    return f"{ERROR}{words.splitlines()[0][:MAX_ERROR_CHARS]}"
+
+
+def _launcher(environ: Mapping[str, str]) -> str:
+    """What the ranks of one torchrun share, and those of the next one do not; empty without torchrun."""
+    run_id = environ.get("TORCHELASTIC_RUN_ID")
+    if run_id is None:
+        return ""
+    error_file = environ.get("TORCHELASTIC_ERROR_FILE", "")
+    if environ.get("GROUP_WORLD_SIZE") == "1" and error_file:
+        # <a folder of this launcher alone>/attempt_<n>/<rank>/error.json: also what was restarted belongs to it.
+        return f"torchrun {run_id} {PurePath(error_file).parent.parent.parent}"
+    return f"torchrun {run_id} {environ.get('MASTER_ADDR')}:{environ.get('MASTER_PORT')}"
+
+
+def _family() -> str:
+    """What a process and its children share: multiprocessing hands its key on to all, forking copies the seed."""
+    process = sys.modules.get("multiprocessing.process")
+    return _digest(bytes(process.current_process().authkey).hex()) if process is not None else _seed
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(("trainyard local run", *parts)).encode()).hexdigest()[:32]
