@@ -141,8 +141,9 @@ def frames_scope(node_id: str, run_id: str, fence: int) -> str:
 
 def mac(key: str, scope: str, payload: bytes) -> str:
     """Return the HMAC-SHA-256 of scope and payload, hex. The scope's length is in it, so that no pair collides."""
-    head = f"{len(scope)}:{scope}".encode()
-    return hmac.new(bytes.fromhex(key), head + payload, hashlib.sha256).hexdigest()
+    digest = hmac.new(bytes.fromhex(key), f"{len(scope)}:{scope}".encode(), hashlib.sha256)
+    digest.update(payload)
+    return digest.hexdigest()
 
 
 def check_mac(key: str, scope: str, payload: bytes, claimed: str) -> None:

@@ -2,11 +2,15 @@
 refused, everything else is written together with the watermark that says so.
 
 Because points and watermark are in one transaction, a batch may be handed in again at any time, whole or in parts,
-by anybody: each point is stored once. Whoever hands it in acknowledges it to the sender only after commit() returned.
+by anybody: each point is stored once. Whoever hands it in acknowledges it to the sender only after commit() returned
+and, where commit() was called inside a larger transaction, after that one is committed.
 """
 
 from __future__ import annotations
 
+import json
+import struct
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,12 +19,23 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from runs.ingest.records import Incoming, named
-from runs.metrics import store
-from runs.metrics.models import DeadLetter, Producer, Telemetry
+from runs.ingest import troubles
+from runs.ingest.letters import Letters
+from runs.ingest.memory import Known, Memory
+from runs.ingest.records import Incoming, Record, named
+from runs.metrics import bulk, store
+from runs.metrics.models import Producer, Telemetry
 from runs.metrics.pace import Pace, advanced
+from runs.metrics.sheets import Sheet, merged
 
 REST = "rest"
+NUMBER = struct.Struct("<d")
+# What a commit changes in a run's row. Compaction keeps its own cursor there.
+TELEMETRY = (
+    "cursor", "step", "step_at", "median_step_s", "attempt", "intervals_s", "last_record_at", "num_points",
+    "num_lines", "troubles",
+)  # fmt: skip
+PRODUCER = ("role", "rank", "watermark", "end_sequence", "has_gap", "num_dead_letters", "last_record_at")
 
 
 @dataclass(frozen=True)
@@ -47,39 +62,57 @@ class Committed:
     foreign: set[str] = field(default_factory=set)  # producers that belong to somebody else
 
 
-def commit(run_id: str, *, fence: int, source: Source, batch: list[Incoming]) -> Committed:
-    """Store what is new in the batch, in one transaction. Raises what the database raises; then nothing was stored."""
+def commit(
+    run_id: str,
+    *,
+    fence: int,
+    source: Source,
+    batch: list[Incoming],
+    memory: Memory | None = None,
+    letters: Letters | None = None,
+) -> Committed:
+    """Store what is new in the batch, in one transaction (a savepoint within the caller's). Raises what the database
+    raises; then nothing was stored. ``memory`` keeps what the next batch of the run would have to read."""
+    memory, letters = memory or Memory(), letters or Letters()
     with transaction.atomic(using=settings.METRICS_DATABASE):
-        return _Commit(run_id, fence, source, timezone.now()).run(batch)
+        known = memory.lock(run_id)
+        committed = _Commit(known, fence, source, letters, timezone.now()).run(batch)
+    memory.keep(known)
+    return committed
 
 
 class _Commit:
-    def __init__(self, run_id: str, fence: int, source: Source, now: datetime) -> None:
-        self.run_id = run_id
+    def __init__(self, known: Known, fence: int, source: Source, letters: Letters, now: datetime) -> None:
+        # Its row is the run's lock: cursors grow by one, and the producers' rows below it have one writer.
+        self.known = known
+        self.telemetry = known.telemetry
+        self.run_id = known.telemetry.run_id
         self.fence = fence
         self.source = source
+        self.letters = letters
         self.now = now
-        # This row is the run's lock: cursors grow by one, and the producers' rows below it have one writer.
-        Telemetry.objects.get_or_create(run_id=run_id)
-        self.telemetry = Telemetry.objects.select_for_update().get(run_id=run_id)
+        self.troubles: Counter[str] = Counter()
 
     def run(self, batch: list[Incoming]) -> Committed:
         start = self.telemetry.cursor
-        rows, foreign = self._producers({item.producer for item in batch if item.producer})
-        batch = named(batch, {name: row.watermark for name, row in rows.items()})
-        self._bury_unknown([item for item in batch if not item.producer], "")
-        self._bury_unknown([item for item in batch if item.producer in foreign], "the producer belongs to another: ")
+        rows, foreign = self._producers({item.producer or item.claim[0] for item in batch} - {""})
+        if not all(item.producer for item in batch):
+            batch = named(batch, {name: row.watermark for name, row in rows.items()})
         by_producer: dict[str, list[Incoming]] = {}
         for item in batch:
             by_producer.setdefault(item.producer, []).append(item)
-        fresh = [item for name, row in rows.items() for item in self._accept(row, by_producer[name])]
-        pieces, lines = self._store(fresh)
+        self._bury_unknown(by_producer.get("", []), "")
+        for name in foreign:
+            self._bury_unknown(by_producer.get(name, []), "the producer belongs to another: ")
+        fresh = [item for name, row in rows.items() for item in self._accept(row, by_producer.get(name, []))]
+        sheets, lines = self._store(fresh)
+        self._save(is_new=bool(fresh))
         return Committed(
             run_id=self.run_id,
             attempt=self.fence,
             start=start,
             cursor=self.telemetry.cursor,
-            pieces=pieces,
+            pieces=[piece for sheet in sheets for piece in sheet.pieces()],
             lines=lines,
             watermarks={name: row.watermark for name, row in rows.items()},
             gaps={name for name, row in rows.items() if row.has_gap},
@@ -92,7 +125,12 @@ class _Commit:
         A producer is one process: it has one node (none over REST). So a node that may speak for an attempt may
         still not speak for the ranks of another node, nor for whoever reports over REST.
         """
-        rows = {row.producer: row for row in Producer.objects.filter(run_id=self.run_id, producer__in=names)}
+        known = self.known.producers
+        if missing := names - known.keys():
+            known.update(
+                (row.producer, row) for row in Producer.objects.filter(run_id=self.run_id, producer__in=missing)
+            )
+        rows = {name: known[name] for name in names if name in known}
         is_rest = self.source.role == REST
         foreign = {
             name
@@ -116,20 +154,33 @@ class _Commit:
             twin = by_sequence.get(item.sequence)
             if item.sequence > row.watermark and (twin is None or twin.poison):
                 by_sequence[item.sequence] = item  # of two copies the sound one
+            else:
+                self.troubles[troubles.REPEATED] += 1
         fresh = []
         while row.watermark + 1 in by_sequence:
             row.watermark += 1
             fresh.append(by_sequence.pop(row.watermark))
             self._note(row, fresh[-1])
+        self.troubles[troubles.GAP] += len(by_sequence)
+        had_gap = row.has_gap
         if by_sequence:
             row.has_gap = row.role != REST  # over REST the answer itself says so
         elif fresh:
             row.has_gap = False
         if fresh:
             row.last_record_at = self.now
-        if fresh or by_sequence:
-            row.save()
+        if fresh or (by_sequence and (row._state.adding or row.has_gap != had_gap)):
+            self._save_producer(row)
         return fresh
+
+    def _save_producer(self, row: Producer) -> None:
+        if row._state.adding:
+            row.save()
+            self.known.producers[row.producer] = row
+            return
+        at = bulk.time_value(row.last_record_at)
+        values = (row.role, row.rank, row.watermark, row.end_sequence, row.has_gap, row.num_dead_letters, at)
+        bulk.update(Producer, PRODUCER, [(*values, row.pk)])
 
     def _note(self, row: Producer, item: Incoming) -> None:
         if item.record is None:
@@ -140,49 +191,68 @@ class _Commit:
             row.role, row.rank = item.record.begin["role"], item.record.begin["rank"]
         if item.record.is_end:
             row.end_sequence = item.sequence
+        self.troubles.update(item.record.lost)
 
-    def _store(self, fresh: list[Incoming]) -> tuple[list[store.Piece], list[store.Lines]]:
+    def _store(self, fresh: list[Incoming]) -> tuple[list[Sheet], list[store.Lines]]:
         if not fresh:
             return [], []
         known = [(item, item.record) for item in fresh if item.record is not None]
-        pieces = store.merged(
-            store.Piece(item.producer, item.sequence, name, labels, columns)
-            for item, record in known
-            for name, labels, columns in record.points
-        )
+        sheets = merged((item.producer, item.sequence, rows) for item, record in known for rows in record.points)
         lines = [record.lines for _, record in known if record.lines is not None and record.lines.lines]
         telemetry = self.telemetry
         telemetry.cursor += 1
         telemetry.last_record_at = self.now
-        telemetry.num_points += sum(piece.columns.size for piece in pieces)
+        self._watch_clocks(known)
+        cursor = telemetry.cursor
+        stored = store.write_sheets(self.known.series, attempt=self.fence, cursor=cursor, sheets=sheets)
+        store.write_lines(self.run_id, attempt=self.fence, cursor=cursor, lines=lines)
+        num_points = sum(sheet.num_points for sheet in stored)
+        self.troubles[troubles.SERIES_LIMIT] += sum(sheet.num_points for sheet in sheets) - num_points
+        telemetry.num_points += num_points
         telemetry.num_lines += sum(len(part.lines) for part in lines)
+        self._pace(stored)
+        return stored, lines
+
+    def _pace(self, sheets: list[Sheet]) -> None:
+        telemetry = self.telemetry
         pace = Pace(telemetry.attempt, telemetry.step, telemetry.step_at, telemetry.intervals_s)
-        pace = advanced(pace, self.fence, ((piece.name, piece.columns) for piece in pieces))
+        pace = advanced(pace, self.fence, ((sheet.head.names, sheet.steps, sheet.times) for sheet in sheets))
         telemetry.attempt, telemetry.step, telemetry.step_at = pace.attempt, pace.step, pace.step_at
         telemetry.intervals_s, telemetry.median_step_s = pace.intervals_s, pace.median_step_s
-        store.write_points(self.run_id, attempt=self.fence, cursor=telemetry.cursor, pieces=pieces)
-        store.write_lines(self.run_id, attempt=self.fence, cursor=telemetry.cursor, lines=lines)
-        telemetry.save()
-        return pieces, lines
+
+    def _watch_clocks(self, fresh: Iterable[tuple[Incoming, Record]]) -> None:
+        """Count the jumps of producers' clocks: back, or far ahead of ours. What was logged elsewhere is only old."""
+        ahead = self.now.timestamp() + troubles.CLOCK_JUMP_S
+        clocks = self.known.clocks
+        for item, record in fresh:
+            if record.points and (times := record.points[0].times):
+                spoken = NUMBER.unpack_from(times)[0], NUMBER.unpack_from(times, len(times) - NUMBER.size)[0]
+                before = clocks.get(item.producer, float("-inf"))
+                count, clocks[item.producer] = troubles.jumps(spoken, before, ahead)
+                self.troubles[troubles.CLOCK_JUMP] += count
+
+    def _save(self, *, is_new: bool) -> None:
+        telemetry = self.telemetry
+        if not is_new and not any(self.troubles.values()):
+            return
+        telemetry.troubles = troubles.added(telemetry.troubles, self.troubles)
+        at = bulk.time_value(telemetry.last_record_at)
+        values = (
+            telemetry.cursor, telemetry.step, telemetry.step_at, telemetry.median_step_s, telemetry.attempt,
+            json.dumps(telemetry.intervals_s), at, telemetry.num_points, telemetry.num_lines,
+            json.dumps(telemetry.troubles),
+        )  # fmt: skip
+        bulk.update(Telemetry, TELEMETRY, [(*values, self.run_id)])
 
     def _bury_unknown(self, items: list[Incoming], why: str) -> None:
-        """Keep frames that move no watermark. They come again with each resend, so they are looked for first."""
+        """Keep frames that move no watermark. They come again with each resend, and are kept and counted once."""
         for item in items:
-            if not DeadLetter.objects.filter(
-                run_id=self.run_id,
-                node_id=self.source.node_id,
-                producer=item.producer,
-                sequence=item.sequence or None,
-                reason=why + item.poison,
-            ).exists():
-                self._bury(item, why + item.poison)
+            self._bury(item, why + item.poison, may_come_again=True)
 
-    def _bury(self, item: Incoming, reason: str) -> None:
-        DeadLetter.objects.create(
-            run_id=self.run_id,
-            node_id=self.source.node_id,
-            producer=item.producer,
-            sequence=item.sequence or None,
-            reason=reason,
-            data=item.raw,
-        )
+    def _bury(self, item: Incoming, reason: str, *, may_come_again: bool = False) -> None:
+        is_new = self.letters.write(
+            item.raw, reason, run_id=self.run_id, node_id=self.source.node_id, producer=item.producer,
+            sequence=item.sequence, may_come_again=may_come_again,
+        )  # fmt: skip
+        if is_new or not may_come_again:
+            self.troubles[troubles.BAD_FRAME if item.is_damaged else troubles.REFUSED_POINTS] += 1

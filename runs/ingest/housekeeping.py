@@ -1,17 +1,61 @@
-"""What ingest tidies up when it has nothing to read."""
+"""What ingest does besides: it compacts while it has nothing to read, and tidies up once an hour."""
 
 from __future__ import annotations
 
+import time
+
+from runs.ingest import letters
+from runs.ingest.commit import Committed
+from runs.ingest.letters import Letters
+from runs.metrics.compact import Compactor
 from runs.metrics.erase import delete_run_data
 from runs.metrics.models import NodeSample, Telemetry
 from runs.models import Run
 
 KEEP_SAMPLES_S = 24 * 3600.0
+EVERY_S = 3600.0
+SLICE_S = 0.05
+
+
+class Housekeeping:
+    """Knows when there is something to do. Compaction is done in slices, so that what comes meanwhile waits for no
+    more than one of them; under load it is not done at all, until too much has come together."""
+
+    def __init__(self, shard: int, written: Letters) -> None:
+        self._compactor = Compactor(lambda run_id: Run.objects.filter(pk=run_id, shard=shard).exists())
+        self._letters = written
+        self._is_at_it = False
+        self._pruned_at = time.monotonic()
+
+    @property
+    def is_at_it(self) -> bool:
+        """Whether the last slice may not have been the last one."""
+        return self._is_at_it
+
+    def note(self, committed: Committed) -> None:
+        if committed.cursor != committed.start:
+            num_points = sum(piece.columns.size for piece in committed.pieces)
+            self._compactor.note(committed.run_id, committed.cursor, num_points)
+
+    def idle(self) -> None:
+        """There was nothing to read."""
+        self._is_at_it = self._compactor.slice(SLICE_S)
+        if time.monotonic() - self._pruned_at >= EVERY_S:
+            self._pruned_at = time.monotonic()
+            prune(time.time())
+            self._letters.pruned()
+
+    def in_between(self) -> None:
+        """There was something to read, and there may be more."""
+        if self._compactor.is_behind():
+            self._compactor.slice(SLICE_S)
 
 
 def prune(now: float) -> None:
-    """Delete samples older than a day (``now`` in Unix seconds), and what arrived for runs after they were deleted."""
+    """Delete samples older than a day (``now`` in Unix seconds), dead letters that are too old or too many, and what
+    arrived for runs after they were deleted."""
     NodeSample.objects.filter(at__lt=now - KEEP_SAMPLES_S).delete()
+    letters.prune()
     stored = list(Telemetry.objects.values_list("run_id", flat=True))
     for run_id in set(stored) - set(Run.objects.filter(pk__in=stored).values_list("pk", flat=True)):
         delete_run_data(run_id)

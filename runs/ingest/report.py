@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Iterable
 
-import numpy as np
-
+from runs.ingest.checks import rows
 from runs.ingest.commit import REST, Source, commit
 from runs.ingest.push import push_now
-from runs.ingest.records import Incoming, Poison, Record, check_points
-from runs.metrics.codec import Columns
+from runs.ingest.records import Incoming, Poison, Record
+from runs.metrics.sheets import Rows
 from runs.models import Run
 
 Point = tuple[str, dict[str, str], int, float | None, float]  # name, labels, step, time (None: now), value
@@ -33,7 +33,7 @@ def report_points(run: Run, *, producer: str, sequence: int, points: Iterable[Po
 
     Raises Gap, Taken, and runs.ingest.records.Poison where a name or a label cannot be stored.
     """
-    record = Record(points=_series(points, time.time()), is_end=is_end)
+    record = Record(points=_rows(points, time.time()), is_end=is_end)
     batch = [Incoming(raw=b"", producer=producer, sequence=sequence, record=record)]
     committed = commit(run.pk, fence=run.fence, source=Source(role=REST), batch=batch)
     if producer in committed.foreign:
@@ -45,17 +45,16 @@ def report_points(run: Run, *, producer: str, sequence: int, points: Iterable[Po
     return watermark
 
 
-def _series(points: Iterable[Point], now: float) -> list[tuple[str, dict[str, str], Columns]]:
+def _rows(points: Iterable[Point], now: float) -> list[Rows]:
     groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[int, float, float]]] = {}
     for name, labels, step, at, value in points:
         key = name, tuple(sorted(labels.items()))
         groups.setdefault(key, []).append((step, now if at is None else at, value))
-    series = []
-    for (name, labels_items), rows in groups.items():
-        steps, times, values = zip(*rows, strict=True)
-        columns = Columns(np.array(steps, np.int64), np.array(times, np.float64), np.array(values, np.float64))
-        series.append(check_points(name, dict(labels_items), columns))
-    return series
+    found = []
+    for (name, pairs), group in groups.items():
+        columns = [array(kind, column).tobytes() for kind, column in zip("qdd", zip(*group, strict=True), strict=True)]
+        found.append(rows((dict(pairs), (name,), *columns)))
+    return found
 
 
 __all__ = ["Gap", "Poison", "Taken", "report_points"]

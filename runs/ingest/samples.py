@@ -11,12 +11,13 @@ import structlog
 from django.conf import settings
 from django.db import DataError, IntegrityError, transaction
 
-from runs.metrics.models import DeadLetter, NodeSample
+from runs.ingest.letters import Letters
+from runs.metrics.models import NodeSample
 
 log = structlog.get_logger(__name__)
 
 
-def store_samples(samples: Iterable[tuple[str, bytes]]) -> None:
+def store_samples(samples: Iterable[tuple[str, bytes]], letters: Letters) -> None:
     """Store (node id, JSON document) pairs; one that came before is not stored twice, one that is none is kept as a
     dead letter."""
     rows = []
@@ -24,7 +25,7 @@ def store_samples(samples: Iterable[tuple[str, bytes]]) -> None:
         try:
             rows.append(_sample(node_id, data))
         except ValueError as error:
-            _bury(node_id, data, str(error))
+            _bury(letters, node_id, data, str(error))
     try:
         _write(rows)
     except (DataError, IntegrityError) as error:  # one of them holds what the database cannot: find it
@@ -33,7 +34,7 @@ def store_samples(samples: Iterable[tuple[str, bytes]]) -> None:
             try:
                 _write([row])
             except (DataError, IntegrityError) as reason:
-                _bury(row.node_id, json.dumps(row.health).encode(), str(reason))
+                _bury(letters, row.node_id, json.dumps(row.health).encode(), str(reason))
 
 
 def _write(rows: list[NodeSample]) -> None:
@@ -53,5 +54,5 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-def _bury(node_id: str, data: bytes, reason: str) -> None:
-    DeadLetter.objects.create(node_id=node_id, reason=f"health sample: {reason}".replace("\x00", ""), data=data)
+def _bury(letters: Letters, node_id: str, data: bytes, reason: str) -> None:
+    letters.write(data, f"health sample: {reason}", node_id=node_id)

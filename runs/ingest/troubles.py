@@ -5,7 +5,7 @@ The counts are ``Telemetry.troubles``. A trouble is never a reason to stop: what
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 BAD_FRAME = "bad_frame"
@@ -89,3 +89,14 @@ def added(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
         if count:
             total[code] = total.get(code, 0) + count
     return total
+
+
+def jumps(spoken: Iterable[float], before: float, ahead: float) -> tuple[int, float]:
+    """Return how often a clock jumped, and what it shows now: back by more than CLOCK_JUMP_S from one time to the next
+    (``before`` is the one before the first), or from a time below ``ahead`` to one above."""
+    count = 0
+    for at in spoken:
+        if before - at > CLOCK_JUMP_S or at > ahead >= before:
+            count += 1
+        before = at
+    return count, before

@@ -6,11 +6,12 @@ its axis and its values. All axes lie in two columns, all values in a third.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from runs.metrics.codec import BadSegment, Columns, Floats, Steps, narrowed, pack_all, unpack_all
+from runs.metrics.sheets import Sheet
 
 Part = tuple[int, Columns]  # series id, points
 
@@ -36,6 +37,19 @@ def encode_block(parts: Iterable[Part]) -> bytes:
         np.concatenate(steps),
         np.concatenate(times),
         narrowed(np.concatenate(values)),
+    )
+
+
+def encode_sheets(sheets: Sequence[tuple[list[int], Sheet]]) -> bytes:
+    """Return sheets, each with the ids of its series, as encode_block() would return their series one by one."""
+    widths = [len(ids) for ids, _ in sheets]
+    return pack_all(
+        np.array([pk for ids, _ in sheets for pk in ids], np.int64),
+        np.repeat(np.arange(len(sheets), dtype=np.int32), widths),
+        np.array([sheet.steps.size for _, sheet in sheets], np.int32),
+        np.concatenate([sheet.steps for _, sheet in sheets]),
+        np.concatenate([sheet.times for _, sheet in sheets]),
+        narrowed(np.concatenate([sheet.values.ravel() for _, sheet in sheets])),
     )
 
 

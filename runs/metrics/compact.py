@@ -20,6 +20,9 @@ BLOCKS = 64  # so many make a run due: each reader decodes them all
 POINTS = 131_072  # or so many points
 LAG_S = 5.0  # what is younger stays as it came: clients that missed a moment catch up with single batches
 QUIET_S = 30.0
+BEHIND_POINTS = 20_000_000  # with more than these waiting, or so many batches of one run, it does not wait for quiet
+BEHIND_BATCHES = 512
+LOOK_EVERY_S = 60.0  # at the database: other processes commit, too
 
 
 @dataclass
@@ -45,6 +48,7 @@ class Compactor:
         self._is_mine = is_mine
         self._clock = clock
         self._heard: dict[str, _Heard] | None = None
+        self._looked_at = float("-inf")
 
     def note(self, run_id: str, cursor: int, num_points: int) -> None:
         """Say that a batch was committed."""
@@ -60,12 +64,22 @@ class Compactor:
         """Work for about ``budget_s`` (a step more than that at most). Returns whether there was anything to do."""
         end = time.monotonic() + budget_s
         did_something = False
+        if self._clock() - self._looked_at >= LOOK_EVERY_S:
+            self._look()
         while (run_id := self._next()) is not None:
             self._step(run_id)
             did_something = True
             if time.monotonic() >= end:
                 break
         return did_something
+
+    def is_behind(self) -> bool:
+        """Whether so much waits that it must be worked on while more comes in."""
+        now = self._clock()
+        due = [heard for heard in self._known().values() if self._is_due(heard, now)]
+        return sum(heard.num_points for heard in due) > BEHIND_POINTS or any(
+            heard.num_batches > BEHIND_BATCHES for heard in due
+        )
 
     def finish(self) -> None:
         """Compact everything that is stored, however young: for bulk loads, backups and tests."""
@@ -77,12 +91,17 @@ class Compactor:
 
     def _known(self) -> dict[str, _Heard]:
         if self._heard is None:
-            now = self._clock()
             self._heard = {}
-            for run_id, num_batches, num_points in _waiting():
-                if self._is_mine(run_id):
-                    self._heard[run_id] = _Heard(now, num_batches, num_points)
+            self._look()
         return self._heard
+
+    def _look(self) -> None:
+        """Find in the database what nobody told: it was there before us, or another process committed it."""
+        now = self._looked_at = self._clock()
+        heard = self._known()
+        for run_id, num_batches, num_points in _waiting():
+            if run_id not in heard and self._is_mine(run_id):
+                heard[run_id] = _Heard(now, num_batches, num_points)
 
     def _next(self) -> str | None:
         """Return the run with the most points among those that are due."""

@@ -237,7 +237,8 @@ class DeadLetter(models.Model):
     producer = models.CharField(max_length=32, blank=True)
     sequence = models.PositiveBigIntegerField(null=True)
     reason = models.TextField()
-    data = models.BinaryField()
+    size = models.PositiveIntegerField()  # in bytes, as it came
+    data = models.BinaryField()  # its beginning
     at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:

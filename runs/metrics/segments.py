@@ -8,10 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from runs.metrics import bulk
 from runs.metrics.codec import Columns, Floats, Steps, encode_axis, encode_values
 from runs.metrics.models import Axis, Segment
 
 POINTS_PER_SEGMENT = 16_384  # who reads a window decodes whole segments
+FIELDS = (
+    "series_id", "axis_id", "attempt", "cursor", "count", "first_step", "last_step", "first_time", "last_time",
+    "is_sealed", "base", "data",
+)  # fmt: skip
 UNSEALED = 62  # as long as any base that comes in its place, so that SQLite changes one page and moves nothing
 
 
@@ -35,7 +40,7 @@ class Encoded:
         Axis.objects.bulk_create(self.axes)
         for segment in self.segments:
             segment.axis_id = segment.axis.pk
-        Segment.objects.bulk_create(self.segments)
+        bulk.insert(Segment, FIELDS, [[getattr(segment, name) for name in FIELDS] for segment in self.segments])
 
 
 @dataclass(frozen=True)
@@ -47,8 +52,8 @@ class _Cut:
     parts: list[tuple[slice, Steps, Floats]]
 
 
-def write_segments(run_id: str, attempt: int, stretches: Iterable[Stretch]) -> list[Segment]:
-    """Store the stretches, points in order of arrival, and return their segments. Stretches whose steps and times are
+def write_segments(run_id: str, attempt: int, stretches: Iterable[Stretch]) -> None:
+    """Store the stretches, points in order of arrival. Stretches whose steps and times are
     the same objects share their axes."""
     cuts: dict[tuple[int, int], _Cut] = {}
     ready: list[tuple[int, Stretch, int | None]] = []
@@ -63,9 +68,7 @@ def write_segments(run_id: str, attempt: int, stretches: Iterable[Stretch]) -> l
         for part, own_steps, own_times in cut.parts:
             columns = Columns(own_steps, own_times, values[part])
             ready.append((attempt, Stretch(stretch.series_id, stretch.cursor, columns), None))
-    encoded = encode_segments(run_id, ready)
-    encoded.save()
-    return encoded.segments
+    encode_segments(run_id, ready).save()
 
 
 def encode_segments(run_id: str, ready: Iterable[tuple[int, Stretch, int | None]]) -> Encoded:

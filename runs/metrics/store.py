@@ -1,4 +1,4 @@
-"""Writing points and log lines as segments and chunks, with the running summary of each series.
+"""Writing points and log lines as segments, blocks and chunks, with the running summary of each series.
 
 Called inside the transaction of a batch; nothing here opens one, and nothing here knows of frames or watermarks
 (that is runs.ingest.commit).
@@ -6,35 +6,21 @@ Called inside the transaction of a batch; nothing here opens one, and nothing he
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
-from runs.metrics.blocks import encode_block
-from runs.metrics.codec import Columns, Floats, Steps, encode_lines
+from runs.metrics import bulk, summaries
+from runs.metrics.blocks import encode_sheets
+from runs.metrics.codec import Columns, encode_lines
 from runs.metrics.models import Block, LogChunk
 from runs.metrics.segments import Stretch, write_segments
-from runs.metrics.summaries import Key, fold_into_rows
+from runs.metrics.sheets import Head, Piece, Sheet
+from runs.metrics.summaries import SeriesTable, Summary
+
+__all__ = ["Lines", "Piece", "write_lines", "write_points", "write_sheets"]
 
 LINES_PER_CHUNK = 1000
 DIRECT = 2048  # so many points of a series in one batch become a segment at once
-
-
-@dataclass(frozen=True)
-class Piece:
-    """The points of one series in one frame, or in several of one producer, merged (sequence: the first)."""
-
-    producer: str
-    sequence: int
-    name: str
-    labels: dict[str, str]
-    columns: Columns
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.name, labels_key(self.labels)
 
 
 @dataclass(frozen=True)
@@ -46,39 +32,54 @@ class Lines:
     lines: list[tuple[float, str]]
 
 
-def labels_key(labels: dict[str, str]) -> str:
-    return json.dumps(labels, sort_keys=True, separators=(",", ":")) if labels else "{}"
+def write_sheets(table: SeriesTable, *, attempt: int, cursor: int, sheets: Iterable[Sheet]) -> list[Sheet]:
+    """Store sheets, large ones as segments and the small ones together as a block, and fold them into their series'
+    summaries. Returns what was stored: not the series that would be too many for the run."""
+    sheets = list(sheets)
+    table.find(sheet.head for sheet in sheets)
+    kept: list[tuple[list[int], Sheet]] = []
+    touched: dict[int, Summary] = {}
+    for sheet in sheets:
+        rows = [table.rows.get(key) for key in sheet.head.keys]
+        found = [row for row in rows if row is not None]
+        if not found:
+            continue
+        if len(found) < len(rows):
+            sheet = sheet.only([place for place, row in enumerate(rows) if row is not None])
+        summaries.fold(found, attempt, sheet)
+        touched.update((row.pk, row) for row in found)
+        kept.append(([row.pk for row in found], sheet))
+    summaries.save(touched.values())
+    _write(table.run_id, attempt, cursor, kept)
+    return [sheet for _, sheet in kept]
 
 
-def merged(pieces: Iterable[Piece]) -> list[Piece]:
-    """Return one piece per series and producer: what a segment costs is mostly per segment, not per point.
-
-    Series that had the same steps and times before (the same objects) share them afterwards too.
-    """
-    groups: dict[tuple[str, str, str], list[Piece]] = {}
-    for piece in pieces:
-        if piece.columns.size:
-            groups.setdefault((*piece.key, piece.producer), []).append(piece)
-    axes: dict[tuple[int, ...], tuple[Steps, Floats]] = {}
-    return [_one_piece(group, axes) for group in groups.values()]
-
-
-def write_points(run_id: str, *, attempt: int, cursor: int, pieces: list[Piece]) -> None:
-    """Store merged pieces, large ones as segments and the small ones together as a block, and fold them into their
-    series' summaries."""
-    if not pieces:
-        return
-    by_series: dict[Key, tuple[dict[str, str], list[Columns]]] = {}
-    for piece in pieces:
-        by_series.setdefault(piece.key, (piece.labels, []))[1].append(piece.columns)
-    ids = fold_into_rows(run_id, attempt, by_series)
-    small = [(ids[piece.key], piece.columns) for piece in pieces if piece.columns.size < DIRECT]
-    large = [Stretch(ids[piece.key], cursor, piece.columns) for piece in pieces if piece.columns.size >= DIRECT]
+def _write(run_id: str, attempt: int, cursor: int, kept: list[tuple[list[int], Sheet]]) -> None:
+    small = [(ids, sheet) for ids, sheet in kept if sheet.steps.size < DIRECT]
+    large = [
+        Stretch(pk, cursor, Columns(sheet.steps, sheet.times, values))
+        for ids, sheet in kept
+        if sheet.steps.size >= DIRECT
+        for pk, values in zip(ids, sheet.values, strict=True)
+    ]
     if small:
-        count = sum(columns.size for _, columns in small)
-        Block.objects.create(run_id=run_id, attempt=attempt, cursor=cursor, count=count, data=encode_block(small))
+        count = sum(sheet.num_points for _, sheet in small)
+        row = (run_id, attempt, cursor, count, encode_sheets(small))
+        bulk.insert(Block, ("run_id", "attempt", "cursor", "count", "data"), [row])
     if large:
         write_segments(run_id, attempt, large)
+
+
+def write_points(run_id: str, *, attempt: int, cursor: int, pieces: Iterable[Piece]) -> None:
+    """Store points of single series."""
+    sheets = [
+        Sheet(
+            part.producer, part.sequence, Head((part.name,), part.labels), *part.columns[:2], part.columns.values[None]
+        )
+        for part in pieces
+        if part.columns.size
+    ]
+    write_sheets(SeriesTable(run_id), attempt=attempt, cursor=cursor, sheets=sheets)
 
 
 def write_lines(run_id: str, *, attempt: int, cursor: int, lines: Iterable[Lines]) -> None:
@@ -92,28 +93,7 @@ def write_lines(run_id: str, *, attempt: int, cursor: int, lines: Iterable[Lines
             some = everything[start : start + LINES_PER_CHUNK]
             times = [at for at, _ in some]
             chunks.append(
-                LogChunk(
-                    run_id=run_id,
-                    attempt=attempt,
-                    rank=rank,
-                    stream=stream,
-                    cursor=cursor,
-                    first_time=min(times),
-                    last_time=max(times),
-                    num_lines=len(some),
-                    data=encode_lines(some),
-                )
+                (run_id, attempt, rank, stream, cursor, min(times), max(times), len(some), encode_lines(some))
             )
-    LogChunk.objects.bulk_create(chunks)
-
-
-def _one_piece(group: list[Piece], axes: dict[tuple[int, ...], tuple[Steps, Floats]]) -> Piece:
-    first = group[0]
-    if len(group) == 1:
-        return first
-    parts = [piece.columns for piece in group]
-    key = tuple(identity for part in parts for identity in (id(part.steps), id(part.times)))
-    if key not in axes:
-        axes[key] = (np.concatenate([part.steps for part in parts]), np.concatenate([part.times for part in parts]))
-    columns = Columns(*axes[key], np.concatenate([part.values for part in parts]))
-    return Piece(first.producer, first.sequence, first.name, first.labels, columns)
+    names = ("run_id", "attempt", "rank", "stream", "cursor", "first_time", "last_time", "num_lines", "data")
+    bulk.insert(LogChunk, names, chunks)

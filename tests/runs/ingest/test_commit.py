@@ -16,6 +16,7 @@ from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.records import incoming
 from runs.metrics import points, read
 from runs.metrics.models import Block, DeadLetter, Producer, Segment, Series, Telemetry
+from runs.metrics.sheets import merged
 from tests.spools import Spool, packed, some_points
 from trainyard import records
 
@@ -196,11 +197,12 @@ def test_the_series_of_a_group_share_their_steps_and_times() -> None:
     spool.add("points", g=[[{"gpu": "0"}, ["a", "b"], steps, times, values]])
     [frame] = incoming(spool.bytes)
     assert frame.record is not None
-    [one, two] = frame.record.points
-    assert (one[0], two[0], one[1]) == ("a", "b", {"gpu": "0"})
-    assert (one[2].values.tolist(), two[2].values.tolist()) == ([1.0, 2.0], [10.0, 20.0])
-    assert one[2].steps is two[2].steps and one[2].times is two[2].times
-    assert one[2].steps.tolist() == [7, 8] and one[2].times.tolist() == [70.0, 80.0]
+    [sheet] = merged([(spool.producer, 1, rows) for rows in frame.record.points])
+    [one, two] = sheet.pieces()
+    assert (one.name, two.name, one.labels) == ("a", "b", {"gpu": "0"})
+    assert (one.columns.values.tolist(), two.columns.values.tolist()) == ([1.0, 2.0], [10.0, 20.0])
+    assert one.columns.steps is two.columns.steps and one.columns.times is two.columns.times
+    assert one.columns.steps.tolist() == [7, 8] and one.columns.times.tolist() == [70.0, 80.0]
 
 
 def test_what_a_producer_could_not_keep_is_a_record() -> None:

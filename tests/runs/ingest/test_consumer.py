@@ -11,8 +11,9 @@ from django.db import connections
 from runs.ingest import housekeeping
 from runs.ingest.consumer import Consumer
 from runs.metrics import read, store
-from runs.metrics.blocks import Part, encode_block
+from runs.metrics.blocks import encode_sheets
 from runs.metrics.models import DeadLetter, NodeSample, Producer, Telemetry
+from runs.metrics.sheets import Sheet
 from runs.models import Attempt, Node, Run
 from runs.transport import redis
 from tests.cast import Cast, make_attempt, make_node
@@ -275,12 +276,12 @@ def test_a_full_disk_loses_nothing(stage: Stage) -> None:
 
 
 def test_one_frame_that_cannot_be_stored_costs_itself_only(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    def superstitious(parts: list[Part]) -> bytes:
-        if any(13 in columns.steps for _, columns in parts):
+    def superstitious(sheets: list[tuple[list[int], Sheet]]) -> bytes:
+        if any(13 in sheet.steps for _, sheet in sheets):
             raise ValueError("not that one")
-        return encode_block(parts)
+        return encode_sheets(sheets)
 
-    monkeypatch.setattr(store, "encode_block", superstitious)
+    monkeypatch.setattr(store, "encode_sheets", superstitious)
     spool = Spool()
     spool.begin()
     for step in range(11, 16):

@@ -1,0 +1,83 @@
+"""What the last commits of a run have left, so that the next one need not read it: its telemetry, producers, series.
+
+It is believed only while the run's cursor in the database is the one that it goes with: whoever stores anything moves
+the cursor, in the same transaction, under the lock of the run's row. REST, in another process, does so too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from django.conf import settings
+from django.db import connections
+
+from runs.ingest.troubles import MAX_SERIES_PER_RUN
+from runs.metrics.models import Producer, Telemetry
+from runs.metrics.summaries import SeriesTable
+
+KEPT_ROWS = 50_000  # of all runs together; a row takes up to a kilobyte
+
+
+@dataclass
+class Known:
+    """A run as it is after ``telemetry.cursor`` batches."""
+
+    telemetry: Telemetry
+    series: SeriesTable
+    producers: dict[str, Producer] = field(default_factory=dict)
+    clocks: dict[str, float] = field(default_factory=dict)  # of each producer, the newest time that it spoke of
+
+    @property
+    def num_rows(self) -> int:
+        return 10 + len(self.producers) + len(self.series.rows)
+
+
+class Memory:
+    """The runs that were committed last. Whoever's transaction fails must forget() what was in it."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[str, Known] = OrderedDict()
+        self._num_rows = 0
+
+    def lock(self, run_id: str) -> Known:
+        """Lock the run's row for the transaction, and return the run as it is now."""
+        known = self.forget(run_id)
+        if known is not None and _is_current(known.telemetry):
+            return known
+        Telemetry.objects.get_or_create(run_id=run_id)
+        telemetry = Telemetry.objects.select_for_update().get(run_id=run_id)
+        return Known(telemetry, SeriesTable(run_id, at_most=MAX_SERIES_PER_RUN))
+
+    def keep(self, known: Known) -> None:
+        """Remember the run as it was left, and forget those that were not needed for longest."""
+        if not known.telemetry.cursor:  # nothing was stored: one that is deleted and made again would look the same
+            return
+        self._runs[known.telemetry.run_id] = known
+        self._num_rows += known.num_rows
+        while self._num_rows > KEPT_ROWS:
+            self.forget(next(iter(self._runs)))
+
+    def forget(self, run_id: str) -> Known | None:
+        known = self._runs.pop(run_id, None)
+        if known is not None:
+            self._num_rows -= known.num_rows
+        return known
+
+    def clear(self) -> None:
+        self._runs.clear()
+        self._num_rows = 0
+
+
+def _is_current(telemetry: Telemetry) -> bool:
+    """Lock the row; whether nobody stored anything since. What is counted without moving the cursor is read anew."""
+    connection = connections[settings.METRICS_DATABASE]
+    lock = " FOR UPDATE" if connection.features.has_select_for_update else ""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT cursor, troubles FROM metrics_telemetry WHERE run_id = %s{lock}", [telemetry.run_id])
+        row = cursor.fetchone()
+    if row is None or row[0] != telemetry.cursor:
+        return False
+    telemetry.troubles = json.loads(row[1])
+    return True

@@ -1,0 +1,112 @@
+"""One round of ingest: entries of the stream, sorted by run and sender, and committed, each run for itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import structlog
+from django.db import DataError, IntegrityError, InterfaceError, OperationalError
+
+from runs.ingest.commit import Committed, Source, commit
+from runs.ingest.letters import Letters
+from runs.ingest.memory import Memory
+from runs.ingest.reader import StreamEntry
+from runs.ingest.records import Incoming, incoming
+from runs.ingest.samples import store_samples
+from runs.ingest.senders import Entry, RunGone, Senders, Unproven, parse
+
+log = structlog.get_logger(__name__)
+
+# What the data of one frame may lead to. A database that cannot work now is another matter: the round is tried again.
+REFUSALS = (DataError, IntegrityError, ValueError, TypeError, OverflowError)
+
+Group = tuple[str, int, Source]  # run, fence, who sent it
+
+
+@dataclass
+class Work:
+    """What the entries of a round hold."""
+
+    batches: dict[Group, list[Incoming]] = field(default_factory=dict)
+    health: list[Entry] = field(default_factory=list)
+    unproven: list[tuple[bytes, str]] = field(default_factory=list)  # data, why
+
+
+class Rounds:
+    def __init__(self) -> None:
+        self.letters = Letters()
+        self._senders = Senders()
+        self._memory = Memory()
+
+    def sort(self, entries: list[StreamEntry]) -> Work:
+        """Return the frames of each run and sender. Of a run that is gone nothing is left."""
+        work = Work()
+        for entry_id, fields in entries:
+            try:
+                entry = parse(entry_id, fields)
+                source = self._senders.source(entry)
+            except RunGone:
+                continue
+            except Unproven as error:
+                log.warning("ingest.unproven", reason=str(error))
+                work.unproven.append((fields.get(b"d", b""), str(error)))
+                continue
+            if entry.is_health:
+                work.health.append(entry)
+            else:
+                batch = work.batches.setdefault((entry.run_id, entry.fence, source), [])
+                batch += incoming(entry.data)
+        return work
+
+    def commit(self, work: Work) -> list[Committed]:
+        """Store it all, within the caller's transaction. Raises what says that the database cannot work now; after
+        that, and when the caller's transaction fails, the caller must forget()."""
+        if work.health:
+            store_samples(((entry.node_id, entry.data) for entry in work.health), self.letters)
+        for data, reason in work.unproven:
+            self.letters.write(data, reason)
+        # In one order, so that two that both think the shard is theirs do not wait for each other.
+        groups = sorted(work.batches.items(), key=lambda pair: pair[0][:2])
+        return [self._commit(group, batch) for group, batch in groups]
+
+    def forget(self) -> None:
+        self._memory.clear()
+
+    def _commit(self, group: Group, batch: list[Incoming]) -> Committed:
+        """Commit the batch. Frames that the database itself cannot hold are found by committing them one by one."""
+        try:
+            return self._attempt(group, batch)
+        except (OperationalError, InterfaceError):
+            raise
+        except REFUSALS as error:
+            log.warning("ingest.batch_refused", run=group[0], frames=len(batch), error=str(error))
+        changes = []
+        for item in batch:
+            try:
+                changes.append(self._attempt(group, [item]))
+            except (OperationalError, InterfaceError):
+                raise
+            except REFUSALS as error:
+                log.error(
+                    "ingest.poison", run=group[0], producer=item.producer, sequence=item.sequence, error=str(error)
+                )
+                poison = Incoming(item.raw, item.producer, item.sequence, poison=f"it could not be stored: {error}")
+                changes.append(self._attempt(group, [poison]))
+        return _together(changes)
+
+    def _attempt(self, group: Group, batch: list[Incoming]) -> Committed:
+        run_id, fence, source = group
+        return commit(run_id, fence=fence, source=source, batch=batch, memory=self._memory, letters=self.letters)
+
+
+def _together(changes: list[Committed]) -> Committed:
+    last = changes[-1]
+    return Committed(
+        run_id=last.run_id,
+        attempt=last.attempt,
+        start=changes[0].start,
+        cursor=last.cursor,
+        pieces=[piece for change in changes for piece in change.pieces],
+        lines=[lines for change in changes for lines in change.lines],
+        watermarks=last.watermarks,
+    )
