@@ -1,11 +1,8 @@
 // One chart's card: title, value, legend, plot, and the tools that show on hover and focus.
-import { seriesToken } from "./colours.js";
 import { count, duration, formatOf } from "./format.js";
+import { showLegend } from "./legend.js";
 import { build } from "./lines.js";
 import { Plot } from "./plot.js";
-import { toast } from "./toasts.js";
-
-const LEGEND_LIMIT = 32;
 
 export class Card {
   // context: {store, zoom, onZoom(range), settings(), indexOf(key), group, start, template}
@@ -22,6 +19,7 @@ export class Card {
     title.textContent = titleOf(name);
     title.title = name;
     this.element.setAttribute("aria-label", name);
+    this.element.chart = this;
     this.element.addEventListener("click", (event) => this.onTool(event.target.closest("[data-tool]")?.dataset.tool));
   }
 
@@ -72,14 +70,8 @@ export class Card {
     this.value.title = single ? this.extent(keys[0]) : "";
     this.legend.hidden = single;
     if (single) return;
-    while (this.legend.children.length > Math.min(keys.length, LEGEND_LIMIT)) this.legend.lastChild.remove();
-    keys.slice(0, LEGEND_LIMIT).forEach((key, at) => {
-      const item = this.legend.children[at] ?? this.legend.appendChild(legendItem());
-      item.firstChild.className = `dot ${seriesToken(this.context.indexOf(key))}`;
-      item.children[1].textContent = labelOf(lines.get(key).labels);
-      item.children[2].textContent = this.format(values.get(key));
-      item.title = item.children[3].textContent = this.extent(key);
-    });
+    const entries = keys.map((key) => ({ colour: this.context.indexOf(key), labels: lines.get(key).labels, value: this.format(values.get(key)), extent: this.extent(key) }));
+    showLegend(this.legend, entries);
   }
 
   extent(key) {
@@ -97,22 +89,20 @@ export class Card {
       document.documentElement.classList.toggle("has-expanded", isExpanded);
       this.plot?.resize();
     } else if (tool === "png") {
-      this.plot?.plot?.ctx.canvas.toBlob((blob) => save(blob, `${this.name.replaceAll("/", "-")}.png`));
+      this.plot?.plot?.ctx.canvas.toBlob((blob) => {
+        const href = URL.createObjectURL(blob);
+        save(href, `${this.name.replaceAll("/", "-")}.png`);
+        setTimeout(() => URL.revokeObjectURL(href), 10_000);
+      });
     } else if (tool === "csv") {
-      save(new Blob([this.csv()], { type: "text/csv" }), `${this.name.replaceAll("/", "-")}.csv`);
+      save(`${this.context.group}/series.csv?name=${encodeURIComponent(this.name)}`, ""); // every point, named by the server
     }
   }
 
-  csv() {
-    const rows = ["labels,attempt,step,time,value"];
-    for (const { labels, parts } of this.context.store.loaded.get(this.name)?.lines.values() ?? []) {
-      const words = quoted(labelOf(labels));
-      for (const [attempt, part] of parts) {
-        part.step.forEach((step, at) => rows.push(`${words},${attempt},${step},${part.time[at]},${part.value[at]}`));
-      }
-    }
-    if (rows.length === 1) toast("There are no points yet.");
-    return rows.join("\n");
+  // What the chart holds, for who asks from a script: a row for each point, buckets by their mean.
+  points() {
+    const rows = ({ labels, parts }) => [...parts].flatMap(([attempt, { step, time, value }]) => Array.from(step, (one, at) => ({ labels, attempt, step: one, time: time[at], value: value[at] })));
+    return [...(this.context.store.loaded.get(this.name)?.lines.values() ?? [])].flatMap(rows);
   }
 }
 
@@ -126,25 +116,9 @@ export function axisOf(name, axis) {
   return name.startsWith("system/") ? "time" : axis;
 }
 
-export function labelOf(labels) {
-  return Object.entries(labels).map(([name, value]) => (name === "node" ? value : `${name} ${value}`)).join(" ") || "all";
-}
-
-// A cell that a spreadsheet takes for text, whatever a label holds.
-function quoted(text) {
-  return `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
-}
-
-function legendItem() {
-  const item = document.createElement("li");
-  item.append(document.createElement("i"), document.createElement("span"), document.createElement("b"), document.createElement("small"));
-  return item;
-}
-
-function save(blob, name) {
+function save(href, name) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
+  link.href = href;
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }

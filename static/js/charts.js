@@ -1,10 +1,10 @@
 // The Charts tab: sections by prefix, a card per metric, only those in view drawn, one set of switches for all.
 import { Card, axisOf } from "./card.js";
-import { Zoom } from "./zoom.js";
+import { indexed } from "./colours.js";
+import { byPlace, label, sectionOf } from "./sections.js";
 import { SeriesStore } from "./series.js";
+import { Zoom } from "./zoom.js";
 
-const ORDER = ["train", "val", "rank", "system"];
-const FIRST = ["train", "val"]; // one section, so that the first glance has both losses side by side
 const KEPT = "trainyard.charts";
 const MIN_DRAW_MS = 120;
 
@@ -12,7 +12,7 @@ export function mount(element) {
   const host = element.querySelector("[data-sections]");
   const empty = element.querySelector("[data-empty]");
   const controls = element.querySelector("form");
-  const template = element.querySelector("template");
+  const templates = element.querySelectorAll("template"); // of a card, and of a section
   const cards = new Map();
   const dirty = new Set();
   let indexes = new Map();
@@ -25,7 +25,7 @@ export function mount(element) {
     store,
     zoom,
     onZoom: (range, axis) => zoom.set(range, { axis, start: Number(element.dataset.start), isAlong: (name) => axisOf(name, settings().axis) === axis }),
-    template,
+    template: templates[0],
     group: element.dataset.api,
     start: Number(element.dataset.start),
     indexOf: (key) => indexes.get(key) ?? 0,
@@ -49,16 +49,11 @@ export function mount(element) {
     empty.hidden = store.names.size > 0;
     for (const [name, card] of cards) if (!names.includes(name)) remove(name, card);
     for (const name of names) {
-      const section = sectionOf(name);
+      const section = sectionOf(name, host, templates[1]);
       const card = cards.get(name) ?? add(name);
       if (card.element.parentElement !== section) section.append(card.element);
     }
-    for (const section of host.querySelectorAll("details")) {
-      const shown = section.querySelectorAll(".chart-card").length;
-      section.hidden = shown === 0;
-      section.querySelector(".count").textContent = shown;
-      if (section.dataset.prefix === FIRST[0]) section.querySelector("h2").textContent = FIRST.filter((one) => names.some((name) => name.startsWith(`${one}/`))).join(" & ");
-    }
+    label(host, names);
     element.querySelector("[data-no-match]").hidden = names.length > 0 || store.names.size === 0;
   }
   function add(name) {
@@ -73,20 +68,6 @@ export function mount(element) {
     card.hide();
     card.element.remove();
     cards.delete(name);
-  }
-  function sectionOf(name) {
-    const own = name.includes("/") ? name.slice(0, name.indexOf("/")) : "others";
-    const prefix = FIRST.includes(own) ? FIRST[0] : own;
-    let section = [...host.children].find((one) => one.dataset.prefix === prefix);
-    if (!section) {
-      section = element.querySelectorAll("template")[1].content.firstElementChild.cloneNode(true);
-      section.dataset.prefix = prefix;
-      section.querySelector("h2").textContent = prefix;
-      section.querySelector("[data-by-time]").hidden = prefix !== "system";
-      const after = [...host.children].find((one) => byPlace(`${one.dataset.prefix}/`, `${prefix}/`) > 0);
-      host.insertBefore(section, after ?? null);
-    }
-    return section.querySelector(".chart-grid");
   }
   function matcher() {
     const words = controls.elements.filter.value.trim();
@@ -138,20 +119,6 @@ export function mount(element) {
   };
 }
 
-// A colour per label set, counted among those of the same kind: rank 0 is the first colour in every chart and in the logs.
-function indexed(names) {
-  const kinds = new Map();
-  for (const known of names.values()) {
-    for (const [key, labels] of known) {
-      const kind = Object.keys(labels).sort().join();
-      if (!kinds.has(kind)) kinds.set(kind, new Set());
-      kinds.get(kind).add(key);
-    }
-  }
-  const { compare } = new Intl.Collator("en", { numeric: true });
-  return new Map([...kinds.values()].flatMap((keys) => [...keys].sort(compare).map((key, at) => [key, at])));
-}
-
 function restore(controls) {
   try {
     const kept = JSON.parse(localStorage.getItem(KEPT) ?? "{}");
@@ -161,20 +128,4 @@ function restore(controls) {
   } catch {
     localStorage.removeItem(KEPT);
   }
-}
-
-function byPlace(a, b) {
-  const place = (name) => {
-    const at = FIRST.includes(name.split("/")[0]) ? 0 : ORDER.indexOf(name.split("/")[0]);
-    return name.startsWith("others/") ? ORDER.length + 1 : at < 0 ? ORDER.length : at;
-  };
-  const which = (name) => FIRST.indexOf(name.split("/")[0]);
-  return place(a) - place(b) || headline(a) - headline(b) || which(a) - which(b) || a.localeCompare(b, "en", { numeric: true });
-}
-
-// Within a section what people look at first comes first.
-function headline(name) {
-  const rest = name.slice(name.indexOf("/") + 1);
-  const at = ["loss", "accuracy", "perplexity", "tokens_per_second", "samples_per_second"].indexOf(rest);
-  return at < 0 ? 9 : at;
 }

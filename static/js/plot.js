@@ -1,11 +1,10 @@
 // One uPlot chart: lines with their raw shadow, bands of buckets, restarts as dashed lines, NaN as red ticks on the axis.
 import uPlot from "uplot";
-import { colour, faded, seriesColour } from "./colours.js";
-import { count, duration, number, size, tick } from "./format.js";
+import { axesOf, padded } from "./axes.js";
+import { faded, seriesColour } from "./colours.js";
+import { drawBad, drawMarks } from "./marks.js";
 
 const HEIGHT = 196;
-const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 604800];
-const POWERS = Array.from({ length: 60 }, (_, power) => 2 ** power);
 
 export class Plot {
   // options: {axis, isLog, group, format, indexOf(key) -> colour index, onCursor(index or null), onZoom([from, to] or null)}
@@ -80,9 +79,6 @@ export class Plot {
 
   uplotOptions() {
     const { axis, isLog, group, format } = this.options;
-    const isBytes = format === size;
-    const ticks = { stroke: colour("line"), width: 1, size: 4 };
-    const axes = { stroke: colour("faint"), font: "11px Inter Variable, sans-serif", ticks, grid: { stroke: faded(colour("line-strong"), 0.4), width: 1 } };
     return {
       width: this.host.clientWidth || 320,
       height: this.height(),
@@ -96,15 +92,12 @@ export class Plot {
         y: false,
       },
       scales: { x: { time: false }, y: { distr: isLog ? 3 : 1, range: isLog ? undefined : padded } },
-      axes: [
-        { ...axes, size: 26, gap: 4, space: 56, ...(axis === "time" && { incrs: TIMES }), values: (_, values) => values.map((value) => (axis === "step" ? steps(value) : clock(value))) },
-        { ...axes, size: width, gap: 4, space: 34, ...(isBytes && { incrs: POWERS }), values: (_, values) => values.map((value) => (value === null ? "" : isBytes ? size(value) : tick(value))) },
-      ],
+      axes: axesOf(axis, format),
       series: [{}, ...this.built.columns.map((column) => this.series(column))],
       bands: this.bands(),
       hooks: {
-        drawAxes: [(u) => this.drawMarks(u)],
-        draw: [(u) => this.drawBad(u)],
+        drawAxes: [(u) => drawMarks(u, this.built.marks)],
+        draw: [(u) => drawBad(u, this.built.bad)],
         setSelect: [(u) => u.select.width > 0 && this.options.onZoom([u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x")])],
         setCursor: [(u) => this.options.onCursor(u.cursor.idx ?? null, this)],
       },
@@ -128,34 +121,6 @@ export class Plot {
     });
     return found;
   }
-
-  drawMarks(u) {
-    const { ctx, bbox } = u;
-    ctx.save();
-    ctx.strokeStyle = faded(colour("muted"), 0.7);
-    ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
-    for (const { x } of this.built.marks) {
-      if (x < u.scales.x.min || x > u.scales.x.max) continue;
-      const at = Math.round(u.valToPos(x, "x", true));
-      ctx.beginPath();
-      ctx.moveTo(at, bbox.top);
-      ctx.lineTo(at, bbox.top + bbox.height);
-      ctx.stroke();
-    }
-    ctx.restore();
-  }
-
-  drawBad(u) {
-    const { ctx, bbox } = u;
-    ctx.save();
-    ctx.fillStyle = colour("red");
-    const size = 5 * devicePixelRatio;
-    for (const x of this.built.bad) {
-      if (x < u.scales.x.min || x > u.scales.x.max) continue;
-      ctx.fillRect(u.valToPos(x, "x", true) - 1, bbox.top + bbox.height - size, 2 * devicePixelRatio, size);
-    }
-    ctx.restore();
-  }
 }
 
 // Points are drawn as dots only where there are so few that a line would hide them.
@@ -166,23 +131,4 @@ function dense(u, place) {
     if (seen > 14) return false;
   }
   return true;
-}
-
-function padded(_, low, high) {
-  if (low === null) return [0, 1];
-  const room = (high - low || Math.abs(high) || 1) * 0.06;
-  return [low >= 0 && low - room < 0 ? 0 : low - room, high + room];
-}
-
-function width(u, values) {
-  const longest = (values ?? []).reduce((most, text) => Math.max(most, text.length), 0);
-  return 16 + longest * 6.4;
-}
-
-function steps(value) {
-  return Number.isInteger(value) ? (Math.abs(value) >= 1e5 ? number(value) : count(value)) : "";
-}
-
-function clock(value) {
-  return value === 0 ? "0" : duration(value);
 }

@@ -1,5 +1,7 @@
 // The points of a run as the page knows them: loaded when a chart asks, then grown by what the socket brings.
+import { fetchColumns } from "./columns.js";
 import { continues, on } from "./live.js";
+import { joined, partOf } from "./parts.js";
 
 const POINTS = 1500;
 const TOO_MANY = 3 * POINTS; // a line that grew past this is asked for again, in buckets
@@ -10,7 +12,8 @@ export class SeriesStore {
     this.onNames = onNames; // called when a series appears that was not there
     this.onData = onData; // called with a name whose points changed
     this.names = new Map(); // name -> Map(labels key -> labels)
-    this.loaded = new Map(); // name -> {cursor, lines: Map(labels key -> {labels, parts: Map(attempt -> columns)})}
+    // name -> {cursor, lines: Map(labels key -> {labels, parts, tails: Map(attempt -> part)})}; a tail was trained again
+    this.loaded = new Map();
     this.asked = new Map(); // name -> messages that came while its data was on the way
     this.wanted = new Set();
     this.timer = 0;
@@ -66,9 +69,8 @@ export class SeriesStore {
     this.wanted.clear();
     if (!names.length) return;
     for (const name of names) this.asked.set(name, []);
-    const query = names.map((name) => `name=${encodeURIComponent(name)}`).join("&");
     try {
-      const data = await getJson(`${this.api}/series/data?${query}&points=${POINTS}`);
+      const data = await fetchColumns(`${this.api}/series/data?${namesIn(names)}&points=${POINTS}&attempts=all`);
       this.take(names, data);
       if (!continues(data.cursor)) names.forEach((name) => this.again(name));
     } catch (error) {
@@ -80,9 +82,10 @@ export class SeriesStore {
 
   take(names, data) {
     for (const name of names) this.loaded.set(name, { cursor: data.cursor, lines: new Map() });
-    for (const part of data.series) {
-      this.know(part.name, part.labels);
-      this.line(part.name, part.labels).parts.set(part.attempt, columns(part));
+    for (const series of data.series) {
+      this.know(series.name, series.labels);
+      const line = this.line(series.name, series.labels);
+      (series.superseded ? line.tails : line.parts).set(series.attempt, partOf(series));
     }
     for (const name of names) {
       const late = this.asked.get(name) ?? [];
@@ -95,7 +98,7 @@ export class SeriesStore {
   line(name, labels) {
     const { lines } = this.loaded.get(name);
     const key = keyOf(labels);
-    if (!lines.has(key)) lines.set(key, { labels: labels ?? {}, parts: new Map() });
+    if (!lines.has(key)) lines.set(key, { labels: labels ?? {}, parts: new Map(), tails: new Map() });
     return lines.get(key);
   }
 
@@ -118,14 +121,12 @@ export class SeriesStore {
     const entry = this.loaded.get(name);
     if (message.cursor <= entry.cursor) return false;
     if (message.from < entry.cursor) return this.again(name);
-    for (const part of message.series) {
-      if (part.name !== name) continue;
-      const { parts } = this.line(name, part.labels);
-      const fresh = columns(part);
-      const old = parts.get(part.attempt);
-      if (!old) parts.set(part.attempt, fresh);
-      else extend(old, fresh);
-      if ((old ?? fresh).step.length > TOO_MANY) this.again(name);
+    for (const series of message.series) {
+      if (series.name !== name) continue;
+      const { parts } = this.line(name, series.labels);
+      const grown = joined(parts.get(series.attempt), partOf(series));
+      parts.set(series.attempt, grown);
+      if (grown.step.length > TOO_MANY) this.again(name);
     }
     return true;
   }
@@ -141,31 +142,11 @@ export function keyOf(labels) {
   return JSON.stringify(Object.entries(labels ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-// "NaN" and "Infinity" travel as strings; Number() makes them what they were.
-export function columns(part) {
-  const isBuckets = part.kind === "buckets";
-  const value = (isBuckets ? part.mean : part.value).map(read);
-  const made = { step: [...part.step], time: [...part.time], value, min: null, max: null };
-  if (isBuckets) Object.assign(made, { min: part.min.map(read), max: part.max.map(read), last: part.last.map(read) });
-  return made;
+export function namesIn(names) {
+  return names.map((name) => `name=${encodeURIComponent(name)}`).join("&");
 }
 
-function read(value) {
-  return value === null ? NaN : Number(value);
-}
-
-function extend(old, fresh) {
-  old.step.push(...fresh.step);
-  old.time.push(...fresh.time);
-  old.value.push(...fresh.value);
-  if (old.min) {
-    old.min.push(...fresh.value);
-    old.max.push(...fresh.value);
-    old.last.push(...fresh.value);
-  }
-}
-
-export async function getJson(url) {
+async function getJson(url) {
   const answer = await fetch(url, { headers: { Accept: "application/json" } });
   if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
   return answer.json();

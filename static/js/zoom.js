@@ -1,5 +1,7 @@
 // While charts are zoomed in, lines that came as buckets get the points of that window, and keep their buckets outside it.
-import { columns, getJson } from "./series.js";
+import { fetchColumns } from "./columns.js";
+import { partOf, spliced } from "./parts.js";
+import { namesIn } from "./series.js";
 
 const SETTLE_MS = 220;
 
@@ -30,14 +32,12 @@ export class Zoom {
     const names = [...this.store.loaded].filter(([name, { lines }]) => isAlong(name) && [...lines.values()].some(({ parts }) => [...parts.values()].some((part) => part.min)));
     if (!names.length) return;
     const wanted = this.range;
-    const query = names.slice(0, 60).map(([name]) => `name=${encodeURIComponent(name)}`).join("&");
+    const query = namesIn(names.slice(0, 60).map(([name]) => name));
     const bounds = axis === "step" ? [Math.floor(from), Math.ceil(to)] : [from, to];
-    const data = await getJson(`${this.store.api}/series/data?${query}&x=${axis}&from=${bounds[0]}&to=${bounds[1]}`).catch(() => null);
+    const data = await fetchColumns(`${this.store.api}/series/data?${query}&x=${axis}&from=${bounds[0]}&to=${bounds[1]}&attempts=all`).catch(() => null);
     if (!data || wanted !== this.range) return;
     for (const [name] of names) this.windows.set(name, { axis, from: bounds[0], to: bounds[1], parts: new Map() });
-    for (const part of data.series) {
-      this.windows.get(part.name)?.parts.set(keyOf(part.labels, part.attempt), columns(part));
-    }
+    for (const series of data.series) this.windows.get(series.name)?.parts.set(keyOf(series), partOf(series));
     names.forEach(([name]) => this.onData(name));
   }
 
@@ -47,38 +47,20 @@ export class Zoom {
     const window = this.windows.get(name);
     if (!window) return entry;
     const lines = new Map();
-    for (const [key, { labels, parts }] of entry.lines) {
-      const merged = new Map();
-      for (const [attempt, part] of parts) {
-        const fine = window.parts.get(keyOf(labels, attempt));
-        merged.set(attempt, fine && part.min ? splice(part, fine, window) : part);
-      }
-      lines.set(key, { labels, parts: merged });
+    for (const [key, { labels, parts, tails }] of entry.lines) {
+      const finer = (all, superseded) =>
+        new Map(
+          [...all].map(([attempt, part]) => {
+            const fine = window.parts.get(keyOf({ labels, attempt, superseded }));
+            return [attempt, fine && part.min ? spliced(part, fine, window) : part];
+          }),
+        );
+      lines.set(key, { labels, parts: finer(parts, false), tails: finer(tails, true) });
     }
     return { ...entry, lines };
   }
 }
 
-function keyOf(labels, attempt) {
-  return `${JSON.stringify(labels)} ${attempt}`;
-}
-
-function splice(part, fine, { axis, from, to }) {
-  const along = part[axis];
-  const before = along.findIndex((x) => x >= from);
-  const after = along.findIndex((x) => x > to);
-  const head = before < 0 ? along.length : before;
-  const tail = after < 0 ? along.length : after;
-  const last = fine[axis].at(-1);
-  // What was pushed after the window was read lies inside it, and behind its last point.
-  const newer = last === undefined ? tail : Math.max(head, along.findIndex((x) => x > last));
-  const join = (name, own) => [...part[name].slice(0, head), ...own, ...part[name].slice(last !== undefined && newer < tail ? newer : tail)];
-  return {
-    step: join("step", fine.step),
-    time: join("time", fine.time),
-    value: join("value", fine.value),
-    min: join("min", fine.min ?? fine.value),
-    max: join("max", fine.max ?? fine.value),
-    last: join("last", fine.last ?? fine.value),
-  };
+function keyOf({ labels, attempt, superseded }) {
+  return `${JSON.stringify(labels)} ${attempt} ${Boolean(superseded)}`;
 }

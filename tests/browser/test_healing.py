@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -39,3 +41,11 @@ def test_a_page_heals_by_itself_and_has_every_step_once(seat: Seat, yard: Yard, 
         assert [float(point["value"]) for point in points] == [value for part in stored for value in part["value"]]
     assert [int(point["step"]) for point in drawn(page, "train/loss")] == list(range(1, STEPS + 1))
     assert seat.watch.visits[num_visits:] == [], "nobody loaded the page again"
+    with page.expect_download() as download:
+        chart(page, "train/loss").get_by_role("button", name="CSV").click()
+    with Path(download.value.path()).open(newline="") as file:
+        saved = list(csv.DictReader(file))
+    assert download.value.suggested_filename == f"{run_id}-train-loss-points.csv"
+    assert [(int(row["step"]), float(row["value"])) for row in saved] == [
+        (point["step"], point["value"]) for point in drawn(page, "train/loss")
+    ]

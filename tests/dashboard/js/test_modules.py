@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from django.conf import settings
 from playwright.sync_api import Browser, Page, Route
 
+from runs.api.columns import as_columns
+from runs.metrics.curves import Curve
 from tests.dashboard.test_numbers import AGES, DURATIONS, NOW, NUMBERS, SIZES
 
 pytestmark = pytest.mark.browser
@@ -98,12 +101,14 @@ def test_a_message_is_judged_by_its_cursor(message: dict[str, Any], cursor: int 
     assert ask("live.js", "({judge}, [message, cursor]) => judge(message, cursor)", [message, cursor]) == verdict
 
 
-BUILD = """({build}, [parts, options]) => {
-    const columns = ({step, time, value}) => ({step, time: time ?? step, value: value.map(Number), min: null});
-    const lines = new Map([["[]", {labels: {}, parts: new Map(parts.map((part) => [part.attempt, columns(part)]))}]]);
-    const built = build({lines}, options);
+BUILD = """async ({build}, [parts, options]) => {
+    const {partOf} = await import("http://modules.invalid/parts.js");
+    const line = {labels: {}, parts: new Map(), tails: new Map()};
+    for (const {attempt, superseded, step, time, ...columns} of parts)
+        line[superseded ? "tails" : "parts"].set(attempt, partOf({step, time: time ?? step, ...columns}));
+    const built = build({lines: new Map([["[]", line]])}, options);
     const ys = built.ys.map((y) => [...y].map((value) => value === undefined ? "none" : value));
-    return {...built, ys, last: [...built.last]};
+    return {...built, x: [...built.x], ys, last: [...built.last]};
 }"""
 
 
@@ -122,6 +127,30 @@ def test_the_newest_attempt_wins_and_the_old_tail_is_a_ghost(ask: Ask) -> None:
     assert built["x"] == [1, 2, 3, 4, 5]
     assert built["ys"] == [[9, 8, 5, 4, 3], ["none", 8, 7, 6, "none"]]
     assert built["marks"] == [{"attempt": 2, "x": 3}]
+
+
+def test_a_tail_that_came_as_one_is_the_same_ghost(ask: Ask) -> None:
+    parts = [
+        {"attempt": 1, "step": [1, 2], "value": [9, 8]},
+        {"attempt": 1, "step": [3, 4], "value": [7, 6], "superseded": True},
+        {"attempt": 2, "step": [3, 4, 5], "value": [5, 4, 3]},
+    ]
+    built = ask("lines.js", BUILD, [parts, {}])
+    assert [column["kind"] for column in built["columns"]] == ["main", "ghost"]
+    assert built["ys"] == [[9, 8, 5, 4, 3], ["none", 8, 7, 6, "none"]]
+    assert (built["marks"], built["last"]) == ([{"attempt": 2, "x": 3}], [["[]", 3]])
+    timed = [{**part, "time": [100 * part["attempt"] + step for step in part["step"]]} for part in parts]
+    built = ask("lines.js", BUILD, [timed, {"axis": "time", "start": 100}])
+    assert built["ys"] == [[9, 8, 7, 6, None, 5, 4, 3]], "over time nothing is hidden"
+
+
+def test_buckets_are_a_band_around_their_means(ask: Ask) -> None:
+    buckets = {"kind": "buckets", "step": [5, 10], "mean": [2, 3], "min": [1, "NaN"], "max": [3, 4], "last": [2, 9]}
+    live = {"attempt": 2, "step": [11], "value": [5]}
+    built = ask("lines.js", BUILD, [[{"attempt": 1, **buckets}, live], {}])
+    assert [column["kind"] for column in built["columns"]] == ["low", "high", "main"]
+    assert built["ys"] == [[1, None, 5], [3, 4, 5], [2, 3, 5]]
+    assert built["last"] == [["[]", 5]]
 
 
 def test_on_a_time_axis_the_pause_between_attempts_is_a_gap(ask: Ask) -> None:
@@ -203,8 +232,64 @@ def test_patching_changes_what_differs_and_keeps_what_a_person_did(page: Page, a
 
 def test_a_line_knows_its_extremes(ask: Ask) -> None:
     entry = """({build}) => {
-      const part = {step: [1, 2, 3], time: [1, 2, 3], value: [3, NaN, 1], min: null, max: null};
+      const [step, value] = [Float64Array.of(1, 2, 3), Float64Array.of(3, NaN, 1)];
+      const part = {step, time: step, value, min: null, max: null, last: null};
       const lines = new Map([["{}", {labels: {}, parts: new Map([[1, part]])}]]);
       return build({lines}, {}).extremes.get("{}");
     }"""
     assert ask("lines.js", entry) == {"min": 1, "max": 3}
+
+
+READ = """({readColumns}, bytes) => {
+    const {series, ...answer} = readColumns(Uint8Array.from(bytes).buffer);
+    const words = (value) => value instanceof Float64Array ? Array.from(value, String) : value;
+    const entries = (one) => Object.entries(one).map(([name, value]) => [name, words(value)]);
+    const read = series.map((one) => Object.fromEntries(entries(one)));
+    return {...answer, series: read, isShared: series[0].step === series[1].step};
+}"""
+
+
+def test_columns_are_read_as_the_server_writes_them(ask: Ask) -> None:
+    steps, far = np.array([1, 2, 3]), np.array([2**53 + 1, -(2**63), 0])
+    values = np.array([0.1, np.nan, -np.inf])
+    curves = [
+        Curve("run1", name, {"gpu": "ö"}, 2, "raw", {"step": step, "time": values, "value": values}, is_old)
+        for name, step, is_old in (("a", steps, False), ("b", steps, True), ("c", far, False))
+    ]
+    read = ask("columns.js", READ, list(as_columns({"cursor": 7}, curves, is_many=False)))
+    assert (read["cursor"], read["isShared"]) == (7, True)
+    assert [(one["name"], one.get("superseded")) for one in read["series"]] == [("a", None), ("b", True), ("c", None)]
+    assert read["series"][0]["labels"] == {"gpu": "ö"}
+    assert read["series"][0]["value"] == ["0.1", "NaN", "-Infinity"]
+    assert read["series"][2]["step"] == ["9007199254740992", "-9223372036854776000", "0"], "the nearest that it has"
+
+
+def test_bytes_that_are_no_columns_are_refused(ask: Ask) -> None:
+    refused = """({readColumns}, bytes) => {
+      try { return readColumns(Uint8Array.from(bytes).buffer); } catch (error) { return String(error); }
+    }"""
+    assert "no columns" in ask("columns.js", refused, list(b'{"cursor": 1, "series": []}'))
+
+
+SPLICE = """({partOf, spliced}, [coarse, fine, window]) => {
+    const whole = spliced(partOf(coarse), partOf(fine), window);
+    return Object.fromEntries(Object.entries(whole).map(([name, column]) => [name, column && [...column]]));
+}"""
+
+
+def test_a_window_is_drawn_with_its_own_points(ask: Ask) -> None:
+    def buckets(*steps: int) -> dict[str, Any]:
+        columns = {name: list(steps) for name in ("time", "mean", "min", "max", "last")}
+        return {"kind": "buckets", "step": list(steps), **columns}
+
+    fine = {"step": [11, 12, 13], "time": [11, 12, 13], "value": [1, 2, 3]}
+    spliced = ask("parts.js", SPLICE, [buckets(10, 15, 20, 25), fine, {"axis": "step", "from": 11, "to": 13}])
+    assert spliced["step"] == [10, 11, 12, 13, 15, 20, 25]
+    assert spliced["min"] == [10, 1, 2, 3, 15, 20, 25]
+    pushed = ask("parts.js", SPLICE, [buckets(10, 12, 14, 30), fine, {"axis": "step", "from": 11, "to": 20}])
+    assert pushed["step"] == [10, 11, 12, 13, 14, 30], "what was pushed after the window was read stays"
+    empty = {"step": [], "time": [], "value": []}
+    assert ask("parts.js", SPLICE, [buckets(10, 12, 30), empty, {"axis": "step", "from": 11, "to": 20}])["step"] == [
+        10,
+        30,
+    ]
