@@ -34,10 +34,12 @@ def main(wanted: list[str]) -> int:
         return 2
     everything: list[Row] = []
     kept: dict[str, results.Result] = {}
-    failed = []
+    failed, busy = [], []
     for name in wanted or names():
         before, started_at = results.load_now(), time.monotonic()
         print(f"{name} ...", file=sys.stderr, flush=True)
+        if not before.is_quiet:
+            busy.append(name)
         rows = rows_of(name)
         seconds = time.monotonic() - started_at
         print(f"{name}: {seconds:.0f} s", file=sys.stderr, flush=True)
@@ -45,10 +47,12 @@ def main(wanted: list[str]) -> int:
             failed.append(name)
             continue
         everything += rows
-        kept[name] = results.result(name, rows, load_before=before, seconds=seconds)
+        kept[name] = results.result(name, rows, before=before, seconds=seconds)
         if table.scale() == 1:  # figures of less than the full work are looked at and not kept
             results.write(kept)
     show(everything)
+    if busy:
+        print(f"The machine was busy with something else before {', '.join(busy)}: look at the ratios rather than the times.")
     if failed:
         print(f"Failed: {', '.join(failed)}")
     return 1 if failed else 0

@@ -32,6 +32,7 @@ def rows() -> list[Row]:
 def speed(place: Yard, rows_per_frame: int, num_rows: int, wanted: Goal) -> tuple[Row, Row]:
     """Return the row of the speed and that of the memory meanwhile."""
     ours: list[float] = []
+    per_cpu_s: list[float] = []
     limits: dict[str, list[float]] = {"store": [], "read": []}
     pss = 0
     for _ in range(scaled(REPEATS)):
@@ -41,13 +42,14 @@ def speed(place: Yard, rows_per_frame: int, num_rows: int, wanted: Goal) -> tupl
         check_readable(place, plan)
         pss = max(pss, watch.pss)
         ours.append(plan.num_points / seconds)
+        per_cpu_s.append(plan.num_points / watch.used_cpu_s)
         for task, speeds in limits.items():
             speeds.append(plan.num_points / through_prototype(place, plan, task))
     what = f"ingest, frames of {rows_per_frame:,} points a series"
     return (
         Row(f"{what}: until committed and readable", middle(ours), "points/s", middle(limits["store"]),
             "a bare prototype", is_less_better=False, goal=wanted, spread=spread_of(ours),
-            others={"a bare reader of the stream": middle(limits["read"])}),
+            others={"a bare reader of the stream": middle(limits["read"]), "ours, by its CPU time": middle(per_cpu_s)}),
         memory_row(f"{what}: memory of the process", pss, plan),
     )  # fmt: skip
 

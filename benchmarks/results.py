@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
 from benchmarks import compare, table
 from benchmarks.table import Row
 
@@ -26,7 +28,9 @@ of what the figure is the middle of. How it is measured, and what is fair about 
 [docs/decisions/benchmarks.md](../docs/decisions/benchmarks.md).
 """
 WHEN = "## When and where"
-WHEN_HEAD = ("benchmark", "date", "load before", "load after", "took", "machine", "versions")
+WHEN_HEAD = ("benchmark", "date", "busy before", "load before", "load after", "took", "machine", "versions")
+LOOK_S = 2.0
+QUIET_PERCENT = 10.0
 PACKAGES = ("django", "numpy", "msgpack", "redis", "pcodec", "torch")
 
 
@@ -38,9 +42,22 @@ class Result:
     when: str = ""
 
 
-def load_now() -> float:
-    """The load average over the last minute."""
-    return os.getloadavg()[0]
+@dataclass(frozen=True)
+class Load:
+    """What the machine does for others: the share of all cores in use, and the load average over a minute (which
+    remembers the benchmark before this one)."""
+
+    busy_percent: float
+    average: float
+
+    @property
+    def is_quiet(self) -> bool:
+        return self.busy_percent <= QUIET_PERCENT
+
+
+def load_now() -> Load:
+    """Look at the machine for two seconds, while nothing of ours runs."""
+    return Load(psutil.cpu_percent(interval=LOOK_S), os.getloadavg()[0])
 
 
 def machine() -> str:
@@ -55,10 +72,10 @@ def versions() -> str:
     return ", ".join([*found, *(f"{name} {version}" for name, version in sorted(compare.versions().items()))])
 
 
-def result(name: str, rows: list[Row], *, load_before: float, seconds: float) -> Result:
+def result(name: str, rows: list[Row], *, before: Load, seconds: float) -> Result:
     """Turn the rows of the benchmark ``name``, which has just ended, into what the file keeps."""
     date = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-    loads = f"{load_before:.1f}", f"{load_now():.1f}"
+    loads = f"{before.busy_percent:.0f} %", f"{before.average:.1f}", f"{os.getloadavg()[0]:.1f}"
     when = table.line((name, date, *loads, f"{seconds:.0f} s", machine(), versions()))
     return Result([table.line((name, *table.cells(row))) for row in rows], when)
 

@@ -80,7 +80,7 @@ def test_rows_come_back_from_the_process_that_measured_them() -> None:
 def test_one_benchmark_replaces_its_own_rows_alone(tmp_path: Path) -> None:
     path = tmp_path / "RESULTS.md"
     for name, ours in (("log", 2.0), ("chart", 3.0), ("log", 4.0)):
-        found = results.result(name, [row(ours=ours, note="a | b")], load_before=0.5, seconds=3)
+        found = results.result(name, [row(ours=ours, note="a | b")], before=results.Load(3.0, 0.5), seconds=3)
         results.write({name: found}, path)
     lines = [line for line in path.read_text().splitlines() if line.startswith(("| log ", "| chart "))]
     assert [re.split(r" \| ", line)[2] for line in lines[:2]] == ["3.00 us", "4.00 us"]
