@@ -97,6 +97,17 @@ class Client:
     def series_data(self, run: str, name: str, **query: Any) -> Document:
         return self._json("GET", f"runs/{_part(run)}/series/data", params={"name": name, **_given(query)})
 
+    def series_csv(self, run: str, **query: Any) -> Iterator[str]:
+        """Yield every point as CSV, as it comes: in parts that may end in the middle of a line."""
+        try:
+            with self._http.stream("GET", f"runs/{_part(run)}/series.csv", params=_given(query)) as response:
+                if response.is_error or response.is_redirect:
+                    response.read()
+                    raise _error_of(response)
+                yield from response.iter_text()
+        except httpx.TransportError as error:
+            raise Unreachable(f"cannot read from {self.url}: {error}") from None
+
     def logs(self, run: str, **query: Any) -> Document:
         """Return one page: ``items`` and ``next``."""
         return self._json("GET", f"runs/{_part(run)}/logs", params=_given(query))

@@ -22,7 +22,7 @@ from runs.status import Status
 from tests.cast import Cast, make_node
 from tests.spools import Spool
 from tests.up_process import Up
-from trainyard.cli import main, metrics
+from trainyard.cli import main
 
 RECIPE = "name: hello\ntask: {recipe: language-model}\n"
 pytestmark = pytest.mark.usefixtures("valkey")
@@ -167,24 +167,27 @@ def test_logs_print_lines_with_their_rank(trainyard: Trainyard, make_run: Callab
     assert json.loads(trainyard("logs", run.pk, "--rank", "1", "--json").out)["text"] == "two"
 
 
-def test_metrics_come_whole_however_many_there_are(
-    trainyard: Trainyard, make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(metrics, "MAX_POINTS", 10)
+def test_metrics_come_whole_however_many_there_are(trainyard: Trainyard, make_run: Callable[..., Run]) -> None:
     run = make_run(status=Status.SUCCEEDED)
-    points = [(step, 1000.0 + step, step / 2) for step in range(120)]
+    points = [(step // 11_000, 1000.0 + step, step / 3) for step in range(22_000)]
     store(run, Spool().points(points, name="train/loss"))
-    store(run, Spool().points([(0, 1.0, float("nan"))], name="=cmd()", rank="1"))
+    store(run, Spool().points([(0, 1.0, float("nan"))], name="=cmd()\r,", rank="1"))
     listed = trainyard("metrics", run.pk).out.splitlines()
-    assert [line.split()[0] for line in listed] == ["name", "=cmd()", "train/loss"]
+    assert [line.split()[0] for line in listed] == ["name", "=cmd(),", "train/loss"]
     rows = list(csv.DictReader(io.StringIO(trainyard("metrics", run.pk, "train/loss", "--csv").out)))
     assert [(int(row["step"]), float(row["time"]), float(row["value"])) for row in rows] == points
-    everything = list(csv.DictReader(io.StringIO(trainyard("metrics", run.pk, "--csv").out)))
-    assert len(everything) == 121
-    assert (everything[0]["name"], everything[0]["labels"], everything[0]["value"]) == ("'=cmd()", "rank=1", "NaN")
+    everything = list(csv.DictReader(io.StringIO(trainyard("metrics", run.pk, "--csv").out, newline="")))
+    assert len(everything) == 22_001
+    first = everything[0]
+    assert (first["name"], first["labels"], first["value"]) == ("'=cmd()\r,", '{"rank": "1"}', "NaN")
     [series] = json.loads(trainyard("metrics", run.pk, "train/loss", "--json").out)["series"]
-    assert series["step"] == list(range(120))
-    assert trainyard("metrics", run.pk, "val/loss").code == 1
+    assert list(zip(series["step"], series["time"], series["value"], strict=True)) == points
+    assert trainyard("metrics", run.pk, "=cmd()\r,").out.splitlines()[1].split() == ["0", "NaN", "rank=1"]
+
+
+def test_metrics_of_what_is_not_there_are_refused(trainyard: Trainyard, make_run: Callable[..., Run]) -> None:
+    assert trainyard("metrics", make_run().pk, "val/loss").code == 1
+    assert trainyard("metrics", "nothing", "--csv").code == 1
 
 
 def test_acting_on_a_run(trainyard: Trainyard, make_run: Callable[..., Run]) -> None:
