@@ -36,8 +36,8 @@ def share_of_ingest(place: Yard, seconds: int) -> tuple[float, int]:
         time.sleep(WARM_UP_S)
         watch = Watch(process)
         time.sleep(seconds)
-        share = watch.used_cpu_s / seconds
         watch.look()
+        share = watch.used_cpu_s / seconds
         filler.wait_until_sent()
         return share, watch.pss
 
@@ -52,6 +52,7 @@ def share_of_prototype(place: Yard, seconds: int) -> float:
             time.sleep(WARM_UP_S)
             watch = Watch(psutil.Process(process.pid))
             time.sleep(seconds)
+            watch.look()
             share = watch.used_cpu_s / seconds
             filler.wait_until_sent()
             wait_for_line(process, "done")

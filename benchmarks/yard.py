@@ -143,20 +143,18 @@ def wait_for_line(process: subprocess.Popen[str], text: str) -> str:
 
 
 class Watch:
-    """Follows one process: its largest PSS, and the CPU seconds that it took since ``start``."""
+    """Follows one process: its largest PSS at a look(), and the CPU seconds that it took until the last one."""
 
     def __init__(self, process: psutil.Process) -> None:
         self._process = process
         self.pss = 0
-        self._cpu_at_start = self.cpu_s()
+        self.used_cpu_s = 0.0
+        self._cpu_at_start = self._cpu_s()
 
     def look(self) -> None:
+        self.used_cpu_s = self._cpu_s() - self._cpu_at_start
         self.pss = max(self.pss, int(self._process.memory_full_info().pss))
 
-    def cpu_s(self) -> float:
+    def _cpu_s(self) -> float:
         times: Any = self._process.cpu_times()
         return float(times.user + times.system)
-
-    @property
-    def used_cpu_s(self) -> float:
-        return self.cpu_s() - self._cpu_at_start
