@@ -52,7 +52,7 @@ def main(wanted: list[str]) -> int:
             results.write(kept)
     show(everything)
     if busy:
-        print(f"The machine was busy with something else before {', '.join(busy)}: look at the ratios rather than the times.")
+        print(f"The machine was busy with something else before {', '.join(busy)}: compare ratios rather than times.")
     if failed:
         print(f"Failed: {', '.join(failed)}")
     return 1 if failed else 0

@@ -16,8 +16,8 @@ from benchmarks.yard import Yard, yard
 NUM_SERIES = 10
 REPEATS = 3
 SIZES = (
-    (1_000, 800_000, goals.INGEST_LARGE_FRAMES),
-    (20, 200_000, goals.INGEST_SMALL_FRAMES),
+    (1_000, 1_600_000, goals.INGEST_LARGE_FRAMES),
+    (20, 800_000, goals.INGEST_SMALL_FRAMES),
 )  # rows in a frame, rows in all
 MEMORY_RUNS, MEMORY_SERIES, MEMORY_ROWS = 100, 200, 200
 
