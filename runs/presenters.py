@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
 from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
+from runs.ingest import troubles
 from runs.metrics import read
 from runs.metrics.models import Telemetry
 from runs.models import Attempt, Run
@@ -138,6 +139,7 @@ def run_document(
         "started_at": stamp(run.started_at),
         "ended_at": stamp(run.ended_at),
         "archived_at": stamp(run.archived_at),
+        "troubles": [asdict(trouble) for trouble in troubles.told(telemetry.troubles if telemetry else {})],
         "summary": summary or {},
         "spec": run.spec,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from runs.ingest import troubles
 from runs.models import Run
 from runs.status import Status
 
@@ -18,6 +19,7 @@ HEADLINES = {
     Status.PAUSED: ("violet", "This run is paused"),
 }
 MAX_CHARS = 12_000
+HARMLESS = (troubles.REPEATED,)
 
 
 class Trouble(NamedTuple):
@@ -26,6 +28,21 @@ class Trouble(NamedTuple):
     sentence: str
     traceback: str
     facts: list[tuple[str, str]]
+
+
+class Remarks(NamedTuple):
+    """What became of a run's records on their way, in sentences."""
+
+    bad: list[str]  # something is missing, or may be
+    harmless: list[str]
+
+
+def remarks(told: list[dict[str, Any]]) -> Remarks:
+    """Sort the troubles of a run's document."""
+    by_kind: tuple[list[str], list[str]] = ([], [])
+    for one in told:
+        by_kind[one["code"] in HARMLESS].append(one["sentence"])
+    return Remarks(*by_kind)
 
 
 def trouble(run: Run) -> Trouble | None:

@@ -84,6 +84,7 @@ def around(request: HttpRequest, run: Run, tab: str) -> dict[str, Any]:
         "tabs": [(key, label, reverse(name, args=(run.pk,)), icon) for key, label, name, icon in TABS],
         "url": url,
         "trouble": evidence.trouble(run),
+        "remarks": evidence.remarks(row.doc["troubles"]),
         "may_act": can(request.user, run.project, Role.MEMBER),
         "is_live": run.is_live,
     }

@@ -52,7 +52,7 @@ def as_columns(head: Head, curves: Sequence[Curve], *, is_many: bool) -> bytes:
     ]
     header = json.dumps({**head, "series": series}, separators=(",", ":")).encode()
     header += b" " * (-(PREFIX.size + len(header)) % ALIGNED)
-    return b"".join((PREFIX.pack(MAGIC, VERSION, len(header)), header, *map(memoryview, layout.columns)))
+    return b"".join((PREFIX.pack(MAGIC, VERSION, len(header)), header, *(column.data for column in layout.columns)))
 
 
 def described(curve: Curve, is_many: bool) -> dict[str, Any]:

@@ -36,6 +36,12 @@ class Reason(Schema):
     evidence: dict[str, Any]
 
 
+class TroubleOut(Schema):
+    code: str
+    count: int
+    sentence: str
+
+
 class RunOut(Schema):
     id: str
     name: str
@@ -57,5 +63,6 @@ class RunOut(Schema):
     started_at: str | None
     ended_at: str | None
     archived_at: str | None
+    troubles: list[TroubleOut] = Field(description="what went wrong with its records on their way, worst first")
     summary: dict[str, dict[str, Any]]
     spec: dict[str, Any]

@@ -76,3 +76,12 @@ def test_a_script_has_no_number_of_steps(make_run: Callable[..., Run]) -> None:
     run = make_run(spec=spec(task={"script": "train.py"}))
     document = run_document(run, None, None, timezone.now())
     assert (document["steps"], document["progress"]) == (None, None)
+
+
+def test_the_troubles_of_a_run_are_counted_and_said(cast: Cast, make_run: Callable[..., Run]) -> None:
+    run = make_run()
+    telemetry = Telemetry(run_id=run.pk, troubles={"repeated": 2, "lost_points": 7, "bad_frame": 0})
+    document = run_document(run, telemetry, None, timezone.now())
+    assert [(one["code"], one["count"]) for one in document["troubles"]] == [("lost_points", 7), ("repeated", 2)]
+    assert document["troubles"][0]["sentence"].startswith("7 points were lost")
+    assert run_document(run, None, None, timezone.now())["troubles"] == []

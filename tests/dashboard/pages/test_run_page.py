@@ -7,6 +7,7 @@ import pytest
 from django.test import Client
 
 from runs import places
+from runs.metrics.models import Telemetry
 from runs.models import Run, User
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node
@@ -153,3 +154,19 @@ def test_clone_with_changes_is_offered_once_and_to_those_who_may(
     run = make_run(status=Status.SUCCEEDED)
     assert text_of(as_user(cast.mate), f"/runs/{run.pk}/").count("Clone with changes") == 1
     assert "Clone with changes" not in text_of(as_user(cast.viewer), f"/runs/{run.pk}/")
+
+
+def test_what_became_of_the_records_is_said_where_there_is_something_to_say(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    run = make_run(status=Status.RUNNING)
+    client, url, headline = as_user(cast.viewer), f"/runs/{run.pk}/?fragment=header", "had trouble on their way"
+    assert "run-remarks" not in text_of(client, url)
+    told = Telemetry.objects.create(run_id=run.pk, troubles={"repeated": 1200})
+    text = text_of(client, url)
+    assert "1,200 records came again" in text and headline not in text, "nothing is wrong with that"
+    told.troubles |= {"lost_points": 1, "series_limit": 30}
+    told.save()
+    text = text_of(client, url)
+    places_of = [text.index(words) for words in (headline, "1 point was lost", "30 points were not kept", "came again")]
+    assert places_of == sorted(places_of), "the worst first"
