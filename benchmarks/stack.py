@@ -38,6 +38,9 @@ class Stack:
         answer.raise_for_status()
         return answer.json()
 
+    def num_in_contact(self) -> int:
+        return sum(node["is_in_contact"] for node in self.get("/nodes")["items"])
+
     def submit(self, spec: dict[str, Any]) -> str:
         """Launch ``spec`` and return the run's id."""
         answer = self.http.post("/api/v1/runs", json=spec)
@@ -101,6 +104,33 @@ def running(nodes: int = 2) -> Iterator[Stack]:
             up.wait(timeout=30)
 
 
+@contextmanager
+def node_of(stack: Stack, slots: int) -> Iterator[None]:
+    """A node beside those of `up`, with as many slots as are wanted, whatever the machine has."""
+    answer = stack.http.post("/api/v1/clusters/local/join-tokens")
+    answer.raise_for_status()
+    home = stack.home.parent / "node"
+    command = [sys.executable, "-m", "workers.node", "--name", "wide", "--home", str(home), "--server", stack.url]
+    with (stack.home.parent / "node.log").open("wb") as log:
+        node = subprocess.Popen(
+            [*command, "--slots", str(slots)],
+            env={**os.environ, "TRAINYARD_JOIN": answer.json()["token"]},
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+        )
+    try:
+        before, deadline = stack.num_in_contact(), time.monotonic() + READY_S
+        while stack.num_in_contact() == before:
+            if time.monotonic() > deadline or node.poll() is not None:
+                raise SystemExit(f"the node did not come:\n{(stack.home.parent / 'node.log').read_text()[-4000:]}")
+            time.sleep(0.1)
+        yield
+    finally:
+        node.terminate()
+        node.wait(timeout=30)
+
+
 def wait_until_ready(up: subprocess.Popen[bytes], home: Path, nodes: int, log: Path) -> Stack:
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline and up.poll() is None:
@@ -110,7 +140,7 @@ def wait_until_ready(up: subprocess.Popen[bytes], home: Path, nodes: int, log: P
                 base_url=client["url"], headers={"Authorization": f"Bearer {client['token']}"}, timeout=30
             )
             stack = Stack(home, client["url"], client["token"], http)
-            if sum(node["is_in_contact"] for node in stack.get("/nodes")["items"]) == nodes:
+            if stack.num_in_contact() == nodes:
                 return stack
         except (OSError, KeyError, httpx.HTTPError, tomllib.TOMLDecodeError):
             pass
