@@ -6,24 +6,24 @@ attempts said is hidden, in summaries of the window as in its points.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from django.db.models import Q
 from numpy.typing import NDArray
 
-from runs.metrics.buckets import bucketed, windows_of_steps, windows_of_times
-from runs.metrics.codec import Columns, joined
 from runs.metrics.delta import numbers
+from runs.metrics.exports import stream
+from runs.metrics.fetch import MAX_STEP, MAX_TIME, MIN_STEP
 from runs.metrics.models import Series, Telemetry
-from runs.metrics.points import Place, stored
-from runs.metrics.segments import order_of
 from runs.metrics.snapshot import snapshot
+from runs.metrics.zoom import Span, draw
 
 Axis = Literal["step", "time"]
+MAX_SPARKS = 4096
+_sparks: dict[tuple[Any, ...], list[float]] = {}  # by series and what changes with every point
 Attempts = Literal["newest", "all"]
 Window = tuple[float | None, float | None]  # from and to, both included; None: open
 
@@ -82,15 +82,17 @@ def curves(
     over its attempts (at least one for each attempt): raw where they fit. ``attempts`` all adds what newer attempts
     hide, as curves of their own.
     """
-    cursors: dict[str, int] = {}
-    found: list[Curve] = []
     with snapshot():
-        for run_id, window in windows.items():
-            cursors[run_id] = Telemetry.objects.filter(run_id=run_id).values_list("cursor", flat=True).first() or 0
-            rows = _chosen(run_id, names, dict(labels or {}))
-            points_of = stored(run_id, rows, _overlaps(x, window))
-            for row in rows:
-                found += _curves(row, _visible(row, points_of, x, window, attempts), x, points)
+        cursors = dict.fromkeys(windows, 0)
+        cursors.update(Telemetry.objects.filter(run_id__in=list(windows)).values_list("run_id", "cursor"))
+        rows = _chosen(list(windows), names, labels or {})
+        spans = [_spans(row, x, windows[row.run_id], attempts) for row in rows]
+        drawn = draw(list(windows), [[span for span, _ in group] for group in spans], x, points)
+    told = {id(span): (row, flag) for row, group in zip(rows, spans, strict=True) for span, flag in group}
+    found = []
+    for span, kind, columns in drawn:
+        row, is_superseded = told[id(span)]
+        found.append(Curve(row.run_id, row.name, row.labels, span.place[1], kind, columns, is_superseded))
     return cursors, found
 
 
@@ -100,11 +102,11 @@ def raw(
     """Yield all points of the run's series, a stretch at a time: series by name and labels, attempts upwards, each in
     the order (step, time, arrival). Everything is of one moment: read it to the end, or close the iterator."""
     with snapshot():
-        rows = _chosen(run_id, names, dict(labels or {}))
-        for row in rows:
-            points_of = stored(run_id, [row])
-            visible = _visible(row, points_of, "step", (None, None), attempts)
-            yield from _curves(row, visible, "step", sum(columns.size for _, _, columns in visible))
+        for row in _chosen([run_id], names, labels or {}):
+            for span, is_superseded in _spans(row, "step", (None, None), attempts):
+                for columns in stream(run_id, span):
+                    drawn = {"step": columns.steps, "time": columns.times, "value": columns.values}
+                    yield Curve(run_id, row.name, row.labels, span.place[1], "raw", drawn, is_superseded)
 
 
 def series_data(
@@ -144,108 +146,56 @@ def sparklines(run_ids: Sequence[str], name: str, points: int) -> dict[str, list
 
     A table of runs asks every few seconds: what has not grown since is not read again.
     """
-    rows = Series.objects.filter(run_id__in=run_ids, name=name, labels_key="{}")
-    drawn = {
-        row.run_id: _spark(row.pk, (row.run_id, row.count, row.last_attempt, row.last_time), points) for row in rows
-    }
-    return {run_id: list(values) for run_id, values in drawn.items() if values is not None}
-
-
-@lru_cache(maxsize=4096)
-def _spark(series_id: int, stamp: tuple[Any, ...], points: int) -> tuple[float, ...] | None:
-    """The drawing of a series as of ``stamp``, which changes with every point. None: the run is being deleted."""
     with snapshot():
-        row = Series.objects.filter(pk=series_id).first()
-        if row is None:
-            return None
-        points_of = stored(row.run_id, [row])
-    visible = _visible(row, points_of, "step", (None, None))
-    if not visible:
-        return None
-    columns = joined([columns for _, _, columns in visible])
-    low, high = int(columns.steps[0]), int(columns.steps[-1])
-    buckets = bucketed(columns, windows_of_steps(columns.steps, low, high, points))
-    return tuple(buckets.mean[np.isfinite(buckets.mean)].tolist())
+        rows = list(Series.objects.filter(run_id__in=run_ids, name=name, labels_key="{}"))
+        keys = {row.pk: (row.pk, points, row.count, row.last_attempt, row.last_time) for row in rows}
+        grown = [row for row in rows if keys[row.pk] not in _sparks]
+        spans = [[span for span, _ in _spans(row, "step", (None, None), "newest")] for row in grown]
+        drawn = draw([row.run_id for row in grown], spans, "step", points)
+    if len(_sparks) > MAX_SPARKS:
+        _sparks.clear()
+    lines: dict[int, list[float]] = {row.pk: [] for row in grown}
+    for span, kind, columns in drawn:
+        values = columns["value" if kind == "raw" else "mean"]
+        lines[span.place[0]] += values[np.isfinite(values)].tolist()
+    for row in grown:
+        _sparks[keys[row.pk]] = lines[row.pk]
+    return {row.run_id: list(_sparks.get(keys[row.pk], lines.get(row.pk, []))) for row in rows}
 
 
-def _chosen(run_id: str, names: Sequence[str], labels: dict[str, str]) -> list[Series]:
-    rows = Series.objects.filter(run_id=run_id).order_by("name", "labels_key")
+def _chosen(run_ids: Sequence[str], names: Sequence[str], labels: Mapping[str, str]) -> list[Series]:
+    rows = Series.objects.filter(run_id__in=run_ids).order_by("name", "labels_key")
     if names:
         rows = rows.filter(name__in=list(names))
-    return [row for row in rows if labels.items() <= row.labels.items()]
+    order = {run_id: place for place, run_id in enumerate(run_ids)}
+    chosen = [row for row in rows if labels.items() <= row.labels.items()]
+    return sorted(chosen, key=lambda row: order[row.run_id])
 
 
-def _visible(
-    row: Series, points_of: dict[Place, list[Columns]], x: Axis, window: Window, attempts: Attempts = "newest"
-) -> list[tuple[int, bool, Columns]]:
-    """Return (attempt, whether it is superseded, points) of what is visible in the window, in the axis' order."""
+def _spans(row: Series, x: Axis, window: Window, attempts: Attempts) -> list[tuple[Span, bool]]:
+    """Return what each attempt shows of the series in the window, and whether it is superseded."""
+    low, high = _steps_of(window) if x == "step" else (MIN_STEP, MAX_STEP)
+    start, end = (-MAX_TIME, MAX_TIME) if x == "step" else _times_of(window)
     firsts = {int(attempt): first for attempt, first in row.firsts.items()}
-    visible = []
-    for attempt in sorted(attempt for series_id, attempt in points_of if series_id == row.pk):
-        hidden_from = min((first for later, first in firsts.items() if later > attempt), default=None)
-        columns = _within(_ordered(joined(points_of[row.pk, attempt]), x), x, window)
-        hidden = np.zeros(columns.size, bool) if hidden_from is None else columns.steps >= hidden_from
-        for is_superseded in (False, True) if attempts == "all" else (False,):
-            part = columns.at(hidden == is_superseded)
-            if part.size:
-                visible.append((attempt, is_superseded, part))
-    return visible
+    spans = []
+    for attempt, first in sorted(firsts.items()):
+        last = row.last_step if attempt == row.last_attempt and row.last_step is not None else MAX_STEP
+        hidden = min((other for later, other in firsts.items() if later > attempt), default=MAX_STEP + 1)
+        for is_superseded, lowest, highest in ((False, first, hidden - 1), (True, max(hidden, first), MAX_STEP)):
+            span = Span((row.pk, attempt), max(low, lowest), min(high, highest), start, end, first, last)
+            if span.low <= span.high and not (is_superseded and attempts == "newest"):
+                spans.append((span, is_superseded))
+    return spans
 
 
-def _overlaps(x: Axis, window: Window) -> Q:
+def _steps_of(window: Window) -> tuple[int, int]:
     start, end = window
-    overlaps = Q()
-    if start is not None:
-        overlaps &= Q(**{f"last_{x}__gte": start})
-    if end is not None:
-        overlaps &= Q(**{f"first_{x}__lte": end})
-    return overlaps
+    low = MIN_STEP if start is None else math.ceil(max(start, MIN_STEP))
+    high = MAX_STEP if end is None else math.floor(min(end, MAX_STEP))
+    return low, high
 
 
-def _ordered(columns: Columns, x: Axis) -> Columns:
-    """Return the points of one attempt by step (or time); within a step by time, then as they came."""
-    if x == "step":
-        order = order_of(columns.steps, columns.times)
-    else:
-        order = None if np.all(columns.times[1:] >= columns.times[:-1]) else np.argsort(columns.times, kind="stable")
-    return columns if order is None else columns.at(order)
-
-
-def _within(columns: Columns, x: Axis, window: Window) -> Columns:
+def _times_of(window: Window) -> tuple[float, float]:
     start, end = window
-    along = columns.steps if x == "step" else columns.times
-    keep = np.ones(columns.size, bool)
-    if start is not None:
-        keep &= along >= start
-    if end is not None:
-        keep &= along <= end
-    return columns if keep.all() else columns.at(keep)
-
-
-def _curves(row: Series, visible: list[tuple[int, bool, Columns]], x: Axis, points: int) -> list[Curve]:
-    if sum(columns.size for _, _, columns in visible) <= points:
-        return [
-            Curve(
-                row.run_id,
-                row.name,
-                row.labels,
-                attempt,
-                "raw",
-                {"step": columns.steps, "time": columns.times, "value": columns.values},
-                is_superseded,
-            )
-            for attempt, is_superseded, columns in visible
-        ]
-    along = [columns.steps if x == "step" else columns.times for _, _, columns in visible]
-    low, high = min(part[0].item() for part in along), max(part[-1].item() for part in along)
-    found = []
-    for attempt, is_superseded, columns in visible:
-        if x == "step":
-            windows = windows_of_steps(columns.steps, low, high, points)
-        else:
-            windows = windows_of_times(columns.times, low, high, points)
-        steps, times, *rest = bucketed(columns, windows)
-        names = ("step", "time", "min", "max", "mean", "last", "count")
-        drawn = dict(zip(names, (steps, times, *rest), strict=True))
-        found.append(Curve(row.run_id, row.name, row.labels, attempt, "buckets", drawn, is_superseded))
-    return found
+    low = -MAX_TIME if start is None else max(float(start), -MAX_TIME)
+    return low, MAX_TIME if end is None else min(float(end), MAX_TIME)
