@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from runs.ingest.consumer import Consumer
 from runs.ingest.report import Gap, report_points
 from runs.metrics import read
+from runs.metrics.compact import compact_run
 from runs.models import HeldSlot, Run
 from runs.transport import redis
 from tests.cast import Cast, make_attempt, make_node
@@ -48,7 +49,7 @@ actions = st.one_of(
     st.tuples(st.just("work")),
     st.tuples(st.just("kill"), st.sampled_from(("at rest", "before the commit", "after the commit"))),
     st.tuples(st.just("report"), points, st.integers(-1, 1)),
-    st.tuples(st.just("compact")),
+    st.tuples(st.just("compact"), st.booleans()),
 )
 
 
@@ -143,8 +144,8 @@ class Play:
             self.reported.append(batch)
             self._acknowledge(self.attempts[-1].fence, REST_NAME, {}, some)
 
-    def compact(self) -> None:
-        pass
+    def compact(self, is_quiet: bool) -> None:
+        compact_run(self.run.pk, read.cursor_of(self.run.pk), is_quiet=is_quiet)
 
     def end(self) -> None:
         for which, spool in enumerate(self.spools):
