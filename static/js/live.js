@@ -25,6 +25,7 @@ export function continues(cursor) {
 export function judge(message, cursor) {
   if (message.cursor === undefined || cursor === null) return "deliver";
   if (message.type === "ping") return message.cursor > cursor ? "hole" : "deliver";
+  if (message.type === "refetch") return "deliver"; // everything is loaded again, whatever was here: even from a store with less
   if (message.cursor < cursor) return "drop";
   // One of several of a batch, whose last one moves the cursor.
   if (message.from === message.cursor) return message.cursor > cursor ? "hole" : "deliver";
@@ -136,6 +137,7 @@ export function mount(lamp) {
   }
   addEventListener("pageshow", onReturn);
   connect();
+  if (document.hidden) onVisibility(); // opened in the background
   return () => {
     leave();
     document.removeEventListener("visibilitychange", onVisibility);

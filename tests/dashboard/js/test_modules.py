@@ -93,6 +93,7 @@ def test_a_unit_follows_from_the_name_of_a_metric(name: str, value: float, words
         ({"type": "logs", "from": 5, "cursor": 5}, 5, "deliver"),  # its batch goes on
         ({"type": "logs", "from": 6, "cursor": 6}, 5, "hole"),
         ({"type": "logs", "from": 4, "cursor": 4}, 5, "drop"),
+        ({"type": "refetch", "from": 2, "cursor": 2}, 5, "deliver"),  # the store has less than it had
         ({"type": "ping", "cursor": 5}, 5, "deliver"),
         ({"type": "ping", "cursor": 6}, 5, "hole"),
     ],
