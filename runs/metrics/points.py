@@ -1,38 +1,12 @@
-"""The points of series as they lie in the store: in blocks and in segments, of one attempt or another."""
+"""The points of segments, each with its axis."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from operator import itemgetter
+from collections.abc import Iterable, Iterator
 
-from django.db.models import Q
-
-from runs.metrics.blocks import decode_block
 from runs.metrics.codec import Columns, Floats, Steps, decode_axis, decode_values
-from runs.metrics.models import Axis, Block, Segment, Series
-
-IDS_PER_QUERY = 500
-Place = tuple[int, int]  # series id, attempt
-
-
-def stored(run_id: str, series: Sequence[Series], overlaps: Q = Q()) -> dict[Place, list[Columns]]:  # noqa: B008
-    """Return the points of each series and attempt in order of arrival: of segments that meet ``overlaps`` (which
-    speaks of their first and last step and time), and of all blocks."""
-    found: dict[Place, list[tuple[int, Columns]]] = {}
-    ids = [row.pk for row in series]
-    for segment, columns in _segments(ids, overlaps):
-        found.setdefault((segment.series_id, segment.attempt), []).append((segment.cursor, columns))
-    wanted = set(ids)
-    for block in Block.objects.filter(run_id=run_id).order_by("cursor", "id"):
-        for series_id, columns in decode_block(bytes(block.data), wanted):
-            found.setdefault((series_id, block.attempt), []).append((block.cursor, columns))
-    return {place: [columns for _, columns in sorted(parts, key=itemgetter(0))] for place, parts in found.items()}
-
-
-def _segments(ids: list[int], overlaps: Q) -> Iterator[tuple[Segment, Columns]]:
-    for start in range(0, len(ids), IDS_PER_QUERY):
-        rows = Segment.objects.filter(overlaps, series__in=ids[start : start + IDS_PER_QUERY])
-        yield from decoded(rows.order_by("cursor", "id"))
+from runs.metrics.models import Axis, Segment
+from runs.metrics.rows import IDS_PER_QUERY
 
 
 def decoded(segments: Iterable[Segment]) -> Iterator[tuple[Segment, Columns]]:

@@ -171,7 +171,7 @@ def _groups(units: list[Unit], pieces: list[tuple[int, Columns]]) -> list[list[P
         if isinstance(part, Unit):
             stack.append((count, False, group))
             continue
-        while stack and (stack[-1][1] or stack[-1][0] <= count) and stack[-1][0] < SEAL_AS_IT_LIES:
+        while stack and (stack[-1][1] or stack[-1][0] <= min(count, SEAL_AS_IT_LIES)):
             before, _, own = stack.pop()
             count, group = count + before, own + group
         stack.append((count, True, group))

@@ -157,7 +157,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(np.array_equal(np.float64(one), np.float64(other), equal_nan=True))
 
 
-database = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+database = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 writing = st.lists(batches(), min_size=1, max_size=10)
 
 
