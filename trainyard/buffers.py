@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -106,6 +107,16 @@ class Late:
             kept = [place for place in range(len(self.row)) if place not in bad]
             self.names = tuple(self.names[place] for place in kept)
             self.row = array("d", [self.row[place] for place in kept])
+
+
+def learn_numpy(plain: set[type]) -> None:
+    """Add NumPy's real numbers to the types that ``array`` takes as they are; NumPy is never imported for that."""
+    numpy = sys.modules.get("numpy")
+    double = getattr(numpy, "float64", None)
+    if double is None or double in plain:
+        return
+    integers = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+    plain.update(getattr(numpy, name, double) for name in ("float64", "float32", "float16", "bool_", *integers))
 
 
 def clean_labels(labels: Mapping[str, str], refuse: Refuse) -> Labels:

@@ -175,7 +175,7 @@ class SpoolReader:
 
     def _pass_end(self, numbers: list[int], is_over: bool) -> bool:
         """At the end of the file: go past a torn frame to what follows it, or to the next file. False: to neither."""
-        later = next((number for number in numbers if number > self.number), 0)
+        later = self._later(numbers)
         if self._data and (later or is_over):
             length = HEADER.unpack_from(self._data)[0] if len(self._data) >= HEADER.size else 0
             if self._skip(is_torn=length < MIN_FRAME_BYTES or HEADER.size + length > len(self._data)):
@@ -192,6 +192,22 @@ class SpoolReader:
         self._data = b""
         self._at = 0
         return later > 0
+
+    def _later(self, numbers: list[int]) -> int:
+        """Return the file behind this one, 0 when none is listed, and this one may still grow.
+
+        A folder that is listed while files are made may show a later one and not an earlier one; so the earlier ones
+        are asked for by name.
+        """
+        later = next((number for number in numbers if number > self.number), 0)
+        if later and self.number and self._exists(self.number + 1):
+            return self.number + 1
+        while later > 1 and not self.number and self._exists(later - 1):
+            later -= 1
+        return later
+
+    def _exists(self, number: int) -> bool:
+        return spool_path(self.folder, self.producer, number).exists()
 
 
 def last_sequence(folder: Path, producer: str, numbers: list[int]) -> int:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from trainyard import local
-from trainyard.buffers import Groups, Late, Rows, clean_labels, clean_row, payloads, whole_step
+from trainyard.buffers import Groups, Late, Rows, clean_labels, clean_row, learn_numpy, payloads, whole_step
 from trainyard.outbox import Outbox
 from trainyard.records import Payload
 
@@ -29,7 +29,7 @@ RETRY_PERIOD_S = 1.0
 FINISH_TIMEOUT_S = 5.0
 MAX_PENDING_POINTS = 4_000_000  # some 100 MB while the disk refuses
 LOCAL_FOLDER = "trainyard-spool"
-PLAIN = frozenset((float, int, bool))
+PLAIN: set[type] = {float, int, bool}  # and the numbers of NumPy, once there are some
 
 logger = logging.getLogger("trainyard")
 _run: Run | None = None
@@ -97,6 +97,7 @@ class Run:
             is_plain = False
         if not is_plain:  # scalars of torch and numpy too: their float() may warn, their item() does not
             names, row, late = clean_row(values, self._refuse, wait=wait_for_gpu)
+            learn_numpy(PLAIN)
         if step is None:
             step = next(self._steps)
         elif type(step) is not int or not -(2**63) <= step < 2**63:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -199,3 +201,22 @@ def test_a_head_in_another_order_is_found_too() -> None:
     for bad in (b"", b"x" * 100, msgpack.packb([1]), msgpack.packb({"p": 1, "q": 2, "t": "x"})):
         with pytest.raises(BadFrame):
             head(bad)
+
+
+def test_a_reader_beside_a_quick_writer_misses_nothing(tmp_path: Path) -> None:
+    """The writer goes on to new files all the time; the list of files is always older than what is read."""
+    code = (
+        "import pathlib, sys; from trainyard.spool import SpoolWriter\n"
+        "writer = SpoolWriter(pathlib.Path(sys.argv[1]), producer='a' * 32, begin={}, file_bytes=3000)\n"
+        "for number in range(20_000): writer.append({'t': 'points', 'g': [], 'x': 'y' * (number % 500)})\n"
+        "writer.close()\n"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
+    reader = SpoolReader(tmp_path, PRODUCER)
+    found: list[RawFrame] = []
+    while not reader.has_ended and (writer.poll() in (None, 0)):
+        found += reader.read(50_000, numbers(tmp_path))
+    assert writer.wait() == 0
+    assert sequences(found) == list(range(1, 20_003))
+    assert not any(frame.kind == "damaged" for frame in found)
+    assert len(reader.passed) > 1000

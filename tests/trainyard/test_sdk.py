@@ -16,6 +16,7 @@ import pytest
 
 import trainyard
 from tests.trainyard.spooled import eventually, points, producers
+from trainyard import sdk
 
 
 def test_what_is_logged_lies_in_the_spool_between_begin_and_end(spool: Path) -> None:
@@ -104,8 +105,36 @@ def test_anything_that_is_a_number_is_stored_as_one(value: Any, stored: float, s
     assert found["other", ()] == [(0, 1.0)]
 
 
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16", "bool_", "int8", "uint8", "int64", "uint64"])
+def test_numbers_of_numpy_are_taken_as_they_are_once_they_are_known(kind: str, spool: Path) -> None:
+    value = getattr(numpy, kind)(1)
+    run = trainyard.init()
+    for step in range(3):
+        run.log({"value": value, "other": 2.0}, step=step)
+    assert type(value) in sdk.PLAIN
+    run.finish()
+    found = points(producers(spool)[0])
+    assert found == {
+        ("value", ()): [(step, 1.0) for step in range(3)],
+        ("other", ()): [(step, 2.0) for step in range(3)],
+    }
+
+
 @pytest.mark.parametrize(
-    "value", ["1.5", b"1", None, [1.0], {}, object(), 1j, numpy.array([1.0, 2.0]), numpy.str_("3"), 10**400], ids=named
+    "value",
+    [
+        "1.5",
+        b"1",
+        None,
+        [1.0],
+        {},
+        object(),
+        1j,
+        numpy.array([1.0, 2.0]),
+        numpy.str_("3"),
+        10**400,
+    ],
+    ids=named,
 )
 def test_what_is_no_number_costs_one_warning_and_is_counted(
     value: Any, spool: Path, caplog: pytest.LogCaptureFixture
