@@ -55,6 +55,9 @@ def trouble(run: Run) -> Trouble | None:
     traceback = _traceback(found)
     if not traceback and run.status == Status.FAILED:
         traceback = _first_traceback_of_ranks(run)
+    if run.is_local:  # by process; one alone is what the sentence says
+        errors = found.pop("errors", {})
+        found |= {f"process {producer[:8]}": text for producer, text in errors.items()} if len(errors) > 1 else {}
     facts = [(name.replace("_", " "), _text(value)) for name, value in found.items() if value not in (None, "", [], {})]
     return Trouble(colour, headline, run.reason_sentence, traceback[:MAX_CHARS], facts)
 

@@ -20,6 +20,7 @@ from runs.status import FINAL, LIVE, Status
 
 MAX_RUNNING = 12
 MAX_ENDED = 6
+MAX_ENDLESS = 5  # of those that were logged elsewhere: nobody knows whether they run
 EXAMPLE = settings.BASE_DIR / "examples/hello-gpt.yaml"
 
 
@@ -27,15 +28,16 @@ EXAMPLE = settings.BASE_DIR / "examples/hello-gpt.yaml"
 def home(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     runs = visible_runs(request.user).filter(archived_at=None)
-    live = rows(list(runs.filter(status__in=LIVE)[:MAX_RUNNING]), now=now)
+    live = rows(list(runs.filter(status__in=LIVE, local_id=None)[:MAX_RUNNING]), now=now)
+    endless = rows(list(runs.filter(status__in=LIVE).exclude(local_id=None)[:MAX_ENDLESS]), now=now)
     ended = rows(list(runs.filter(status__in=FINAL).order_by("-ended_at")[:MAX_ENDED]), now=now)
     may_act_in = set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True))
     context: dict[str, Any] = {
-        "needs": attention.needs(live, rows(list(attention.failed_lately(runs, now)), now=now), now),
+        "needs": attention.needs([*live, *endless], rows(list(attention.failed_lately(runs, now)), now=now), now),
         "live": live,
         "ended": ended,
         "clusters": _clusters(request),
-        "is_first_start": not live and not ended and not visible_runs(request.user).exists(),
+        "is_first_start": not live and not endless and not ended and not visible_runs(request.user).exists(),
         "may_act_in": may_act_in,
         "may_launch": bool(may_act_in),
     }

@@ -6,6 +6,8 @@ import signal
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from runs.ingest.commit import REST
+from runs.metrics.models import Producer
 from runs.models import Attempt, Placement, Run
 from runs.status import Phase
 
@@ -32,6 +34,11 @@ def attempts(run: Run) -> list[AttemptView]:
     """Newest first."""
     found = run.attempts.order_by("-number").prefetch_related("placements__node")
     return [AttemptView(one, list(one.placements.all()), _ranks(one)) for one in found]
+
+
+def processes_elsewhere(run: Run) -> list[Producer]:
+    """What is known of each process of a run that was logged outside of Trainyard: its records."""
+    return list(Producer.objects.filter(run_id=run.pk).exclude(role=REST).order_by("rank", "pk"))
 
 
 def num_ranks(run: Run) -> int:

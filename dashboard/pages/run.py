@@ -13,6 +13,7 @@ from dashboard.pages import evidence, output_files, ranks_table
 from dashboard.pages.frame import page, show
 from dashboard.pages.rows import Row, rows
 from runs.access import can, get_run
+from runs.metrics import read
 from runs.models import Role, Run
 
 TABS = (
@@ -36,14 +37,22 @@ def charts(request: HttpRequest, run_id: str) -> HttpResponse:
 @page()
 def ranks(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request.user, run_id)
-    context = {**around(request, run, "ranks"), "attempts": ranks_table.attempts(run)}
+    context = {
+        **around(request, run, "ranks"),
+        "attempts": ranks_table.attempts(run),
+        "processes": ranks_table.processes_elsewhere(run) if run.is_local else [],
+    }
     return show(request, "runs/ranks.html", context, fragments={**HEADER, "ranks": "runs/_ranks.html"})
 
 
 @page()
 def logs(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request.user, run_id)
-    context = {**around(request, run, "logs"), "rank_numbers": range(ranks_table.num_ranks(run))}
+    context = {
+        **around(request, run, "logs"),
+        "rank_numbers": range(ranks_table.num_ranks(run)),
+        "has_no_log": run.is_local and not read.telemetry([run.pk])[run.pk].num_lines,
+    }
     return show(request, "runs/logs.html", context, fragments=HEADER)
 
 

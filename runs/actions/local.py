@@ -168,7 +168,7 @@ def judge(before: Outcome, processes: Mapping[str, Process], ended: set[str], er
         if before.code == GIVEN_UP:  # a person's word stands until the end is there
             return before
         whose = "Its end has" if len(current) == 1 else f"The end of {num_open} of its {len(current)} processes has"
-        sentence = f"{whose} not arrived: still at work, or killed. `trainyard sync` completes it."
+        sentence = f"{whose} not arrived: still at work, or killed. The next trainyard sync tells more."
         return Outcome(Status.LOST, "no-end", f"Logged outside of Trainyard. {sentence}")
     if any(one.is_interrupted for one in current.values()):
         return Outcome(Status.CANCELLED, "interrupted", "It was interrupted where it ran.")
@@ -176,11 +176,10 @@ def judge(before: Outcome, processes: Mapping[str, Process], ended: set[str], er
 
 
 def _errors_of(known: Mapping[str, Process], ended: set[str]) -> dict[str, str]:
-    found = {
-        producer: f"{one.words} ended with {one.error}"
-        for producer, one in known.items()
-        if one.error and producer in ended and not one.is_replaced
-    }
+    """Return what ended processes, in words, by producer: first what failed first, since others often die of it."""
+    failed = [(producer, one) for producer, one in known.items() if one.error and not one.is_replaced]
+    failed.sort(key=lambda pair: (pair[1].ended_at or 0.0, pair[1].rank))
+    found = {producer: f"{one.words} ended with {one.error}" for producer, one in failed if producer in ended}
     return dict(list(found.items())[:MAX_ERRORS])
 
 

@@ -57,7 +57,8 @@ def test_all_processes_ended_is_success_and_sending_again_changes_nothing(mate: 
     first = send(mate, local_id, *spools).json()
     again = send(mate, local_id, *spools).json()
     run = again["run"]
-    assert run == {**first["run"], "lamps": run["lamps"]} and Run.objects.count() == 1
+    assert run == {**first["run"], "lamps": run["lamps"], "troubles": run["troubles"]} and Run.objects.count() == 1
+    assert [trouble["code"] for trouble in run["troubles"]] == ["repeated"]
     assert run["status"] == "SUCCEEDED" and run["cluster"] is None and run["attempt"] is None
     assert run["spec"]["task"] == {"script": "train.py"} and run["spec"]["local"]["id"] == local_id
     assert again["watermarks"] == {spool.producer: 3 for spool in spools}
