@@ -63,7 +63,7 @@ from runs.models import Run  # noqa: E402
 from tests import cast as cast_module  # noqa: E402
 from tests.cast import Cast, make_cast  # noqa: E402
 from tests.servers import Valkey, short_folder  # noqa: E402
-from tests.up_process import Up  # noqa: E402
+from tests.up_process import Up, new_home  # noqa: E402
 from tests.whole.runs import Yard  # noqa: E402
 
 
@@ -141,7 +141,7 @@ def running_trainyard() -> Iterator[Up]:
     It has ``url``, ``token`` and ``home``.
     """
     with short_folder("ty-up-") as folder:
-        up = Up(folder / "home", NODES="2")
+        up = Up(new_home(folder), NODES="2")
         try:
             up.wait_until_said("Nodes in contact")
             yield up

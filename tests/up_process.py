@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,6 +60,7 @@ class Up:
             with self._said:
                 for line in self.lines[seen:]:
                     if text in line:
+                        keep_static_files(self.home)
                         return line
                 seen = len(self.lines)
                 assert self._reader.is_alive(), f"it ended without {text!r}:\n{self.output}"
@@ -110,6 +112,26 @@ class Up:
             with self._said:
                 self.lines.append(line.rstrip("\n"))
                 self._said.notify_all()
+
+
+def new_home(folder: Path) -> Path:
+    """Return a home in ``folder`` which `up` finds static files in, once a test of this process has let it collect
+    them: that takes seconds of CPU time, and they are the same for all."""
+    home = folder / "home"
+    if kept_static_files().exists():
+        home.mkdir(mode=0o700)
+        shutil.copytree(kept_static_files(), home / "static", copy_function=os.link)
+    return home
+
+
+def keep_static_files(home: Path) -> None:
+    """What is written there is never changed in place, so that links will do."""
+    if (home / "static" / "collected").exists() and not kept_static_files().exists():
+        shutil.copytree(home / "static", kept_static_files(), copy_function=os.link)
+
+
+def kept_static_files() -> Path:
+    return Path(os.environ["TRAINYARD_HOME"]).parent / "static-of-up"
 
 
 def wait_until(condition: Any, what: str, patience_s: float = PATIENCE_S) -> None:

@@ -14,7 +14,7 @@ import redis
 from dashboard.up.tether import tethered
 from dashboard.up.valkey import server_program
 from tests.servers import free_port, short_folder, start_postgresql
-from tests.up_process import Up
+from tests.up_process import Up, new_home
 from tests.whole.runs import Yard, example
 
 PASSWORD = "correct-horse"
@@ -58,7 +58,7 @@ def test_a_run_trains_on_postgresql_and_a_valkey_with_a_password() -> None:
             pytest.skip("PostgreSQL's server programs are not on this machine")
         try:
             with valkey_on_tcp(folder) as redis_url:
-                up = Up(folder / "home", NODES="1", DATABASE_URL=database.url, REDIS_URL=redis_url)
+                up = Up(new_home(folder), NODES="1", DATABASE_URL=database.url, REDIS_URL=redis_url)
                 try:
                     up.wait_until_said("Nodes in contact")
                     assert not list((folder / "home").glob("*.sqlite3"))

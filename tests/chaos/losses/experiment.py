@@ -23,7 +23,7 @@ from tests.chaos.losses.reporter import NAME as OVER_REST
 from tests.chaos.losses.reporter import Reporter
 from tests.points import Difference, Points, difference
 from tests.servers import short_folder
-from tests.up_process import Up, wait_until
+from tests.up_process import Up, new_home, wait_until
 from tests.whole.runs import FINAL, Yard
 from trainyard.bundle import pack
 from workers.contract import EPOCH_KEY
@@ -244,7 +244,7 @@ def experiment(up: Up, choice: random.Random, shape: tuple[int, ...] = ()) -> It
 def sabotaged(sabotage: str, choice: random.Random) -> Iterator[Experiment]:
     """A run on one node of a Trainyard in which something does not work: see sabotage/sitecustomize.py."""
     with short_folder("ty-sabotaged-") as folder:
-        up = Up(folder / "home", NODES="1", CHAOS_SABOTAGE=sabotage, PYTHONPATH=str(SABOTAGE))
+        up = Up(new_home(folder), NODES="1", CHAOS_SABOTAGE=sabotage, PYTHONPATH=str(SABOTAGE))
         try:
             up.wait_until_said("Nodes in contact")
             with experiment(up, choice, shape=(1,)) as one:

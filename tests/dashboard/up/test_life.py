@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.servers import short_folder
-from tests.up_process import Up, wait_until
+from tests.up_process import Up, new_home, wait_until
 
 SITE = {"up", "valkey", "web", "control", "ingest"}
 
@@ -33,7 +33,7 @@ def doomed() -> Iterator[Up]:
 
 def started() -> Iterator[Up]:
     with short_folder("ty-up-") as folder:
-        one = Up(folder / "home")
+        one = Up(new_home(folder))
         try:
             yield one.wait_until_ready()
         finally:
