@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ from benchmarks.flow import program
 from benchmarks.stack import percentile
 from benchmarks.table import Row, scaled
 from benchmarks.yard import Yard, wait_for_line, yard
+from trainyard import records
 
 if TYPE_CHECKING:
     from runs.models import Run
@@ -128,28 +130,28 @@ def listening(place: Yard, name: str, plan: dict[str, Any]) -> Iterator[Any]:
 
 def publish(runs: list[Run]) -> Times:
     """Commit and push a step of each run, one run after the other over each fifth of a second."""
-    import numpy as np
-
     from runs.ingest.commit import REST, Source, commit
     from runs.ingest.push import Push
-    from runs.ingest.records import Incoming, Record, check_points
-    from runs.metrics.codec import Columns
+    from runs.ingest.records import incoming
 
     push, producer, published = Push(), uuid.uuid4().hex, {}
     begin = time.monotonic()
     for step in range(scaled(SECONDS * HZ, 2 * HZ)):
         for number, run in enumerate(runs):
             time.sleep(max(0.0, begin + (step + number / len(runs)) / HZ - time.monotonic()))
-            steps, times = np.array([step], np.int64), np.array([time.time()])
-            points = [
-                check_points(f"train/metric_{metric}", {}, Columns(steps, times, np.array([step * 0.1 + metric])))
-                for metric in range(NUM_METRICS)
-            ]
-            batch = [Incoming(raw=b"", producer=producer, sequence=step + 1, record=Record(points=points))]
+            batch = incoming(points_frame(producer, step))
             push.add(commit(run.pk, fence=1, source=Source(role=REST), batch=batch))
             published[number, step + 1] = time.time()
             push.flush(time.monotonic())
     return published
+
+
+def points_frame(producer: str, step: int) -> bytes:
+    """One log call of ten metrics."""
+    names = [f"train/metric_{metric}" for metric in range(NUM_METRICS)]
+    values = struct.pack(f"<{NUM_METRICS}d", *(step * 0.1 + metric for metric in range(NUM_METRICS)))
+    group = [{}, names, struct.pack("<q", step), struct.pack("<d", time.time()), values]
+    return records.encode({"p": producer, "q": step + 1, "t": "points", "g": [group]})
 
 
 def ages(published: Times, heard: Heard) -> list[float]:
