@@ -1,4 +1,4 @@
-"""What ingest does besides: it compacts while it has nothing to read, and tidies up once an hour."""
+"""What ingest does besides: it compacts and deletes while it has nothing to read, and tidies up once an hour."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from runs.ingest import letters
 from runs.ingest.commit import Committed
 from runs.ingest.letters import Letters
 from runs.metrics.compact import Compactor
-from runs.metrics.erase import delete_run_data
+from runs.metrics.erase import delete_run_data, sweep
 from runs.metrics.models import NodeSample, Telemetry
 from runs.models import Run
 
@@ -39,7 +39,7 @@ class Housekeeping:
 
     def idle(self) -> None:
         """There was nothing to read."""
-        self._is_at_it = self._compactor.slice(SLICE_S)
+        self._is_at_it = self._compactor.slice(SLICE_S) or sweep(SLICE_S)
         if time.monotonic() - self._pruned_at >= EVERY_S:
             self._pruned_at = time.monotonic()
             prune(time.time())

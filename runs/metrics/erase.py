@@ -1,17 +1,98 @@
-"""Forgetting a run."""
+"""Forgetting a run: at once for who reads, and a slice at a time on the disk.
+
+A run of 100 million points is half a gigabyte. To delete it in one transaction would keep ingest out of the database
+for seconds; so its series are put out of everybody's sight in one short transaction, and their rows go in many.
+"""
 
 from __future__ import annotations
 
-from django.conf import settings
-from django.db import transaction
+import time
+from collections.abc import Iterator
 
-from runs.metrics.models import Axis, Block, DeadLetter, Level, LogChunk, Producer, Segment, Series, Telemetry
+from django.conf import settings
+from django.db import connections, models, transaction
+from django.db.models.functions import Cast
+
+from runs.metrics.models import (
+    Axis,
+    Block,
+    DeadLetter,
+    Erasure,
+    Level,
+    LogChunk,
+    Producer,
+    Segment,
+    Series,
+    Telemetry,
+)
+from runs.metrics.rows import IDS_PER_QUERY, delete_rows
+
+AT_ONCE_S = 0.1  # a small run is gone when delete_run_data() returns
+ROWS = 100  # of up to 60 KB each in one transaction
+HIDDEN = "~"  # before the id of a run in the rows of its series: no run has such an id
+FREE_PAGES = 2000  # of 4 KB, given back to the disk in one go
 
 
 def delete_run_data(run_id: str) -> None:
-    """Delete everything that the metric store knows of the run."""
+    """Delete everything that the metric store knows of the run. Nobody reads any of its series after this returned;
+    what is large is deleted by sweep()."""
     with transaction.atomic(using=settings.METRICS_DATABASE):
-        for rows in (Segment, Level):
-            rows._default_manager.filter(series__run_id=run_id).delete()
-        for model in (Block, Axis, Series, LogChunk, Producer, DeadLetter, Telemetry):
+        Erasure.objects.get_or_create(pk=run_id)
+        # The labels make way, too: what comes late may have brought the same series again.
+        Series.objects.filter(run_id=run_id).update(run_id=HIDDEN + run_id, labels_key=Cast("pk", models.TextField()))
+        for model in (Telemetry, Producer):
             model._default_manager.filter(run_id=run_id).delete()
+    _erase(run_id, time.monotonic() + AT_ONCE_S)
+
+
+def sweep(budget_s: float) -> bool:
+    """Delete rows of runs that were given up, for about so long. Returns whether there was anything to do."""
+    end = time.monotonic() + budget_s
+    did_something = False
+    for run_id in Erasure.objects.order_by("at").values_list("pk", flat=True):
+        did_something = True
+        if not _erase(run_id, end):
+            return True
+    return give_back(end) or did_something
+
+
+def give_back(end: float) -> bool:
+    """Return free pages of SQLite's file to the disk until ``end`` (monotonic). Returns whether there are more.
+    PostgreSQL does that by itself."""
+    connection = connections[settings.METRICS_DATABASE]
+    if connection.vendor != "sqlite":
+        return False
+    with connection.cursor() as cursor:
+        while True:
+            free = cursor.execute("PRAGMA freelist_count").fetchone()[0]
+            if free <= FREE_PAGES:  # what ingest fills again in a moment
+                return False
+            cursor.execute(f"PRAGMA incremental_vacuum({FREE_PAGES})").fetchall()
+            if time.monotonic() >= end:
+                return True
+
+
+def _erase(run_id: str, end: float) -> bool:
+    """Delete the run's rows until ``end``; returns whether all are gone. Each batch is a transaction of its own."""
+    return all(time.monotonic() < end for _ in _batches(run_id))
+
+
+def _batches(run_id: str) -> Iterator[None]:
+    """Delete some rows at each turn: what points to others before what it points to."""
+    hidden = Series.objects.filter(run_id=HIDDEN + run_id)
+    yield from _delete(Block.objects.filter(run_id=run_id))
+    while some := list(hidden.values_list("pk", flat=True)[:IDS_PER_QUERY]):
+        yield from _delete(Segment.objects.filter(series__in=some))
+        yield from _delete(Level.objects.filter(series__in=some))
+        yield from _delete(Series.objects.filter(pk__in=some), IDS_PER_QUERY)
+    yield from _delete(Axis.objects.filter(run_id=run_id, segments=None))
+    yield from _delete(LogChunk.objects.filter(run_id=run_id))
+    yield from _delete(DeadLetter.objects.filter(run_id=run_id))
+    Erasure.objects.filter(pk=run_id).delete()
+
+
+def _delete(rows: models.QuerySet[models.Model], number: int = 0) -> Iterator[None]:
+    while ids := list(rows.values_list("pk", flat=True)[: number or ROWS]):
+        with transaction.atomic(using=settings.METRICS_DATABASE):
+            delete_rows(rows.model, ids)
+        yield
