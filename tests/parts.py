@@ -98,4 +98,7 @@ def total(closings: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # the parts hear it as well, and say what they had found
+        sys.exit(130)
