@@ -17,6 +17,7 @@ export class SeriesStore {
     this.asked = new Map(); // name -> messages that came while its data was on the way
     this.wanted = new Set();
     this.timer = 0;
+    this.listing = 0;
     this.stops = [
       on("points", (message) => this.receive(message)),
       on("refetch", () => this.reload()),
@@ -26,6 +27,7 @@ export class SeriesStore {
 
   close() {
     clearTimeout(this.timer);
+    clearTimeout(this.listing);
     this.stops.forEach((stop) => stop());
   }
 
@@ -61,6 +63,11 @@ export class SeriesStore {
   reload() {
     for (const name of this.loaded.keys()) this.wanted.add(name);
     this.timer ||= setTimeout(() => this.fetchWanted(), 200);
+    // In what was not told there may be series that nobody here has heard of.
+    this.listing ||= setTimeout(() => {
+      this.listing = 0;
+      this.list().catch((error) => console.warn("the list of series did not come", error));
+    }, 1000);
   }
 
   async fetchWanted() {
