@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 Database = dict[str, Any]
+MAX_SHARDS = 64
 
 
 def choose(url: str, home: Path) -> tuple[dict[str, Database], str]:
@@ -17,6 +18,17 @@ def choose(url: str, home: Path) -> tuple[dict[str, Database], str]:
         "default": sqlite(home / "trainyard.sqlite3"),
         "metrics": sqlite(home / "metrics.sqlite3", is_synced=True),
     }, "metrics"
+
+
+def num_shards(text: str, databases: dict[str, Database]) -> int:
+    """Return over how many ingest processes runs are spread. Raises ValueError for what is no such number."""
+    if not text:
+        return 1
+    if not text.isdigit() or not 1 <= int(text) <= MAX_SHARDS:
+        raise ValueError(f"INGEST_SHARDS is a number from 1 to {MAX_SHARDS}, not {text!r}.")
+    if int(text) > 1 and "metrics" in databases:
+        raise ValueError("INGEST_SHARDS above 1 needs PostgreSQL (DATABASE_URL): a SQLite file has one writer.")
+    return int(text)
 
 
 def sqlite(path: Path, *, is_synced: bool = False) -> Database:

@@ -22,7 +22,7 @@ at_end = ExitStack()
 def take_over_environment() -> None:
     """Let nothing of the developer's own Trainyard reach the tests."""
     for name in ("TRAINYARD_URL", "TRAINYARD_TOKEN", "TRAINYARD_LIFELINE", "REDIS_URL", "SECRET_KEY", "HOST", "PORT",
-                 "NODES", "ONCE", "ALLOWED_HOSTS", "PUBLIC_URL", "LOG_FORMAT"):  # fmt: skip
+                 "NODES", "ONCE", "ALLOWED_HOSTS", "PUBLIC_URL", "LOG_FORMAT", "INGEST_SHARDS"):  # fmt: skip
         os.environ.pop(name, None)
     folder = at_end.enter_context(tempfile.TemporaryDirectory(prefix="ty-", dir="/tmp", ignore_cleanup_errors=True))
     os.environ["TRAINYARD_HOME"] = str(Path(folder) / "home")

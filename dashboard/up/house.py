@@ -124,6 +124,17 @@ def nodes_in_contact(names: list[str]) -> list[str]:
     return [node.name for node in Node.objects.filter(name__in=names, removed_at=None) if node.is_in_contact(now)]
 
 
+def num_shards() -> int:
+    """Return how many ingest processes there are to be: one for each shard that the settings or a run name."""
+    from django.conf import settings
+    from django.db.models import Max
+
+    from runs.models import Run
+
+    largest: int = Run.objects.aggregate(largest=Max("shard"))["largest"] or 0
+    return max(int(settings.INGEST_SHARDS), largest + 1)
+
+
 def live_runs() -> list[str]:
     """Return the names of the runs that hold machines here."""
     from runs.models import Run

@@ -49,8 +49,9 @@ def control() -> Program:
     return Program("control", [*command, "--loglevel", "WARNING"], SITE)
 
 
-def ingest() -> Program:
-    return Program("ingest", [*PYTHON, "django", "ingest", "--skip-checks"], SITE)
+def ingest(shard: int = 0) -> Program:
+    name = f"ingest-{shard}" if shard else "ingest"
+    return Program(name, [*PYTHON, "django", "ingest", "--skip-checks", "--shard", str(shard)], SITE)
 
 
 def node(home: Path, name: str, server: str, secret: str | None, share: dict[str, str]) -> Program:

@@ -8,6 +8,9 @@ import time
 from pathlib import Path
 
 
+LARGEST = "2mb"  # a batch of a supervisor is 256 KB, and a frame at most 1 MB more
+
+
 class NoValkey(RuntimeError):
     """There is no server program, or it did not come up."""
 
@@ -29,7 +32,8 @@ def server_program() -> str:
 def server_command(folder: Path, unix_socket: Path, *, durable: bool = True) -> list[str]:
     """Return the command that serves ``folder`` on a socket that only this user can open.
 
-    ``noeviction``: a stream that was trimmed in silence would lose what a node believes delivered.
+    ``noeviction``: a stream that was trimmed in silence would lose what a node believes delivered. No single string is
+    larger than LARGEST: whoever reads a few of them, as ingest does, knows how much memory that takes.
     """
     settings = {
         "port": "0",
@@ -40,6 +44,7 @@ def server_command(folder: Path, unix_socket: Path, *, durable: bool = True) -> 
         "appendfsync": "everysec",
         "save": "",
         "maxmemory-policy": "noeviction",
+        "proto-max-bulk-len": LARGEST,
         "daemonize": "no",
         "logfile": "",
         "loglevel": "notice",

@@ -62,7 +62,8 @@ class Yard:
             await self.ask(house.write_client, self.home, self.url, self.owner)
         finally:
             await valkey
-        for program in (programs.control(), programs.ingest()):
+        ingests = [programs.ingest(shard) for shard in range(await self.ask(house.num_shards))]
+        for program in (programs.control(), *ingests):
             await self._start_child(program)
         await self.ask(_collect_static)  # the first time takes seconds, and only the web process needs it
         await self._start_child(programs.web(self.listener))
@@ -86,8 +87,10 @@ class Yard:
             await asyncio.sleep(0.05)
         if nodes and "control" in self.children:
             await self._settle()
-        for names, seconds in ((("ingest", "control", "web"), SITE_S), (("valkey",), VALKEY_S)):
-            here = [self.children[name] for name in names if name in self.children]
+        last = [name for name in self.children if name == "valkey"]
+        site = [name for name in self.children if name not in (*last, *self.names)]
+        for names, seconds in ((site, SITE_S), (last, VALKEY_S)):
+            here = [self.children[name] for name in names]
             await asyncio.gather(*(child.stop(seconds) for child in here))
         orphans.end_all()
         self._database.shutdown(wait=False, cancel_futures=True)

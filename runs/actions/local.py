@@ -99,7 +99,7 @@ def _create(actor: User, local_id: str, name: str, script: str, host: str, proje
 
 def _insert(actor: User, project: Project, local_id: str, name: str, script: str, host: str) -> Run:
     sentence = "Logged outside of Trainyard; nothing of it has arrived yet."
-    run = Run.objects.create(
+    run = Run.make(
         project=project,
         local_id=local_id,
         name=name,

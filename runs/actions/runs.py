@@ -55,7 +55,7 @@ def submit_run(
     if problems:
         raise SpecError(problems)
     with transaction.atomic():
-        run = Run.objects.create(
+        run = Run.make(
             project=project,
             cluster=cluster,
             job=job,

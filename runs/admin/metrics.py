@@ -34,7 +34,7 @@ class ProducerAdmin(Written):
 
 @admin.register(DeadLetter)
 class DeadLetterAdmin(Written):
-    list_display = ("at", "run_id", "node_id", "producer", "sequence", "reason")
+    list_display = ("at", "run_id", "node_id", "producer", "sequence", "size", "reason")
     search_fields = ("run_id", "node_id", "reason")
     exclude = ("data",)
 

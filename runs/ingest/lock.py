@@ -40,7 +40,7 @@ class ShardLock:
 
     def hold(self) -> bool:
         """Take the lock or keep it for another LEASE_S; return whether it is ours."""
-        holder = self._ask("")
+        holder = self._ask(self._value)
         if holder != self._value and is_dead(holder):
             log.info("ingest.takes_over", key=self._key, holder=holder)
             holder = self._ask(holder)

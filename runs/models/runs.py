@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.db import models, transaction
 from django.utils import timezone
 
 from runs import broadcast
-from runs.ids import new_id
+from runs.ids import new_id, shard_of
 from runs.models.clusters import Cluster, Node
 from runs.models.jobs import Job
 from runs.models.people import Project, User
@@ -52,7 +53,7 @@ class Run(models.Model):
     reason_evidence = models.JSONField(default=dict, blank=True)
 
     fence = models.PositiveIntegerField(default=0, editable=False)  # the newest attempt's; only grows
-    shard = models.PositiveIntegerField(default=0, editable=False)
+    shard = models.PositiveIntegerField(default=0, editable=False)  # for good: its records may be on their way
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="runs")
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)  # the first time that it was RUNNING
@@ -71,6 +72,12 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.id})"
+
+    @classmethod
+    def make(cls, **values: Any) -> Run:
+        """Insert a new run; its id says which ingest will store what it sends."""
+        run_id = new_id()
+        return cls.objects.create(id=run_id, shard=shard_of(run_id, settings.INGEST_SHARDS), **values)
 
     @property
     def is_final(self) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.db import connections
 
-from dashboard.databases import choose
+from dashboard.databases import choose, num_shards
 
 
 def test_without_a_url_there_are_two_files() -> None:
@@ -41,3 +41,20 @@ def test_the_files_have_the_pragmas_that_were_chosen(db: None, alias: str, synch
         found = {name: cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "auto_vacuum")}
         assert found == {"journal_mode": "wal", "auto_vacuum": 2}
         assert cursor.execute("PRAGMA synchronous").fetchone()[0] == synchronous
+
+
+def test_runs_are_spread_over_as_many_ingests_as_the_settings_say() -> None:
+    postgresql, _ = choose("postgresql://me@db/train", Path("/home"))
+    sqlite, _ = choose("", Path("/home"))
+    assert (num_shards("", sqlite), num_shards("1", sqlite), num_shards("8", postgresql)) == (1, 1, 8)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "65"])
+def test_what_is_no_number_of_shards_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="INGEST_SHARDS is a number from 1 to 64"):
+        num_shards(text, choose("postgresql://me@db/train", Path("/home"))[0])
+
+
+def test_sqlite_has_one_shard() -> None:
+    with pytest.raises(ValueError, match="one writer"):
+        num_shards("2", choose("", Path("/home"))[0])

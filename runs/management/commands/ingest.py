@@ -6,7 +6,9 @@ import signal
 from types import FrameType
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
 
 from runs.ingest.consumer import Consumer
 from trainyard import lifeline
@@ -19,6 +21,8 @@ class Command(BaseCommand):
         parser.add_argument("--shard", type=int, default=0)
 
     def handle(self, *args: Any, shard: int, **options: Any) -> None:
+        if shard and connections[settings.METRICS_DATABASE].vendor == "sqlite":
+            raise CommandError("A SQLite file has one writer: the only shard is 0.")
         consumer = Consumer(shard)
 
         def stop(signal_number: int, frame: FrameType | None) -> None:
