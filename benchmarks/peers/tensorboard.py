@@ -23,7 +23,7 @@ class TensorBoard:
         self._url = f"http://127.0.0.1:{free_port()}"
         words = [
             str(Path(sys.executable).with_name("tensorboard")), "--logdir", str(self._logs), "--host", "127.0.0.1",
-            "--port", self._url.rpartition(":")[2], "--reload_interval", RELOAD_S, "--load_fast", "true",
+            "--port", self._url.rpartition(":")[2], "--reload_interval", RELOAD_S, "--load_fast", "auto",
         ]  # fmt: skip
         self._logs.mkdir(parents=True)
         environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"}
