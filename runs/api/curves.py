@@ -53,9 +53,10 @@ def answer(
     form = form or ("columns" if request.accepts(CONTENT_TYPE) and not request.accepts("text/html") else "json")
     ids = [run.pk for run in runs]
     origins = {run.pk: origin_of(run) for run in runs} if asked.x == "relative" else {}
-    tag = _tag(asked, form, cursors_of(ids), origins)
-    if tag in parse_etags(request.headers.get("If-None-Match", "")):
-        return _with_headers(HttpResponseNotModified(), tag)
+    if known := parse_etags(request.headers.get("If-None-Match", "")):
+        tag = _tag(asked, form, cursors_of(ids), origins)
+        if tag in known:
+            return _with_headers(HttpResponseNotModified(), tag)
     num = num_points(ids, asked.names, asked.labels, asked.points)
     if num > MAX_ANSWER_POINTS:
         raise HttpError(
