@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.disks import fill as fill_disk
 from trainyard import ledger as ledger_module
 from trainyard.ledger import Ledger
 from trainyard.reader import last_sequences
@@ -73,9 +74,7 @@ def test_files_can_be_deleted_on_a_disk_that_is_full(small_disk: Path) -> None:
     fill(small_disk)
     ledger = Ledger(small_disk)
     ledger.delete(PRODUCER, 1, last=2, offsets={})  # from here on there is some room in reserve
-    with (small_disk / "filler").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
-        while True:
-            file.write(bytes(4096))
+    fill_disk(small_disk)
     with pytest.raises(OSError, match="No space"):
         (small_disk / "proof").write_bytes(bytes(4096))
     ledger.delete(PRODUCER, 2, last=3, offsets={})

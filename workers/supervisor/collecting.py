@@ -40,8 +40,7 @@ class Collector(threading.Thread):
         self._ranks = ranks
         self._keepers = keepers  # pids of fence and supervisor, remembered with the ranks' descendants
         self._gpus = GpuReader(order["slots"] if order["accelerator"] == "gpu" else [])
-        begin = {"rank": -1, "node": self._node, "role": "supervisor"}
-        self._spool = SpoolWriter(folder.spool, begin=begin)
+        self._writer: SpoolWriter | None = None
         self._tails = [
             LogTail(folder.stream_path(rank.rank, stream), rank.rank, stream)
             for rank in ranks
@@ -87,6 +86,14 @@ class Collector(threading.Thread):
             self._spool.close("exit")
         except OSError as error:
             log.error("collect.lost", error=str(error))
+
+    @property
+    def _spool(self) -> SpoolWriter:
+        """Made when it is needed: on a disk that is full there may be none for some time. Raises OSError."""
+        if self._writer is None:
+            begin = {"rank": -1, "node": self._node, "role": "supervisor"}
+            self._writer = SpoolWriter(self._folder.spool, begin=begin)
+        return self._writer
 
     def _read_logs(self) -> None:
         for tail in self._tails:

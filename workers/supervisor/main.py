@@ -227,10 +227,15 @@ class Supervisor:
             self._courier.start()
         limit_s = INTERRUPTED_SHIPPING_LIMIT_S if self.cause == "interrupted" else SHIPPING_LIMIT_S
         self._courier.finish(self.report["producers"], limit_s=limit_s)
+        if not self.folder.is_ended():  # the disk was full; what was shipped may have made room
+            self._publish()
 
     def _publish(self) -> None:
         self.report = self._report()
-        self.folder.write_report(self.report)
+        try:
+            self.folder.write_report(self.report)
+        except OSError as error:  # a full disk must not end the ranks; the server hears the report all the same
+            log.error("report.unwritten", phase=self.phase, error=str(error))
         if self._courier is not None:
             self._courier.hurry()
 
