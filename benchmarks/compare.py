@@ -32,8 +32,11 @@ class Answers:
     missing: dict[str, str] = field(default_factory=dict)
 
     def of(self, key: str) -> dict[str, float | None]:
-        """One figure of every peer by its title; None for those not measured."""
-        return {TITLES[name]: self.found.get(name, {}).get(key) for name in (*self.found, *self.missing)}
+        """One figure of every peer that has it, by the peer's title; None for those not measured."""
+        known: dict[str, float | None] = {TITLES[name]: found.get(key) for name, found in self.found.items()}
+        return {title: value for title, value in known.items() if value is not None} | {
+            TITLES[name]: None for name in self.missing
+        }
 
     def best(self, key: str, *, least: bool = True) -> tuple[str, float | None]:
         """The title and the figure of the best of those that were measured."""
