@@ -5,13 +5,15 @@ Without it a prefix that is gone would look like one that was lost. The ledger i
 
 from __future__ import annotations
 
-import contextlib
 import json
+import logging
 import os
 from pathlib import Path
 from typing import Any
 
 from trainyard.spool import spool_path
+
+logger = logging.getLogger("trainyard")
 
 NAME = "ledger.json"
 SPARE = "ledger.spare"
@@ -28,10 +30,15 @@ class Ledger:
         self._folder = folder
         self._through: dict[str, int] = {}
         self.offsets: dict[str, int] = {}
-        with contextlib.suppress(FileNotFoundError):
+        try:
             document: Any = json.loads((folder / NAME).read_bytes())
             self._through = {str(name): int(last) for name, last in document["through"].items()}
             self.offsets = {str(name): int(offset) for name, offset in document["offsets"].items()}
+        except FileNotFoundError:
+            pass
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            # Whatever is sent in vain for want of it, the server has seen.
+            logger.warning("trainyard: %s is no ledger (%s); it is begun anew", folder / NAME, error)
 
     def through(self, producer: str) -> int:
         """Return the last sequence that was deleted of the producer, 0 when all is there."""

@@ -7,6 +7,7 @@ comes a frame of the kind ``damaged``, so that the server learns of it and does 
 
 from __future__ import annotations
 
+import os
 import zlib
 from pathlib import Path
 from typing import NamedTuple
@@ -165,12 +166,17 @@ class SpoolReader:
         self._offset += self._at
         num_left = len(self._data) - self._at
         self._at = 0
+        path = spool_path(self.folder, self.producer, self.number)
         try:
-            with spool_path(self.folder, self.producer, self.number).open("rb", buffering=0) as file:
-                file.seek(self._offset)
-                self._data = file.read(READ_BYTES)
+            # Whoever may write here may also have made a pipe, which would never let an ordinary open go on.
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             self._data = b""
+            return False
+        try:
+            self._data = os.pread(fd, READ_BYTES, self._offset)
+        finally:
+            os.close(fd)
         return len(self._data) > num_left
 
     def _pass_end(self, numbers: list[int], is_over: bool) -> bool:

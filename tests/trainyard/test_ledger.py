@@ -86,3 +86,13 @@ def test_the_reserve_is_there_again_after_each_deletion(tmp_path: Path) -> None:
     fill(tmp_path)
     Ledger(tmp_path).delete(PRODUCER, 1, last=2, offsets={})
     assert (tmp_path / ledger_module.SPARE).stat().st_size == ledger_module.SPARE_BYTES
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"through": {}}', '{"through": [], "offsets": 3}'])
+def test_what_is_no_ledger_is_begun_anew(text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    fill(tmp_path)
+    (tmp_path / "ledger.json").write_text(text)
+    ledger = Ledger(tmp_path)
+    assert ledger.producers() == {} and "is no ledger" in caplog.text
+    ledger.delete(PRODUCER, 1, last=2, offsets={})
+    assert Ledger(tmp_path).through(PRODUCER) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,24 @@ def test_what_a_supervisor_read_is_not_read_again_when_its_spool_was_deleted(
     ship_all(Shipper(client, KEY, ORDER, folder.spool, contact))
     lines = [text for frame in arrived(client) if frame.kind == "logs" for _, text in frame.payload["lines"]]
     assert lines == ["after its death"]
+
+
+def test_a_rank_may_write_anything_here_and_harms_no_other(
+    client: redis.Redis, contact: Contact, shipper: Shipper, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / f"{'b' * 32}.1.spool")
+    (tmp_path / f"{'c' * 32}.1.spool").mkdir()
+    (tmp_path / f"{'d' * 32}.1.spool").write_bytes(os.urandom(5000))
+    odd = SpoolWriter(tmp_path, producer="e" * 32, begin={})
+    odd.append({"t": "logs", "rank": [], "offset": "far"})
+    odd.append({"t": "logs", "offset": 2**70 % 2**60})
+    odd.close()
+    writer = fill(tmp_path, 20)
+    ship_all(shipper)
+    hear(client, contact, shipper, watermarks={PRODUCER: 21, "e" * 32: 4})
+    assert {frame.sequence for frame in arrived(client) if frame.producer == PRODUCER} == set(range(1, 22))
+    files = spool_files(tmp_path)
+    assert files[PRODUCER] == [writer.number] and "e" * 32 not in files
 
 
 def test_a_stream_that_takes_much_memory_makes_the_shipper_wait(
