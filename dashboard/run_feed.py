@@ -33,6 +33,7 @@ class RunFeed(Feed):
         self._coming: dict[Member, int | None] | None = {}  # until the cursor is known
         self._behind: set[Member] = set()
         self._is_helping = False
+        self._is_quiet = True  # nothing was told since the last ping
         self._throttle = Throttle(EVERY_S)
         self._stirred = asyncio.Event()
         super().__init__(group)
@@ -100,11 +101,13 @@ class RunFeed(Feed):
                     await self._stirred.wait()
 
     async def _ping_all(self) -> None:
-        """Whatever the channel layer lost is found here at the latest."""
-        stored = await database_sync_to_async(read.cursor_of)(self.run_id)
-        self._known = max(self._known, stored)
-        if stored != self.cursor:
-            await self._read_on()
+        """What the channel layer lost is found by the next message; where none came since the last ping, here."""
+        if self._is_quiet:
+            stored = await database_sync_to_async(read.cursor_of)(self.run_id)
+            self._known = max(self._known, stored)
+            if stored != self.cursor:
+                await self._read_on()
+        self._is_quiet = True
         ping = _ping(self.cursor)
         for member in self.members - self._behind:
             if member.outbox.is_empty and member.outbox.cursor == self.cursor:
@@ -129,6 +132,7 @@ class RunFeed(Feed):
     def _tell(self, parcel: Parcel) -> None:
         is_reset = parcel.cursor < self.cursor
         self.cursor = parcel.cursor
+        self._is_quiet = False
         self._throttle.note(self._now(), every_s=EVERY_REFETCH_S if parcel.is_refetch else None)
         for member in self.members - self._behind:
             if member.outbox.cursor == parcel.start or is_reset:
