@@ -18,7 +18,7 @@ from operator import itemgetter
 from django.conf import settings
 from django.db import transaction
 
-from runs.metrics.blocks import decode_block
+from runs.metrics.blocks import decode_blocks
 from runs.metrics.codec import Columns, Floats, Steps, joined
 from runs.metrics.levels import Place, grown
 from runs.metrics.models import Axis, Block, Segment, Telemetry
@@ -89,14 +89,34 @@ def fold_blocks(run_id: str, bound: int) -> bool:
             break
         total += count
     taken = [pk for pk, cursor, _ in listed if cursor <= upto]
+    rows = [
+        row for start in range(0, len(taken), IDS_PER_QUERY) for row in _blocks(taken[start : start + IDS_PER_QUERY])
+    ]
+    attempts = {attempt for attempt, _, _ in rows}
     pieces: dict[Place, list[tuple[int, Columns]]] = {}
-    for block in Block.objects.filter(pk__in=taken).order_by("cursor", "pk"):
-        for series_id, columns in decode_block(bytes(block.data)):
-            pieces.setdefault((series_id, block.attempt), []).append((block.cursor, columns))
+    for attempt in attempts:
+        own = [(cursor, data) for other, cursor, data in rows if other == attempt]
+        for some in _between_segments(run_id, own):
+            for place, (series_id, columns) in decode_blocks([data for _, data in some]):
+                pieces.setdefault((series_id, attempt), []).append((some[place][0], columns))
     change = Replaced(run_id, blocks=taken, compacted_cursor=upto)
     _put_together(change, pieces, _units({series_id for series_id, _ in pieces}, upto))
     change.save()
     return len(taken) < len(listed)
+
+
+def _blocks(ids: list[int]) -> list[tuple[int, int, bytes]]:
+    rows = Block.objects.filter(pk__in=ids).order_by("cursor", "pk").values_list("attempt", "cursor", "data")
+    return [(attempt, cursor, bytes(data)) for attempt, cursor, data in rows]
+
+
+def _between_segments(run_id: str, blocks: list[tuple[int, bytes]]) -> list[list[tuple[int, bytes]]]:
+    """Return the blocks (cursor, data) in one list, but where segments came in between, each in its own: points that
+    came before a segment and points that came after it are not one piece."""
+    between = Segment.objects.filter(
+        series__run_id=run_id, is_sealed=False, cursor__gte=blocks[0][0], cursor__lte=blocks[-1][0]
+    )
+    return [[block] for block in blocks] if between.exists() else [blocks]
 
 
 def seal(run_id: str, bound: int, *, is_quiet: bool) -> bool:
