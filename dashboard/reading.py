@@ -9,7 +9,7 @@ from asgiref.sync import SyncToAsync
 from django.db import close_old_connections, connections
 
 
-class in_database(SyncToAsync):  # used as a function, like channels' own
+class in_database(SyncToAsync[..., Any]):  # used as a function, like channels' own
     """channels' database_sync_to_async, without its opening and closing a SQLite file for every query: that costs
     several times the query. A connection to a server is closed as there: nobody says when a kept one is dead."""
 
