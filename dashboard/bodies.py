@@ -15,7 +15,7 @@ from runs.api.problems import problem
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
+App = Callable[[Any, Any, Any], Awaitable[None]]
 
 # The first that fits is taken. What is not named here Django limits itself, in the form in which it is read.
 LIMITS = (
