@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from tests.servers import Valkey
 from tests.workers.stream import KEY, ORDER, arrived, log_line, say, ship_all
 from trainyard import records
 from trainyard.ledger import Ledger
@@ -191,6 +192,22 @@ def test_a_stream_that_takes_much_memory_makes_the_shipper_wait(
     client.delete(stream_key(0))
     ship_all(shipper)
     assert sequences(client) == [1, 2, 3, 4]
+
+
+def test_a_server_that_does_not_tell_the_bytes_is_held_to_the_entries(
+    valkey: Valkey, client: redis.Redis, contact: Contact, tmp_path: Path
+) -> None:
+    client.acl_setuser("modest", enabled=True, nopass=True, keys=["*"], commands=["+@all", "-memory"])
+    modest = redis.Redis(unix_socket_path=str(valkey.socket), username="modest", password="any")
+    fill(tmp_path, 3)
+    ship_all(Shipper(modest, KEY, ORDER, tmp_path, contact))
+    assert sequences(client) == [1, 2, 3, 4]
+    client.acl_setuser("modest", commands=["-xlen"])
+    fill(tmp_path / "more", 1)
+    with pytest.raises(redis.ResponseError):
+        Shipper(modest, KEY, ORDER, tmp_path / "more", contact).step()
+    client.acl_deluser("modest")
+    modest.close()
 
 
 def test_many_producers_are_served_in_turn(

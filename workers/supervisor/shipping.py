@@ -210,9 +210,13 @@ class Shipper:
             pipe: Any = self._client.pipeline(transaction=False)
             pipe.xlen(self._stream)
             pipe.memory_usage(self._stream, samples=8)
-            length, num_bytes = pipe.execute()
+            length, num_bytes = pipe.execute(raise_on_error=False)
+            if isinstance(length, Exception):
+                raise length
             self._room_at = now
-            self._room = STREAM_LIMIT_ENTRIES - length if (num_bytes or 0) < STREAM_LIMIT_BYTES else 0
+            # A server that refuses to tell the bytes (some hosted ones do) is held to the entries alone.
+            is_large = isinstance(num_bytes, int) and num_bytes >= STREAM_LIMIT_BYTES
+            self._room = 0 if is_large else STREAM_LIMIT_ENTRIES - length
         return self._room > 0
 
     def _send(self, batches: list[bytes]) -> None:
