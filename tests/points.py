@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 ANY_ATTEMPT = -1  # of points that came over REST: the answer does not name it
+COLUMNS = ("step", "time", "value")
 Row = tuple[int, int, int]  # step, and the bits of time and value
 
 
@@ -71,12 +72,9 @@ def difference(expected: Points, stored: Points) -> Difference:
 
 def stored_points(run: str) -> Points:
     """Everything of the run that lies in this process's store, also what a newer attempt hides."""
-    from runs.metrics import points
-    from runs.metrics.models import Series
+    from runs.metrics.curves import raw
 
-    series = {row.pk: row for row in Series.objects.filter(run_id=run)}
     return gathered(
-        (key_of(run, attempt, series[pk].name, series[pk].labels), rows(*columns))
-        for (pk, attempt), parts in points.stored(run, list(series.values())).items()
-        for columns in parts
+        (key_of(run, curve.attempt, curve.name, curve.labels), rows(*(curve.columns[kind] for kind in COLUMNS)))
+        for curve in raw(run, attempts="all")
     )

@@ -14,7 +14,8 @@ from runs.ids import new_id
 from runs.ingest import commit as commit_module
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.records import incoming
-from runs.metrics import points, read
+from runs.metrics import read
+from runs.metrics.curves import raw
 from runs.metrics.models import Block, DeadLetter, Producer, Segment, Series, Telemetry
 from runs.metrics.sheets import merged
 from tests.spools import Spool, packed, some_points
@@ -31,9 +32,10 @@ def hand_in(data: bytes, run: str = "run1", fence: int = 1, source: Source = NOD
 
 def stored(run: str = "run1") -> Counter[tuple[float, int]]:
     """How often each (value, step) is in the store, hidden or not."""
-    parts = points.stored(run, list(Series.objects.filter(run_id=run)))
     return Counter(
-        pair for some in parts.values() for c in some for pair in zip(c.values.tolist(), c.steps.tolist(), strict=True)
+        pair
+        for curve in raw(run, attempts="all")
+        for pair in zip(curve.columns["value"].tolist(), curve.columns["step"].tolist(), strict=True)
     )
 
 
