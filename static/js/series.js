@@ -1,6 +1,7 @@
 // The points of a run as the page knows them: loaded when a chart asks, then grown by what the socket brings.
 import { fetchColumns } from "./columns.js";
 import { continues, on } from "./live.js";
+import { Names, keyOf, namesIn } from "./names.js";
 import { joined, partOf } from "./parts.js";
 
 const POINTS = 1500;
@@ -11,7 +12,7 @@ export class SeriesStore {
     this.api = api;
     this.onNames = onNames; // called when a series appears that was not there
     this.onData = onData; // called with a name whose points changed
-    this.names = new Map(); // name -> Map(labels key -> labels)
+    this.known = new Names(api);
     // name -> {cursor, lines: Map(labels key -> {labels, parts, tails: Map(attempt -> part)})}; a tail was trained again
     this.loaded = new Map();
     this.asked = new Map(); // name -> messages that came while its data was on the way
@@ -31,26 +32,12 @@ export class SeriesStore {
     this.stops.forEach((stop) => stop());
   }
 
-  async list() {
-    const items = [];
-    let next = "";
-    do {
-      const page = await getJson(`${this.api}/series?limit=1000${next ? `&cursor=${encodeURIComponent(next)}` : ""}`);
-      items.push(...page.items);
-      next = page.next;
-    } while (next);
-    let isNew = false;
-    for (const { name, labels } of items) isNew = this.know(name, labels) || isNew;
-    if (isNew) this.onNames();
+  get names() {
+    return this.known.all;
   }
 
-  know(name, labels) {
-    const key = keyOf(labels);
-    if (!this.names.has(name)) this.names.set(name, new Map());
-    const known = this.names.get(name);
-    if (known.has(key)) return false;
-    known.set(key, labels ?? {});
-    return true;
+  async list() {
+    if (await this.known.list()) this.onNames();
   }
 
   // Ask for a name's points; the charts that come into view together share one request.
@@ -90,7 +77,7 @@ export class SeriesStore {
   take(names, data) {
     for (const name of names) this.loaded.set(name, { cursor: data.cursor, lines: new Map() });
     for (const series of data.series) {
-      this.know(series.name, series.labels);
+      this.known.know(series.name, series.labels);
       const line = this.line(series.name, series.labels);
       (series.superseded ? line.tails : line.parts).set(series.attempt, partOf(series));
     }
@@ -113,7 +100,7 @@ export class SeriesStore {
     let isNew = false;
     const touched = new Set();
     for (const part of message.series) {
-      isNew = this.know(part.name, part.labels) || isNew;
+      isNew = this.known.know(part.name, part.labels) || isNew;
       touched.add(part.name);
     }
     for (const name of touched) {
@@ -143,18 +130,4 @@ export class SeriesStore {
     this.timer ||= setTimeout(() => this.fetchWanted(), 200);
     return false;
   }
-}
-
-export function keyOf(labels) {
-  return JSON.stringify(Object.entries(labels ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)));
-}
-
-export function namesIn(names) {
-  return names.map((name) => `name=${encodeURIComponent(name)}`).join("&");
-}
-
-async function getJson(url) {
-  const answer = await fetch(url, { headers: { Accept: "application/json" } });
-  if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
-  return answer.json();
 }

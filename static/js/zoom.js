@@ -1,7 +1,7 @@
 // While charts are zoomed in, lines that came as buckets get the points of that window, and keep their buckets outside it.
 import { fetchColumns } from "./columns.js";
+import { namesIn } from "./names.js";
 import { partOf, spliced } from "./parts.js";
-import { namesIn } from "./series.js";
 
 const SETTLE_MS = 220;
 
