@@ -1,8 +1,8 @@
 """The only place that speaks to the channel layer. Every message is a hint with a cursor: what is lost is refetched.
 
 Who publishes is not asynchronous (ingest, control, the threads of requests), and the layer's own way from there makes
-an event loop and a connection for each message, 2 ms of processor time. So a message is written as the layer writes it, over the
-process's own connection, all of a round at once.
+an event loop and a connection for each message: 2 ms of processor time. So a message is written as the layer writes it,
+over the process's own connection, all of a round at once.
 """
 
 from __future__ import annotations
