@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -11,6 +12,8 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from benchmarks.table import scaled
 from dashboard.setup.peers import PYTHON
@@ -94,14 +97,25 @@ def one(name: str, task: str, count: int) -> dict[str, Any]:
         # What a tracker keeps at home stays out of the home of whoever measures.
         environment |= {"HOME": folder, "DO_NOT_TRACK": "1"}
         words = [str(PYTHON), "-m", f"benchmarks.peers.{name}", task, str(count), str(work), str(answer)]
+        process = subprocess.Popen(
+            words, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace",
+        )  # fmt: skip
         try:
-            done = subprocess.run(
-                words, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                errors="replace", timeout=TIMEOUT_S, check=False,
-            )  # fmt: skip
+            said, _ = process.communicate(timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
+            end_with_children(process)
             raise PeerFailed(f"took more than {TIMEOUT_S} s for {count:,}") from error
-        if done.returncode != 0 or not answer.exists():
-            raise PeerFailed(f"ended with status {done.returncode}", (done.stdout + done.stderr)[-2_000:])
+        if process.returncode != 0 or not answer.exists():
+            raise PeerFailed(f"ended with status {process.returncode}", said[-2_000:])
         found: dict[str, Any] = json.loads(answer.read_text())
         return {**found, "count": count}
+
+
+def end_with_children(process: subprocess.Popen[str]) -> None:
+    """Kill a peer's script and the servers that it started, which lead groups of their own."""
+    family = [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]
+    for one_of_them in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one_of_them.kill()
+    process.communicate()

@@ -2,8 +2,12 @@
 
 import ast
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from benchmarks import __main__ as runner
@@ -106,6 +110,18 @@ def test_a_peer_that_fails_is_named_and_the_next_is_measured(monkeypatch: pytest
     answers = compare.measure("cost", {"wandb": 10, "trackio": 10})
     assert answers.best("median") == ("Trackio", 14.0)
     assert answers.note == "W&B offline not measured: ended with status 1"
+
+
+def test_a_peer_that_hangs_is_ended_with_its_servers() -> None:
+    server = "import time; time.sleep(60)"
+    script = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {server!r}], "
+    script += "start_new_session=True).pid, flush=True); sys.stdin.read()"
+    hung = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert hung.stdout is not None
+    pid = int(hung.stdout.readline())
+    compare.end_with_children(hung)
+    assert hung.returncode == -signal.SIGKILL
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 def test_an_unknown_name_is_refused_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
