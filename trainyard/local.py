@@ -53,10 +53,18 @@ def origin(local_id: str, environ: Mapping[str, str] = os.environ) -> dict[str, 
     restart = environ.get("TORCHELASTIC_RESTART_COUNT", "")
     return {
         "local": local_id,
-        "script": "" if hasattr(sys, "ps1") else os.path.abspath(sys.argv[0])[:500] if sys.argv[0] else "",  # noqa: PTH100
+        "script": "" if hasattr(sys, "ps1") or not sys.argv[0] else absolute(sys.argv[0])[:500],
         "host": host_name(),
         "restart": int(restart) if restart.isdecimal() else 0,
     }
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """Return the path from the root, also when the present folder was deleted: then as it is."""
+    try:
+        return os.path.abspath(path)  # noqa: PTH100  # Path.absolute() keeps its dots
+    except OSError:
+        return os.fspath(path)
 
 
 def host_name() -> str:

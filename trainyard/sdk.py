@@ -62,7 +62,7 @@ class Run:
     def __init__(self, name: str | None, folder: Path, local_id: str = "") -> None:
         self.name = name
         self.local_id = local_id  # outside of Trainyard: of the training that this process takes part in
-        self.folder = Path(os.path.abspath(folder))  # noqa: PTH100  # the script may change its folder later
+        self.folder = Path(local.absolute(folder))  # the script may change its folder later
         self.is_finished = False
         self.num_bad_values = 0  # values that are no numbers, steps that are no integers
         self.num_lost_points = 0  # points for which there was no room, since the disk refused for too long

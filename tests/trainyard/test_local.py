@@ -149,3 +149,17 @@ def test_a_begin_record_says_where_it_came_from() -> None:
     said = local.origin("0" * 32, {"TORCHELASTIC_RESTART_COUNT": "2"})
     assert said["local"] == "0" * 32 and said["restart"] == 2 and said["host"]
     assert Path(said["script"]).is_absolute()
+
+
+def test_a_folder_that_was_deleted_under_the_script_costs_points_and_no_training(tmp_path: Path) -> None:
+    text = """
+import os, tempfile, trainyard
+folder = tempfile.mkdtemp()
+os.chdir(folder)
+os.rmdir(folder)
+run = trainyard.init()
+run.log({"loss": 1.0})
+run.finish()
+print(run.num_lost_points)
+"""
+    assert run_script(tmp_path, text).strip() == "1"
