@@ -4,10 +4,11 @@ import django.contrib.auth.models
 import django.contrib.auth.validators
 import django.db.models.deletion
 import django.utils.timezone
-import runs.ids
-import runs.status
 from django.conf import settings
 from django.db import migrations, models
+
+import runs.ids
+import runs.status
 
 
 class Migration(migrations.Migration):
