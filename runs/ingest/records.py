@@ -64,19 +64,16 @@ def incoming(data: bytes) -> list[Incoming]:
         if end > len(data) or length > records.MAX_FRAME_BYTES or num_damaged >= MAX_DAMAGED:
             found.append(Incoming(view[offset:], poison="what is left is no frame", is_damaged=True))
             break
-        body = view[start:end]
-        if zlib.crc32(body) == checksum:
-            found.append(_frame(view[offset:end], body))
-        else:
-            claim = _claim(body)
-            found.append(Incoming(view[offset:end], poison="the checksum differs", is_damaged=True, claim=claim))
-            num_damaged += 1
+        item = _decoded(view[offset:end], view[start:end], checksum)
+        found.append(item)
+        num_damaged += not item.producer
         offset = end
     return found if _are_finite(found) else [_with_finite_times(item) for item in found]
 
 
-def _frame(raw: memoryview, body: memoryview) -> Incoming:
-    """Return a frame whose checksum fits."""
+def _decoded(raw: memoryview, body: memoryview, checksum: int) -> Incoming:
+    if zlib.crc32(body) != checksum:
+        return Incoming(raw, poison="the checksum differs", is_damaged=True, claim=_claim(body))
     try:
         payload = msgpack.unpackb(body, use_list=False, strict_map_key=False)
     except UnicodeDecodeError as error:

@@ -153,9 +153,8 @@ def test_poisoned_begin_and_end_frames_leave_a_producer_complete() -> None:
     assert counted() == {"refused_points": 2}
 
 
-def test_garbage_is_a_bounded_number_of_letters() -> None:
-    body = b"\xc1" * 8
-    garbage = records.HEADER.pack(len(body), 1) + body
+@pytest.mark.parametrize("garbage", [records.HEADER.pack(8, 1) + b"\xc1" * 8, bytes(8)], ids=["frames", "zeros"])
+def test_garbage_is_a_bounded_number_of_letters(garbage: bytes) -> None:
     found = incoming(garbage * 1000)
     assert len(found) == MAX_DAMAGED + 1
     assert sum(len(item.raw) for item in found) == 1000 * len(garbage)
