@@ -30,7 +30,8 @@ from runs.metrics.rows import IDS_PER_QUERY, delete_rows
 AT_ONCE_S = 0.1  # a small run is gone when delete_run_data() returns
 ROWS = 100  # of up to 60 KB each in one transaction
 HIDDEN = "~"  # before the id of a run in the rows of its series: no run has such an id
-FREE_PAGES = 2000  # of 4 KB, given back to the disk in one go
+FREE_PAGES = 2000  # of 4 KB, which are kept for what comes next
+PAGES_AT_ONCE = 128  # to give back one costs up to 0.3 ms, since another page moves into its place
 
 
 def delete_run_data(run_id: str) -> None:
@@ -60,14 +61,15 @@ def give_back(end: float) -> bool:
     """Return free pages of SQLite's file to the disk until ``end`` (monotonic). Returns whether there are more.
     PostgreSQL does that by itself."""
     connection = connections[settings.METRICS_DATABASE]
-    if connection.vendor != "sqlite":
+    if connection.vendor != "sqlite" or connection.in_atomic_block:
         return False
     with connection.cursor() as cursor:
         while True:
             free = cursor.execute("PRAGMA freelist_count").fetchone()[0]
             if free <= FREE_PAGES:  # what ingest fills again in a moment
                 return False
-            cursor.execute(f"PRAGMA incremental_vacuum({FREE_PAGES})").fetchall()
+            # execute() takes the first step of a statement only, which frees one page.
+            connection.connection.executescript(f"PRAGMA incremental_vacuum({PAGES_AT_ONCE})")
             if time.monotonic() >= end:
                 return True
 
