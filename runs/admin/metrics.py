@@ -9,6 +9,7 @@ from runs.metrics.models import (
     Axis,
     Block,
     DeadLetter,
+    Erasure,
     Level,
     LogChunk,
     NodeSample,
@@ -82,3 +83,9 @@ class LogChunkAdmin(Written):
 class NodeSampleAdmin(Written):
     list_display = ("node_id", "at")
     search_fields = ("node_id",)
+
+
+@admin.register(Erasure)
+class ErasureAdmin(Written):
+    list_display = ("run_id", "at")
+    search_fields = ("run_id",)
