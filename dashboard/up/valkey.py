@@ -7,7 +7,6 @@ import socket
 import time
 from pathlib import Path
 
-
 LARGEST = "2mb"  # a batch of a supervisor is 256 KB, and a frame at most 1 MB more
 
 
