@@ -38,7 +38,7 @@ def sqlite(path: Path, *, is_synced: bool = False) -> Database:
     """
     pragmas = ("auto_vacuum=INCREMENTAL", "journal_mode=WAL", f"synchronous={'FULL' if is_synced else 'NORMAL'}")
     return {
-        "ENGINE": "django.db.backends.sqlite3",
+        "ENGINE": "dashboard.sqlite",
         "NAME": path,
         "OPTIONS": {
             "timeout": 10,

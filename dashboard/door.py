@@ -13,9 +13,9 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import structlog
+from channels.db import database_sync_to_async
 from django.db import DatabaseError
 
-from dashboard.reading import in_database
 from dashboard.visitors import Credential, visitors_of
 from runs.access import Sight, projects_of_runs, sights
 
@@ -97,7 +97,7 @@ class Door:
         while self._knocking:
             batch, self._knocking = self._knocking[:BATCH], self._knocking[BATCH:]
             try:
-                found = await in_database(answers)([question for question, _ in batch])
+                found = await database_sync_to_async(answers)([question for question, _ in batch])
             except Exception as error:  # the waiting ones raise it, and their sockets log it
                 for _, answer in batch:
                     if not answer.done():
@@ -116,7 +116,7 @@ class Door:
 
     async def _look_at(self, guests: list[Guest]) -> None:
         try:
-            found = await in_database(answers)([guest.question for guest in guests])
+            found = await database_sync_to_async(answers)([guest.question for guest in guests])
         except DatabaseError as error:  # nobody can say who may see what: the pages reconnect until somebody can
             log.warning("socket.database", error=str(error))
             found = [UNAVAILABLE] * len(guests)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from channels.db import database_sync_to_async
+
 from dashboard import feeds
 from dashboard.feeds import Feed, Member
-from dashboard.reading import in_database
 from runs.access import projects_of_runs
 from runs.metrics.parcel import text_of
 
@@ -50,7 +51,7 @@ class OverviewFeed(Feed):
             self._stirred.clear()
             changed, self._changed = self._changed, set()
             if unknown := changed - projects.keys():
-                projects.update(await in_database(projects_of_runs)(unknown))
+                projects.update(await database_sync_to_async(projects_of_runs)(unknown))
             for run_id in changed:
                 self._tell(run_id, projects.get(run_id))
 

@@ -11,9 +11,10 @@ import asyncio
 import contextlib
 from typing import Any
 
+from channels.db import database_sync_to_async
+
 from dashboard import feeds
 from dashboard.feeds import Feed, Member
-from dashboard.reading import in_database
 from runs.metrics import read
 from runs.metrics.delta import Delta
 from runs.metrics.parcel import Parcel, from_wire, parcel_of, text_of
@@ -64,7 +65,7 @@ class RunFeed(Feed):
             self._stirred.set()
 
     async def beat(self) -> None:
-        self.cursor = await in_database(read.cursor_of)(self.run_id)
+        self.cursor = await database_sync_to_async(read.cursor_of)(self.run_id)
         self._known = max(self._known, self.cursor)
         self._is_reading = False
         coming, self._coming = self._coming or {}, None
@@ -102,7 +103,7 @@ class RunFeed(Feed):
     async def _ping_all(self) -> None:
         """What the channel layer lost is found by the next message; where none came since the last ping, here."""
         if self._is_quiet:
-            stored = await in_database(read.cursor_of)(self.run_id)
+            stored = await database_sync_to_async(read.cursor_of)(self.run_id)
             self._known = max(self._known, stored)
             if stored != self.cursor:
                 await self._read_on()
@@ -124,7 +125,7 @@ class RunFeed(Feed):
             self._tell(parcel_of(change))
 
     async def _since(self, cursor: int) -> Delta:
-        change: Delta = await in_database(read.delta_since)(self.run_id, cursor)
+        change: Delta = await database_sync_to_async(read.delta_since)(self.run_id, cursor)
         self._known = max(self._known, change.cursor)
         return change
 

@@ -1,0 +1,1 @@
+"""Django's SQLite backend with connections that outlive a request."""
