@@ -26,7 +26,7 @@ SCRIPT = f"""
 import os, sys
 import trainyard
 
-run = trainyard.init("at home")
+run = trainyard.init("two ranks at home")
 go_read, go_write = os.pipe()
 children = []
 for rank in (0, 1):
@@ -73,7 +73,7 @@ def test_a_training_elsewhere_is_sent_once_though_sync_and_the_site_are_killed(
     assert done.returncode == 0, done.stderr
     [item] = json.loads(done.stdout)["items"]
     run_id = item["run"]["id"]
-    assert (item["run"]["name"], item["run"]["status"], item["run"]["cluster"]) == ("at home", "LOST", None)
+    assert (item["run"]["name"], item["run"]["status"], item["run"]["cluster"]) == ("two ranks at home", "LOST", None)
 
     training.communicate("go\n", timeout=60)
     assert training.returncode == 0
@@ -87,7 +87,7 @@ def test_a_training_elsewhere_is_sent_once_though_sync_and_the_site_are_killed(
     assert run["status"] == "SUCCEEDED", run["reason"]
     again = trainyard(running_trainyard, "sync", spools, "--json")
     assert [item["frames"] for item in json.loads(again.stdout)["items"]] == [0]
-    assert len(yard.get("/runs", q="at home")["items"]) == 1
+    assert len(yard.get("/runs", q="two ranks at home")["items"]) == 1
     check_every_point_is_there_once(running_trainyard, yard, run_id)
     assert yard.get(f"/runs/{run_id}/attempts")["items"] == []
 
