@@ -15,8 +15,8 @@ from ninja.errors import HttpError
 
 import trainyard
 from runs.api.columns import CONTENT_TYPE, VERSION, Head, as_columns, as_json
-from runs.metrics.curves import curves
-from runs.metrics.sizes import cursors_of, num_points
+from runs.metrics.curves import TooManyPoints, curves
+from runs.metrics.sizes import cursors_of
 from runs.models import Run
 
 MAX_NAMES = 200
@@ -57,21 +57,22 @@ def answer(
         tag = _tag(asked, form, cursors_of(ids), origins)
         if tag in known:
             return _with_headers(HttpResponseNotModified(), tag)
-    num = num_points(ids, asked.names, asked.labels, asked.points)
-    if num > MAX_ANSWER_POINTS:
+    try:
+        cursors, found = curves(
+            {run_id: asked.window(origins.get(run_id, 0.0)) for run_id in ids},
+            asked.names,
+            asked.labels,
+            "step" if asked.x == "step" else "time",
+            asked.points,
+            asked.attempts,
+            at_most=MAX_ANSWER_POINTS,
+        )
+    except TooManyPoints as error:
         raise HttpError(
             422,
-            f"These are up to {num:,} points, and one answer has at most {MAX_ANSWER_POINTS:,}: "
+            f"These are up to {error.num_points:,} points, and one answer has at most {MAX_ANSWER_POINTS:,}: "
             "ask for fewer runs or names, or for fewer points of each.",
-        )
-    cursors, found = curves(
-        {run_id: asked.window(origins.get(run_id, 0.0)) for run_id in ids},
-        asked.names,
-        asked.labels,
-        "step" if asked.x == "step" else "time",
-        asked.points,
-        asked.attempts,
-    )
+        ) from error
     head: Head = {"cursors": cursors} if is_many else {"cursor": cursors[ids[0]]}
     if origins:
         head |= {"origins": origins} if is_many else {"origin": origins[ids[0]]}

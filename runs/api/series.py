@@ -117,8 +117,8 @@ def list_series(request: HttpRequest, run_id: str) -> Any:
     summary="Points of series",
 )
 def series_data(request: HttpRequest, run_id: str, query: Query[DataQuery]) -> HttpResponse:
-    run = get_run(actor(request), run_id)
-    return answer(request, [run], query.question(), form=query.format)
+    runs = get_runs(actor(request), [run_id])
+    return answer(request, runs, query.question(), form=query.format)
 
 
 @router.get(

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from runs.metrics.delta import numbers
 from runs.metrics.exports import stream
 from runs.metrics.fetch import MAX_STEP, MAX_TIME, MIN_STEP
-from runs.metrics.models import Series, Telemetry
+from runs.metrics.models import Series
+from runs.metrics.sizes import cursors_of
 from runs.metrics.snapshot import snapshot
 from runs.metrics.zoom import Span, draw
 
@@ -67,6 +68,14 @@ class Curve:
     is_superseded: bool = False  # a part that a newer attempt hides, at the steps that it has again
 
 
+class TooManyPoints(ValueError):
+    """More points were asked for than one answer may have."""
+
+    def __init__(self, num_points: int) -> None:
+        super().__init__(f"{num_points} points")
+        self.num_points = num_points
+
+
 def curves(
     windows: Mapping[str, Window],
     names: Sequence[str] = (),
@@ -74,18 +83,21 @@ def curves(
     x: Axis = "step",
     points: int = 1500,
     attempts: Attempts = "newest",
+    at_most: int | None = None,
 ) -> tuple[dict[str, int], list[Curve]]:
     """Return the cursor of each run and the curves of its named series (of all where ``names`` is empty) in the run's
     window, as of one moment.
 
     ``labels`` picks the series that have at least these. At most ``points`` points or buckets per series in total
     over its attempts (at least one for each attempt): raw where they fit. ``attempts`` all adds what newer attempts
-    hide, as curves of their own.
+    hide, as curves of their own. Raises TooManyPoints where all series together could have more than ``at_most``.
     """
     with snapshot():
-        cursors = dict.fromkeys(windows, 0)
-        cursors.update(Telemetry.objects.filter(run_id__in=list(windows)).values_list("run_id", "cursor"))
+        cursors = cursors_of(list(windows))
         rows = _chosen(list(windows), names, labels or {})
+        num_points = sum(min(row.count, points) for row in rows)
+        if at_most is not None and num_points > at_most:
+            raise TooManyPoints(num_points)
         spans = [_spans(row, x, windows[row.run_id], attempts) for row in rows]
         drawn = draw(list(windows), [[span for span, _ in group] for group in spans], x, points)
     told = {id(span): (row, flag) for row, group in zip(rows, spans, strict=True) for span, flag in group}

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from runs.metrics.blocks import decode_block
 from runs.metrics.codec import Columns, Floats, Steps, decode_axis, decode_values, joined
 from runs.metrics.levels import Place
-from runs.metrics.models import Axis, Block, Level
 from runs.metrics.pyramid import Buckets, decode
-from runs.metrics.rows import IDS_PER_QUERY, query
+from runs.metrics.rows import IDS_PER_QUERY, marks, query
 from runs.metrics.segments import order_of
 
 MIN_STEP, MAX_STEP = -(2**63), 2**63 - 1
@@ -64,8 +63,12 @@ def available_levels(series: Iterable[int]) -> dict[Place, list[int]]:
     ids = sorted(set(series))
     found: dict[Place, list[int]] = {}
     for start in range(0, len(ids), IDS_PER_QUERY):
-        rows = Level.objects.filter(series__in=ids[start : start + IDS_PER_QUERY]).order_by("level").distinct()
-        for series_id, attempt, level in rows.values_list("series_id", "attempt", "level"):
+        some = ids[start : start + IDS_PER_QUERY]
+        sql = f"""
+            SELECT DISTINCT series_id, attempt, level FROM metrics_level
+            WHERE series_id IN ({marks(len(some))}) ORDER BY level
+        """
+        for series_id, attempt, level in query(sql, some):
             found.setdefault((series_id, attempt), []).append(level)
     return found
 
@@ -111,8 +114,11 @@ def blocks(run_ids: Sequence[str], series: Iterable[int]) -> dict[Place, list[Pa
     wanted = set(series)
     found: dict[Place, list[Part]] = {}
     for start in range(0, len(run_ids), IDS_PER_QUERY):
-        rows = Block.objects.filter(run_id__in=run_ids[start : start + IDS_PER_QUERY]).order_by("cursor", "pk")
-        for attempt, cursor, data in rows.values_list("attempt", "cursor", "data"):
+        some = run_ids[start : start + IDS_PER_QUERY]
+        sql = f"""
+            SELECT attempt, cursor, data FROM metrics_block WHERE run_id IN ({marks(len(some))}) ORDER BY cursor, id
+        """
+        for attempt, cursor, data in query(sql, some):
             for series_id, columns in decode_block(bytes(data), wanted):
                 found.setdefault((series_id, attempt), []).append((cursor, MAX_STEP, columns))
     return found
@@ -143,8 +149,9 @@ def between(parts: Iterable[Part], low: int, high: int) -> list[Part]:
 def _read_axes(ids: set[int], axes: dict[int, tuple[Steps, Floats]]) -> None:
     missing = sorted(ids - axes.keys())
     for start in range(0, len(missing), IDS_PER_QUERY):
-        rows = Axis.objects.filter(pk__in=missing[start : start + IDS_PER_QUERY]).values_list("pk", "data")
-        axes.update((pk, decode_axis(bytes(data))) for pk, data in rows.iterator())
+        some = missing[start : start + IDS_PER_QUERY]
+        rows = query(f"SELECT id, data FROM metrics_axis WHERE id IN ({marks(len(some))})", some)
+        axes.update((pk, decode_axis(bytes(data))) for pk, data in rows)
 
 
 def _ask(sql: str, wants: Sequence[Want]) -> list[tuple[Any, ...]]:
