@@ -21,6 +21,11 @@ class Costs(NamedTuple):
 
 def costs(num_calls: int, call: Callable[[int], object]) -> Costs:
     """Call ``call(step)`` so often, and return what the calls took."""
+    return summary(calls(num_calls, call))
+
+
+def calls(num_calls: int, call: Callable[[int], object]) -> list[float]:
+    """Call ``call(step)`` so often, and return the microseconds of each call."""
     taken = []
     for step in range(num_calls):
         started = time.perf_counter_ns()
@@ -28,7 +33,7 @@ def costs(num_calls: int, call: Callable[[int], object]) -> Costs:
         taken.append((time.perf_counter_ns() - started) / 1_000)
         if step % PAUSE_EVERY == 0:
             time.sleep(0.001)
-    return summary(taken)
+    return taken
 
 
 def summary(taken: list[float]) -> Costs:
