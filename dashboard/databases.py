@@ -70,3 +70,10 @@ def postgresql(url: str) -> Database:
         "CONN_MAX_AGE": 0,
         "OPTIONS": {"connect_timeout": 5, **dict(parse_qsl(parts.query))},
     }
+
+
+def num_days(text: str) -> int:
+    """Return KEEP_ARCHIVED_DAYS: 0 where runs are kept for ever. Raises ValueError for what is no number of days."""
+    if text.strip() and not (text.strip().isascii() and text.strip().isdigit() and len(text.strip()) < 6):
+        raise ValueError(f"KEEP_ARCHIVED_DAYS is a number of days, 0 or more, not {text!r}.")
+    return int(text or 0)

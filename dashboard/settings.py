@@ -116,6 +116,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 56 * 1024 * 1024  # a code bundle has up to 50 MB
 DATABASES: dict[str, dict[str, Any]]
 DATABASES, METRICS_DATABASE = databases.choose(os.environ.get("DATABASE_URL", ""), HOME)
 INGEST_SHARDS = databases.num_shards(os.environ.get("INGEST_SHARDS", ""), DATABASES)
+KEEP_ARCHIVED_DAYS = databases.num_days(os.environ.get("KEEP_ARCHIVED_DAYS", ""))
 DATABASE_ROUTERS = ["dashboard.routers.MetricsRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

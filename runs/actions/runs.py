@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
-from runs import places
 from runs.access import NotFound, require, visible_projects
 from runs.actions.refused import Refused
-from runs.metrics.erase import delete_run_data
 from runs.models import Attempt, Cluster, CodeBundle, HeldSlot, Job, Project, Role, Run, User
 from runs.models.runs import StaleStatus
+from runs.retention import forget
 from runs.status import PLACED, Status, Wanted
 from runs.tasks import reconcile_soon, schedule_soon
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, check_fits, merge, parse_spec
@@ -156,10 +154,7 @@ def delete_run(*, actor: User, run: Run) -> None:
         # To forget the attempt would free the slot for others while its ranks may still be at work.
         sentence = f"Node {slot.node.name} has not confirmed yet that nothing of run {run.name} is left on it."
         raise Refused("still-held", f"{sentence} Wait a moment; a node that is gone for good can be removed.")
-    run_id = run.pk
-    run.delete()
-    delete_run_data(run_id)
-    shutil.rmtree(places.run_folder(run_id), ignore_errors=True)
+    forget(run)
 
 
 def tag_run(*, actor: User, run: Run, tags: list[str]) -> Run:

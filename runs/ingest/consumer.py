@@ -121,6 +121,7 @@ class Consumer:
         self._lock.forget()
         if not isinstance(error, RedisError):
             for connection in connections.all(initialized_only=True):
-                connection.close_if_unusable_or_obsolete()
+                if not connection.in_atomic_block:
+                    connection.close()  # the next round begins with another
         self.stopping.wait(self._backoff_s)
         self._backoff_s = min(2 * self._backoff_s, BACKOFF_S[1])

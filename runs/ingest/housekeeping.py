@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from django.utils import timezone
+
 from runs.ingest import letters
 from runs.ingest.commit import Committed
 from runs.ingest.letters import Letters
@@ -11,6 +13,7 @@ from runs.metrics.compact import Compactor
 from runs.metrics.erase import delete_run_data, sweep
 from runs.metrics.models import NodeSample, Telemetry
 from runs.models import Run
+from runs.retention import forget_old
 
 KEEP_SAMPLES_S = 24 * 3600.0
 EVERY_S = 3600.0
@@ -23,6 +26,7 @@ class Housekeeping:
 
     def __init__(self, shard: int, written: Letters) -> None:
         self._compactor = Compactor(lambda run_id: Run.objects.filter(pk=run_id, shard=shard).exists())
+        self._shard = shard
         self._letters = written
         self._is_at_it = False
         self._pruned_at = time.monotonic()
@@ -43,6 +47,7 @@ class Housekeeping:
         if time.monotonic() - self._pruned_at >= EVERY_S:
             self._pruned_at = time.monotonic()
             prune(time.time())
+            forget_old(timezone.now(), self._shard)
             self._letters.pruned()
 
     def in_between(self) -> None:

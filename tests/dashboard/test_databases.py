@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.db import connections
 
-from dashboard.databases import choose, num_shards
+from dashboard.databases import choose, num_days, num_shards
 
 
 def test_without_a_url_there_are_two_files() -> None:
@@ -58,3 +58,13 @@ def test_what_is_no_number_of_shards_is_refused(text: str) -> None:
 def test_sqlite_has_one_shard() -> None:
     with pytest.raises(ValueError, match="one writer"):
         num_shards("2", choose("", Path("/home"))[0])
+
+
+def test_archived_runs_are_kept_for_ever_unless_days_are_said() -> None:
+    assert [num_days(text) for text in ("", "0", " 30 ")] == [0, 0, 30]
+
+
+@pytest.mark.parametrize("text", ["-1", "two", "1.5", "9" * 7])
+def test_what_is_no_number_of_days_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=f"KEEP_ARCHIVED_DAYS is a number of days, 0 or more, not '{text}'"):
+        num_days(text)

@@ -1,0 +1,40 @@
+"""Forgetting runs: because somebody says so, or because they were put away long ago."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import datetime, timedelta
+
+import structlog
+from django.conf import settings
+
+from runs import places
+from runs.metrics.erase import delete_run_data
+from runs.models import HeldSlot, Run
+from runs.status import FINAL
+
+log = structlog.get_logger(__name__)
+
+
+def forget(run: Run) -> None:
+    """Delete the run with its history, points, logs and files. What is large goes from the disk a slice at a time."""
+    run_id = run.pk
+    run.delete()
+    delete_run_data(run_id)
+    shutil.rmtree(places.run_folder(run_id), ignore_errors=True)
+
+
+def forget_old(now: datetime, shard: int) -> int:
+    """Forget the shard's runs that were archived KEEP_ARCHIVED_DAYS ago, and return how many they were. 0 days: none.
+
+    A run that still holds a slot waits until its node confirms that nothing of it is left there.
+    """
+    if not settings.KEEP_ARCHIVED_DAYS:
+        return 0
+    before = now - timedelta(days=settings.KEEP_ARCHIVED_DAYS)
+    runs = Run.objects.filter(shard=shard, archived_at__lt=before, status__in=list(FINAL))
+    old = list(runs.exclude(pk__in=HeldSlot.objects.values("placement__attempt__run")))
+    for run in old:
+        log.info("retention.forgets", run=run.pk, name=run.name, archived_at=str(run.archived_at))
+        forget(run)
+    return len(old)
