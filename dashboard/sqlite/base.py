@@ -59,11 +59,18 @@ class DatabaseWrapper(DjangoWrapper):
     """``file`` is the one that the connection has open: another may have taken its name since."""
 
     file: Inode | None = None
+    has_failed = False  # Django forgets it at the next rollback
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "errors_occurred" and value:
+            self.has_failed = True
+        super().__setattr__(name, value)
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> sqlite3.Connection:
         kept = pool.take(inode(conn_params["database"]))
         connection: sqlite3.Connection = super().get_new_connection(conn_params) if kept is None else kept
         self.file = inode(conn_params["database"])
+        self.has_failed = False
         return connection
 
     def _close(self) -> None:
@@ -78,10 +85,10 @@ class DatabaseWrapper(DjangoWrapper):
             connection.close()
 
     def _is_fit(self) -> bool:
-        """Whether the connection may be lent again. Nobody asks for a file that was deleted or replaced, and in the
-        middle of a transaction Django goes on to speak of the one that it closed."""
+        """Whether the connection may be lent again. Nobody asks for a file that was deleted or replaced; in the middle
+        of a transaction Django goes on to speak of the one that it closed; who had trouble wants another."""
         is_same_file = self.file is not None and self.file == inode(self.settings_dict["NAME"])
-        return is_same_file and not self.in_atomic_block and not self.errors_occurred
+        return is_same_file and not self.in_atomic_block and not self.has_failed
 
 
 def inode(path: Any) -> Inode | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from django.db import connections, transaction
+from django.db import OperationalError, connections, transaction
 from pytest_django import DjangoDbBlocker
 
 from dashboard.databases import sqlite
@@ -82,6 +82,17 @@ def test_one_that_is_closed_inside_a_transaction_is_not_lent(path: Path) -> None
             one.close()
     finally:
         del connections["lent"]
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        first.execute("SELECT 1")
+
+
+def test_one_that_failed_is_not_lent(path: Path) -> None:
+    one = wrapper(path)
+    first = opened(one)
+    with pytest.raises(OperationalError), one.cursor() as cursor:
+        cursor.execute("SELECT * FROM nothing")
+    one.rollback()
+    one.close()
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         first.execute("SELECT 1")
 
