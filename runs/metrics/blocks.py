@@ -6,7 +6,7 @@ its axis and its values. All axes lie in two columns, all values in a third.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,32 +18,8 @@ from runs.metrics.sheets import Sheet
 Part = tuple[int, Columns]  # series id, points
 
 
-def encode_block(parts: Iterable[Part]) -> bytes:
-    """Return the parts as bytes, in their order. Parts whose steps and times are the same objects share them."""
-    axes: dict[tuple[int, int], int] = {}
-    steps, times, values = [], [], []
-    ids, which = [], []
-    for series_id, columns in parts:
-        key = id(columns.steps), id(columns.times)
-        if key not in axes:
-            axes[key] = len(axes)
-            steps.append(columns.steps)
-            times.append(columns.times)
-        ids.append(series_id)
-        which.append(axes[key])
-        values.append(columns.values)
-    return pack_all(
-        np.array(ids, np.int64),
-        np.array(which, np.int32),
-        np.array([axis.size for axis in steps], np.int32),
-        np.concatenate(steps),
-        np.concatenate(times),
-        narrowed(np.concatenate(values)),
-    )
-
-
-def encode_sheets(sheets: Sequence[tuple[list[int], Sheet]]) -> bytes:
-    """Return sheets, each with the ids of its series, as encode_block() would return their series one by one."""
+def encode_block(sheets: Sequence[tuple[list[int], Sheet]]) -> bytes:
+    """Return sheets, each with the ids of its series, as bytes: a part for each series, in their order."""
     widths = [len(ids) for ids, _ in sheets]
     return pack_all(
         np.array([pk for ids, _ in sheets for pk in ids], np.int64),

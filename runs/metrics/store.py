@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from runs.metrics import bulk, summaries
-from runs.metrics.blocks import encode_sheets
+from runs.metrics.blocks import encode_block
 from runs.metrics.codec import Columns, encode_lines
 from runs.metrics.models import Block, LogChunk
 from runs.metrics.segments import Stretch, write_segments
@@ -64,7 +64,7 @@ def _write(run_id: str, attempt: int, cursor: int, kept: list[tuple[list[int], S
     ]
     if small:
         count = sum(sheet.num_points for _, sheet in small)
-        row = (run_id, attempt, cursor, count, encode_sheets(small))
+        row = (run_id, attempt, cursor, count, encode_block(small))
         bulk.insert(Block, ("run_id", "attempt", "cursor", "count", "data"), [row])
     if large:
         write_segments(run_id, attempt, large)

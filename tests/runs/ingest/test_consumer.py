@@ -11,7 +11,7 @@ from django.db import connections
 from runs.ingest import housekeeping
 from runs.ingest.consumer import Consumer
 from runs.metrics import read, store
-from runs.metrics.blocks import encode_sheets
+from runs.metrics.blocks import encode_block
 from runs.metrics.models import DeadLetter, NodeSample, Producer, Telemetry
 from runs.metrics.sheets import Sheet
 from runs.models import Attempt, Node, Run
@@ -279,9 +279,9 @@ def test_one_frame_that_cannot_be_stored_costs_itself_only(stage: Stage, monkeyp
     def superstitious(sheets: list[tuple[list[int], Sheet]]) -> bytes:
         if any(13 in sheet.steps for _, sheet in sheets):
             raise ValueError("not that one")
-        return encode_sheets(sheets)
+        return encode_block(sheets)
 
-    monkeypatch.setattr(store, "encode_sheets", superstitious)
+    monkeypatch.setattr(store, "encode_block", superstitious)
     spool = Spool()
     spool.begin()
     for step in range(11, 16):

@@ -14,7 +14,7 @@ from runs.ingest import commit as commit_module
 from runs.ingest.consumer import Consumer
 from runs.ingest.report import report_points
 from runs.metrics import read, store
-from runs.metrics.blocks import encode_sheets
+from runs.metrics.blocks import encode_block
 from runs.metrics.models import Series, Telemetry
 from runs.metrics.sheets import Sheet
 from runs.models import Attempt, Node, Run
@@ -82,9 +82,9 @@ def refuse(monkeypatch: pytest.MonkeyPatch, step: int, error: Exception) -> None
     def superstitious(sheets: list[tuple[list[int], Sheet]]) -> bytes:
         if any(step in sheet.steps for _, sheet in sheets):
             raise error
-        return encode_sheets(sheets)
+        return encode_block(sheets)
 
-    monkeypatch.setattr(store, "encode_sheets", superstitious)
+    monkeypatch.setattr(store, "encode_block", superstitious)
 
 
 def test_a_run_that_cannot_be_stored_does_not_undo_the_others(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runs.metrics.blocks import Part, decode_block, decode_blocks, encode_block
+from runs.metrics.blocks import Part, decode_block, decode_blocks
 from runs.metrics.codec import Columns
+from tests.blocks import block_of
 
 # Each block: the layout it has, and how long its two axes are.
 layouts = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=8)
@@ -21,7 +22,7 @@ def parts_of(layout: int, *sizes: int) -> list[Part]:
 @settings(max_examples=50, deadline=None)
 @given(layouts)
 def test_blocks_opened_together_say_what_each_says_alone(layouts: list[tuple[int, int, int]]) -> None:
-    blocks = [encode_block(parts_of(*layout)) for layout in layouts]
+    blocks = [block_of(parts_of(*layout)) for layout in layouts]
     places = [place for place, _ in decode_blocks(blocks)]
     assert places == sorted(places)
     assert places[-1] == len(blocks) - 1
