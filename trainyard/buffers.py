@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import struct
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from trainyard.devices import Arriving, is_remote
@@ -107,6 +109,12 @@ class Late:
             kept = [place for place in range(len(self.row)) if place not in bad]
             self.names = tuple(self.names[place] for place in kept)
             self.row = array("d", [self.row[place] for place in kept])
+
+
+@lru_cache(maxsize=1000)
+def packer(width: int) -> Callable[..., bytes]:
+    """Return what packs so many numbers as float64. It raises where one of them is none, or too large."""
+    return struct.Struct(f"={width}d").pack
 
 
 def learn_numpy(plain: set[type]) -> None:

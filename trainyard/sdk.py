@@ -20,7 +20,18 @@ from pathlib import Path
 from typing import Any
 
 from trainyard import local
-from trainyard.buffers import Groups, Late, Rows, clean_labels, clean_row, learn_numpy, payloads, whole_step
+from trainyard.buffers import (
+    Groups,
+    Labels,
+    Late,
+    Rows,
+    clean_labels,
+    clean_row,
+    learn_numpy,
+    packer,
+    payloads,
+    whole_step,
+)
 from trainyard.outbox import Outbox
 from trainyard.records import Payload
 
@@ -58,6 +69,9 @@ class Run:
     """The process's way to log. Made by ``trainyard.init``; may be used from several threads."""
 
     _is_asleep: bool
+    _num_pending: int
+    _names: tuple[str, ...]
+    _rows: Rows
 
     def __init__(self, name: str | None, folder: Path, local_id: str = "") -> None:
         self.name = name
@@ -91,12 +105,13 @@ class Run:
         late = None
         try:
             is_plain = PLAIN.issuperset(map(type, values.values()))
-            row = array("d", values.values() if is_plain else ())
             names = tuple(values)
+            row = packer(len(names))(*values.values()) if is_plain else b""  # twice as quick as an array of them
         except Exception:  # not a mapping, or a number that no float can hold: the slow way finds out what
             is_plain = False
         if not is_plain:  # scalars of torch and numpy too: their float() may warn, their item() does not
-            names, row, late = clean_row(values, self._refuse, wait=wait_for_gpu)
+            names, numbers, late = clean_row(values, self._refuse, wait=wait_for_gpu)
+            row = numbers.tobytes()
             learn_numpy(PLAIN)
         if step is None:
             step = next(self._steps)
@@ -104,24 +119,23 @@ class Run:
             step = self._clean_step(step)
         if step is None or not names:
             return
-        key = (names, clean_labels(labels, self._refuse) if labels else ())
+        cleaned = clean_labels(labels, self._refuse) if labels else ()
         with self._lock:
             is_taken = not self.is_finished and self._num_pending < MAX_PENDING_POINTS
             if is_taken:
                 if late:
-                    self._late.append(Late(*key, step, now, row, late))
+                    self._late.append(Late(names, cleaned, step, now, array("d", row), late))
                 else:
-                    rows = self._groups.get(key)
-                    if rows is None:
-                        rows = self._groups[key] = Rows()
-                    rows.steps.append(step)
-                    rows.times.append(now)
-                    rows.values.extend(row)
-                self._num_pending += len(row)
+                    if cleaned or names != self._names:  # else the same call as before: nothing is hashed
+                        self._rows, self._names = self._rows_of(names, cleaned), () if cleaned else names
+                    self._rows.steps.append(step)
+                    self._rows.times.append(now)
+                    self._rows.values.frombytes(row)
+                self._num_pending += len(names)
             must_rouse = self._is_asleep
             self._is_asleep = False
         if not is_taken:
-            self._lose(len(row))
+            self._lose(len(names))
         if must_rouse:
             self._rouse()
 
@@ -131,6 +145,12 @@ class Run:
         local.leave()
 
     # What the log call leaves to the slow ways.
+
+    def _rows_of(self, names: tuple[str, ...], labels: Labels) -> Rows:
+        rows = self._groups.get((names, labels))
+        if rows is None:
+            rows = self._groups[names, labels] = Rows()
+        return rows
 
     def _refuse(self, name: str, why: str) -> None:
         with self._lock:
@@ -163,6 +183,8 @@ class Run:
         # Re-entrant, since a signal handler may log while its own thread is inside log.
         self._lock = threading.RLock()
         self._groups: Groups = {}
+        self._names = ()  # of the newest call without labels, and where it went
+        self._rows = Rows()
         self._late: deque[Late] = deque()
         self._num_pending = 0
         self._is_asleep = True
@@ -203,6 +225,7 @@ class Run:
         """Turn what was logged into payloads. Where nothing was, say that the next log call must wake this thread."""
         with self._lock:
             groups, self._groups = self._groups, {}
+            self._names = ()
             while self._late and self._has_arrived(self._late[0]):
                 late = self._late.popleft()
                 num_points = len(late.row)
