@@ -94,9 +94,6 @@ class Client:
     def series(self, run: str) -> Iterator[Document]:
         return self._pages(f"runs/{_part(run)}/series", {})
 
-    def series_data(self, run: str, name: str, **query: Any) -> Document:
-        return self._json("GET", f"runs/{_part(run)}/series/data", params={"name": name, **_given(query)})
-
     def series_csv(self, run: str, **query: Any) -> Iterator[str]:
         """Yield every point as CSV, as it comes: in parts that may end in the middle of a line."""
         try:
