@@ -18,6 +18,7 @@ Kind = Literal["text", "number", "choice", "bool", "list", "map"]
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _SLUG = re.compile(r"[A-Za-z0-9_-]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_POINT = re.compile(r"[a-z0-9]{1,12}@\d{1,10}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TORCHRUN = re.compile(r"((LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|NODE_RANK|ROLE_NAME|MASTER_(ADDR|PORT))")
 _RESERVED_PREFIXES = ("TRAINYARD_", "TORCHELASTIC_")
@@ -101,6 +102,12 @@ def _code(value: object) -> object:
     raise ValueError(f"must be a folder such as . or a map with sha256 alone, not {show(value)}")
 
 
+def _point(value: str) -> str:
+    if value and not _POINT.fullmatch(value):
+        raise ValueError(f"must be RUN@STEP, such as 272bay33uw@200, or empty, not {show(value)}")
+    return value
+
+
 def _degree(value: object) -> object:
     if value == "auto" or (type(value) is int and 1 <= value <= 1_000_000):
         return value
@@ -111,6 +118,7 @@ Number = Annotated[float, BeforeValidator(_plain_number)]
 Name = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_name)]
 Slug = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_slug)]
 Tag = Annotated[str, Field(min_length=1, max_length=120)]
+Point = Annotated[str, Field(max_length=24), AfterValidator(_point)]
 Script = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_script)]
 Argument = Annotated[str, Field(max_length=10_000)]
 Environment = Annotated[

@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from trainyard.spec.fields import Argument, Code, Degree, Environment, Name, Number, Part, Script, Slug, Tag, field
+from trainyard.spec.fields import Argument, Code, Environment, Name, Part, Script, Slug, Tag, field
+from trainyard.spec.parallel import Parallel
+from trainyard.spec.train import Checkpoint, EarlyStopping, Restarts, Train
 
 
 class Model(Part):
@@ -82,178 +84,6 @@ class Resources(Part):
     )
 
 
-class Pipeline(Part):
-    """Layers split over stages."""
-
-    stages: int = field(
-        1,
-        label="Pipeline stages",
-        help="Parts that the layers are split into.",
-        group="parallel",
-        advanced=True,
-        minimum=1,
-        maximum=1,
-    )
-    schedule: Literal["1f1b"] = field(
-        "1f1b",
-        label="Pipeline schedule",
-        help="Order of the forward and backward passes.",
-        group="parallel",
-        advanced=True,
-    )
-    microbatches: Literal["auto"] = field(
-        "auto",
-        label="Microbatches",
-        help="Pieces of a batch that flow through the stages.",
-        group="parallel",
-        advanced=True,
-    )
-
-
-class Synchronization(Part):
-    """When ranks agree on their weights."""
-
-    kind: Literal["every-step"] = field(
-        "every-step",
-        label="Synchronization",
-        help="every-step averages the gradients in each step (DDP).",
-        group="parallel",
-        advanced=True,
-    )
-
-
-class Parallel(Part):
-    """Degrees of parallelism; their product is the world size."""
-
-    data: Degree = field(
-        "auto",
-        label="Data degree",
-        help="Copies of the model; auto makes one of each rank.",
-        group="parallel",
-        kind="text",
-    )
-    shard: int = field(
-        1,
-        label="Shard degree",
-        help="Ranks that share one copy's weights (FSDP2).",
-        group="parallel",
-        advanced=True,
-        minimum=1,
-        maximum=1,
-    )
-    tensor: int = field(
-        1,
-        label="Tensor degree",
-        help="Ranks that split each layer.",
-        group="parallel",
-        advanced=True,
-        minimum=1,
-        maximum=1,
-    )
-    pipeline: Pipeline = Pipeline()
-    synchronization: Synchronization = Synchronization()
-    compression: Literal["none"] = field(
-        "none", label="Gradient compression", help="How gradients travel.", group="parallel", advanced=True
-    )
-
-
-class Train(Part):
-    """How the recipe trains."""
-
-    steps: int = field(300, label="Steps", help="Optimiser steps.", group="train", minimum=1, maximum=1_000_000_000)
-    batch_size: int = field(
-        32,
-        label="Batch size",
-        help="Samples of an optimiser step over all ranks.",
-        group="train",
-        minimum=1,
-        maximum=1_000_000_000,
-    )
-    accumulate: int = field(
-        1,
-        label="Accumulate",
-        help="Passes whose gradients make one step; each takes its part of the batch.",
-        group="train",
-        minimum=1,
-        maximum=1_000_000,
-    )
-    optimizer: Literal["adamw", "sgd"] = field("adamw", label="Optimizer", help="sgd has momentum 0.9.", group="train")
-    learning_rate: Number = field(
-        1e-3, label="Learning rate", help="The peak of the schedule.", group="train", above=0, maximum=1_000
-    )
-    schedule: Literal["constant", "linear", "cosine"] = field(
-        "cosine", label="Schedule", help="How the learning rate falls after the warm-up.", group="train"
-    )
-    warmup_steps: int = field(
-        default_factory=lambda above: min(20, above.get("steps", 20)),
-        label="Warm-up steps",
-        help="Steps in which the learning rate rises from 0; at most steps.",
-        group="train",
-        minimum=0,
-        maximum=1_000_000_000,
-    )
-    weight_decay: Number = field(
-        0.1, label="Weight decay", help="Pull of the weights towards 0.", group="train", minimum=0, maximum=1_000
-    )
-    gradient_clip: Number = field(
-        1.0,
-        label="Gradient clip",
-        help="Largest norm of all gradients; 0 is no limit.",
-        group="train",
-        minimum=0,
-        maximum=1e9,
-    )
-    scale_learning_rate: Literal["none"] = field(
-        "none",
-        label="Scale learning rate",
-        help="Whether the learning rate grows with the batch.",
-        group="train",
-        advanced=True,
-    )
-    validate_every_steps: int = field(
-        50,
-        label="Validate every",
-        help="Steps between two validations; there is one at the start and one at the end too, and with 0 only these.",
-        group="train",
-        minimum=0,
-        maximum=1_000_000_000,
-    )
-    precision: Literal["fp32"] = field(
-        "fp32", label="Precision", help="Numbers that the model computes with.", group="train", advanced=True
-    )
-    activation_checkpointing: Literal["none"] = field(
-        "none",
-        label="Activation checkpointing",
-        help="What is computed again in the backward pass to save memory.",
-        group="train",
-        advanced=True,
-    )
-    compile: Literal[False] = field(
-        False, label="Compile", help="Whether torch.compile is used.", group="train", advanced=True, kind="bool"
-    )
-    seed: int = field(
-        0,
-        label="Seed",
-        help="The same seed gives the same batches and first weights.",
-        group="train",
-        minimum=0,
-        maximum=2**63 - 1,
-    )
-
-
-class Restarts(Part):
-    """What happens after a failure."""
-
-    max: int = field(
-        0,
-        label="Restarts",
-        help="How often a failed run is placed again by itself.",
-        group="safety",
-        minimum=0,
-        maximum=0,
-    )
-
-
 class Spec(Part):
     """What every run has. ``parse_spec`` makes one of its two kinds."""
 
@@ -286,6 +116,8 @@ class RecipeSpec(Spec):
     task: RecipeTask
     parallel: Parallel = Parallel()
     train: Train = Train()
+    checkpoint: Checkpoint = Checkpoint()
+    early_stopping: EarlyStopping = EarlyStopping()
 
 
 class ScriptSpec(Spec):

@@ -7,9 +7,11 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from trainyard.spec.models import Parallel, RecipeSpec, ScriptSpec, Spec, Train
+from trainyard.spec.models import RecipeSpec, ScriptSpec, Spec
+from trainyard.spec.parallel import Parallel
 from trainyard.spec.problems import Problem, SpecError, problems_of, show
 from trainyard.spec.rules import broken_rules
+from trainyard.spec.train import Train
 from trainyard.spec.unbuilt import unbuilt_problems, without_null_python
 
 MAX_SPEC_BYTES = 256 * 1024

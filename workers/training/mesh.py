@@ -1,60 +1,25 @@
-"""How many ranks each kind of parallelism gets. The mesh is an argument of whoever needs it, never a global."""
+"""The mesh among processes: torch's groups for its axes, and each rank's share of the batch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+import torch
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+from trainyard.spec.mesh import AXES, Mesh, make_mesh
+
+__all__ = ["AXES", "BatchShare", "Mesh", "make_device_mesh", "make_mesh", "share_batch"]
 
 
-@dataclass(frozen=True, slots=True)
-class Mesh:
-    """The degrees, outermost first (stages, data, shard, tensor), and the place of this rank among them.
+def make_device_mesh(mesh: Mesh, device: torch.device) -> DeviceMesh | None:
+    """Return torch's mesh with the dimensions AXES; None where copies of the whole model are all there is.
 
-    Ranks count with ``tensor`` running fastest: it talks most, so its ranks should be neighbours on one node.
+    A collective: every rank calls it once. Without it the default group is the one for data, and no other is formed.
     """
-
-    stages: int
-    data: int
-    shard: int
-    tensor: int
-    rank: int
-
-    @property
-    def world_size(self) -> int:
-        return self.stages * self.data * self.shard * self.tensor
-
-    @property
-    def num_batch_parts(self) -> int:
-        """Into how many parts the global batch is cut: replicas and shards each see their own samples."""
-        return self.data * self.shard
-
-    @property
-    def batch_part(self) -> int:
-        """Which of those parts is this rank's."""
-        return self.rank // self.tensor % self.num_batch_parts
-
-
-def make_mesh(parallel: Mapping[str, Any], world_size: int, rank: int = 0) -> Mesh:
-    """Return the mesh for ``parallel`` of a spec. Raises ValueError, naming the numbers, when they do not multiply."""
-    shard, tensor, stages = parallel["shard"], parallel["tensor"], parallel["pipeline"]["stages"]
-    others = shard * tensor * stages
-    if min(shard, tensor, stages) < 1:
-        raise ValueError(f"parallel: degrees start at 1, got shard {shard}, tensor {tensor}, pipeline.stages {stages}")
-    data = parallel["data"]
-    if data == "auto":
-        if world_size % others:
-            raise ValueError(
-                f"parallel: shard {shard} x tensor {tensor} x pipeline.stages {stages} = {others} "
-                f"does not divide the {world_size} ranks"
-            )
-        data = world_size // others
-    if data * others != world_size:
-        raise ValueError(
-            f"parallel: data {data} x shard {shard} x tensor {tensor} x pipeline.stages {stages} = {data * others}, "
-            f"but there are {world_size} ranks"
-        )
-    return Mesh(stages=stages, data=data, shard=shard, tensor=tensor, rank=rank)
+    if mesh.world_size == mesh.data:
+        return None
+    return init_device_mesh(device.type, mesh.degrees, mesh_dim_names=AXES)
 
 
 @dataclass(frozen=True, slots=True)

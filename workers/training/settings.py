@@ -22,6 +22,11 @@ class TrainSettings:
     weight_decay: float
     gradient_clip: float
     validate_every_steps: int
+    find_batch_size: str
+    scale_learning_rate: str
+    precision: str
+    activation_checkpointing: str
+    compile: bool
     seed: int
 
 

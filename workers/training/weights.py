@@ -10,17 +10,22 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import nn
+
+from workers.training.build import Training
 
 WEIGHTS = "model.safetensors"
 CONFIG = "model.json"
 
 
-def save_weights(model: nn.Module, config: dict[str, Any], folder: Path) -> None:
-    """Write ``model.safetensors`` and ``model.json`` into ``folder``. The config goes first: weights that are there
-    can always be read."""
+def save_weights(training: Training, config: dict[str, Any], folder: Path) -> None:
+    """Write ``model.safetensors`` and ``model.json`` into ``folder`` on rank 0. Every rank calls it.
+
+    The config goes first: weights that are there can always be read.
+    """
+    if training.mesh.rank != 0:
+        return
     tensors: dict[str, torch.Tensor] = {
-        name: tensor.detach().to("cpu").contiguous() for name, tensor in model.state_dict().items()
+        name: parameter.detach().to("cpu").contiguous() for name, parameter in training.parameters().items()
     }
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(config, indent=2) + "\n"

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-Batch = tuple[torch.Tensor, ...]
+Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets
 
 # Names, so that reading the registry costs no import: a rank loads the one recipe it runs.
 RECIPES: dict[str, str] = {
@@ -37,7 +37,16 @@ class Task(Protocol):
         """Return these of the ``num_validation_rows`` rows that no training batch touches."""
 
     def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
-        """Return the mean loss over the rows of ``batch``, a scalar."""
+        """Return the mean loss over the rows of ``batch``, a scalar: ``criterion`` of what ``model`` makes of it."""
+
+    def criterion(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return the mean loss over rows, a scalar, of what the model made of their inputs."""
+
+    def keep_part(self, model: nn.Module, index: int, num_parts: int) -> None:
+        """Drop from ``model`` what is not in part ``index`` of a pipeline; the rest keeps its names."""
+
+    def blocks(self, model: nn.Module) -> list[nn.Module]:
+        """Return the repeated blocks of ``model``: the units that are sharded, checkpointed and compiled one by one."""
 
     def describe(self) -> dict[str, Any]:
         """Return what ``model.json`` says beside the weights: enough to build the model again."""

@@ -95,9 +95,16 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Predicts the next byte: tokens (batch, time) int64 -> logits (batch, time, vocabulary)."""
+    """Predicts the next byte: tokens (batch, time) int64 -> logits (batch, time, vocabulary).
+
+    A part of it, as a pipeline stage holds one (``keep_part``), takes and gives what flows between parts: (batch,
+    time, width). Parts keep the names of the whole.
+    """
 
     turn: torch.Tensor
+    embedding: nn.Embedding | None
+    norm: nn.LayerNorm | None
+    head: nn.Linear | None
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -109,13 +116,30 @@ class GPT(nn.Module):
         self.register_buffer("turn", rotary_table(shape.context, shape.head_width), persistent=False)
         initialize(self)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        x = self.embedding(tokens)
-        turn = self.turn[:, : tokens.shape[1]]
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.embedding is not None:
+            x = self.embedding(x)
         for layer in self.layers.values():
-            x = layer(x, turn)
-        logits: torch.Tensor = self.head(self.norm(x))
-        return logits
+            x = layer(x, self.turn)
+        if self.norm is not None:
+            x = self.norm(x)
+        return x if self.head is None else self.head(x)
+
+
+def keep_part(model: GPT, index: int, num_parts: int) -> None:
+    """Drop from the whole ``model`` what does not belong to part ``index``: layers in equal runs, the longer ones
+    first, the embedding to the first part, norm and head to the last."""
+    names = list(model.layers)
+    short, num_longer = divmod(len(names), num_parts)
+    first = index * short + min(index, num_longer)
+    last = first + short + (index < num_longer)
+    for name in names[:first] + names[last:]:
+        del model.layers[name]
+    if index > 0:
+        model.embedding = None
+    if index < num_parts - 1:
+        model.norm = None
+        model.head = None
 
 
 def rotary_table(context: int, head_width: int) -> torch.Tensor:
@@ -126,8 +150,8 @@ def rotary_table(context: int, head_width: int) -> torch.Tensor:
 
 
 def rotate(x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
-    """Turn each pair of (batch, heads, time, head_width) by the angle of its position."""
-    cos, sin = turn
+    """Turn each pair of (batch, heads, time, head_width) by the angle of its position; ``turn`` has as many or more."""
+    cos, sin = turn[:, : x.shape[-2]]
     left, right = x.chunk(2, dim=-1)
     return torch.cat((left * cos - right * sin, left * sin + right * cos), dim=-1)
 

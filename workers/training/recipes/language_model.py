@@ -13,7 +13,7 @@ from torch import nn
 
 from workers.training.recipes import Batch
 from workers.training.recipes.corpus import Bytes, Corpus, load_corpus
-from workers.training.recipes.gpt import GPT, Shape
+from workers.training.recipes.gpt import GPT, Shape, keep_part
 
 VOCABULARY = 256
 VALIDATION_TOKENS = 8192
@@ -45,7 +45,19 @@ class LanguageModelTask:
 
     def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         inputs, targets = batch
-        return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+        return self.criterion(model(inputs), targets)
+
+    def criterion(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Logits (rows, context, vocabulary) and bytes (rows, context) -> mean cross-entropy."""
+        return F.cross_entropy(outputs.flatten(0, 1), targets.flatten())
+
+    def keep_part(self, model: nn.Module, index: int, num_parts: int) -> None:
+        assert isinstance(model, GPT)
+        keep_part(model, index, num_parts)
+
+    def blocks(self, model: nn.Module) -> list[nn.Module]:
+        assert isinstance(model, GPT)
+        return list(model.layers.values())
 
     def describe(self) -> dict[str, Any]:
         return {

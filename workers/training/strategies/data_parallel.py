@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
+import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -17,14 +18,18 @@ from workers.training.mesh import Mesh
 PASSES_UNTIL_STABLE = 2
 
 
-def apply(model: nn.Module, mesh: Mesh) -> nn.Module:
-    """Return ``model`` with its gradients averaged over all ``mesh.data`` ranks, or itself where there is one."""
+def apply(model: nn.Module, mesh: Mesh, group: dist.ProcessGroup | None = None) -> nn.Module:
+    """Return ``model`` with its gradients averaged over all ``mesh.data`` ranks, or itself where there is one.
+
+    ``group`` are those ranks; None for all ranks there are.
+    """
     if mesh.data == 1:
         return model
     device = next(model.parameters()).device
     return DistributedDataParallel(
         model,
         device_ids=[device] if device.type == "cuda" else None,
+        process_group=group,
         forward_sync_buffers=False,  # tables computed alike on each rank: nothing to send at each step
         gradient_as_bucket_view=True,  # one copy of the gradients less
     )

@@ -1,0 +1,162 @@
+"""How a recipe trains, and what is kept of it on the way."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from trainyard.spec.fields import Number, Part, Point, field
+
+
+class Train(Part):
+    """How the recipe trains."""
+
+    steps: int = field(300, label="Steps", help="Optimiser steps.", group="train", minimum=1, maximum=1_000_000_000)
+    batch_size: int = field(
+        32,
+        label="Batch size",
+        help="Samples of an optimiser step over all ranks.",
+        group="train",
+        minimum=1,
+        maximum=1_000_000_000,
+    )
+    accumulate: int = field(
+        1,
+        label="Accumulate",
+        help="Passes whose gradients make one step; each takes its part of the batch.",
+        group="train",
+        minimum=1,
+        maximum=1_000_000,
+    )
+    optimizer: Literal["adamw", "sgd", "muon"] = field(
+        "adamw",
+        label="Optimizer",
+        help="sgd has momentum 0.9; muon is for the matrices of the blocks, beside adamw for the rest.",
+        group="train",
+    )
+    learning_rate: Number = field(
+        1e-3, label="Learning rate", help="The peak of the schedule.", group="train", above=0, maximum=1_000
+    )
+    schedule: Literal["constant", "linear", "cosine", "warmup-stable-decay"] = field(
+        "cosine", label="Schedule", help="How the learning rate falls after the warm-up.", group="train"
+    )
+    warmup_steps: int = field(
+        default_factory=lambda above: min(20, above.get("steps", 20)),
+        label="Warm-up steps",
+        help="Steps in which the learning rate rises from 0; at most steps.",
+        group="train",
+        minimum=0,
+        maximum=1_000_000_000,
+    )
+    weight_decay: Number = field(
+        0.1, label="Weight decay", help="Pull of the weights towards 0.", group="train", minimum=0, maximum=1_000
+    )
+    gradient_clip: Number = field(
+        1.0,
+        label="Gradient clip",
+        help="Largest norm of all gradients; 0 is no limit.",
+        group="train",
+        minimum=0,
+        maximum=1e9,
+    )
+    find_batch_size: Literal["none", "memory", "throughput"] = field(
+        "none",
+        label="Find batch size",
+        help="Before the first step, grow batch_size until memory is full or the throughput gains no more.",
+        group="train",
+        advanced=True,
+    )
+    scale_learning_rate: Literal["none", "linear", "sqrt"] = field(
+        "none",
+        label="Scale learning rate",
+        help="How the learning rate grows when a larger batch was found.",
+        group="train",
+        advanced=True,
+    )
+    validate_every_steps: int = field(
+        50,
+        label="Validate every",
+        help="Steps between two validations; there is one at the start and one at the end too, and with 0 only these.",
+        group="train",
+        minimum=0,
+        maximum=1_000_000_000,
+    )
+    precision: Literal["fp32", "bf16", "fp16"] = field(
+        "fp32", label="Precision", help="Numbers that the model computes with.", group="train", advanced=True
+    )
+    activation_checkpointing: Literal["none", "selective", "full"] = field(
+        "none",
+        label="Activation checkpointing",
+        help="What is computed again in the backward pass to save memory.",
+        group="train",
+        advanced=True,
+    )
+    compile: bool = field(False, label="Compile", help="Whether torch.compile is used.", group="train", advanced=True)
+    seed: int = field(
+        0,
+        label="Seed",
+        help="The same seed gives the same batches and first weights.",
+        group="train",
+        minimum=0,
+        maximum=2**63 - 1,
+    )
+
+
+class Checkpoint(Part):
+    """What is kept to go on from."""
+
+    every_steps: int = field(
+        100,
+        label="Checkpoint every",
+        help="Steps between two checkpoints; there is one at the end too. 0 keeps none.",
+        group="safety",
+        minimum=0,
+        maximum=1_000_000_000,
+    )
+    keep: int = field(
+        3, label="Keep", help="Checkpoints that are kept; older ones go.", group="safety", minimum=1, maximum=1_000
+    )
+    restore: Point = field(
+        "",
+        label="Continue from",
+        help="A checkpoint RUN@STEP of the same model to start from, such as 272bay33uw@200; empty starts anew.",
+        group="safety",
+        advanced=True,
+    )
+
+
+class EarlyStopping(Part):
+    """When a run that learns no more ends before its last step."""
+
+    metric: Literal["val/loss"] = field(
+        "val/loss", label="Stop by", help="The metric that has to fall.", group="safety", advanced=True
+    )
+    patience: int = field(
+        0,
+        label="Patience",
+        help="Validations in a row without a better value after which the run ends; 0 trains to the last step.",
+        group="safety",
+        minimum=0,
+        maximum=1_000_000,
+    )
+    min_delta: Number = field(
+        0.0,
+        label="Min delta",
+        help="How much lower a value must be to count as better.",
+        group="safety",
+        advanced=True,
+        minimum=0,
+        maximum=1e9,
+    )
+
+
+class Restarts(Part):
+    """What happens after a failure."""
+
+    max: int = field(
+        0,
+        label="Restarts",
+        help="How often a failed run is placed again by itself.",
+        group="safety",
+        minimum=0,
+        maximum=0,
+    )

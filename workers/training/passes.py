@@ -1,0 +1,114 @@
+"""The forward and backward passes of one optimiser step, whatever lies between the loop and the model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from workers.training.mesh import BatchShare
+from workers.training.numerics import Precision
+from workers.training.recipes import Task
+
+StartSum = Callable[[torch.Tensor], "dist.Work | None"]  # sums in place over all ranks; the caller waits
+
+
+@dataclass(slots=True)
+class Passed:
+    """What the passes of a step have left, beside the gradients. ``loss`` is right once ``wait`` returned: the mean
+    over the global batch, a scalar on the device, the same on every rank."""
+
+    loss: torch.Tensor
+    summing: dist.Work | None
+    data_time_s: float
+
+    def wait(self) -> torch.Tensor:
+        if self.summing is not None:
+            self.summing.wait()
+            self.summing = None
+        return self.loss
+
+
+class Passes(Protocol):
+    """One of it for a whole model on each rank (``PlainPasses``), one for a pipeline of stages."""
+
+    def train(self, step: int) -> Passed:
+        """Run all micro-batches of ``step`` forward and backward; leave in ``.grad`` the gradients of the global
+        batch's mean loss (times the precision's scale), reduced over all ranks that share them."""
+
+    def evaluate(self, rows: slice) -> torch.Tensor:
+        """Return this rank's part of the sum of losses over these validation rows, a float64 scalar on the device:
+        summed over the ranks of a stage and tensor group it is counted once."""
+
+    def settle(self) -> None:
+        """Run the throwaway passes after which the sums of a step are those of any later one; leaves gradients."""
+
+
+class PlainPasses:
+    """Every rank holds the whole model, or its shards: ``accumulate`` passes, of which the last reduces.
+
+    ``without_reduction`` is the strategy's own word for a backward pass that only adds up.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        replica: nn.Module,
+        share: BatchShare,
+        precision: Precision,
+        *,
+        start_sum: StartSum,
+        num_alike: int = 1,
+        num_throwaways: int = 0,
+        without_reduction: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self._task = task
+        self._replica = replica
+        self._share = share
+        self._precision = precision
+        self._start_sum = start_sum
+        self._num_alike = num_alike  # ranks that compute this very loss: tensor parallel ones
+        self._num_throwaways = num_throwaways
+        self._without_reduction = without_reduction
+
+    def train(self, step: int) -> Passed:
+        share = self._share
+        data_time_s = 0.0
+        total: torch.Tensor | None = None
+        summing = None
+        for index in range(share.accumulate):
+            is_last = index == share.accumulate - 1
+            started = time.perf_counter()
+            batch = self._task.train_batch(step, share.rows(index))
+            data_time_s += time.perf_counter() - started
+            # Gradients are summed over ranks once a step, in the last backward.
+            with nullcontext() if is_last else self._without_reduction():
+                with self._precision.autocast():
+                    loss = self._task.loss(self._replica, batch) / share.accumulate
+                part = loss.detach() / (share.num_parts * self._num_alike)
+                total = part if total is None else total + part
+                if is_last:
+                    # Started before backward, so that it travels while backward computes.
+                    summing = self._start_sum(total)
+                self._precision.scale(loss).backward()  # type: ignore[no-untyped-call]
+        assert total is not None
+        return Passed(total, summing, data_time_s)
+
+    @torch.no_grad()
+    def evaluate(self, rows: slice) -> torch.Tensor:
+        with self._precision.autocast():
+            loss = self._task.loss(self._replica, self._task.validation_batch(rows))
+        total: torch.Tensor = loss.double() * (rows.stop - rows.start) / self._num_alike
+        return total
+
+    def settle(self) -> None:
+        for _ in range(self._num_throwaways):
+            with self._precision.autocast():
+                loss = self._task.loss(self._replica, self._task.train_batch(1, slice(0, 1)))
+            loss.backward()  # type: ignore[no-untyped-call]
