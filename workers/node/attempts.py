@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import httpx
+import redis
 import structlog
 
 from workers.attempts import AttemptFolder, attempts_in
@@ -192,7 +193,7 @@ class Attempts:
     def _run(self, attempt: str, work: Callable[[], None]) -> None:
         try:
             work()
-        except (ZygoteGone, StillAlive, httpx.HTTPError, OSError) as error:
+        except (ZygoteGone, StillAlive, redis.RedisError, httpx.HTTPError, OSError) as error:
             log.warning("attempt.trouble", attempt=attempt, error=str(error))
         except Exception:  # the pool would swallow it; the reconciler tries again next second
             log.exception("attempt.bug", attempt=attempt)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import re
 import socket
@@ -12,7 +11,6 @@ import warnings
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import structlog
 from celery.exceptions import SecurityWarning
 
 from trainyard import __version__, lifeline
@@ -27,6 +25,7 @@ from workers.node.config import (
     node_home,
     store_config,
 )
+from workers.node.logs import configure_logs
 from workers.node.rest import JoinRefused, join
 from workers.node.worker import NodeWorker
 from workers.tasks import register
@@ -38,18 +37,9 @@ LAST_WORDS_S = 4.0
 def main(argv: list[str] | None = None) -> int:
     # With it Celery would look for a Django project, and a node has none.
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
-        ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
-    is_tethered = lifeline.watch(
-        grace_s=LAST_WORDS_S + 1
-    )  # from here on: joining may wait for a server that does not answer yet
+    configure_logs()
+    # From here on: joining may wait for a server that does not answer yet.
+    is_tethered = lifeline.watch(grace_s=LAST_WORDS_S + 1)
     options = parse(argv)
     name = options.name or host_name()
     home = node_home(options.home, name)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import time
@@ -23,7 +24,7 @@ from tests.chaos.losses.reporter import NAME as OVER_REST
 from tests.chaos.losses.reporter import Reporter
 from tests.points import Difference, Points, difference
 from tests.servers import short_folder
-from tests.up_process import Up, new_home, wait_until
+from tests.up_process import ROOT, Up, new_home, wait_until
 from tests.whole.runs import FINAL, Yard
 from trainyard.bundle import pack
 from workers.contract import EPOCH_KEY
@@ -133,6 +134,17 @@ class Experiment:
         self.keeper.stop()
         self.yard.http.close()
 
+    def keep_evidence(self) -> None:
+        """Copy what tells why it failed to a folder that outlives it: logs, orders, reports, ledgers. Say where."""
+        kept = ROOT / "test-results" / f"losses-{time.time_ns()}"
+        wanted = ("logs/*.log", "processes.json", "nodes/*/attempts/*/*.json", "nodes/*/attempts/*/spool/ledger.json")
+        for path in (path for pattern in (*wanted, "nodes/*/attempts/*/logs/*") for path in self.up.home.glob(pattern)):
+            target = kept / path.relative_to(self.up.home)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(path, target)
+        print(f"\n  what it left is in {kept}")
+
     def _submit(self, num_nodes: int) -> str:
         with short_folder("ty-code-") as folder:
             (folder / "script.py").write_text(SCRIPT.read_text())
@@ -154,11 +166,18 @@ class Experiment:
         run = self.choice.choice(self.runs)
         self._revive(run)
         self._wait_until_it_logs(run)
-        reports = [report for report in self._reports(run) if report["phase"] == "running"]
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(choose(self.choice.choice(reports)), signal.SIGKILL)
+        wait_until(lambda: self._has_killed(run, choose), "a process of the attempt is killed", patience_s=20)
         self._wait_for_end(run)
         self._revive(run)
+
+    def _has_killed(self, run: str, choose: Callable[[dict[str, Any]], int]) -> bool:
+        """Whether there was such a process; a report may be a little older than the end of what it names."""
+        reports = [report for report in self._reports(run) if report["phase"] == "running"]
+        with contextlib.suppress(ProcessLookupError):
+            if reports:
+                os.kill(choose(self.choice.choice(reports)), signal.SIGKILL)
+                return True
+        return False
 
     def _have_second_attempts(self) -> None:
         for run in self.runs:
@@ -236,6 +255,9 @@ def experiment(up: Up, choice: random.Random, shape: tuple[int, ...] = ()) -> It
         try:
             one.begin()
             yield one
+        except BaseException:
+            one.keep_evidence()
+            raise
         finally:
             one.close()
 
