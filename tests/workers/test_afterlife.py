@@ -15,7 +15,7 @@ from tests.servers import Valkey
 from tests.workers.control import ControlledNode, until
 from tests.workers.stream import KEY, ORDER, fill
 from workers.attempts import AttemptFolder
-from workers.contract import Document
+from workers.contract import Document, report_key
 from workers.node import afterlife, warm
 from workers.node.afterlife import Afterlife
 from workers.node.config import NodeConfig, make_home
@@ -59,6 +59,21 @@ def test_an_attempt_is_done_when_the_server_has_all_of_it(
     keeper_of_the_dead.look_after(folder, entry(**{"p" * 32: 3}))
     assert folder.is_done()
     assert AttemptFolder(folder.path).is_done(), "a node worker that starts anew knows it, too"
+
+
+def test_the_end_is_told_before_the_output_is_uploaded(
+    folder: AttemptFolder, keeper_of_the_dead: Afterlife, valkey: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[object] = []
+    with connect(valkey.url) as client:
+
+        def upload(*_: object) -> None:
+            told.append(client.get(report_key("n", folder.attempt)))
+
+        monkeypatch.setattr(afterlife, "upload_output", upload)
+        folder.create({**ORDER, "first_rank": 0})
+        keeper_of_the_dead.look_after(folder, entry())
+    assert told and told[0] is not None
 
 
 def test_what_has_not_arrived_keeps_an_attempt_from_being_done(

@@ -51,18 +51,17 @@ class Afterlife:
         """
         order, report = folder.order(), folder.report()
         assert order is not None and report is not None
-        is_uploaded = self._upload(order, folder)
         is_living = folder.lock_holder() is not None
         now = time.monotonic()
-        rest_s = RARELY_S if is_uploaded and not is_living else LOOK_EVERY_S
-        self._due[folder.attempt] = now + LOOK_EVERY_S, now + rest_s
-        if is_living:
-            return False
-        if entry is not None:
+        self._due[folder.attempt] = now + LOOK_EVERY_S, now + LOOK_EVERY_S
+        if entry is not None and not is_living:
+            # Before the upload, which may take long: that it is over is what the server waits for.
             self._repeat(order, report)
             if not folder.shipped_mark.exists():
                 self._ship(order, report, folder, entry)
-        elif time.time() - report["at"] > KEEP_S:
+        if self._upload(order, folder) and not is_living:
+            self._due[folder.attempt] = now + LOOK_EVERY_S, now + RARELY_S
+        if entry is None and not is_living and time.time() - report["at"] > KEEP_S:
             shutil.rmtree(folder.path, ignore_errors=True)
             for memory in (self._due, self._upload_due, self._shipping):
                 memory.pop(folder.attempt, None)
