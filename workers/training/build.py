@@ -18,7 +18,8 @@ from workers.training.numerics import Precision
 from workers.training.passes import Passes, PlainPasses, StartSum
 from workers.training.recipes import Task
 from workers.training.settings import TrainSettings
-from workers.training.strategies import data_parallel
+from workers.training.strategies import data_parallel, pipeline
+from workers.training.strategies.pipeline_plan import Plan, make_plan
 from workers.training.synchronization import EveryStep, Synchronization
 
 
@@ -49,36 +50,34 @@ class Training:
 
 def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Mesh, device: torch.device) -> Training:
     """Compose the training of this rank. Raises ValueError for degrees that no strategy here provides."""
-    if mesh.world_size != mesh.data:
-        raise ValueError(f"parallel: only data is built yet, got {mesh}")
+    if mesh.shard * mesh.tensor > 1:
+        raise ValueError(f"parallel: only data and pipeline are built yet, got {mesh}")
     share = share_batch(settings.batch_size, settings.accumulate, mesh)
-    device_mesh = make_device_mesh(mesh, device)
-    precision = Precision(settings.precision, device)
     # 1. The model, from the seed and on the CPU: every rank, on every kind of device, starts from the same numbers.
     torch.manual_seed(settings.seed)
     model = task.make_model()
-    # 2. Its parts, where there are stages: what belongs to other ranks never reaches the device.
+    # 2. Its parts, where there are stages: what belongs to other ranks never reaches the device. Laid out before the
+    #    first collective, so that all ranks refuse what cannot be, and none waits for another.
+    plan = plan_pipeline(spec, task, model, share, mesh)
+    device_mesh = make_device_mesh(mesh, device)
+    precision = Precision(settings.precision, device)
+    parts = [model] if plan is None else pipeline.split(task, model, plan, mesh.stage)
     # 3. The device, before anything takes hold of parameters: a strategy or an optimiser that has seen the CPU's
     #    tensors would go on working on those.
-    model.to(device)
+    for part in parts:
+        part.to(device)
     # 4. Tensor, then activation checkpointing, then compilation, then shard: each wraps, or cuts, what the one before
     #    has left.
-    # 5. Data parallel, outermost: it must see the gradients that all the cuts leave to this rank.
-    replica = data_parallel.apply(model, mesh)
-    # 6. The passes, which know how a step flows through all that.
+    # 5. Data parallel and the passes, which know how a step flows through all that.
     start_sum = process_group.all_reduce_sum
-    passes = PlainPasses(
-        task,
-        replica,
-        share,
-        precision,
-        start_sum=start_sum,
-        num_throwaways=data_parallel.num_throwaway_passes(replica),
-        without_reduction=partial(data_parallel.without_reduction, replica),
-    )
-    # 7. The optimiser, after every cut: it must own the parameters that are trained, not those that were replaced.
-    optimizer = optimizers.make_optimizer(settings.optimizer, [model], weight_decay=settings.weight_decay)
-    # 8. The schedule and the synchronisation, last: they only set numbers in the optimiser, and call it.
+    if plan is None:
+        passes = make_plain_passes(task, parts[0], share, precision, mesh, start_sum)
+    else:
+        assert device_mesh is not None
+        passes = make_pipeline_passes(task, parts, plan, share, precision, device_mesh, start_sum)
+    # 6. The optimiser, after every cut: it must own the parameters that are trained, not those that were replaced.
+    optimizer = optimizers.make_optimizer(settings.optimizer, parts, weight_decay=settings.weight_decay)
+    # 7. The schedule and the synchronisation, last: they only set numbers in the optimiser, and call it.
     schedule = schedules.make_schedule(
         settings.schedule,
         peak=settings.learning_rate,
@@ -92,7 +91,7 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
         device_mesh=device_mesh,
         share=share,
         device=device,
-        parts=[model],
+        parts=parts,
         passes=passes,
         precision=precision,
         optimizer=optimizer,
@@ -102,4 +101,52 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
         early_stopping=EarlyStopping(
             patience=spec["early_stopping"]["patience"], min_delta=spec["early_stopping"]["min_delta"]
         ),
+    )
+
+
+def plan_pipeline(spec: Mapping[str, Any], task: Task, model: nn.Module, share: BatchShare, mesh: Mesh) -> Plan | None:
+    """Return how the model is cut into stages; None where there is one. Raises ValueError for what cannot be."""
+    if mesh.stages == 1:
+        return None
+    return make_plan(spec["parallel"]["pipeline"], share.micro, num_layers=len(task.blocks(model)))
+
+
+def make_plain_passes(
+    task: Task, model: nn.Module, share: BatchShare, precision: Precision, mesh: Mesh, start_sum: StartSum
+) -> Passes:
+    """Return the passes of a model that is whole on each rank, or in shards. Data parallel comes outermost: it must
+    see the gradients that all the cuts leave to this rank."""
+    replica = data_parallel.apply(model, mesh)
+    return PlainPasses(
+        task,
+        replica,
+        share,
+        precision,
+        start_sum=start_sum,
+        num_throwaways=data_parallel.num_throwaway_passes(replica),
+        without_reduction=partial(data_parallel.without_reduction, replica),
+    )
+
+
+def make_pipeline_passes(
+    task: Task,
+    parts: list[nn.Module],
+    plan: Plan,
+    share: BatchShare,
+    precision: Precision,
+    device_mesh: DeviceMesh,
+    start_sum: StartSum,
+) -> Passes:
+    """Return the passes of a pipeline. No DDP: it reduces in hooks that a backward pass cut in two never runs, so
+    the gradients of replicas are averaged once the last microbatch has left."""
+    return pipeline.PipelinePasses(
+        task,
+        parts,
+        plan,
+        share,
+        precision,
+        device_mesh.get_group("pipeline"),
+        flow_shape=task.hidden_shape,
+        start_sum=start_sum,
+        reduce=partial(data_parallel.average_gradients, parts, device_mesh.get_group("data")),
     )

@@ -45,6 +45,9 @@ class Task(Protocol):
     def keep_part(self, model: nn.Module, index: int, num_parts: int) -> None:
         """Drop from ``model`` what is not in part ``index`` of a pipeline; the rest keeps its names."""
 
+    def hidden_shape(self, num_rows: int) -> torch.Size:
+        """Return the shape of what flows from one part of the model to the next for so many rows."""
+
     def blocks(self, model: nn.Module) -> list[nn.Module]:
         """Return the repeated blocks of ``model``: the units that are sharded, checkpointed and compiled one by one."""
 

@@ -55,6 +55,10 @@ class LanguageModelTask:
         assert isinstance(model, GPT)
         keep_part(model, index, num_parts)
 
+    def hidden_shape(self, num_rows: int) -> torch.Size:
+        """(rows, context, width)"""
+        return torch.Size((num_rows, self.shape.context, self.shape.width))
+
     def blocks(self, model: nn.Module) -> list[nn.Module]:
         assert isinstance(model, GPT)
         return list(model.layers.values())

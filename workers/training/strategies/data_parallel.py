@@ -5,10 +5,13 @@ Source: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data P
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 
+import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from workers.training.mesh import Mesh
@@ -16,6 +19,7 @@ from workers.training.mesh import Mesh
 # DDP lays its buckets anew after the first backward pass, in the order in which gradients became ready. The sums of
 # three and more ranks depend on that layout in their last bits, so an attempt that resumes would differ.
 PASSES_UNTIL_STABLE = 2
+BUCKET_BYTES = 25 * 2**20
 
 
 def apply(model: nn.Module, mesh: Mesh, group: dist.ProcessGroup | None = None) -> nn.Module:
@@ -43,3 +47,38 @@ def without_reduction(model: nn.Module) -> AbstractContextManager[None]:
 def num_throwaway_passes(model: nn.Module) -> int:
     """Return how many backward passes must come before the first step for its sums to be those of any later one."""
     return PASSES_UNTIL_STABLE if isinstance(model, DistributedDataParallel) else 0
+
+
+def average_gradients(parts: Iterable[nn.Module], group: dist.ProcessGroup) -> None:
+    """Average the gradients of ``parts`` over the ranks of ``group``, in place and once backward is done: for passes
+    that DDP cannot follow. Of what is spread over further axes each rank averages the piece that it holds."""
+    num_ranks = dist.get_world_size(group)
+    if num_ranks == 1:
+        return
+    travelling = []
+    for bucket in gradient_buckets(parts):
+        flat = torch.cat([gradient.reshape(-1) for gradient in bucket]).div_(num_ranks)
+        travelling.append((bucket, flat, dist.all_reduce(flat, group=group, async_op=True)))
+    for bucket, flat, work in travelling:
+        work.wait()
+        means = flat.split([gradient.numel() for gradient in bucket])  # type: ignore[no-untyped-call]
+        for gradient, mean in zip(bucket, means, strict=True):
+            gradient.copy_(mean.view_as(gradient))
+
+
+def gradient_buckets(parts: Iterable[nn.Module]) -> Iterator[list[torch.Tensor]]:
+    """Yield the gradients of ``parts``, this rank's pieces, in the same groups on each rank; none but a single
+    gradient is larger than BUCKET_BYTES, which is what a copy costs."""
+    bucket: list[torch.Tensor] = []
+    num_bytes = 0
+    for parameter in (parameter for part in parts for parameter in part.parameters()):
+        if parameter.grad is None:
+            continue
+        gradient = parameter.grad.to_local() if isinstance(parameter.grad, DTensor) else parameter.grad
+        if bucket and num_bytes + gradient.nbytes > BUCKET_BYTES:
+            yield bucket
+            bucket, num_bytes = [], 0
+        bucket.append(gradient)
+        num_bytes += gradient.nbytes
+    if bucket:
+        yield bucket

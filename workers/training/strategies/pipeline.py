@@ -1,0 +1,183 @@
+"""Pipeline parallelism: each stage holds a run of layers, and microbatches flow through the stages.
+
+Schedules by ``torch.distributed.pipelining``, over what flows between parts: the hidden states of one microbatch.
+
+- ``gpipe``: all forward passes, then all backward passes (Huang et al. 2019).
+- ``1f1b``: a backward pass as soon as there is one, so that a stage keeps as many microbatches as stages lie behind
+  it (Narayanan et al. 2019, PipeDream-Flush).
+- ``interleaved``: 1f1b with two parts of the model on each stage (Narayanan et al. 2021, section 2.2).
+- ``zero-bubble``: the backward pass is cut in two, and gradients of weights fill what would be waiting (Qi et al.
+  2023); two parts on each stage, laid out as a V.
+- ``layer-wise``: the whole batch through one stage at a time, the plain split.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.pipelining import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+    ScheduleZBVZeroBubble,
+)
+
+from workers.training.mesh import BatchShare
+from workers.training.numerics import Precision
+from workers.training.passes import Passed, StartSum
+from workers.training.recipes import Task
+from workers.training.strategies.pipeline_plan import Plan
+
+
+def split(task: Task, model: nn.Module, plan: Plan, stage: int) -> list[nn.Module]:
+    """Return the parts of ``model`` that ``stage`` holds, in the model's order and with the names of the whole."""
+    parts = []
+    for index in plan.parts_of(stage):
+        # A copy of the tree alone: parameters are shared, for each ends up in one part, and only once in memory.
+        part = copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()})
+        task.keep_part(part, index, plan.num_parts)
+        parts.append(part)
+    return parts
+
+
+class Stage(PipelineStage):
+    """A part of the model among the others, computing with ``precision``. What flows is always ``FLOWING``."""
+
+    FLOWING = torch.float32  # as the residual stream under autocast: microbatches of any precision fit the buffers
+
+    def __init__(self, part: nn.Module, index: int, plan: Plan, flow: torch.Size, precision: Precision, group: Any):
+        # Examples of what comes and goes, so that the shapes are known without a pass. The first part's input and
+        # the last one's output go nowhere; theirs only have to be there.
+        example = torch.empty(flow, dtype=self.FLOWING, device="meta", requires_grad=True)
+        super().__init__(part, index, plan.num_parts, precision.device, example, example, group=group)
+        self._precision = precision
+
+    def forward_maybe_with_nosync(self, *args: Any, **named: Any) -> torch.Tensor:
+        # Here and not around the schedule: backward passes are no place for autocast.
+        with self._precision.autocast():
+            output: torch.Tensor = self.submod(*args, **named)
+        return output if self.is_last else output.to(self.FLOWING)
+
+
+def make_schedule(plan: Plan, stages: list[Stage], loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Any:
+    """Return torch's schedule. Gradients are left as they add up: ``loss`` is divided already."""
+    if plan.num_chunks == 1:
+        # 1F1B of fewer microbatches than stages has nothing to hold back: it is GPipe, and torch refuses it.
+        holds_back = plan.schedule == "1f1b" and plan.num_microbatches >= plan.stages
+        single = Schedule1F1B if holds_back else ScheduleGPipe
+        return single(stages[0], plan.num_microbatches, loss, scale_grads=False)
+    multi = ScheduleInterleaved1F1B if plan.schedule == "interleaved" else ScheduleZBVZeroBubble
+    return multi(list(stages), plan.num_microbatches, loss, scale_grads=False)
+
+
+def nothing() -> None:
+    """Reduce nothing: no other rank holds these parameters, or the strategy has done it."""
+
+
+class PipelinePasses:
+    """This rank's parts of the model as stages of a pipeline: ``accumulate`` rounds of the schedule make a step.
+
+    ``flow_shape`` gives the shape of what flows on this rank for so many rows; ``reduce`` averages the gradients over
+    the ranks that hold the same parameters and see other rows; ``num_alike`` ranks compute this very loss.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        parts: Sequence[nn.Module],
+        plan: Plan,
+        share: BatchShare,
+        precision: Precision,
+        group: dist.ProcessGroup,
+        *,
+        flow_shape: Callable[[int], torch.Size],
+        start_sum: StartSum,
+        num_alike: int = 1,
+        reduce: Callable[[], None] = nothing,
+    ) -> None:
+        self._task = task
+        self._plan = plan
+        self._share = share
+        self._precision = precision
+        self._group = group
+        self._flow_shape = flow_shape
+        self._start_sum = start_sum
+        self._num_alike = num_alike
+        self._reduce = reduce
+        indices = plan.parts_of(dist.get_rank(group))
+        self._parts = dict(zip(indices, parts, strict=True))
+        flow = flow_shape(plan.micro_rows)
+        stages = [Stage(part, index, plan, flow, precision, group) for index, part in self._parts.items()]
+        self._is_first = 0 in self._parts
+        self._is_last = plan.num_parts - 1 in self._parts
+        self._schedule = make_schedule(plan, stages, self._scaled_loss)
+        self._total = torch.zeros((), device=precision.device)
+
+    def train(self, step: int) -> Passed:
+        self._total = torch.zeros((), device=self._precision.device)
+        data_time_s = 0.0
+        for index in range(self._share.accumulate):
+            started = time.perf_counter()
+            inputs, targets = self._read(step, self._share.rows(index))
+            data_time_s += time.perf_counter() - started
+            self._schedule.step(*inputs, target=targets, return_outputs=False)
+        # Only the ranks of the last part know a loss; the others add nothing and learn it from the sum.
+        total = self._total / (self._share.num_parts * self._num_alike)
+        summing = self._start_sum(total)
+        self._reduce()
+        return Passed(total, summing, data_time_s)
+
+    def _read(self, step: int, rows: slice) -> tuple[tuple[torch.Tensor, ...], torch.Tensor | None]:
+        """Return what this rank's parts need of the batch: the ranks in the middle need nothing."""
+        if not self._is_first and not self._is_last:
+            return (), None
+        inputs, targets = self._task.train_batch(step, rows)
+        return (inputs,) if self._is_first else (), targets if self._is_last else None
+
+    def _scaled_loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return what backward of one microbatch starts from, and count it."""
+        with self._precision.autocast():
+            loss = self._task.criterion(outputs, targets) / (self._plan.num_microbatches * self._share.accumulate)
+        self._total += loss.detach()
+        return self._precision.scale(loss)
+
+    @torch.no_grad()
+    def evaluate(self, rows: slice) -> torch.Tensor:
+        """Send all ``rows`` at once through the parts, one after the other: batches come in any size, and while one
+        is in a later stage this one goes on with the next."""
+        inputs, targets = self._task.validation_batch(rows)
+        num_rows = rows.stop - rows.start
+        total = torch.zeros((), dtype=torch.float64, device=self._precision.device)
+        hidden: torch.Tensor | None = None
+        for index, part in self._parts.items():
+            hidden = inputs if index == 0 else self._receive(index, hidden, num_rows)
+            with self._precision.autocast():
+                hidden = part(hidden)
+                if index == self._plan.num_parts - 1:
+                    total += self._task.criterion(hidden, targets).double() * num_rows / self._num_alike
+            self._send(index, hidden)
+        return total
+
+    def _receive(self, index: int, hidden: torch.Tensor | None, num_rows: int) -> torch.Tensor:
+        """Return what the part before ``index`` has made; it may be this rank's own."""
+        if index - 1 in self._parts:
+            assert hidden is not None
+            return hidden
+        arriving = torch.empty(self._flow_shape(num_rows), dtype=Stage.FLOWING, device=self._precision.device)
+        dist.recv(arriving, group=self._group, group_src=self._plan.stage_of(index - 1))
+        return arriving
+
+    def _send(self, index: int, hidden: torch.Tensor) -> None:
+        if index + 1 < self._plan.num_parts and index + 1 not in self._parts:
+            flowing = hidden.to(Stage.FLOWING).contiguous()
+            dist.send(flowing, group=self._group, group_dst=self._plan.stage_of(index + 1))
+
+    def settle(self) -> None:
+        """No throwaway passes: no sum depends on the order in which gradients became ready."""
