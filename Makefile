@@ -14,7 +14,7 @@ SETUP = exec $(PYTHON) -m dashboard.setup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test chaos check bench lock clean
+.PHONY: help setup demo up test parity chaos check bench lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-6s  %s\n' "$$name" "$$text"; done
@@ -32,6 +32,10 @@ test: ## set up what the tests need, a browser too, and run them all (ARGS="test
 	@$(PYTHON) -m dashboard.setup --for tests
 	@# All of them in parts, two at a time; picked ones in one pytest.
 	@$(BIN)/python -m $(if $(ARGS),pytest $(ARGS),tests.parts)
+
+parity: ## train in every parallel way and in one process, and compare losses, gradients, resumed runs (ARGS="-k shard")
+	@$(PYTHON) -m dashboard.setup --for tests
+	@$(BIN)/python -m pytest tests/parity $(ARGS)
 
 chaos: ## kill everything at random, SEEDS times (20), and compare what is stored with what was acknowledged
 	@$(PYTHON) -m dashboard.setup --for tests

@@ -21,10 +21,11 @@ from dashboard.up.tether import tethered
 ROOT = Path(__file__).resolve().parents[1]
 LANES = 2  # most parts wait a good deal for processes of theirs: two keep two cores busy
 POSTGRESQL = {"TRAINYARD_TEST_DATABASE": "postgresql"}
-# What has to do with the database runs on PostgreSQL too. Every test is in one of the first three parts.
+# What has to do with the database runs on PostgreSQL too. Every test is in one of the first three parts, but for
+# tests/parity, which is `make parity`: minutes of up to eight processes.
 PARTS: dict[str, tuple[list[str], dict[str, str]]] = {
     "whole": (["-m", "whole"], {}),
-    "others": (["-m", "not whole", "--ignore=tests/runs"], {}),
+    "others": (["-m", "not whole", "--ignore=tests/runs", "--ignore=tests/parity"], {}),
     "runs": (["-m", "not whole", "tests/runs"], {}),
     "runs on PostgreSQL": (["-m", "not whole", "tests/runs"], POSTGRESQL),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,32 @@ class Distance(NamedTuple):
     gradient: float
 
 
+class Measured(NamedTuple):
+    """A line of the table that `make parity` ends with; None where there is nothing to say."""
+
+    strategy: str
+    world: int
+    loss: float | None
+    gradient: float | None
+    limit: float | None
+    note: str = ""
+
+
+measured: list[Measured] = []  # in this process, in the order of the tests
+
+
+def check_parity(
+    world: int, parallel: dict[str, Any], *, limit: float, gradient_limit: float | None = None, **changes: Any
+) -> Distance:
+    """Assert that losses differ by at most ``limit`` and gradients by ``gradient_limit`` (else ``limit``), relative."""
+    found = distance(world, parallel, **changes)
+    measured[-1] = measured[-1]._replace(limit=limit)
+    assert found.loss <= limit, found
+    assert found.validation <= limit, found
+    assert found.gradient <= (limit if gradient_limit is None else gradient_limit), found
+    return found
+
+
 def distance(world: int, parallel: dict[str, Any], *, setup: Callable[[], None] = nothing, **changes: Any) -> Distance:
     """Train on ``world`` ranks in that way and alone, and return how far apart they are.
 
@@ -39,11 +65,35 @@ def distance(world: int, parallel: dict[str, Any], *, setup: Callable[[], None] 
     alone = _alone(json.dumps(changes, sort_keys=True))
     spread = train_on(world, tiny_spec(world=world, **{**changes, **apart}), setup=functools.partial(_watched, setup))
     points = [point for rank in spread for point in rank]
-    return Distance(
+    found = Distance(
         _largest(series(alone, "train/loss"), series(points, "train/loss")),
         _largest(series(alone, "val/loss"), series(points, "val/loss")),
-        _gradient_distance(gradients(alone), gradients(points)),
+        _gradient_distance(gradients(alone), list(map(gradients, spread))),
     )
+    note = "" if setup is nothing else "red: " + _name(setup)
+    measured.append(Measured(strategy_name({**changes, **apart}), world, found.loss, found.gradient, None, note))
+    return found
+
+
+def strategy_name(changes: dict[str, Any]) -> str:
+    """Return what of a spec's changes is a way to train: ``"shard 2, pipeline.stages 2, precision bf16"``."""
+    told = {name: value for name, value in changes.items() if name not in ("steps", "model", "batch_size", "seed")}
+    parallel = told.pop("parallel")
+    words = [f"{path} {value}" for path, value in _flat({**parallel, **told})]
+    return ", ".join(words if {"data", "shard", "tensor", "pipeline"} & parallel.keys() else ["data", *words])
+
+
+def _flat(values: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield before + name, value
+
+
+def _name(setup: Callable[[], None]) -> str:
+    function = setup.func if isinstance(setup, functools.partial) else setup
+    return function.__name__.strip("_").replace("_", " ")
 
 
 @functools.cache
@@ -54,11 +104,12 @@ def _alone(changes: str) -> list[Point]:
 
 def _largest(one: dict[int | None, float], other: dict[int | None, float]) -> float:
     assert one.keys() == other.keys(), (sorted(map(str, one)), sorted(map(str, other)))
-    return max(abs(one[step] - other[step]) / abs(one[step]) for step in one)
+    # Not max(), which passes over NaN where it does not come first.
+    return float(np.max([abs(one[step] - other[step]) / abs(one[step]) for step in one]))
 
 
 def gradients(points: list[Point]) -> dict[str, np.ndarray]:
-    """Return the gradients of the first step by parameter, as the ranks have told them."""
+    """Return the whole gradients of the first step by parameter, as a rank has told them."""
     found: dict[str, dict[int, float]] = {}
     for name, index, _, value in points:
         if name.startswith(GRADIENT) and index is not None:
@@ -66,13 +117,19 @@ def gradients(points: list[Point]) -> dict[str, np.ndarray]:
     return {name: np.array([numbers[index] for index in sorted(numbers)]) for name, numbers in found.items()}
 
 
-def _gradient_distance(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> float:
-    assert one.keys() == other.keys(), one.keys() ^ other.keys()
-    scale = max(float(np.linalg.norm(gradient)) for gradient in one.values())
+def _gradient_distance(one: dict[str, np.ndarray], ranks: list[dict[str, np.ndarray]]) -> float:
+    """Return the largest distance of any rank's gradients: all of them are to be those of the whole batch."""
+    assert one.keys() == set().union(*ranks), one.keys() ^ set().union(*ranks)
     # A gradient that is zero by the way the weights start has no scale of its own.
-    return max(
-        float(np.linalg.norm(one[name] - other[name])) / max(float(np.linalg.norm(one[name])), 1e-3 * scale)
-        for name in one
+    least = 1e-3 * max(float(np.linalg.norm(gradient)) for gradient in one.values())
+    return float(
+        np.max(
+            [
+                np.linalg.norm(one[name] - gradient) / max(float(np.linalg.norm(one[name])), least)
+                for rank in ranks
+                for name, gradient in rank.items()
+            ]
+        )
     )
 
 
