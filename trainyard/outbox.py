@@ -45,7 +45,8 @@ class Outbox:
             self._writer = SpoolWriter(self._folder, begin=self._make_begin())
         while self._unsent:
             payload, num_points = self._unsent[0]
-            if self._limit.has_room(self._writer.num_bytes):
+            # What has no points is a note: small, and worth more than the room that it takes.
+            if not num_points or self._limit.has_room(self._writer.num_bytes):
                 self._writer.append(payload)
             else:
                 self.num_refused_points += num_points

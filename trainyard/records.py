@@ -11,9 +11,15 @@ map that always has a producer ``p`` (32 hex digits), a sequence ``q`` (1, 2, 3,
 ``logs``    ``rank``, ``stream`` ("stdout" or "stderr"), ``lines``: a list of ``[time, text]``
 ``lost``    ``counts``: a map of how much the producer could not keep since its last such frame: ``lost_points`` (no
             room in memory), ``bad_values`` (no numbers), ``spool_limit`` (points beyond the spool's limit)
+``checkpoint``  what became of a checkpoint, told by ``Run.note``: ``state`` ("saved", "deleted", "invalid", "restored",
+            or "off" when none can be kept), ``step`` and ``fence`` (which it is), ``run`` (whose, if another's),
+            ``bytes``, ``num_files``, ``world_size``, ``degrees`` (a map of axes to numbers), ``took_s``, ``stall_s``,
+            ``at`` (Unix seconds) and ``why``; what is not known is absent, and other keys are ignored
 ``damaged`` what a spool could not give back: ``why`` and ``data``, the bytes that were in its place (or their start)
 ``end``     the producer's last frame: ``at``, ``reason`` ("finish", "exit", "lost",
             "interrupt", or "error: " and what it was)
+
+A server that is older than a kind keeps such frames as dead letters, counts them and goes on; nothing waits for them.
 """
 
 from __future__ import annotations

@@ -33,11 +33,13 @@ from trainyard.buffers import (
     whole_step,
 )
 from trainyard.outbox import Outbox
-from trainyard.records import Payload
+from trainyard.records import Payload, encode
 
 FLUSH_PERIOD_S = 0.05
 RETRY_PERIOD_S = 1.0
 FINISH_TIMEOUT_S = 5.0
+NOTE_TIMEOUT_S = 1.0
+MAX_NOTE_BYTES = 16 * 1024
 MAX_PENDING_POINTS = 4_000_000  # some 100 MB while the disk refuses
 LOCAL_FOLDER = "trainyard-spool"
 PLAIN: set[type] = {float, int, bool}  # and the numbers of NumPy, once there are some
@@ -138,6 +140,33 @@ class Run:
             self._lose(len(names))
         if must_rouse:
             self._rouse()
+
+    def note(self, payload: Mapping[str, Any]) -> None:
+        """Tell the server what became of a checkpoint, in one record of its own (see ``trainyard.records``).
+
+        Unlike ``log`` it returns once the record is in the spool, so that a checkpoint that is on the disk is known
+        whatever is killed next; where the disk hangs it waits a second and leaves the record to the writing thread.
+        It never raises: what cannot be told costs one warning and is counted.
+        """
+        told = {key: value for key, value in payload.items() if key not in ("p", "q")} | {"t": "checkpoint"}
+        try:
+            is_small = len(encode(told)) <= MAX_NOTE_BYTES
+        except Exception as error:  # msgpack raises many kinds for what it cannot pack
+            self._refuse("note", f"cannot be written: {error!r:.200}")
+            return
+        if not is_small or self.is_finished:
+            self._refuse(
+                "note", "came after finish()" if self.is_finished else f"is larger than {MAX_NOTE_BYTES} bytes"
+            )
+            return
+        self._take()  # what was logged before stands before it
+        self._outbox.put(told, 0)
+        if self._writing.acquire(timeout=NOTE_TIMEOUT_S):
+            try:
+                self._write()
+            finally:
+                self._writing.release()
+        self._rouse()
 
     def finish(self) -> None:
         """Write what is left and the end record. Logging afterwards costs a warning."""

@@ -8,6 +8,8 @@ from runs.admin.base import Written
 from runs.metrics.models import (
     Axis,
     Block,
+    Checkpoint,
+    CheckpointUse,
     DeadLetter,
     Erasure,
     Level,
@@ -77,6 +79,19 @@ class LogChunkAdmin(Written):
     list_display = ("run_id", "attempt", "rank", "stream", "num_lines", "cursor")
     search_fields = ("run_id",)
     exclude = ("data",)
+
+
+@admin.register(Checkpoint)
+class CheckpointAdmin(Written):
+    list_display = ("run_id", "step", "fence", "bytes", "node", "rank", "is_late", "deleted_at", "invalid_why")
+    search_fields = ("run_id",)
+
+
+@admin.register(CheckpointUse)
+class CheckpointUseAdmin(Written):
+    list_display = ("run_id", "attempt", "state", "source_run", "step", "fence", "why")
+    list_filter = ("state",)
+    search_fields = ("run_id", "source_run")
 
 
 @admin.register(NodeSample)

@@ -23,10 +23,11 @@ from runs.ingest import troubles
 from runs.ingest.letters import Letters
 from runs.ingest.memory import Known, Memory
 from runs.ingest.records import Incoming, Record, named
-from runs.metrics import bulk, store
+from runs.metrics import bulk, checkpoints, store
 from runs.metrics.models import Producer, Telemetry
 from runs.metrics.pace import Pace, advanced
 from runs.metrics.sheets import Sheet, merged
+from runs.models import Run
 
 REST = "rest"
 NUMBER = struct.Struct("<d")
@@ -57,6 +58,7 @@ class Committed:
     cursor: int
     pieces: list[store.Piece] = field(default_factory=list)
     lines: list[store.Lines] = field(default_factory=list)
+    has_checkpoints: bool = False  # something was told of checkpoints
     watermarks: dict[str, int] = field(default_factory=dict)  # of the producers in the batch
     gaps: set[str] = field(default_factory=set)  # producers whose frames were refused: send from the watermark
     foreign: set[str] = field(default_factory=set)  # producers that belong to somebody else
@@ -114,6 +116,7 @@ class _Commit:
             cursor=self.telemetry.cursor,
             pieces=[piece for sheet in sheets for piece in sheet.pieces()],
             lines=lines,
+            has_checkpoints=any(item.record is not None and item.record.checkpoint for item in fresh),
             watermarks={name: row.watermark for name, row in rows.items()},
             gaps={name for name, row in rows.items() if row.has_gap},
             foreign=foreign,
@@ -211,7 +214,18 @@ class _Commit:
         telemetry.num_points += num_points
         telemetry.num_lines += sum(len(part.lines) for part in lines)
         self._pace(stored)
+        self._take_notes(known)
         return stored, lines
+
+    def _take_notes(self, fresh: Iterable[tuple[Incoming, Record]]) -> None:
+        told = [(item.producer, record.checkpoint) for item, record in fresh if record.checkpoint is not None]
+        if not told:
+            return
+        newest = Run.objects.filter(pk=self.run_id).values_list("fence", flat=True).first() or 0
+        notes = [(self.known.producers[producer], note) for producer, note in told]
+        self.troubles[troubles.CHECKPOINT_NOTES] += checkpoints.write_notes(
+            self.run_id, attempt=self.fence, newest=newest, now=self.now.timestamp(), notes=notes
+        )
 
     def _pace(self, sheets: list[Sheet]) -> None:
         telemetry = self.telemetry

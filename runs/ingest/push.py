@@ -25,6 +25,7 @@ class _Waiting:
     pieces: list[tuple[int, Piece]] = field(default_factory=list)
     lines: list[Lines] = field(default_factory=list)
     num_points: int = 0
+    has_checkpoints: bool = False
 
 
 class Push:
@@ -42,6 +43,7 @@ class Push:
         if waiting.cursor not in (committed.start, committed.cursor):  # REST committed in between, and said so itself
             waiting = self._waiting[committed.run_id] = _Waiting(committed.start, committed.cursor)
         waiting.cursor = committed.cursor
+        waiting.has_checkpoints |= committed.has_checkpoints
         if waiting.num_points <= KEEP_POINTS:
             waiting.pieces += [(committed.attempt, piece) for piece in committed.pieces]
             waiting.lines += committed.lines
@@ -51,6 +53,9 @@ class Push:
         """Send what is due at ``now``, all in one go."""
         due = [run_id for run_id in self._waiting if everything or self._throttle(run_id).wait_s(now) == 0]
         if due:
+            for run_id in due:
+                if self._waiting[run_id].has_checkpoints:
+                    broadcast.run_changed(run_id)
             batches = [(run_id, self._parcel(run_id, now).wire()) for run_id in due]
             broadcast.runs_progressed(batches, [run_id for run_id in due if self._is_news(run_id, now)])
         if not self._waiting and len(self._throttles) > FORGET_ABOVE:

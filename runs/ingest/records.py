@@ -14,8 +14,9 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from runs.ingest import checks
+from runs.ingest import checks, notes
 from runs.ingest.checks import MAX_LABELS, MAX_NAME, MAX_SEQUENCE, MAX_STEP, PRODUCER, Poison
+from runs.metrics.checkpoints import Note
 from runs.metrics.sheets import Rows
 from runs.metrics.store import Lines
 from trainyard import records
@@ -36,6 +37,7 @@ class Record:
     begin: dict[str, Any] | None = None
     is_end: bool = False
     lost: dict[str, int] = field(default_factory=dict)  # what the producer could not keep: how many, by code
+    checkpoint: Note | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,8 @@ def _record(kind: str, payload: dict[str, Any]) -> Record:
         return Record(is_end=True)
     if kind == "lost":
         return Record(lost=checks.lost(payload))
+    if kind == "checkpoint":
+        return Record(checkpoint=notes.checkpoint(payload))
     if kind == "damaged":
         raise Poison(f"damaged on the node's disk: {str(payload.get('why'))[:200]}")
     raise Poison(f"frames of kind {kind[:60]!r} are unknown here")

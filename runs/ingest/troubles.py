@@ -14,6 +14,7 @@ SERIES_LIMIT = "series_limit"
 REPEATED = "repeated"
 GAP = "gap"
 CLOCK_JUMP = "clock_jump"
+CHECKPOINT_NOTES = "checkpoint_notes"
 # Told by a producer itself, in a frame of kind ``lost``.
 LOST_POINTS = "lost_points"
 BAD_VALUES = "bad_values"
@@ -48,6 +49,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
     REFUSED_POINTS: (
         "1 record could not be stored as it was; it lies with the dead letters.",
         "{count} records could not be stored as they were; they lie with the dead letters.",
+    ),
+    CHECKPOINT_NOTES: (
+        "1 word about a checkpoint was not kept: it was not for that attempt to say, or there were too many.",
+        "{count} words about checkpoints were not kept: they were not for those attempts to say, or too many.",
     ),
     CLOCK_JUMP: (
         "A process's clock jumped, back or far ahead of the server's: look at this run by step.",

@@ -205,6 +205,69 @@ class Telemetry(models.Model):
         return f"{self.run_id} at {self.cursor}"
 
 
+class CheckpointQuerySet(models.QuerySet["Checkpoint"]):
+    def sound(self) -> CheckpointQuerySet:
+        """Those that a training may go on from."""
+        return self.filter(deleted_at=None, invalid_why="", is_late=False)
+
+
+class Checkpoint(models.Model):
+    """A state of a run that lies on its nodes' disks, as far as its records say. What can be gone on from is neither
+    deleted, nor invalid, nor late (see runs.metrics.checkpoints)."""
+
+    run_id = models.CharField(max_length=12)
+    step = models.PositiveBigIntegerField()  # of the optimiser, behind which it was taken
+    fence = models.PositiveIntegerField()  # of the attempt that wrote it
+    bytes = models.PositiveBigIntegerField(null=True)
+    num_files = models.PositiveIntegerField(null=True)
+    world_size = models.PositiveIntegerField(null=True)
+    degrees = models.JSONField(default=dict)  # {axis: number of ranks}
+    took_s = models.FloatField(null=True)  # from the copy in memory to the name on the disk
+    stall_s = models.FloatField(null=True)  # for which training stood still
+    at = models.FloatField()  # Unix seconds, at the rank or, where it does not say, at the server
+    rank = models.IntegerField(default=-1)
+    node = models.CharField(max_length=60, blank=True)
+    producer = models.CharField(max_length=32, blank=True)
+    is_late = models.BooleanField(default=False)  # it arrived when a newer attempt had already begun
+    deleted_at = models.FloatField(null=True)
+    invalid_why = models.TextField(blank=True)
+
+    objects = CheckpointQuerySet.as_manager()
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("run_id", "step", "fence"), name="one_checkpoint_per_fence"),)
+
+    def __str__(self) -> str:
+        return f"{self.run_id}@{self.step}"
+
+    @property
+    def name(self) -> str:
+        """Its folder's."""
+        return f"step-{self.step}.fence-{self.fence}"
+
+
+class CheckpointUse(models.Model):
+    """What an attempt said of checkpoints that it read, or of why it keeps none."""
+
+    run_id = models.CharField(max_length=12)  # who says so
+    attempt = models.PositiveIntegerField()  # …in the attempt with this fence
+    state = models.CharField(max_length=12)  # restored, invalid, off
+    source_run = models.CharField(max_length=12, blank=True)  # whose checkpoint it is about
+    step = models.PositiveBigIntegerField(null=True)
+    fence = models.PositiveIntegerField(null=True)
+    at = models.FloatField()
+    why = models.TextField(blank=True)
+
+    class Meta:
+        indexes = (
+            models.Index(fields=("run_id", "attempt"), name="checkpoint_use_run"),
+            models.Index(fields=("source_run", "step"), name="checkpoint_use_source"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.state} {self.source_run}@{self.step} by {self.run_id}"
+
+
 class Erasure(models.Model):
     """A run whose data nobody reads any more and that is being deleted, a slice at a time (see runs.metrics.erase)."""
 

@@ -7,11 +7,26 @@ from django.db import connections
 from runs.metrics import erase, read, store
 from runs.metrics.codec import Columns
 from runs.metrics.compact import Compactor
-from runs.metrics.models import Axis, Block, DeadLetter, Erasure, Level, LogChunk, Producer, Segment, Series, Telemetry
+from runs.metrics.models import (
+    Axis,
+    Block,
+    Checkpoint,
+    CheckpointUse,
+    DeadLetter,
+    Erasure,
+    Level,
+    LogChunk,
+    Producer,
+    Segment,
+    Series,
+    Telemetry,
+)
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
-EVERYTHING = (Axis, Block, DeadLetter, Erasure, Level, LogChunk, Producer, Segment, Series, Telemetry)
+EVERYTHING = (
+    Axis, Block, Checkpoint, CheckpointUse, DeadLetter, Erasure, Level, LogChunk, Producer, Segment, Series, Telemetry,
+)  # fmt: skip
 
 
 def fill(run_id: str, count: int = 40_000) -> None:
@@ -21,6 +36,8 @@ def fill(run_id: str, count: int = 40_000) -> None:
     store.write_points(run_id, attempt=1, cursor=1, pieces=pieces)
     store.write_points(run_id, attempt=1, cursor=2, pieces=[store.Piece("p", 1, "c", {}, columns.part(0, 5))])
     store.write_lines(run_id, attempt=1, cursor=2, lines=[store.Lines(0, "stdout", [(1.0, "x")])])
+    Checkpoint.objects.create(run_id=run_id, step=100, fence=1, at=1.0)
+    CheckpointUse.objects.create(run_id=run_id, attempt=1, state="off", at=1.0)
     Telemetry.objects.create(run_id=run_id, cursor=2)
 
 
