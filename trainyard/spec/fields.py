@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
@@ -30,6 +30,23 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
+class Needs(NamedTuple):
+    """What another field must say for this one to be read: one of ``values``, or a number above ``above``."""
+
+    path: str
+    values: tuple[str, ...] = ()
+    above: float = 0
+
+    def is_met(self, value: object) -> bool:
+        """Say whether ``value`` is what the other field must say. What is not even of its type is not."""
+        if self.values:
+            return value in self.values
+        return type(value) in (int, float) and value > self.above  # type: ignore[operator]  # a number, so it compares
+
+    def __str__(self) -> str:
+        return f"{self.path} {' or '.join(self.values) if self.values else f'above {self.above:g}'}"
+
+
 def field(
     default: Any = ...,
     *,
@@ -42,9 +59,12 @@ def field(
     minimum: float | None = None,
     maximum: float | None = None,
     above: float | None = None,
+    needs: Needs | None = None,
 ) -> Any:
     """Declare a field with all that form and documentation say about it. ``above`` excludes the limit itself."""
     extra: dict[str, Any] = {"group": group, "advanced": advanced}
+    if needs is not None:
+        extra["needs"] = {"path": needs.path, "values": list(needs.values), "above": needs.above}
     if kind is not None:
         extra["kind"] = kind
     shown: dict[str, Any] = {"title": label, "description": help, "json_schema_extra": extra}

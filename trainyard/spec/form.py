@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import types
+from functools import cache
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo as PydanticField
 
-from trainyard.spec.fields import Group, Kind
+from trainyard.spec.fields import Group, Kind, Needs
 from trainyard.spec.models import RecipeSpec, ScriptSpec
 
 GROUPS: tuple[Group, ...] = ("what", "where", "parallel", "train", "safety")
@@ -31,16 +32,18 @@ class FieldInfo(NamedTuple):
     is_whole: bool  # a number without a fraction
     is_above: bool  # the minimum itself is not accepted
     tasks: tuple[str, ...]  # of which kinds of task: recipe, script
+    needs: Needs | None  # without which nothing reads this field
 
 
-def form_fields() -> list[FieldInfo]:
+@cache
+def form_fields() -> tuple[FieldInfo, ...]:
     """Return every field of a recipe's and of a script's spec, ordered by group."""
     found: dict[str, FieldInfo] = {}
     for kind, task in ((RecipeSpec, "recipe"), (ScriptSpec, "script")):
         for info in _walk(kind, ""):
             before = found[info.path].tasks if info.path in found else ()
             found[info.path] = info._replace(tasks=(*before, task))
-    return [info for group in GROUPS for info in found.values() if info.group == group]
+    return tuple(info for group in GROUPS for info in found.values() if info.group == group)
 
 
 def _walk(kind: type[BaseModel], above: str) -> list[FieldInfo]:
@@ -76,7 +79,12 @@ def _describe(path: str, field: PydanticField) -> FieldInfo:
         is_whole=field.annotation is int,
         is_above="gt" in limits,
         tasks=(),
+        needs=_needs(extra.get("needs")),
     )
+
+
+def _needs(written: Any) -> Needs | None:
+    return Needs(written["path"], tuple(written["values"]), written["above"]) if written else None
 
 
 def _kind(annotation: Any) -> Kind:

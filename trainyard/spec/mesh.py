@@ -32,9 +32,20 @@ class Mesh:
         return self.stages * self.data * self.shard * self.tensor
 
     @property
+    def used(self) -> dict[str, int]:
+        """The degrees that are above 1, outermost first."""
+        return {axis: degree for axis, degree in zip(AXES, self.degrees, strict=True) if degree > 1}
+
+    @property
     def coordinates(self) -> dict[str, int]:
         """Where this rank stands on each of the AXES."""
-        left, found = self.rank, {}
+        return self.coordinates_of(self.rank)
+
+    def coordinates_of(self, rank: int) -> dict[str, int]:
+        """Where ``rank`` stands on each of the AXES. Raises ValueError for a rank that is none of the mesh's."""
+        if not 0 <= rank < self.world_size:
+            raise ValueError(f"rank {rank} is not one of the {self.world_size} ranks 0 to {self.world_size - 1}")
+        left, found = rank, {}
         for axis, degree in reversed(list(zip(AXES, self.degrees, strict=True))):
             left, found[axis] = divmod(left, degree)
         return {axis: found[axis] for axis in AXES}

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from trainyard.spec.fields import Argument, Code, Environment, Name, Part, Script, Slug, Tag, field
+from trainyard.spec.mesh import Mesh, make_mesh
 from trainyard.spec.parallel import Parallel
 from trainyard.spec.train import Checkpoint, EarlyStopping, Restarts, Train
 
@@ -118,6 +119,11 @@ class RecipeSpec(Spec):
     train: Train = Train()
     checkpoint: Checkpoint = Checkpoint()
     early_stopping: EarlyStopping = EarlyStopping()
+
+    def mesh(self, num_nodes: int | None = None) -> Mesh:
+        """Return how the ranks share the work. Raises ValueError where the degrees do not multiply to the world size,
+        which ``parse_spec`` refuses for the nodes that the spec asks for."""
+        return make_mesh(self.parallel.model_dump(), self.world_size(num_nodes))
 
 
 class ScriptSpec(Spec):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from trainyard.spec.fields import Degree, Number, Part, field
+from trainyard.spec.fields import Degree, Needs, Number, Part, field
+
+KIND = "parallel.synchronization.kind"
+STAGES = Needs("parallel.pipeline.stages", above=1)
 
 
 class Pipeline(Part):
@@ -23,15 +26,15 @@ class Pipeline(Part):
         label="Pipeline schedule",
         help="Order of the forward and backward passes; layer-wise sends the whole batch through one stage at a time.",
         group="parallel",
-        advanced=True,
+        needs=STAGES,
     )
     microbatches: Degree = field(
         "auto",
         label="Microbatches",
         help="Pieces of a batch that flow through the stages; auto takes 2 a stage, as far as the batch divides.",
         group="parallel",
-        advanced=True,
         kind="text",
+        needs=STAGES,
     )
 
 
@@ -43,43 +46,42 @@ class Synchronization(Part):
         label="Synchronization",
         help="every-step averages the gradients in each step (DDP); the others let ranks go their own way for a while.",
         group="parallel",
-        advanced=True,
     )
     every_steps: int = field(
         10,
         label="Synchronize every",
         help="Steps between two averages of local-sgd and diloco.",
         group="parallel",
-        advanced=True,
         minimum=1,
         maximum=1_000_000,
+        needs=Needs(KIND, ("local-sgd", "diloco")),
     )
     outer_learning_rate: Number = field(
         0.7,
         label="Outer learning rate",
         help="Of diloco's Nesterov step over the averaged change.",
         group="parallel",
-        advanced=True,
         above=0,
         maximum=10,
+        needs=Needs(KIND, ("diloco",)),
     )
     outer_momentum: Number = field(
         0.9,
         label="Outer momentum",
         help="Of diloco's Nesterov step.",
         group="parallel",
-        advanced=True,
         minimum=0,
         maximum=0.999,
+        needs=Needs(KIND, ("diloco",)),
     )
     max_staleness: int = field(
         4,
         label="Max staleness",
         help="Steps that the fastest worker of a parameter-server may be ahead of the slowest.",
         group="parallel",
-        advanced=True,
         minimum=0,
         maximum=1_000,
+        needs=Needs(KIND, ("parameter-server",)),
     )
 
 
@@ -106,7 +108,7 @@ class Parallel(Part):
         label="Reshard after forward",
         help="Whether gathered weights are dropped between forward and backward (ZeRO-3); kept, it is ZeRO-2.",
         group="parallel",
-        advanced=True,
+        needs=Needs("parallel.shard", above=1),
     )
     tensor: int = field(
         1,

@@ -1,83 +1,102 @@
-"""Which kinds of parallelism go together: one table, and what follows from it. Each entry was trained to parity."""
+"""Which kinds of parallelism go together: two tables, and what follows. Each product was trained to parity."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from trainyard.spec.mesh import AXES
 from trainyard.spec.models import RecipeSpec
+from trainyard.spec.parallel import KIND
 from trainyard.spec.problems import Problem
 
-AXES = ("data", "shard", "tensor", "pipeline")
-
-# The axes whose degree is above 1. Their product is one device mesh.
-SYNCHRONOUS: frozenset[frozenset[str]] = frozenset(
-    map(
-        frozenset,
-        (
-            (),
-            ("data",),
-            ("shard",),
-            ("tensor",),
-            ("pipeline",),
-            ("data", "shard"),  # hybrid-sharded
-            ("data", "tensor"),
-            ("data", "pipeline"),
-            ("shard", "tensor"),
-            ("shard", "pipeline"),
-            ("tensor", "pipeline"),
-            ("data", "shard", "tensor"),
-            ("data", "shard", "pipeline"),
-            ("data", "tensor", "pipeline"),
-            ("shard", "tensor", "pipeline"),
-        ),
-    )
-)
-
-# What a setting can be combined with; a setting that is not here goes with every product above.
-ONLY_WITH: dict[tuple[str, str], frozenset[str]] = {
-    ("parallel.synchronization.kind", "local-sgd"): frozenset({"data"}),
-    ("parallel.synchronization.kind", "diloco"): frozenset({"data"}),
-    ("parallel.synchronization.kind", "parameter-server"): frozenset({"data"}),
-    ("parallel.compression", "fp16"): frozenset({"data"}),
-    ("parallel.compression", "bf16"): frozenset({"data"}),
-    ("parallel.compression", "powersgd"): frozenset({"data"}),
-    ("train.optimizer", "muon"): frozenset({"data", "pipeline"}),  # it needs whole matrices
-    ("train.precision", "fp16"): frozenset({"data", "shard"}),  # one scale for all, and overflow seen by all
-    ("train.find_batch_size", "memory"): frozenset({"data", "shard"}),
-    ("train.find_batch_size", "throughput"): frozenset({"data", "shard"}),
+# The axes whose degree is above 1, and what that is called. Their product is one device mesh.
+SYNCHRONOUS: dict[frozenset[str], str] = {
+    frozenset(axes): name
+    for axes, name in {
+        (): "one process",
+        ("data",): "data parallel (DDP)",
+        ("shard",): "sharded data parallel (FSDP2, ZeRO-3; ZeRO-2 without reshard_after_forward)",
+        ("tensor",): "tensor parallel, with sequence and loss parallel",
+        ("pipeline",): "pipeline, or the plain layer-wise split",
+        ("data", "shard"): "hybrid-sharded (HSDP)",
+        ("data", "tensor"): "copies of a model that tensor ranks share",
+        ("data", "pipeline"): "copies of a pipeline",
+        ("shard", "tensor"): "tensor ranks whose cut weights are sharded again",
+        ("shard", "pipeline"): "a pipeline whose stages are sharded",
+        ("tensor", "pipeline"): "a pipeline whose stages are tensor parallel",
+        ("data", "shard", "tensor"): "hybrid-sharded, tensor parallel",
+        ("data", "shard", "pipeline"): "hybrid-sharded stages of a pipeline",
+        ("data", "tensor", "pipeline"): "copies of a pipeline whose stages are tensor parallel",
+        ("shard", "tensor", "pipeline"): "a pipeline whose stages are tensor parallel and sharded",
+    }.items()
 }
 
 
-def degrees_of(spec: RecipeSpec) -> dict[str, int]:
-    """Return the degree of each axis; data is 0 where the others do not divide the world size."""
-    parallel = spec.parallel
-    inner = parallel.shard * parallel.tensor * parallel.pipeline.stages
-    world = spec.world_size()
-    data = world // inner if parallel.data == "auto" and world % inner == 0 else parallel.data
-    return {
-        "data": data if isinstance(data, int) else 0,
-        "shard": parallel.shard,
-        "tensor": parallel.tensor,
-        "pipeline": parallel.pipeline.stages,
-    }
+class Limit(NamedTuple):
+    """What one value of a setting goes with. Whatever has no Limit goes with every product above."""
+
+    axes: frozenset[str]  # that may be above 1
+    why: str
+    least_data: int = 1
+    only_every_step: bool = False
+
+
+DATA = frozenset({"data"})
+_LOCAL = Limit(DATA, "each rank trains a whole model of its own for a while", least_data=2)
+_COMPRESSED = Limit(DATA, "it is what DDP sends that is compressed", least_data=2, only_every_step=True)
+_FOUND = Limit(
+    frozenset({"data", "shard"}), "all ranks try the same size of batch on a whole model", only_every_step=True
+)
+LIMITS: dict[tuple[str, str], Limit] = {
+    (KIND, "local-sgd"): _LOCAL,
+    (KIND, "diloco"): _LOCAL,
+    (KIND, "parameter-server"): _LOCAL._replace(why="each rank sends rank 0 the gradients of a whole model"),
+    ("parallel.compression", "fp16"): _COMPRESSED,
+    ("parallel.compression", "bf16"): _COMPRESSED,
+    ("parallel.compression", "powersgd"): _COMPRESSED,
+    ("train.optimizer", "muon"): Limit(frozenset({"data", "pipeline"}), "it needs whole matrices"),
+    ("train.precision", "fp16"): Limit(
+        frozenset({"data", "shard"}), "all ranks must agree on one scale of the loss", only_every_step=True
+    ),
+    ("train.find_batch_size", "memory"): _FOUND,
+    ("train.find_batch_size", "throughput"): _FOUND,
+}
 
 
 def product_problems(spec: RecipeSpec) -> Iterator[Problem]:
-    """Yield what of the spec's combination is not in the table."""
-    degrees = degrees_of(spec)
-    used = frozenset(axis for axis in AXES if degrees[axis] > 1)
-    if used not in SYNCHRONOUS:
-        names = " x ".join(f"{axis} {degrees[axis]}" for axis in AXES if axis in used)
-        yield Problem("parallel", f"{names} is a product that is not built; at most three kinds go together")
-    settings = {
-        "parallel.synchronization.kind": spec.parallel.synchronization.kind,
+    """Yield what of the spec's combination is not in the tables. Its degrees multiply to the world size."""
+    degrees = spec.mesh().used
+    if frozenset(degrees) not in SYNCHRONOUS:
+        names = " x ".join(f"{axis} {degree}" for axis, degree in degrees.items())
+        yield Problem("parallel", f"{names} is a product that is not built; at most three of the four go together")
+    chosen = {
+        KIND: spec.parallel.synchronization.kind,
         "parallel.compression": spec.parallel.compression,
         "train.optimizer": spec.train.optimizer,
         "train.precision": spec.train.precision,
         "train.find_batch_size": spec.train.find_batch_size,
     }
-    for path, value in settings.items():
-        allowed = ONLY_WITH.get((path, value))
-        if allowed is not None and used - allowed:
-            others = ", ".join(f"parallel.{axis} {degrees[axis]}" for axis in AXES if axis in used - allowed)
-            yield Problem(path, f"{value} goes with {' and '.join(sorted(allowed))} only, not with {others}")
+    for path, value in chosen.items():
+        limit = LIMITS.get((path, value))
+        message = _broken(limit, degrees, chosen[KIND]) if limit else ""
+        if message:
+            yield Problem(path, f"{value} goes with {message}")
+
+
+def _broken(limit: Limit, degrees: dict[str, int], kind: str) -> str:
+    """Say what ``limit`` allows and what there is instead; nothing where all is well."""
+    others = ", ".join(f"{field_of(axis)} {degree}" for axis, degree in degrees.items() if axis not in limit.axes)
+    if others:
+        allowed = " and ".join(field_of(axis) for axis in AXES if axis in limit.axes)
+        return f"{allowed} only, since {limit.why}; not with {others}"
+    if degrees.get("data", 1) < limit.least_data:
+        return f"{limit.least_data} copies of the model or more, not with a data degree of {degrees.get('data', 1)}"
+    if limit.only_every_step and kind != "every-step":
+        return f"{KIND} every-step only, since {limit.why}; not with {kind}"
+    return ""
+
+
+def field_of(axis: str) -> str:
+    """Return the field of the spec that holds the degree of ``axis``."""
+    return "parallel.pipeline.stages" if axis == "pipeline" else f"parallel.{axis}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from trainyard.spec.fields import Number, Part, Point, field
+from trainyard.spec.fields import Needs, Number, Part, Point, field
 
 
 class Train(Part):
@@ -71,6 +71,7 @@ class Train(Part):
         help="How the learning rate grows when a larger batch was found.",
         group="train",
         advanced=True,
+        needs=Needs("train.find_batch_size", ("memory", "throughput")),
     )
     validate_every_steps: int = field(
         50,
@@ -113,7 +114,13 @@ class Checkpoint(Part):
         maximum=1_000_000_000,
     )
     keep: int = field(
-        3, label="Keep", help="Checkpoints that are kept; older ones go.", group="safety", minimum=1, maximum=1_000
+        3,
+        label="Keep",
+        help="Checkpoints that are kept; older ones go.",
+        group="safety",
+        minimum=1,
+        maximum=1_000,
+        needs=Needs("checkpoint.every_steps", above=0),
     )
     restore: Point = field(
         "",
@@ -146,6 +153,7 @@ class EarlyStopping(Part):
         advanced=True,
         minimum=0,
         maximum=1e9,
+        needs=Needs("early_stopping.patience", above=0),
     )
 
 

@@ -60,6 +60,9 @@ def test_the_shortest_script_has_no_training_settings() -> None:
         {"train.validate_every_steps": 0, "train.gradient_clip": 0, "train.weight_decay": 0},
         {"task.environment": {"NCCL_DEBUG": "INFO", "_x": ""}},
         {"restarts": {"max": 0}, "parallel.synchronization": {"kind": "every-step"}},
+        {"train.precision": "bf16", "train.activation_checkpointing": "selective", "train.compile": True},
+        {"train.schedule": "warmup-stable-decay", "train.optimizer": "muon"},
+        {"checkpoint": {"every_steps": 0, "restore": "272bay33uw@200"}, "early_stopping.patience": 3},
     ],
     ids=str,
 )
@@ -100,18 +103,9 @@ def test_numbers_as_text_are_numbers_afterwards() -> None:
         ({"resources.accelerator": "tpu"}, "resources.accelerator", 'must be auto, cpu or gpu, not "tpu"'),
         ({"task.recipe": "vision"}, "task.recipe", 'must be language-model, not "vision"'),
         ({"task.data.source": "c4"}, "task.data.source", 'must be python-stdlib, not "c4"'),
-        ({"task.model.heads": 3}, "task.model.heads", "3 heads do not divide the width 128"),
-        ({"task.model": {"width": 12, "heads": 4}}, "task.model.heads", "12 / 4 heads = 3 is odd"),
-        ({"parallel.data": 3}, "parallel.data", "1 nodes x 1 processes = 1; accepted: auto or 1"),
         ({"parallel.data": "all"}, "parallel.data", 'must be auto or a whole number from 1, not "all"'),
         ({"parallel.data": True}, "parallel.data", "must be auto or a whole number"),
-        (
-            {"resources.nodes": 3, "train.batch_size": 32, "train.accumulate": 2},
-            "train.batch_size",
-            "32 does not divide by accumulate 2 x data degree 3 = 6",
-        ),
         ({"train.steps": 0}, "train.steps", "must be at least 1, not 0"),
-        ({"train": {"steps": 10, "warmup_steps": 11}}, "train.warmup_steps", "11 is more than the 10 steps"),
         ({"train.learning_rate": 0}, "train.learning_rate", "must be more than 0, not 0"),
         ({"train.learning_rate": "fast"}, "train.learning_rate", 'must be a number, not "fast"'),
         ({"train.learning_rate": "1_0"}, "train.learning_rate", "must be a number"),
@@ -119,7 +113,7 @@ def test_numbers_as_text_are_numbers_afterwards() -> None:
         ({"train.learning_rate": True}, "train.learning_rate", "must be a number, not true"),
         ({"train.learning_rate": math.nan}, "train.learning_rate", "must be a finite number, not NaN"),
         ({"train.weight_decay": "1e999"}, "train.weight_decay", "must be a finite number"),
-        ({"train.optimizer": "adam"}, "train.optimizer", 'must be adamw or sgd, not "adam"'),
+        ({"train.optimizer": "adam"}, "train.optimizer", 'must be adamw, sgd or muon, not "adam"'),
         ({"train.seed": 2**63}, "train.seed", "must be at most"),
         ({"restarts.max": -1}, "restarts.max", "must be at least 0, not -1"),
         ({"task.environment": {"A-B": "1"}}, "task.environment", 'letters, digits and _, not "A-B"'),
@@ -141,19 +135,6 @@ def test_it_refuses(changes: dict[str, Any], path: str, message: str) -> None:
     ("changes", "path", "accepted"),
     [
         ({"resources.nodes": {"min": 1, "max": 4}}, "resources.nodes", "a whole number from 1"),
-        ({"parallel.shard": 2}, "parallel.shard", "1"),
-        ({"parallel.tensor": 2}, "parallel.tensor", "1"),
-        ({"parallel.pipeline.stages": 2}, "parallel.pipeline.stages", "1"),
-        ({"parallel.pipeline.schedule": "gpipe"}, "parallel.pipeline.schedule", "1f1b"),
-        ({"parallel.pipeline.microbatches": 4}, "parallel.pipeline.microbatches", "auto"),
-        ({"parallel.synchronization.kind": "diloco"}, "parallel.synchronization.kind", "every-step"),
-        ({"parallel.compression": "powersgd"}, "parallel.compression", "none"),
-        ({"train.precision": "bf16"}, "train.precision", "fp32"),
-        ({"train.activation_checkpointing": "full"}, "train.activation_checkpointing", "none"),
-        ({"train.compile": True}, "train.compile", "false"),
-        ({"train.scale_learning_rate": "linear"}, "train.scale_learning_rate", "none"),
-        ({"checkpoint": {"every_steps": 100, "keep": 3}}, "checkpoint", "a spec without this section"),
-        ({"early_stopping": {"metric": "val/loss"}}, "early_stopping", "a spec without this section"),
         ({"restarts.max": 3}, "restarts.max", "0"),
     ],
     ids=lambda value: str(value)[:40],
@@ -199,8 +180,8 @@ def test_the_nodes_own_python_may_be_said() -> None:
 
 
 def test_every_problem_is_told_at_once() -> None:
-    found = refusals(merge(RECIPE, {"train.steps": 0, "train.compile": True, "bogus": 1, "name": "<"}))
-    assert found.keys() == {"train.steps", "train.compile", "bogus", "name"}
+    found = refusals(merge(RECIPE, {"train.steps": 0, "restarts.max": 3, "bogus": 1, "name": "<"}))
+    assert found.keys() == {"train.steps", "restarts.max", "bogus", "name"}
 
 
 @pytest.mark.parametrize("document", [None, [], "text", 5, [RECIPE], {1: 2}, {"\ud800": 1}], ids=ascii)
@@ -246,6 +227,8 @@ def test_junk_raises_nothing_but_spec_error(document: object) -> None:
 PATHS = ["name", "project", "tags", "task", "task.recipe", "task.model", "task.model.heads", "task.data.source"]
 PATHS += ["task.environment", "task.code", "task.arguments", "task.python", "resources", "resources.nodes", "parallel"]
 PATHS += ["parallel.data", "parallel.pipeline", "train", "train.steps", "train.learning_rate", "train.warmup_steps"]
+PATHS += ["parallel.shard", "parallel.tensor", "parallel.pipeline.stages", "parallel.pipeline.microbatches"]
+PATHS += ["parallel.synchronization", "parallel.compression", "checkpoint.restore", "early_stopping.patience"]
 PATHS += ["train.compile", "train.seed", "checkpoint", "early_stopping", "restarts", "restarts.max", "elsewhere"]
 
 

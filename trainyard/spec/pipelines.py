@@ -1,0 +1,37 @@
+"""Into how many pieces a pipeline cuts model and batch: arithmetic, for the form as for the ranks."""
+
+from __future__ import annotations
+
+# How many parts of the model each stage's ranks hold: two where the schedule goes round twice.
+CHUNKS = {"1f1b": 1, "gpipe": 1, "interleaved": 2, "zero-bubble": 2, "layer-wise": 1}
+MICROBATCHES_A_STAGE = 2  # that auto takes, where the batch divides
+
+
+def fits(schedule: str, stages: int, num_microbatches: int) -> bool:
+    """Say whether ``schedule`` can order so many microbatches."""
+    if schedule == "layer-wise":
+        return num_microbatches == 1
+    # Interleaved goes in rounds of equal length, each of as many microbatches as there are stages, or a few more.
+    return schedule != "interleaved" or num_microbatches % max(1, num_microbatches // stages) == 0
+
+
+def accepted_microbatches(schedule: str, stages: int, rows: int) -> list[int]:
+    """Return what divides the ``rows`` of a pass and what ``schedule`` can order, smallest first; 1 always does."""
+    small = [number for number in range(1, int(rows**0.5) + 1) if rows % number == 0]
+    numbers = sorted({*small, *(rows // number for number in small)})
+    return [number for number in numbers if fits(schedule, stages, number)]
+
+
+def choose_microbatches(schedule: str, stages: int, asked: int | str, rows: int) -> int:
+    """Return ``asked``, or for "auto" the most that are accepted up to two a stage. Raises ValueError where ``asked``
+    is not accepted, naming what is."""
+    accepted = accepted_microbatches(schedule, stages, rows)
+    if asked == "auto":
+        return max(number for number in accepted if number <= MICROBATCHES_A_STAGE * stages)
+    if asked not in accepted:
+        words = ", ".join(map(str, accepted[:12])) + (", …" if len(accepted) > 12 else "")
+        raise ValueError(
+            f"{asked} does not fit the {rows} samples that each copy of the model has in a pass (train.batch_size / "
+            f"train.accumulate / copies) over {stages} stages with the schedule {schedule}; accepted: auto, {words}"
+        )
+    return int(asked)
