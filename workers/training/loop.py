@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -34,6 +34,9 @@ class Metrics(Protocol):
     def log(
         self, values: Mapping[str, float], step: int | None = None, labels: Mapping[str, str] | None = None
     ) -> None: ...
+
+    def note(self, payload: Mapping[str, Any]) -> None:
+        """Tell at once what became of a checkpoint. May be called from any thread."""
 
 
 @dataclass(frozen=True, slots=True)

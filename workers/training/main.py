@@ -11,7 +11,7 @@ import torch
 import trainyard
 from workers.training import process_group
 from workers.training.build import build
-from workers.training.checkpoints import NoCheckpoints
+from workers.training.checkpoints import DiskCheckpoints, read_store
 from workers.training.loop import Metrics, run_loop
 from workers.training.mesh import make_mesh
 from workers.training.place import Place, choose_device, num_threads, read_place
@@ -43,9 +43,10 @@ def train(spec: dict[str, Any], place: Place, metrics: Metrics) -> None:
     # The batch of a step is cut from the same text on every rank; another Python on a node would break that silently.
     process_group.refuse_difference("the content of task.data", task.data_digest)
     training = build(spec, task, settings, mesh, device)
-    run_loop(training, metrics, NoCheckpoints())
+    checkpoints = DiskCheckpoints(spec, read_store(os.environ), metrics)
+    run_loop(training, metrics, checkpoints)
     if output := os.environ.get("TRAINYARD_OUTPUT"):
         config = {**task.describe(), "steps": settings.steps, "seed": settings.seed}
         save_weights(training, config, Path(output))
-    del training  # nothing may hold the process group when it is left
+    del training, checkpoints  # nothing may hold the process group when it is left
     process_group.leave()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from workers.training.build import Training
+from workers.training.files import write_whole
 
 WEIGHTS = "model.safetensors"
 CONFIG = "model.json"
@@ -31,21 +30,3 @@ def save_weights(training: Training, config: dict[str, Any], folder: Path) -> No
     text = json.dumps(config, indent=2) + "\n"
     write_whole(folder / CONFIG, lambda temporary: temporary.write_text(text))
     write_whole(folder / WEIGHTS, lambda temporary: save_file(tensors, temporary, metadata={"format": "pt"}))
-
-
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a temporary file beside ``path``, and put it there once it has reached the disk."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        write(temporary)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.rename(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    # The rename itself is only on the disk when the folder is.
-    descriptor = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

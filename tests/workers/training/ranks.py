@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import socket
@@ -14,6 +15,7 @@ from trainyard.spec import parse_spec
 from workers.training.warm import warm
 
 TIMEOUT_S = 60
+NOTE = "note"
 
 warm()
 from workers.training.main import train  # noqa: E402  # after warm, so that warm alone brings all that a rank needs
@@ -30,6 +32,16 @@ class Recorder:
 
     def log(self, values: Any, step: int | None = None, labels: Any = None) -> None:
         self.points += [(name, step, dict(labels or {}), float(value)) for name, value in values.items()]
+
+    def note(self, payload: Any) -> None:
+        """Kept as a point too, so that it comes back the same way; ``notes`` finds it."""
+        told = {key: json.dumps(value) for key, value in payload.items()}
+        self.points.append((NOTE, payload.get("step"), told, payload["at"]))
+
+
+def notes(points: list[Point]) -> list[dict[str, Any]]:
+    """Return what was told of checkpoints, in order."""
+    return [{key: json.loads(text) for key, text in told.items()} for name, _, told, _ in points if name == NOTE]
 
 
 def series(points: list[Point], name: str) -> dict[int | None, float]:

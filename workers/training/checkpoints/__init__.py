@@ -1,15 +1,11 @@
-"""The state of a training on the disk: written beside the training, whole or not there, restored under any mesh."""
+"""The state of a training on the disk: written beside the training, whole or not there, restored under any mesh.
+
+One folder a checkpoint, ``step-N.fence-F``, of safetensors files and a manifest in JSON; nothing in it is code.
+"""
 
 from __future__ import annotations
 
-from workers.training.build import Training
+from workers.training.checkpoints.keeping import DiskCheckpoints
+from workers.training.checkpoints.store import Store, read_store
 
-
-class NoCheckpoints:
-    """Keeps nothing, and starts anew."""
-
-    def restore(self, training: Training) -> int:
-        return 0
-
-    def after_step(self, training: Training, step: int, *, is_last: bool) -> None:
-        pass
+__all__ = ["DiskCheckpoints", "Store", "read_store"]

@@ -1,0 +1,141 @@
+"""What the loop calls: the state to go on from before the first step, and what is kept behind the others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from workers.training.build import Training
+from workers.training.checkpoints import retention
+from workers.training.checkpoints.agreement import tell_all, why_not_shared
+from workers.training.checkpoints.pieces import piece_of, share_writing
+from workers.training.checkpoints.restoring import Found, Refused, choose
+from workers.training.checkpoints.saving import Facts, Record, Saver, record_of
+from workers.training.checkpoints.state import Parameters, degrees_of, load_state, pieces_to_save, small_state
+from workers.training.checkpoints.store import Mark, Store
+from workers.training.loop import Metrics
+
+END_TIMEOUT_S = 3600.0  # for the last checkpoint, on a disk that is slow or does not answer
+
+
+class DiskCheckpoints:
+    """Keeps checkpoints in ``store.folder`` and restores one of ``store.candidates``. A ``loop.Checkpoints``."""
+
+    def __init__(self, spec: Mapping[str, Any], store: Store, metrics: Metrics) -> None:
+        self._every: int = spec["checkpoint"]["every_steps"]
+        self._keep: int = spec["checkpoint"]["keep"]
+        self._wish: str = spec["checkpoint"]["restore"]
+        self._kind: str = spec["parallel"]["synchronization"]["kind"]
+        self._store = store
+        self._metrics = metrics
+        self._parameters: Parameters = {}
+        self._written: set[str] = set()
+        self._saver: Saver | None = None
+        self._is_due = False
+
+    def restore(self, training: Training) -> int:
+        """Give ``training`` the newest valid state; return the step it was taken behind, 0 where there is none.
+
+        A collective. Raises ValueError, on every rank, for a checkpoint of another model, and where the spec names
+        one and none can be restored.
+        """
+        started = time.perf_counter()
+        # Once and for all: what stands in the modules later may be gathered copies of what is trained.
+        self._parameters = training.parameters()
+        self._open(training)
+        found, refused = choose(self._store.candidates, training, self._parameters, self._kind)
+        self._tell_refused(training, refused)
+        if found is None:
+            if self._wish:
+                raise ValueError(f"checkpoint.restore is {self._wish}, which cannot be restored: {reasons(refused)}")
+            return 0
+        self._refuse_no_step_left(training, found)
+        load_state(training, self._parameters, found.manifest, found.tensors, self._kind)
+        if training.mesh.rank == 0:
+            mark, run = found.candidate.mark, found.candidate.run
+            record = record_of("restored", run, mark, found.manifest)
+            self._metrics.note({**record, "took_s": time.perf_counter() - started})
+            print(f"goes on behind step {mark.step}, from checkpoint {mark.name} of run {run}", flush=True)
+        return found.manifest.step
+
+    def after_step(self, training: Training, step: int, *, is_last: bool) -> None:
+        """Keep the state every so many steps and at the end, or as soon behind that as ranks hold the same weights."""
+        if self._saver is None:
+            return
+        self._is_due = self._is_due or is_last or step % self._every == 0
+        if self._is_due and training.synchronization.is_agreed:
+            self._is_due = False
+            pieces = partial(pieces_to_save, training, self._parameters, self._written, self._kind)
+            self._saver.save(step, pieces, small_state(training, self._kind))
+        if is_last:
+            self._saver.wait(END_TIMEOUT_S)
+
+    def _open(self, training: Training) -> None:
+        """See where to keep checkpoints, tidy up there, and share the work out. A collective."""
+        folder = self._store.folder
+        if folder is None or not self._every:
+            return
+        rank = training.mesh.rank
+        writers = range(1) if self._kind == "parameter-server" else range(training.mesh.world_size)
+        trouble = why_not_shared(folder, self._store.fence, writers)
+        regions = {name: piece_of(name, parameter).region for name, parameter in self._parameters.items()}
+        self._written = share_writing(tell_all(regions if rank in writers else {}))[rank]
+        if rank not in writers:
+            return
+        if trouble is not None:
+            self._tell_off(rank, trouble)
+            return
+        facts = Facts(
+            run=self._store.run,
+            fence=self._store.fence,
+            folder=folder,
+            keep=self._keep,
+            rank=rank,
+            writers=tuple(writers),
+            model=training.task.describe(),
+            world_size=training.mesh.world_size,
+            degrees=degrees_of(training),
+            device=training.device,
+        )
+        self._saver = Saver(facts, self._metrics.note)
+        if rank == 0:
+            self._tidy(facts)
+
+    def _tidy(self, facts: Facts) -> None:
+        retention.sweep(facts.folder, Mark(facts.fence, 0))
+        for mark in retention.leftovers(facts.folder):
+            self._metrics.note(record_of("deleted", facts.run, mark))
+            retention.remove(facts.folder / mark.deleted_name)
+
+    def _tell_off(self, rank: int, trouble: str) -> None:
+        if rank == 0:
+            print(f"no checkpoints are kept, training goes on without: {trouble}", flush=True)
+            record: Record = {"t": "checkpoint", "state": "off", "run": self._store.run, "at": time.time()}
+            self._metrics.note({**record, "fence": self._store.fence, "why": trouble})
+
+    def _tell_refused(self, training: Training, refused: Sequence[Refused]) -> None:
+        for one in refused:
+            candidate = one.candidate
+            if self._saver is not None and candidate.folder.parent == self._store.folder:
+                self._saver.damaged.add(candidate.mark)
+            if training.mesh.rank == 0:
+                print(f"checkpoint {candidate.mark.name} of run {candidate.run} is damaged: {one.why}", flush=True)
+                self._metrics.note({**record_of("invalid", candidate.run, candidate.mark), "why": one.why})
+
+    def _refuse_no_step_left(self, training: Training, found: Found) -> None:
+        """A run that ended goes on as one that has ended; another run that has nothing to do is a mistake."""
+        step, steps = found.manifest.step, training.settings.steps
+        if step >= steps and found.candidate.run != self._store.run:
+            raise ValueError(
+                f"train.steps is {steps}, and the checkpoint of checkpoint.restore was taken behind step {step}: "
+                f"there is nothing left to train; accepted are numbers from {step + 1}"
+            )
+
+
+def reasons(refused: Sequence[Refused]) -> str:
+    """Return in words why none of the candidates could be restored."""
+    if not refused:
+        return "the node was offered no checkpoint"
+    return "; ".join(f"{one.candidate.mark.name} of run {one.candidate.run}: {one.why}" for one in refused)

@@ -1,0 +1,143 @@
+"""What a checkpoint consists of, in JSON. It is written last: a folder that has a valid one is whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workers.training.checkpoints.pieces import DTYPES, Region, Shape
+from workers.training.files import write_whole
+
+MANIFEST = "manifest.json"
+VERSION = 1
+FILE_NAME = re.compile(r"rank-\d{1,9}\.safetensors")
+LIMIT_BYTES = 1 << 30
+
+
+class Damaged(Exception):
+    """A checkpoint that cannot be used as it lies on the disk; the text says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """One region of a tensor, and the file it lies in."""
+
+    file: str
+    offset: Shape
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    dtype: str
+    shape: Shape
+    parts: tuple[StoredPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """``state`` is what is no tensor: early stopping, precision, random states by rank, the optimiser's name."""
+
+    run: str
+    step: int
+    fence: int
+    at: float
+    model: Mapping[str, Any]
+    world_size: int
+    degrees: Mapping[str, int]
+    state: Mapping[str, Any]
+    tensors: Mapping[str, StoredTensor]
+    files: Mapping[str, StoredFile]
+    parameters: str = field(default="")  # a digest of the model's names, shapes and types
+    version: int = VERSION
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(file.bytes for file in self.files.values())
+
+
+def parameters_digest(tensors: Mapping[str, StoredTensor]) -> str:
+    """Return the SHA-256 over names, shapes and types of the model's parameters: the same for every way to cut it."""
+    lines = sorted(
+        f"{name} {list(tensor.shape)} {tensor.dtype}\n" for name, tensor in tensors.items() if name.startswith("model/")
+    )
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> int:
+    """Write ``manifest.json`` with a digest of itself, so that a flipped bit in it shows too; return its size."""
+    document = asdict(manifest)
+    text = json.dumps({"sha256": _digest(document), **document}, separators=(",", ":"), allow_nan=False)
+    write_whole(folder / MANIFEST, lambda temporary: temporary.write_text(text))
+    return len(text)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest of a checkpoint's folder. Raises Damaged where it is not there or not as it was written."""
+    try:
+        text = _read(folder)
+        document = json.loads(text)
+        claimed = document.pop("sha256")
+        if claimed != _digest(document):
+            raise Damaged(f"{MANIFEST} is not as it was written: its SHA-256 differs")
+        if document["version"] != VERSION:
+            raise Damaged(f"{MANIFEST} has version {document['version']}; this Trainyard reads version {VERSION}")
+        return _parse(document)
+    except OSError as error:
+        raise Damaged(f"{MANIFEST} cannot be read: {error.strerror or error}") from error
+    # What is not JSON at all, not a mapping, or a mapping without what must be there.
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise Damaged(f"{MANIFEST} is not as it was written: {error}") from error
+
+
+def _read(folder: Path) -> str:
+    if not folder.is_dir():
+        raise Damaged(f"its folder {folder} is not there")
+    path = folder / MANIFEST
+    if path.stat().st_size > LIMIT_BYTES:
+        raise Damaged(f"{MANIFEST} has {path.stat().st_size} bytes; at most {LIMIT_BYTES} are read")
+    return path.read_text()
+
+
+def _parse(document: dict[str, Any]) -> Manifest:
+    tensors = {name: _parse_tensor(name, tensor) for name, tensor in document.pop("tensors").items()}
+    files = {name: StoredFile(int(file["bytes"]), str(file["sha256"])) for name, file in document.pop("files").items()}
+    for name in files:
+        if not FILE_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a file here")
+    for name, tensor in tensors.items():
+        for part in tensor.parts:
+            if part.file not in files:
+                raise ValueError(f"{name} is said to lie in {part.file!r}, which is not in the list of files")
+    return Manifest(**document, tensors=tensors, files=files)
+
+
+def _parse_tensor(name: str, tensor: Mapping[str, Any]) -> StoredTensor:
+    if tensor["dtype"] not in DTYPES:
+        raise ValueError(f"{name} has type {tensor['dtype']!r}")
+    whole = tuple(map(int, tensor["shape"]))
+    parts = tuple(
+        StoredPart(str(part["file"]), tuple(map(int, part["offset"])), tuple(map(int, part["shape"])))
+        for part in tensor["parts"]
+    )
+    # Regions that ranks wrote do not overlap, so that the count tells whether one is missing.
+    found = sum(Region(whole, part.offset, part.shape).num_elements for part in parts)
+    wanted = Region(whole, (0,) * len(whole), whole).num_elements
+    if found != wanted:
+        raise ValueError(f"{name} has {found} of its {wanted} elements")
+    return StoredTensor(tensor["dtype"], whole, parts)
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

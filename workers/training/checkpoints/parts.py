@@ -1,0 +1,119 @@
+"""Each rank's part of a checkpoint: a file of tensors, and a note beside it that says it is whole.
+
+The notes are also how ranks tell rank 0 that they are done. A collective could not: the writing happens in a thread
+beside the training, whose own collectives must keep their order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from workers.training.checkpoints.manifest import StoredFile, StoredPart, StoredTensor
+from workers.training.checkpoints.snapshot import Snapshot
+from workers.training.files import sync, write_whole
+
+CHUNK_BYTES = 4 << 20  # written and hashed without the interpreter's lock, so that training goes on meanwhile
+POLL_S = 0.01
+MAX_POLL_S = 0.25
+
+Note = dict[str, Any]
+
+
+class PartMissing(Exception):
+    """A rank's part has not come, or that rank says why it cannot come."""
+
+
+def write_part(folder: Path, rank: int, snapshot: Snapshot, extra: Note) -> None:
+    """Write the rank's tensors and its note; ``extra`` goes into the note. Raises OSError."""
+    tensors = {
+        name: {"dtype": dtype, "shape": region.whole, "part": {"offset": region.offset, "shape": region.shape}}
+        for name, (dtype, region) in snapshot.regions.items()
+    }
+    note: Note = {"tensors": tensors, **extra}
+    if tensors:
+        path = folder / f"rank-{rank}.safetensors"
+        note["file"] = {"name": path.name, **_write_hashed(path, snapshot)}
+    write_whole(_note_path(folder, rank), lambda temporary: temporary.write_text(json.dumps(note)))
+
+
+def refuse_part(folder: Path, rank: int, why: str) -> None:
+    """Tell rank 0 that this part will not come, if even so little can be written."""
+    try:
+        # Its room is needed for the note, on a disk that is full.
+        (folder / f"rank-{rank}.safetensors").unlink(missing_ok=True)
+        write_whole(_note_path(folder, rank), lambda temporary: temporary.write_text(json.dumps({"why": why})))
+    except OSError:
+        pass  # rank 0 finds out by waiting
+
+
+def wait_for_parts(folder: Path, ranks: Iterable[int], timeout_s: float) -> dict[int, Note]:
+    """Return the ranks' notes once all are there. Raises PartMissing, naming the ranks, after ``timeout_s``."""
+    deadline = time.monotonic() + timeout_s
+    missing, notes, pause = set(ranks), {}, POLL_S
+    while True:
+        # By the list of names: network file systems remember for long that a single name was not there.
+        names = {path.name for path in folder.iterdir()}
+        for rank in sorted(missing):
+            if (path := _note_path(folder, rank)).name in names:
+                notes[rank] = json.loads(path.read_text())
+                if why := notes[rank].get("why"):
+                    raise PartMissing(f"rank {rank}: {why}")
+        missing -= notes.keys()
+        if not missing:
+            return notes
+        if time.monotonic() > deadline:
+            ranks_text = ", ".join(map(str, sorted(missing)))
+            raise PartMissing(f"the parts of ranks {ranks_text} were not there after {timeout_s:g} s")
+        time.sleep(pause)
+        pause = min(2 * pause, MAX_POLL_S)
+
+
+def remove_notes(folder: Path, ranks: Iterable[int]) -> None:
+    """Once the manifest says what they say."""
+    for rank in ranks:
+        _note_path(folder, rank).unlink()
+
+
+def join_notes(notes: dict[int, Note]) -> tuple[dict[str, StoredTensor], dict[str, StoredFile]]:
+    """Return the tensors and files of all parts, as the manifest names them."""
+    tensors: dict[str, StoredTensor] = {}
+    files: dict[str, StoredFile] = {}
+    for rank in sorted(notes):
+        file = notes[rank].get("file")
+        if file is None:
+            continue
+        files[file["name"]] = StoredFile(file["bytes"], file["sha256"])
+        for name, tensor in notes[rank]["tensors"].items():
+            part = StoredPart(file["name"], tuple(tensor["part"]["offset"]), tuple(tensor["part"]["shape"]))
+            others = tensors[name].parts if name in tensors else ()
+            tensors[name] = StoredTensor(tensor["dtype"], tuple(tensor["shape"]), (*others, part))
+    return tensors, files
+
+
+def _note_path(folder: Path, rank: int) -> Path:
+    return folder / f"rank-{rank}.json"
+
+
+def _write_hashed(path: Path, snapshot: Snapshot) -> dict[str, Any]:
+    digest = hashlib.sha256(snapshot.header)
+    data = snapshot.data
+    with path.open("wb", buffering=0) as file:
+        _write_all(file.fileno(), memoryview(snapshot.header))
+        for start in range(0, len(data), CHUNK_BYTES):
+            chunk = data[start : start + CHUNK_BYTES]
+            _write_all(file.fileno(), chunk)
+            digest.update(chunk)
+    sync(path)
+    return {"bytes": len(snapshot.header) + len(data), "sha256": digest.hexdigest()}
+
+
+def _write_all(descriptor: int, data: memoryview) -> None:
+    """A disk that is nearly full takes a part, and refuses the next."""
+    while data:
+        data = data[os.write(descriptor, data) :]

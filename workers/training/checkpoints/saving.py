@@ -1,0 +1,158 @@
+"""Keeping checkpoints: a copy in memory while training waits, all the rest in a thread beside it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from workers.training.checkpoints import retention
+from workers.training.checkpoints.manifest import Manifest, parameters_digest, write_manifest
+from workers.training.checkpoints.parts import join_notes, refuse_part, remove_notes, wait_for_parts, write_part
+from workers.training.checkpoints.pieces import Piece
+from workers.training.checkpoints.random_state import random_state
+from workers.training.checkpoints.snapshot import Snapshot
+from workers.training.checkpoints.store import Mark
+from workers.training.files import sync
+
+# How long rank 0 waits for the parts of the others, and training for a disk that still writes the one before.
+PARTS_TIMEOUT_S = 600.0
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What stays the same in all checkpoints of an attempt. ``writers`` are the ranks whose parts make a whole one."""
+
+    run: str
+    fence: int
+    folder: Path
+    keep: int
+    rank: int
+    writers: tuple[int, ...]
+    model: dict[str, Any]
+    world_size: int
+    degrees: dict[str, int]
+    device: torch.device
+
+
+@dataclass(slots=True)
+class Saver:
+    """Saves one checkpoint at a time. One that is due while the last is still being written waits for it.
+
+    Ranks that skipped instead would each skip by their own disk, and might never have a whole one between them.
+    """
+
+    facts: Facts
+    note: Callable[[Record], None]
+    damaged: set[Mark] = field(default_factory=set)  # of this run: the first to go
+    _snapshot: Snapshot = field(init=False)
+    _thread: threading.Thread | None = None
+
+    def __post_init__(self) -> None:
+        self._snapshot = Snapshot(self.facts.device)
+
+    def save(self, step: int, pieces: Callable[[], Sequence[Piece]], state: Record) -> None:
+        """Keep the pieces and ``state`` as the checkpoint behind ``step``. Returns when they may change."""
+        started = time.perf_counter()
+        if not self.wait(PARTS_TIMEOUT_S):
+            print(f"checkpoint at step {step}: left out, the one before is still being written", flush=True)
+            return
+        self._snapshot.take(pieces())
+        extra = {"random": random_state(self.facts.device), "stall_s": time.perf_counter() - started}
+        # A daemon: a training that fails must not wait for its disk.
+        self._thread = threading.Thread(
+            target=self._write, args=(step, state, extra, started), name="checkpoint", daemon=True
+        )
+        self._thread.start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return whether nothing is being written any more."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                return False
+            self._thread = None
+        return True
+
+    # In the thread.
+
+    def _write(self, step: int, state: Record, extra: Record, started: float) -> None:
+        facts, mark = self.facts, Mark(self.facts.fence, step)
+        folder = facts.folder / mark.temporary_name
+        try:
+            if facts.rank == 0:
+                retention.sweep(facts.folder, mark)
+            folder.mkdir(exist_ok=True)
+            write_part(folder, facts.rank, self._snapshot, extra)
+            if facts.rank == 0:
+                self._complete(folder, mark, state, started)
+        # Whatever it is: a checkpoint that cannot be kept is no reason to end a training.
+        except Exception as error:
+            self._give_up(folder, mark, f"{type(error).__name__}: {error}")
+
+    def _complete(self, folder: Path, mark: Mark, state: Record, started: float) -> None:
+        facts = self.facts
+        notes = wait_for_parts(folder, facts.writers, PARTS_TIMEOUT_S)
+        tensors, files = join_notes(notes)
+        manifest = Manifest(
+            run=facts.run,
+            step=mark.step,
+            fence=mark.fence,
+            at=time.time(),
+            model=facts.model,
+            parameters=parameters_digest(tensors),
+            world_size=facts.world_size,
+            degrees=facts.degrees,
+            state={**state, "random": {str(rank): note["random"] for rank, note in notes.items()}},
+            tensors=tensors,
+            files=files,
+        )
+        remove_notes(folder, notes)
+        num_bytes = manifest.num_bytes + write_manifest(folder, manifest)
+        # Whole now, and on the disk: the rename is what makes it one. Its own fsync keeps it through a power cut.
+        folder.rename(facts.folder / mark.name)
+        sync(facts.folder)
+        self.note(
+            {
+                **record_of("saved", facts.run, mark, manifest),
+                "bytes": num_bytes,
+                "num_files": len(files) + 1,
+                "took_s": time.perf_counter() - started,
+                "stall_s": max(note["stall_s"] for note in notes.values()),
+            }
+        )
+        for old in retention.retire(facts.folder, facts.keep, self.damaged):
+            self.note(record_of("deleted", facts.run, old))
+            retention.remove(facts.folder / old.deleted_name)
+
+    def _give_up(self, folder: Path, mark: Mark, why: str) -> None:
+        print(f"checkpoint at step {mark.step} could not be kept, training goes on: {why}", flush=True)
+        if self.facts.rank == 0:
+            shutil.rmtree(folder, ignore_errors=True)
+            self.note({**record_of("off", self.facts.run, mark), "why": why})
+        else:
+            refuse_part(folder, self.facts.rank, why)
+
+
+def record_of(state: str, run: str, mark: Mark, manifest: Manifest | None = None) -> Record:
+    """Return what every record about a checkpoint says."""
+    record: Record = {
+        "t": "checkpoint",
+        "state": state,
+        "run": run,
+        "step": mark.step,
+        "fence": mark.fence,
+        "name": mark.name,
+        "at": time.time(),
+    }
+    if manifest is not None:
+        record |= {"world_size": manifest.world_size, "degrees": dict(manifest.degrees)}
+    return record

@@ -1,0 +1,67 @@
+"""A copy of a rank's state in host memory, laid out as the file will be: the only thing that training waits for."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from workers.training.checkpoints.pieces import DTYPE_NAMES, Piece, Region
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """One safetensors file in memory. The buffer is allocated once and used again while the pieces stay the same.
+
+    Format: the header's length (8 bytes, little endian), the header as JSON, the tensors one behind the other.
+    """
+
+    device: torch.device
+    header: bytes = b""
+    regions: dict[str, tuple[str, Region]] = field(default_factory=dict)  # name -> dtype and region
+    _buffer: torch.Tensor | None = None
+    _targets: list[torch.Tensor] = field(default_factory=list)
+
+    def take(self, pieces: Sequence[Piece]) -> None:
+        """Copy the pieces. Returns when the copy is complete: what they were taken from may then change."""
+        # By the size of their elements: each then begins where its type may.
+        pieces = sorted(pieces, key=lambda piece: (-piece.local.element_size(), piece.name))
+        regions = {piece.name: (DTYPE_NAMES[piece.local.dtype], piece.region) for piece in pieces}
+        assert len(regions) == len(pieces), "two pieces of one name"
+        if self._buffer is None or regions != self.regions:
+            self._lay_out(pieces, regions)
+        is_cuda = self.device.type == "cuda"
+        with torch.no_grad():
+            for target, piece in zip(self._targets, pieces, strict=True):
+                target.copy_(piece.local, non_blocking=is_cuda)
+        if is_cuda:
+            torch.cuda.current_stream(self.device).synchronize()
+
+    @property
+    def data(self) -> memoryview:
+        """What stands behind the header in the file."""
+        assert self._buffer is not None
+        return self._buffer.numpy().data
+
+    def _lay_out(self, pieces: Sequence[Piece], regions: dict[str, tuple[str, Region]]) -> None:
+        sizes = [math.prod(piece.region.shape) * piece.local.element_size() for piece in pieces]
+        self._buffer = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=self.device.type == "cuda")
+        self._targets = []
+        header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+        start = 0
+        for piece, size in zip(pieces, sizes, strict=True):
+            end = start + size
+            self._targets.append(self._buffer[start:end].view(piece.local.dtype).view(piece.region.shape))
+            header[piece.name] = {
+                "dtype": DTYPE_NAMES[piece.local.dtype],
+                "shape": piece.region.shape,
+                "data_offsets": [start, end],
+            }
+            start = end
+        text = json.dumps(header, separators=(",", ":")).encode()
+        text += b" " * (-len(text) % 8)
+        self.header = len(text).to_bytes(8, "little") + text
+        self.regions = regions

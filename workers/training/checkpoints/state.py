@@ -1,0 +1,170 @@
+"""What of a training is kept, under which names, and how it is given back.
+
+Tensors are called ``model/<parameter>`` and ``optimizer/<parameter>/<slot>``, whatever the mesh they are spread over;
+``synchronization/<rank>/<name>`` is a rank's own. Where ranks step by themselves (local-sgd, diloco) each has its own
+optimiser too: that of rank 0 has the plain names, the others ``ranks/<rank>/optimizer/<parameter>/<slot>``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Set
+from typing import Any
+
+import torch
+from torch import nn
+
+from workers.training.build import Training
+from workers.training.checkpoints.manifest import Manifest
+from workers.training.checkpoints.pieces import Piece, Region, piece_of
+from workers.training.checkpoints.random_state import load_random_state
+from workers.training.mesh import AXES
+
+Parameters = Mapping[str, nn.Parameter]
+
+OWN_OPTIMIZERS = frozenset({"local-sgd", "diloco"})
+ALIKE_ON_ALL_RANKS = frozenset({"diloco"})  # what it keeps is what the last round has agreed on
+
+
+def pieces_to_save(training: Training, parameters: Parameters, written: Set[str], kind: str) -> list[Piece]:
+    """Return what this rank writes: the pieces of the parameters ``written``, and what is its own."""
+    rank = training.mesh.rank
+    has_own_optimizer = kind in OWN_OPTIMIZERS
+    pieces = []
+    for name, parameter in parameters.items():
+        model = piece_of(f"model/{name}", parameter)
+        if name in written:
+            pieces.append(model)
+        if name not in written and not has_own_optimizer:
+            continue
+        for slot, value in slots_of(training.optimizer, parameter).items():
+            piece = piece_of(f"{optimizer_prefix(kind, rank)}optimizer/{name}/{slot}", value)
+            # A count of steps is the same on all ranks that share the parameter: one of them writes it.
+            if has_own_optimizer or piece.region == model.region or model.region.is_first:
+                pieces.append(piece)
+    for name, value in training.synchronization.state().items():
+        pieces.append(piece_of(f"synchronization/{rank}/{name}", value))
+    return pieces
+
+
+def small_state(training: Training, kind: str) -> dict[str, Any]:
+    """Return what is no tensor, as JSON."""
+    stopping = training.early_stopping
+    return {
+        "optimizer": training.settings.optimizer,
+        "synchronization": kind,
+        "early_stopping": {
+            "best": stopping.best if math.isfinite(stopping.best) else None,
+            "num_worse": stopping.num_worse,
+        },
+    }
+
+
+def regions_to_read(training: Training, parameters: Parameters, manifest: Manifest, kind: str) -> dict[str, Region]:
+    """Return which regions of which tensors of a checkpoint this rank needs."""
+    regions = {}
+    slots = stored_slots(manifest, own_prefix(training, manifest, kind))
+    for name, parameter in parameters.items():
+        region = piece_of(name, parameter).region
+        regions[f"model/{name}"] = region
+        if manifest.state["optimizer"] == training.settings.optimizer:
+            for stored in slots.get(name, {}).values():
+                shape = manifest.tensors[stored].shape
+                regions[stored] = region if shape == region.whole else whole(shape)
+    for stored in stored_synchronization(training, manifest, kind).values():
+        regions[stored] = whole(manifest.tensors[stored].shape)
+    return regions
+
+
+@torch.no_grad()
+def load_state(
+    training: Training, parameters: Parameters, manifest: Manifest, tensors: Mapping[str, torch.Tensor], kind: str
+) -> None:
+    """Give ``training`` what was read. What the checkpoint does not have, such as another optimiser's state, starts
+    anew; random states are those of the checkpoint only where rank and mesh are."""
+    slots = stored_slots(manifest, own_prefix(training, manifest, kind))
+    training.optimizer.state.clear()
+    groups = {parameter: group for group in training.optimizer.param_groups for parameter in group["params"]}
+    for name, parameter in parameters.items():
+        piece_of(name, parameter).local.copy_(tensors[f"model/{name}"])
+        found = {slot: tensors[stored] for slot, stored in slots.get(name, {}).items() if stored in tensors}
+        if found:
+            group = groups[parameter]
+            training.optimizer.state[parameter] = {
+                slot: slot_value(value, parameter, group) for slot, value in found.items()
+            }
+    own = {
+        name: tensors[stored].to(training.device)
+        for name, stored in stored_synchronization(training, manifest, kind).items()
+    }
+    if own:
+        training.synchronization.load(own)
+    best, num_worse = (manifest.state["early_stopping"][key] for key in ("best", "num_worse"))
+    training.early_stopping.best = math.inf if best is None else best
+    training.early_stopping.num_worse = num_worse
+    if is_same_mesh(training, manifest):
+        load_random_state(manifest.state["random"][str(training.mesh.rank)], training.device)
+
+
+def slots_of(optimizer: torch.optim.Optimizer, parameter: nn.Parameter) -> dict[str, torch.Tensor]:
+    """Return the optimiser's tensors of a parameter. Every optimiser here keeps tensors only."""
+    found: Mapping[str, Any] = optimizer.state.get(parameter, {})
+    return {slot: value for slot, value in found.items() if isinstance(value, torch.Tensor)}
+
+
+def slot_value(value: torch.Tensor, parameter: nn.Parameter, group: Mapping[str, Any]) -> torch.Tensor:
+    """Return what the optimiser is to hold: spread as the parameter is, or a count where the optimiser wants it."""
+    if value.ndim == 0:
+        is_on_device = group.get("fused") or group.get("capturable")
+        return value.to(parameter.device) if is_on_device else value
+    held = torch.empty_like(parameter, dtype=value.dtype)
+    piece_of("", held).local.copy_(value)
+    return held
+
+
+def optimizer_prefix(kind: str, rank: int) -> str:
+    return f"ranks/{rank}/" if kind in OWN_OPTIMIZERS and rank > 0 else ""
+
+
+def own_prefix(training: Training, manifest: Manifest, kind: str) -> str:
+    """Return under which prefix this rank's optimiser is found: rank 0's where ranks are others than they were."""
+    is_own = manifest.state["synchronization"] == kind and is_same_mesh(training, manifest)
+    return optimizer_prefix(kind, training.mesh.rank) if is_own else ""
+
+
+def stored_slots(manifest: Manifest, prefix: str) -> dict[str, dict[str, str]]:
+    """Return by parameter and slot what the optimiser's tensors under ``prefix`` are called."""
+    start = f"{prefix}optimizer/"
+    found: dict[str, dict[str, str]] = {}
+    for stored in manifest.tensors:
+        if stored.startswith(start):
+            name, _, slot = stored.removeprefix(start).rpartition("/")
+            found.setdefault(name, {})[slot] = stored
+    return found
+
+
+def stored_synchronization(training: Training, manifest: Manifest, kind: str) -> dict[str, str]:
+    """Return by name what the synchronisation's tensors for this rank are called: its own where the mesh is the same,
+    rank 0's where all ranks have the same, else none."""
+    if manifest.state["synchronization"] != kind:
+        return {}
+    if is_same_mesh(training, manifest):
+        rank = training.mesh.rank
+    elif kind in ALIKE_ON_ALL_RANKS:
+        rank = 0
+    else:
+        return {}
+    start = f"synchronization/{rank}/"
+    return {stored.removeprefix(start): stored for stored in manifest.tensors if stored.startswith(start)}
+
+
+def is_same_mesh(training: Training, manifest: Manifest) -> bool:
+    return manifest.degrees == degrees_of(training)
+
+
+def degrees_of(training: Training) -> dict[str, int]:
+    return dict(zip(AXES, training.mesh.degrees, strict=True))
+
+
+def whole(shape: tuple[int, ...]) -> Region:
+    return Region(shape, (0,) * len(shape), shape)

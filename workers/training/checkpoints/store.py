@@ -1,0 +1,73 @@
+"""Where the checkpoints of a run lie, and what their folders are called."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+# Digits are bounded: a name that a person made up is no reason to count with huge numbers.
+WHOLE = re.compile(r"step-(\d{1,18})\.fence-(\d{1,18})")
+TEMPORARY = re.compile(r"\.step-(\d{1,18})\.fence-(\d{1,18})\.tmp")
+DELETED = re.compile(r"\.step-(\d{1,18})\.fence-(\d{1,18})\.deleted")
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Mark:
+    """Which checkpoint of a run. They sort by age: a later attempt's is newer, whatever its step."""
+
+    fence: int
+    step: int
+
+    @property
+    def name(self) -> str:
+        return f"step-{self.step}.fence-{self.fence}"
+
+    @property
+    def temporary_name(self) -> str:
+        return f".{self.name}.tmp"
+
+    @property
+    def deleted_name(self) -> str:
+        return f".{self.name}.deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A checkpoint to go on from, of this run or of another."""
+
+    run: str
+    mark: Mark
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """``folder`` is this run's own, None where nothing is to be kept; ``candidates`` are newest first."""
+
+    run: str = ""
+    fence: int = 0
+    folder: Path | None = None
+    candidates: tuple[Candidate, ...] = ()
+
+
+def read_store(environment: Mapping[str, str]) -> Store:
+    """Return what TRAINYARD_CHECKPOINTS, TRAINYARD_RESTORE, TRAINYARD_RUN and TRAINYARD_FENCE say."""
+    folder = environment.get("TRAINYARD_CHECKPOINTS")
+    offered = json.loads(environment.get("TRAINYARD_RESTORE") or "[]")
+    return Store(
+        run=environment.get("TRAINYARD_RUN", ""),
+        fence=int(environment.get("TRAINYARD_FENCE") or 0),
+        folder=Path(folder) if folder else None,
+        candidates=tuple(
+            Candidate(one["run"], Mark(int(one["fence"]), int(one["step"])), Path(one["folder"])) for one in offered
+        ),
+    )
+
+
+def find(folder: Path, kind: re.Pattern[str] = WHOLE) -> list[Mark]:
+    """Return the marks of the folders of a kind that lie in ``folder``, oldest first."""
+    matches: Iterable[re.Match[str] | None] = (kind.fullmatch(path.name) for path in folder.iterdir())
+    return sorted(Mark(fence=int(match[2]), step=int(match[1])) for match in matches if match)
