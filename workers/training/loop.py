@@ -64,16 +64,21 @@ def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> 
         validate(training, 0, metrics, progress)
     for step in range(first, settings.steps + 1):
         result = take_step(training, step)
+        is_last = step == settings.steps or training.synchronization.is_over
+        if is_last:  # first of all: what is validated is what is kept
+            training.synchronization.finish()
         report(training, step, result, metrics, progress)
         every = settings.validate_every_steps
-        is_last = step == settings.steps
         if is_last or (every and step % every == 0):
             loss = validate(training, step, metrics, progress)
-            is_last = training.early_stopping.is_enough(loss) or is_last
+            if loss is not None and training.early_stopping.is_enough(loss):
+                is_last = True
+                training.synchronization.finish()
+                if progress is not None:
+                    report_late_losses(training.synchronization.late_losses(), metrics)
         checkpoints.after_step(training, step, is_last=is_last)
         if is_last:
             break
-    training.synchronization.finish()
 
 
 def settle(training: Training) -> None:
@@ -100,14 +105,26 @@ def take_step(training: Training, step: int) -> StepResult:
     return StepResult(loss_value, norm_value, learning_rate, time.perf_counter() - started, passed.data_time_s)
 
 
-def validate(training: Training, step: int, metrics: Metrics, progress: Progress | None) -> float:
-    """Report the mean loss over the validation rows, of which each rank computes a share, and return it.
+def validate(training: Training, step: int, metrics: Metrics, progress: Progress | None) -> float | None:
+    """Report the mean loss over the validation rows, of which each rank computes a share, and return it; None on a
+    rank that has no share.
 
     The rows are the same at every step and for every number of ranks, so that losses can be compared.
     """
-    task, share = training.task, training.share
-    first = task.num_validation_rows * share.part // share.num_parts
-    last = task.num_validation_rows * (share.part + 1) // share.num_parts
+    if training.share.part >= training.num_validators:
+        return None
+    with training.synchronization.agreed():
+        loss = validation_loss(training)
+    if progress is not None:
+        metrics.log({"val/loss": loss}, step=step)
+        progress.validated(step, loss)
+    return loss
+
+
+def validation_loss(training: Training) -> float:
+    task, share, num_parts = training.task, training.share, training.num_validators
+    first = task.num_validation_rows * share.part // num_parts
+    last = task.num_validation_rows * (share.part + 1) // num_parts
     rows_at_once = max(share.micro, VALIDATION_TOKENS_AT_ONCE // task.tokens_per_row)
     total = torch.zeros((), dtype=torch.float64, device=training.device)
     for part in training.parts:
@@ -119,23 +136,24 @@ def validate(training: Training, step: int, metrics: Metrics, progress: Progress
     summing = training.start_sum(total)
     if summing is not None:
         summing.wait()
-    loss = total.item() / task.num_validation_rows
-    if progress is not None:
-        metrics.log({"val/loss": loss}, step=step)
-        progress.validated(step, loss)
-    return loss
+    return total.item() / task.num_validation_rows
 
 
 def report(training: Training, step: int, result: StepResult, metrics: Metrics, progress: Progress | None) -> None:
     """Log one step: what all ranks share from rank 0, what is a rank's own from each."""
     own = {"rank/memory_bytes": memory_bytes(training.device), "rank/data_time_s": result.data_time_s}
+    own.update(training.synchronization.measured())
+    shared = {"train/loss": result.loss}
+    if (late := training.synchronization.late_losses()) is not None:
+        shared, own["rank/loss"] = {}, result.loss
     metrics.log(own, step=step, labels={"rank": str(training.mesh.rank)})
     if progress is None:
         return
+    report_late_losses(late, metrics)
     tokens_per_second = training.settings.batch_size * training.task.tokens_per_row / result.step_time_s
     metrics.log(
         {
-            "train/loss": result.loss,
+            **shared,
             "train/gradient_norm": result.gradient_norm,
             "train/learning_rate": result.learning_rate,
             "train/step_time_s": result.step_time_s,
@@ -144,6 +162,12 @@ def report(training: Training, step: int, result: StepResult, metrics: Metrics, 
         step=step,
     )
     progress.stepped(step, result.loss, result.learning_rate, tokens_per_second)
+
+
+def report_late_losses(late: Mapping[int, float] | None, metrics: Metrics) -> None:
+    """Log the losses of global batches that have become known behind their steps."""
+    for step, loss in (late or {}).items():
+        metrics.log({"train/loss": loss}, step=step)
 
 
 @contextmanager

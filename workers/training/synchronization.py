@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import torch
@@ -12,6 +14,14 @@ from workers.training.numerics import Precision
 class Synchronization(Protocol):
     """What stands between the gradients of a step and the weights of the next."""
 
+    @property
+    def is_agreed(self) -> bool:
+        """Whether every rank that keeps a checkpoint holds the same weights now: only then is one worth to be kept."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether another rank has ended the training before its last step."""
+
     def begin(self, step: int) -> None:
         """Make the weights those that ``step`` starts from."""
 
@@ -19,17 +29,33 @@ class Synchronization(Protocol):
         """Take the optimiser's step; agree with the other ranks where that is due."""
 
     def finish(self) -> None:
-        """Agree for the last time: afterwards every rank holds the weights that are kept."""
+        """Agree for the last time: afterwards every rank that keeps weights holds those that are kept. May be called
+        again, and then does nothing."""
+
+    def agreed(self) -> AbstractContextManager[None]:
+        """Return a context in which the model has the weights that would be kept if the training ended now. Every
+        rank that validates enters it."""
+
+    def late_losses(self) -> Mapping[int, float] | None:
+        """Return the losses of global batches that have become known since the last call, by step. None where no loss
+        is late: then the one that the passes of a step return is that of the global batch, else that of this rank's
+        rows."""
+
+    def measured(self) -> Mapping[str, float]:
+        """Return what this rank has to report of the last step beside its loss, by the names of series."""
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return what a checkpoint must hold beside model and optimiser, by name: this rank's own tensors."""
 
     def load(self, state: dict[str, torch.Tensor]) -> None:
-        """Take back what ``state`` gave."""
+        """Take back what ``state`` gave; what another kind has kept is of no use and left."""
 
 
 class EveryStep:
     """Gradients arrive reduced: the weights stay equal on all ranks by themselves."""
+
+    is_agreed = True
+    is_over = False
 
     def __init__(self, optimizer: torch.optim.Optimizer, precision: Precision) -> None:
         self._optimizer = optimizer
@@ -44,8 +70,41 @@ class EveryStep:
     def finish(self) -> None:
         pass
 
+    def agreed(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def late_losses(self) -> None:
+        return None
+
+    def measured(self) -> Mapping[str, float]:
+        return {}
+
     def state(self) -> dict[str, torch.Tensor]:
         return {}
 
     def load(self, state: dict[str, torch.Tensor]) -> None:
-        assert not state
+        pass
+
+
+class OwnLoss:
+    """A ``StartSum`` that sums nothing: the loss of a step stays that of this rank's rows, and is kept for later."""
+
+    def __init__(self, num_parts: int) -> None:
+        self._num_parts = num_parts
+        self.value = torch.zeros(())
+
+    def __call__(self, share: torch.Tensor) -> None:
+        """Make this rank's share of the global mean (a scalar) its own mean, in place."""
+        self.value = share.mul_(self._num_parts)
+
+
+def no_sum(tensor: torch.Tensor) -> None:
+    """A ``StartSum`` for a rank that has all of it."""
+
+
+def ring_bytes(num_bytes: int, world_size: int) -> int:
+    """Return what each rank sends in an all-reduce of ``num_bytes`` around a ring: 2 (N - 1) / N of them.
+
+    Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations".
+    """
+    return 2 * (world_size - 1) * num_bytes // world_size

@@ -1,0 +1,130 @@
+"""Local SGD: every rank steps on its own rows, and every few steps all take the average of their weights.
+
+Source: Stich 2019, "Local SGD Converges Fast and Communicates Little", algorithm 1; McMahan et al. 2017,
+"Communication-Efficient Learning of Deep Networks from Decentralized Data", algorithm 1 (FedAvg).
+
+Between two averages ranks say nothing to each other, so that a slow one keeps nobody waiting and a slow network costs
+little. Two things follow from that:
+
+- The optimiser's state (momentum, Adam's moments) stays each rank's own. To average it too would send two or three
+  times as much, and it follows the averaged weights within few steps anyhow: its memory is about as long as a round.
+- The loss of a global batch is late: each rank keeps those of its own rows, which travel behind the weights of the
+  next average, as a few numbers in the same buffer. Until then a rank knows the loss of its own rows only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from workers.training.numerics import Precision
+from workers.training.strategies.flat import Flat
+from workers.training.synchronization import OwnLoss, ring_bytes
+
+
+class LocalSGD:
+    """A ``Synchronization`` over all ranks of the default group. ``own_loss`` takes the loss from the passes."""
+
+    is_over = False
+
+    def __init__(
+        self,
+        parameters: Sequence[nn.Parameter],
+        optimizer: torch.optim.Optimizer,
+        precision: Precision,
+        own_loss: OwnLoss,
+        *,
+        every_steps: int,
+        world_size: int,
+    ) -> None:
+        self.every_steps = every_steps
+        self.bytes_sent = 0  # by this rank, since it started
+        self._parameters = list(parameters)
+        self._optimizer = optimizer
+        self._precision = precision
+        self._own_loss = own_loss
+        self._world_size = world_size
+        self._mean = Flat(self._parameters, num_extra=every_steps)
+        self._losses: list[tuple[int, torch.Tensor]] = []  # of this rank's rows, since the last average
+        self._late: dict[int, float] = {}
+        self._bytes_reported = 0
+
+    @property
+    def is_agreed(self) -> bool:
+        return not self._losses
+
+    def begin(self, step: int) -> None:
+        pass
+
+    def step(self, step: int) -> None:
+        self._precision.step(self._optimizer)
+        self._losses.append((step, self._own_loss.value))
+        if step % self.every_steps == 0:
+            self._agree()
+
+    def finish(self) -> None:
+        """A round that the last step has cut short ends here."""
+        if not self.is_agreed:
+            self._agree()
+
+    @contextmanager
+    def agreed(self) -> Iterator[None]:
+        if self.is_agreed:
+            yield
+            return
+        own = [parameter.detach().clone() for parameter in self._parameters]
+        self._average()
+        self._mean_as_kept().give(self._parameters)
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                torch._foreach_copy_(list[torch.Tensor](self._parameters), own)
+
+    def late_losses(self) -> Mapping[int, float]:
+        late, self._late = self._late, {}
+        return late
+
+    def measured(self) -> Mapping[str, float]:
+        sent, self._bytes_reported = self.bytes_sent - self._bytes_reported, self.bytes_sent
+        return {"rank/sent_bytes": sent}
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return {}
+
+    def load(self, state: dict[str, torch.Tensor]) -> None:
+        pass
+
+    def _agree(self) -> None:
+        self._average()
+        means = self._mean.extra[: len(self._losses)].tolist()
+        self._late = {step: loss for (step, _), loss in zip(self._losses, means, strict=True)}
+        self._losses.clear()
+        self._keep().give(self._parameters)
+
+    def _average(self) -> None:
+        """Let ``_mean`` hold the mean of all ranks' weights, and behind them the mean losses of this round's steps."""
+        self._mean.take(self._parameters)
+        self._mean.extra.zero_()
+        if self._losses:
+            self._mean.extra[: len(self._losses)] = torch.stack([loss for _, loss in self._losses]).float()
+        self._sum_over_ranks(self._mean.buffer)
+        self._mean.buffer.div_(self._world_size)
+
+    def _sum_over_ranks(self, buffer: torch.Tensor) -> None:
+        dist.all_reduce(buffer)
+        self.bytes_sent += ring_bytes(buffer.numel() * buffer.element_size(), self._world_size)
+
+    # What another way to make use of the average would change.
+
+    def _mean_as_kept(self) -> Flat:
+        """Return the weights that would be kept after this average; it changes nothing."""
+        return self._mean
+
+    def _keep(self) -> Flat:
+        """Return the weights that all ranks go on from after this average."""
+        return self._mean

@@ -1,0 +1,305 @@
+"""Asynchronous training: rank 0 holds the weights, every rank pushes gradients to it and pulls weights from it.
+
+Source: Li et al. 2014, "Scaling Distributed Machine Learning with the Parameter Server", section 2; the bound on
+staleness is that of ``clocks.py``.
+
+Each gradient that arrives is one step of the server's optimiser. It is the mean over its worker's rows alone, so that
+the N living workers take N steps where a synchronous training takes one: each has a learning rate of 1/N (the linear
+rule of Goyal et al. 2017, from the other end).
+
+Rank 0 works on its share of the batch too: whoever asks for two nodes expects both to train, and to serve costs little
+of one core. Its threads, one for each other worker, talk over a group of two ranks, in which no third can fail. After
+the start nobody enters a collective of all ranks, so that a worker may be killed at any time: its thread sees the
+connection end, nobody waits for it any more, and its rows are missing from then on. Rank 0's death ends the training.
+
+Groups are gloo's: on GPUs the gradients and weights travel through the CPU's memory.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from workers.training.schedules import Schedule
+from workers.training.strategies.clocks import Clocks
+from workers.training.strategies.flat import Flat
+from workers.training.synchronization import OwnLoss
+
+# Longer than any step takes: a connection that is cut without a word is given up after it.
+SILENCE_LIMIT = timedelta(minutes=30)
+NUM_NUMBERS = 2  # up: the step and its loss; down: the lead, and whether the training is over
+
+
+class ServerLost(RuntimeError):
+    """Rank 0, which holds the weights, does not answer any more."""
+
+
+def connect(world_size: int) -> dict[int, dist.ProcessGroup]:
+    """Return the groups of two, rank 0 and another, by that other rank. A collective of all ranks, for the start."""
+    return {rank: dist.new_group([0, rank], SILENCE_LIMIT, backend="gloo") for rank in range(1, world_size)}
+
+
+class Message:
+    """A worker's gradient or the server's weights, with a few numbers before them: one tensor in the CPU's memory."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        num_elements = sum(tensor.numel() for tensor in tensors)
+        self._bytes = torch.zeros(8 * NUM_NUMBERS + 4 * num_elements, dtype=torch.uint8)
+        self._numbers = self._bytes[: 8 * NUM_NUMBERS].view(torch.float64)
+        self.payload = self._bytes[8 * NUM_NUMBERS :].view(torch.float32)
+
+    @property
+    def numbers(self) -> tuple[float, float]:
+        one, other = self._numbers.tolist()
+        return one, other
+
+    def send(self, to: int, group: dist.ProcessGroup, *numbers: float) -> int:
+        """Return how many bytes were sent. Raises RuntimeError when the other side is gone."""
+        self._numbers.copy_(torch.tensor(numbers))
+        dist.send(self._bytes, to, group)
+        return self._bytes.numel()
+
+    def receive(self, source: int, group: dist.ProcessGroup) -> None:
+        """Raises RuntimeError when the other side is gone."""
+        dist.recv(self._bytes, source, group)
+
+
+class Server:
+    """The weights that count, and their optimiser: copies of those that it is given, with their state."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, schedule: Schedule, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self._lock = threading.Lock()
+        self._schedule = schedule
+        self._optimizer = copy.deepcopy(optimizer)
+        self._weights = parameters_of(self._optimizer)
+        self._flat, self._gradient = Flat(self._weights), Flat(self._weights)
+        self._flat.take(self._weights)
+        for weight, view, gradient in zip(self._weights, self._flat.views, self._gradient.views, strict=True):
+            weight.data, weight.grad = view, gradient  # one buffer to copy from, and one to copy to
+
+    def apply(self, rank: int, step: int, gradient: torch.Tensor, loss: float) -> None:
+        """Step by this gradient, which ``rank`` has found at its ``step``."""
+        with self._lock:
+            self._gradient.buffer.copy_(gradient)
+            for group in self._optimizer.param_groups:
+                group["lr"] = self._schedule(step) / len(self.clocks.living)
+            self._optimizer.step()
+        self.clocks.advance(rank, step, loss)
+
+    def copy_to(self, buffer: torch.Tensor) -> None:
+        """Copy the weights as they are between two updates."""
+        with self._lock:
+            buffer.copy_(self._flat.buffer)
+
+    def lend_state(self, optimizer: torch.optim.Optimizer) -> None:
+        """Let ``optimizer``, over the model's own weights, show the state of the server's for checkpoints.
+
+        It goes on changing: in a checkpoint that is taken while others train, a parameter's moments may be an update
+        newer than the next one's. At the end nobody trains.
+        """
+        with self._lock:
+            for weight, own in zip(parameters_of(optimizer), self._weights, strict=True):
+                if own in self._optimizer.state:
+                    optimizer.state[weight] = self._optimizer.state[own]
+
+
+class Worker:
+    """What the ranks have in common. ``optimizer`` is never stepped: it names the parameters, and their order."""
+
+    is_over = False
+
+    def __init__(self, optimizer: torch.optim.Optimizer, own_loss: OwnLoss) -> None:
+        self.bytes_sent = 0  # by this rank, since it started
+        self._optimizer = optimizer
+        self._own_loss = own_loss
+        self._parameters = parameters_of(optimizer)
+        self._flat = Flat(self._parameters)
+        self._lead = 0  # steps that this rank was ahead of the slowest when it went on
+        self._bytes_reported = 0
+
+    def measured(self) -> Mapping[str, float]:
+        sent = self.bytes_sent
+        new, self._bytes_reported = sent - self._bytes_reported, sent
+        return {"rank/staleness": self._lead, "rank/sent_bytes": new}
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return {}
+
+    def load(self, state: dict[str, torch.Tensor]) -> None:
+        pass
+
+
+class ServingWorker(Worker):
+    """The ``Synchronization`` of rank 0: serves the other ranks from threads, and trains like one of them.
+
+    ``groups`` are those of ``connect``; ``last_step`` is where every worker ends by itself.
+    """
+
+    is_agreed = True  # rank 0's weights are all there is to keep
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        own_loss: OwnLoss,
+        groups: Mapping[int, dist.ProcessGroup],
+        schedule: Schedule,
+        *,
+        last_step: int,
+        max_staleness: int,
+    ) -> None:
+        super().__init__(optimizer, own_loss)
+        self._groups = groups
+        self._schedule = schedule
+        self._last_step = last_step
+        self._max_staleness = max_staleness
+        self._step = 0
+        self._server: Server | None = None
+        self._threads: list[threading.Thread] = []
+        self._counting = threading.Lock()
+        self._error: BaseException | None = None
+
+    def begin(self, step: int) -> None:
+        if self._server is None:  # not before: what was restored is in the model and the optimiser by now
+            self._start(step)
+
+    def step(self, step: int) -> None:
+        assert self._server is not None
+        self._flat.take(gradients_of(self._parameters))
+        self._server.apply(0, step, self._flat.buffer, float(self._own_loss.value))
+        if self._step == 0:
+            self._server.lend_state(self._optimizer)  # the server has some only since its first update
+        self._step = step
+        self._lead = self._server.clocks.wait(0)
+        self._raise_error()
+        self._pull(self._server)
+
+    def finish(self) -> None:
+        """Wait for the last steps of the workers that live; before our own last, for them to hear that it is over."""
+        if self._server is None:
+            return
+        if self._step < self._last_step:
+            self._server.clocks.end()
+        for thread in self._threads:
+            thread.join()
+        self._raise_error()
+        self._pull(self._server)
+
+    @contextmanager
+    def agreed(self) -> Iterator[None]:
+        """The newest weights, from which rank 0's next step starts too."""
+        if self._server is not None:
+            self._pull(self._server)
+        yield
+
+    def late_losses(self) -> Mapping[int, float]:
+        return {} if self._server is None else self._server.clocks.take_losses()
+
+    def _start(self, step: int) -> None:
+        clocks = Clocks([0, *self._groups], done=step - 1, max_staleness=self._max_staleness)
+        self._server = Server(self._optimizer, self._schedule, clocks)
+        for rank, group in self._groups.items():
+            # Daemons: when the training of rank 0 fails, the process ends with it.
+            thread = threading.Thread(
+                target=self._serve, args=(rank, group, self._server), name=f"serve-{rank}", daemon=True
+            )
+            thread.start()
+            self._threads.append(thread)
+
+    def _pull(self, server: Server) -> None:
+        server.copy_to(self._flat.buffer)
+        self._flat.give(self._parameters)
+
+    def _serve(self, rank: int, group: dist.ProcessGroup, server: Server) -> None:
+        try:
+            self._answer(rank, group, server)
+        except Exception as error:  # ours, and not the worker's: rank 0 raises it, and nobody waits any longer
+            self._error = error
+            server.clocks.end()
+
+    def _answer(self, rank: int, group: dist.ProcessGroup, server: Server) -> None:
+        """Answer every push of one worker, to its end or that of the training."""
+        message, clocks = Message(self._parameters), server.clocks
+        step, is_over = 0, False
+        while step < self._last_step and not is_over:
+            try:
+                message.receive(rank, group)
+            except RuntimeError as error:
+                return bury(clocks, rank, error)
+            step, loss = int(message.numbers[0]), message.numbers[1]
+            if not clocks.is_over:
+                server.apply(rank, step, message.payload, loss)
+            lead = clocks.wait(rank)
+            is_over = clocks.is_over
+            server.copy_to(message.payload)
+            try:
+                num_bytes = message.send(rank, group, lead, is_over)
+            except RuntimeError as error:
+                return bury(clocks, rank, error)
+            with self._counting:
+                self.bytes_sent += num_bytes
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+class RemoteWorker(Worker):
+    """The ``Synchronization`` of every other rank: its weights are copies, a few steps old."""
+
+    is_agreed = False  # nothing here is worth to be kept
+
+    def __init__(self, optimizer: torch.optim.Optimizer, own_loss: OwnLoss, group: dist.ProcessGroup) -> None:
+        super().__init__(optimizer, own_loss)
+        self._group = group
+        self._message = Message(self._parameters)
+
+    def begin(self, step: int) -> None:
+        pass
+
+    def step(self, step: int) -> None:
+        """Push this step's gradient, and pull weights once the slowest worker is near enough. Raises ServerLost."""
+        message = self._message
+        self._flat.take(gradients_of(self._parameters))
+        message.payload.copy_(self._flat.buffer)
+        try:
+            self.bytes_sent += message.send(0, self._group, step, float(self._own_loss.value))
+            message.receive(0, self._group)
+        except RuntimeError as error:
+            raise ServerLost(f"rank 0, which holds the weights, is gone in step {step}: {error}") from error
+        self._lead, self.is_over = int(message.numbers[0]), bool(message.numbers[1])
+        self._flat.buffer.copy_(message.payload)
+        self._flat.give(self._parameters)
+
+    def finish(self) -> None:
+        """Rank 0 has answered the last step: it has all that it needs of this one."""
+
+    def agreed(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def late_losses(self) -> Mapping[int, float]:
+        return {}
+
+
+def bury(clocks: Clocks, rank: int, error: RuntimeError) -> None:
+    """Go on without a worker that was killed, or cut off."""
+    clocks.bury(rank)
+    why = (str(error).splitlines() or [type(error).__name__])[0]
+    print(f"rank {rank} is gone ({why}); the training goes on without its share of the batch", flush=True)
+
+
+def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    """Return the parameters in the optimiser's order, which is the same on every rank."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def gradients_of(parameters: Sequence[nn.Parameter]) -> list[torch.Tensor]:
+    """Return their gradients; of a parameter that the loss does not depend on, zeros."""
+    return [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
