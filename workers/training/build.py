@@ -18,9 +18,10 @@ from workers.training.numerics import Precision
 from workers.training.passes import Passes, PlainPasses, StartSum
 from workers.training.recipes import Task
 from workers.training.settings import TrainSettings
-from workers.training.strategies import data_parallel, pipeline
+from workers.training.strategies import data_parallel, pipeline, shard, tensor
+from workers.training.strategies.kinds import make_synchronization
 from workers.training.strategies.pipeline_plan import Plan, make_plan
-from workers.training.synchronization import EveryStep, Synchronization
+from workers.training.synchronization import OwnLoss, Synchronization, no_sum
 
 
 @dataclass(slots=True)
@@ -40,7 +41,8 @@ class Training:
     optimizer: torch.optim.Optimizer
     schedule: schedules.Schedule
     synchronization: Synchronization
-    start_sum: StartSum
+    start_sum: StartSum  # over those that validate
+    num_validators: int  # the first so many parts of the batch; the others' ranks do not validate
     early_stopping: EarlyStopping = field(default_factory=EarlyStopping)
 
     def parameters(self) -> dict[str, nn.Parameter]:
@@ -50,8 +52,6 @@ class Training:
 
 def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Mesh, device: torch.device) -> Training:
     """Compose the training of this rank. Raises ValueError for degrees that no strategy here provides."""
-    if mesh.shard * mesh.tensor > 1:
-        raise ValueError(f"parallel: only data and pipeline are built yet, got {mesh}")
     share = share_batch(settings.batch_size, settings.accumulate, mesh)
     # 1. The model, from the seed and on the CPU: every rank, on every kind of device, starts from the same numbers.
     torch.manual_seed(settings.seed)
@@ -68,10 +68,27 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
         part.to(device)
     # 4. Tensor, then activation checkpointing, then compilation, then shard: each wraps, or cuts, what the one before
     #    has left.
-    # 5. Data parallel and the passes, which know how a step flows through all that.
+    reshard_after_forward = spec["parallel"]["reshard_after_forward"]
+    for part in parts:
+        cut_tensors(task, part, device_mesh)
+        cut_shards(task, part, device_mesh, reshard_after_forward, precision)
+    # 5. Data parallel and the passes, which know how a step flows through all that. Where ranks do not agree in every
+    #    step, there is neither: gradients and loss stay each rank's own.
     start_sum = process_group.all_reduce_sum
-    if plan is None:
-        passes = make_plain_passes(task, parts[0], share, precision, mesh, start_sum)
+    kind, own_loss = spec["parallel"]["synchronization"]["kind"], OwnLoss(share.num_parts)
+    if kind != "every-step":
+        passes: Passes = PlainPasses(task, parts[0], share, precision, start_sum=own_loss)
+    elif plan is None:
+        passes = make_plain_passes(
+            task,
+            parts[0],
+            share,
+            precision,
+            mesh,
+            device_mesh,
+            start_sum,
+            reshard_after_forward=reshard_after_forward,
+        )
     else:
         assert device_mesh is not None
         passes = make_pipeline_passes(task, parts, plan, share, precision, device_mesh, start_sum)
@@ -96,8 +113,17 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
         precision=precision,
         optimizer=optimizer,
         schedule=schedule,
-        synchronization=EveryStep(optimizer, precision),
-        start_sum=start_sum,
+        synchronization=make_synchronization(
+            spec["parallel"]["synchronization"],
+            optimizer,
+            precision,
+            schedule,
+            own_loss,
+            mesh,
+            last_step=settings.steps,
+        ),
+        start_sum=no_sum if kind == "parameter-server" else start_sum,
+        num_validators=1 if kind == "parameter-server" else share.num_parts,
         early_stopping=EarlyStopping(
             patience=spec["early_stopping"]["patience"], min_delta=spec["early_stopping"]["min_delta"]
         ),
@@ -111,21 +137,64 @@ def plan_pipeline(spec: Mapping[str, Any], task: Task, model: nn.Module, share: 
     return make_plan(spec["parallel"]["pipeline"], share.micro, num_layers=len(task.blocks(model)))
 
 
+def cut_tensors(task: Task, part: nn.Module, device_mesh: DeviceMesh | None) -> None:
+    """Cut the matrices of ``part`` among tensor-parallel ranks, where there are any."""
+    if device_mesh is not None and device_mesh["tensor"].size() > 1:
+        tensor.apply(part, task.tensor_plan(), device_mesh["tensor"])
+
+
+def cut_shards(
+    task: Task, part: nn.Module, device_mesh: DeviceMesh | None, reshard_after_forward: bool, precision: Precision
+) -> None:
+    """Cut all that is left of ``part`` among shards, where there are any."""
+    if device_mesh is not None and device_mesh["shard"].size() > 1:
+        shard.apply(
+            part,
+            task.blocks(part),
+            device_mesh,
+            reshard_after_forward=reshard_after_forward,
+            dtype=precision.dtype,
+        )
+
+
 def make_plain_passes(
-    task: Task, model: nn.Module, share: BatchShare, precision: Precision, mesh: Mesh, start_sum: StartSum
+    task: Task,
+    model: nn.Module,
+    share: BatchShare,
+    precision: Precision,
+    mesh: Mesh,
+    device_mesh: DeviceMesh | None,
+    start_sum: StartSum,
+    *,
+    reshard_after_forward: bool,
 ) -> Passes:
-    """Return the passes of a model that is whole on each rank, or in shards. Data parallel comes outermost: it must
-    see the gradients that all the cuts leave to this rank."""
+    """Return the passes of a model that one rank, or one group of shards or of tensor-parallel ranks, holds."""
+    make = partial(PlainPasses, task, share=share, precision=precision, start_sum=start_sum, num_alike=mesh.tensor)
+    if mesh.shard > 1:
+        return make(
+            model,
+            without_reduction=partial(shard.without_reduction, model, reshard_after_forward=reshard_after_forward),
+        )
+    if mesh.tensor > 1:
+        assert device_mesh is not None
+        return make(model, reduce=partial(reduce_gradients, [model], device_mesh))
+    # Data parallel comes outermost: it must see the gradients that all the cuts leave to this rank.
     replica = data_parallel.apply(model, mesh)
-    return PlainPasses(
-        task,
+    return make(
         replica,
-        share,
-        precision,
-        start_sum=start_sum,
         num_throwaways=data_parallel.num_throwaway_passes(replica),
         without_reduction=partial(data_parallel.without_reduction, replica),
     )
+
+
+def reduce_gradients(parts: list[nn.Module], device_mesh: DeviceMesh) -> None:
+    """Do what no backward pass has done: sum the gradients that tensor-parallel ranks have parts of, then average
+    over the copies of the model, unless shards have seen to both."""
+    if device_mesh["shard"].size() > 1:
+        return
+    if device_mesh["tensor"].size() > 1:
+        tensor.sum_gradients(parameter for part in parts for parameter in part.parameters())
+    data_parallel.average_gradients(parts, device_mesh.get_group("data"))
 
 
 def make_pipeline_passes(
@@ -139,6 +208,14 @@ def make_pipeline_passes(
 ) -> Passes:
     """Return the passes of a pipeline. No DDP: it reduces in hooks that a backward pass cut in two never runs, so
     the gradients of replicas are averaged once the last microbatch has left."""
+    num_cuts = device_mesh["tensor"].size()
+
+    def flow_shape(num_rows: int) -> torch.Size:
+        # Each tensor-parallel rank sends its own piece of the sequence to its like in the next stage: nothing is
+        # gathered for the way, and all pieces together travel once.
+        rows, sequence, *rest = task.hidden_shape(num_rows)
+        return torch.Size((rows, sequence // num_cuts, *rest))
+
     return pipeline.PipelinePasses(
         task,
         parts,
@@ -146,7 +223,8 @@ def make_pipeline_passes(
         share,
         precision,
         device_mesh.get_group("pipeline"),
-        flow_shape=task.hidden_shape,
+        flow_shape=flow_shape,
         start_sum=start_sum,
-        reduce=partial(data_parallel.average_gradients, parts, device_mesh.get_group("data")),
+        num_alike=num_cuts,
+        reduce=partial(reduce_gradients, parts, device_mesh),
     )

@@ -50,10 +50,15 @@ class Passes(Protocol):
         """Run the throwaway passes after which the sums of a step are those of any later one; leaves gradients."""
 
 
+def nothing() -> None:
+    """Reduce nothing more: backward has done it, or no other rank shares these parameters."""
+
+
 class PlainPasses:
     """Every rank holds the whole model, or its shards: ``accumulate`` passes, of which the last reduces.
 
-    ``without_reduction`` is the strategy's own word for a backward pass that only adds up.
+    ``without_reduction`` is the strategy's own word for a backward pass that only adds up; ``reduce`` does what is left
+    to do with the gradients behind the last one.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class PlainPasses:
         num_alike: int = 1,
         num_throwaways: int = 0,
         without_reduction: Callable[[], AbstractContextManager[None]] = nullcontext,
+        reduce: Callable[[], None] = nothing,
     ) -> None:
         self._task = task
         self._replica = replica
@@ -76,6 +82,7 @@ class PlainPasses:
         self._num_alike = num_alike  # ranks that compute this very loss: tensor parallel ones
         self._num_throwaways = num_throwaways
         self._without_reduction = without_reduction
+        self._reduce = reduce
 
     def train(self, step: int) -> Passed:
         share = self._share
@@ -97,6 +104,7 @@ class PlainPasses:
                     # Started before backward, so that it travels while backward computes.
                     summing = self._start_sum(total)
                 self._precision.scale(loss).backward()  # type: ignore[no-untyped-call]
+        self._reduce()
         assert total is not None
         return Passed(total, summing, data_time_s)
 

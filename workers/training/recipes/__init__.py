@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import nn
+from torch.distributed.tensor.parallel import ParallelStyle
 
 Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets
 
@@ -50,6 +51,9 @@ class Task(Protocol):
 
     def blocks(self, model: nn.Module) -> list[nn.Module]:
         """Return the repeated blocks of ``model``: the units that are sharded, checkpointed and compiled one by one."""
+
+    def tensor_plan(self) -> dict[str, ParallelStyle]:
+        """Return how tensor-parallel ranks cut the modules, by name, a star for any child; every parameter is in it."""
 
     def describe(self) -> dict[str, Any]:
         """Return what ``model.json`` says beside the weights: enough to build the model again."""

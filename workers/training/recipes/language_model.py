@@ -10,10 +10,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import ParallelStyle
 
 from workers.training.recipes import Batch
 from workers.training.recipes.corpus import Bytes, Corpus, load_corpus
 from workers.training.recipes.gpt import GPT, Shape, keep_part
+from workers.training.recipes.gpt_plan import tensor_plan
+from workers.training.strategies.split_loss import split_cross_entropy
 
 VOCABULARY = 256
 VALIDATION_TOKENS = 8192
@@ -49,6 +53,8 @@ class LanguageModelTask:
 
     def criterion(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Logits (rows, context, vocabulary) and bytes (rows, context) -> mean cross-entropy."""
+        if isinstance(outputs, DTensor):  # cut along the vocabulary by tensor-parallel ranks
+            return split_cross_entropy(outputs, targets)
         return F.cross_entropy(outputs.flatten(0, 1), targets.flatten())
 
     def keep_part(self, model: nn.Module, index: int, num_parts: int) -> None:
@@ -62,6 +68,9 @@ class LanguageModelTask:
     def blocks(self, model: nn.Module) -> list[nn.Module]:
         assert isinstance(model, GPT)
         return list(model.layers.values())
+
+    def tensor_plan(self) -> dict[str, ParallelStyle]:
+        return tensor_plan()
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,83 @@
+"""Sharded data parallelism: each rank keeps a part of every weight, gradient and optimiser state.
+
+Before a block computes, its weights are gathered; its gradients are reduced to the parts right after its backward.
+With several copies of the model as well (hybrid), weights are cut among the ranks of a copy and gradients are then
+averaged between the copies.
+
+Sources: Rajbhandari et al. 2020, "ZeRO" (stages 2 and 3, section 5); Zhao et al. 2023, "PyTorch FSDP" (hybrid: 3.2.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+
+
+def apply(
+    part: nn.Module,
+    blocks: Sequence[nn.Module],
+    device_mesh: DeviceMesh,
+    *,
+    reshard_after_forward: bool,
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Cut ``part`` among the ranks of the axis "shard", its copies being those of "data": ``blocks`` one by one, then
+    what is left of it as the outermost. Gradients become the mean over both axes.
+
+    ``dtype`` is what the forward pass computes in (None: that of the weights); gradients are reduced in float32.
+    """
+    copies_and_shards = device_mesh["data", "shard"] if device_mesh["data"].size() > 1 else device_mesh["shard"]
+    policy = MixedPrecisionPolicy(
+        # Autocast would round the weights of the blocks to this anyway: they travel rounded, in half the bytes.
+        param_dtype=dtype,
+        reduce_dtype=torch.float32,
+        # What flows between blocks stays as it is: autocast says what is computed in which type, here as elsewhere.
+        cast_forward_inputs=False,
+    )
+    for block in blocks:
+        fully_shard(block, mesh=copies_and_shards, reshard_after_forward=reshard_after_forward, mp_policy=policy)
+    # Kept whole after forward in either way: backward begins with it. And in full precision: the embedding's rows
+    # begin the residual stream, which autocast leaves in float32.
+    fully_shard(part, mesh=copies_and_shards, reshard_after_forward=False)
+    part.register_forward_hook(_drop_after_validation)
+
+
+@contextmanager
+def without_reduction(part: nn.Module, *, reshard_after_forward: bool) -> Iterator[None]:
+    """Let backward only add up: the context of every micro-batch of a step but the last.
+
+    Who keeps weights whole between forward and backward has room for them, and for whole gradients, between
+    micro-batches: weights are gathered and gradients are reduced once a step (ZeRO-2). Who drops them has not, and a
+    whole gradient would cost what dropping the weights has saved: gradients are reduced to their parts in each
+    micro-batch, and only the average between copies waits for the last (ZeRO-3).
+    """
+    _hold(part, reshard_after_forward, is_last=False)
+    try:
+        yield
+    finally:
+        _hold(part, reshard_after_forward, is_last=True)
+
+
+def _hold(part: nn.Module, reshard_after_forward: bool, *, is_last: bool) -> None:
+    assert isinstance(part, FSDPModule)
+    part.set_is_last_backward(is_last)  # pending reductions are waited for once
+    if reshard_after_forward:
+        part.set_requires_all_reduce(is_last)
+    else:
+        part.set_requires_gradient_sync(is_last)
+        part.set_reshard_after_backward(is_last)
+
+
+def _drop_after_validation(part: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+    """Leave no gathered weights where no backward will drop them: the parts are what is saved and what is trained."""
+    if torch.is_grad_enabled():
+        return
+    for module in part.modules():
+        if isinstance(module, FSDPModule):
+            module.reshard()
