@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.workers.training.checkpoints.yard import Yard, largest_difference, states
-from tests.workers.training.ranks import Point, notes, series, tiny_spec, train_on
+from tests.workers.training.checkpoints.yard import Yard, after, largest_difference, states
+from tests.workers.training.ranks import tiny_spec, train_on
 
 EVERY_5 = {"every_steps": 5}
 
@@ -13,10 +13,6 @@ EVERY_5 = {"every_steps": 5}
 @pytest.fixture
 def yard(tmp_path: Path) -> Yard:
     return Yard(tmp_path / "checkpoints")
-
-
-def after(points: list[Point], name: str, step: int) -> dict[int | None, float]:
-    return {at: value for at, value in series(points, name).items() if at is not None and at > step}
 
 
 @pytest.mark.parametrize("world", [1, 2])

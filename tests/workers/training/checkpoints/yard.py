@@ -58,11 +58,13 @@ def states(points: list[Point]) -> list[tuple[str, int | None]]:
     return [(note["state"], note.get("step")) for note in notes(points)]
 
 
-def largest_difference(one: list[Point], other: list[Point], name: str = "train/loss", *, after: int = 0) -> float:
-    """Return the largest relative difference of two series over the steps behind ``after``."""
-    first, second = (
-        {step: value for step, value in series(points, name).items() if step is not None and step > after}
-        for points in (one, other)
-    )
+def after(points: list[Point], name: str, step: int) -> dict[int | None, float]:
+    """Return a series behind ``step``."""
+    return {at: value for at, value in series(points, name).items() if at is not None and at > step}
+
+
+def largest_difference(one: list[Point], other: list[Point], name: str = "train/loss", *, step: int = 0) -> float:
+    """Return the largest relative difference of two series over the steps behind ``step``."""
+    first, second = after(one, name, step), after(other, name, step)
     assert first and first.keys() == second.keys(), (sorted(first), sorted(second))
-    return max(abs(first[step] - second[step]) / abs(first[step]) for step in first)
+    return max(abs(first[at] - second[at]) / abs(first[at]) for at in first)
