@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class EarlyStopping:
-    """Counts validations without a better loss. With the same losses every rank comes to the same answer."""
+    """Counts validations without a better loss."""
 
     patience: int = 0  # 0: never
     min_delta: float = 0.0
-    best: float = float("inf")
+    best: float = math.inf
     num_worse: int = 0  # in a row
 
     def is_enough(self, loss: float) -> bool:
@@ -21,3 +23,22 @@ class EarlyStopping:
         else:
             self.num_worse += 1
         return 0 < self.patience <= self.num_worse
+
+    def reason(self) -> str:
+        """Say in a sentence why the run ends, once it is enough."""
+        delta = f" by more than {self.min_delta:g}" if self.min_delta else ""
+        return (
+            f"val/loss has not fallen below its best {self.best:.4f}{delta} in {self.num_worse} validations in a row "
+            f"(early_stopping.patience is {self.patience}): the run ends here"
+        )
+
+    def state(self) -> dict[str, float | None]:
+        """Return what a checkpoint must keep, as JSON can say it: ``best`` is None before the first finite loss."""
+        return {"best": self.best if math.isfinite(self.best) else None, "num_worse": self.num_worse}
+
+    def load(self, state: Mapping[str, float | None]) -> None:
+        """Take back what ``state`` gave; an empty one changes nothing."""
+        if state:
+            best, num_worse = state["best"], state["num_worse"]
+            self.best = math.inf if best is None else float(best)
+            self.num_worse = int(num_worse or 0)

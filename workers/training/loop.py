@@ -71,11 +71,12 @@ def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> 
         every = settings.validate_every_steps
         if is_last or (every and step % every == 0):
             loss = validate(training, step, metrics, progress)
-            if loss is not None and training.early_stopping.is_enough(loss):
+            if loss is not None and is_enough(training, loss):
                 is_last = True
                 training.synchronization.finish()
                 if progress is not None:
                     report_late_losses(training.synchronization.late_losses(), metrics)
+                    progress.ended(step, training.early_stopping.reason())
         checkpoints.after_step(training, step, is_last=is_last)
         if is_last:
             break
@@ -119,6 +120,22 @@ def validate(training: Training, step: int, metrics: Metrics, progress: Progress
         metrics.log({"val/loss": loss}, step=step)
         progress.validated(step, loss)
     return loss
+
+
+def is_enough(training: Training, loss: float) -> bool:
+    """Return whether the run is to end early, which every rank that validates asks at the same step.
+
+    Rank 0's word counts: ranks that came to different answers would wait for each other for ever. The sum of one 1 or
+    none is exact in any order.
+    """
+    if not training.early_stopping.patience:
+        return False
+    says_so = training.early_stopping.is_enough(loss) and training.mesh.rank == 0
+    word = torch.tensor(float(says_so), device=training.device)
+    summing = training.start_sum(word)
+    if summing is not None:
+        summing.wait()
+    return word.item() > 0
 
 
 def validation_loss(training: Training) -> float:

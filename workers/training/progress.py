@@ -25,6 +25,10 @@ class Progress:
     def validated(self, step: int, loss: float) -> None:
         self._print(f"step {step}/{self.steps}  val loss {loss:.3f}")
 
+    def ended(self, step: int, reason: str) -> None:
+        """Say why there are no more steps."""
+        self._print(f"step {step}/{self.steps}  {reason}")
+
     def _print(self, line: str) -> None:
         self.printed_at = time.monotonic()
         print(line, flush=True)
