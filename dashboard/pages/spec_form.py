@@ -29,7 +29,10 @@ class Option(NamedTuple):
 
 
 class Control(NamedTuple):
-    """One field as the page draws it. ``only`` names the one kind of task that has it, else it is empty."""
+    """One field as the page draws it. ``only`` names the one kind of task that has it, else it is empty.
+
+    A field that needs another (``info.needs``) is hidden while that one says something else, and keeps what was typed.
+    """
 
     info: FieldInfo
     id: str
@@ -38,7 +41,9 @@ class Control(NamedTuple):
     options: list[Option]
     problem: str
     only: str
-    step: str
+    is_hidden: bool
+    needed_values: str  # of the field that it needs, with spaces between them
+    needed_default: str  # what that field means when it is empty
 
 
 class Section(NamedTuple):
@@ -73,11 +78,12 @@ def typed_in(post: Mapping[str, str]) -> Typed:
 
 
 def document_of(typed: Typed) -> dict[str, Any]:
-    """The document that the texts say. A field left empty is left out, unless it must be there."""
+    """The document that the texts say. A field left empty is left out, unless it must be there, and so is one that
+    nothing reads while another field says what it does: the form does not show it."""
     values: dict[str, Any] = {}
     for info in form_fields():
         text = typed.get(info.path, "").strip()
-        if typed["task"] not in info.tasks:
+        if typed["task"] not in info.tasks or not is_read(info, typed):
             continue
         if is_fixed(info):
             if info.is_required:
@@ -124,6 +130,19 @@ def problems_by_path(problems: Iterable[Problem]) -> dict[str, str]:
         words = f"{rest}: {message}" if field and rest else f"{path}: {message}" if path and not field else message
         found[field] = f"{found[field]}; {words}" if not field and field in found else found.get(field, words)
     return found
+
+
+def is_read(info: FieldInfo, typed: Mapping[str, str]) -> bool:
+    """Whether what the field needs is typed beside it."""
+    if info.needs is None:
+        return True
+    other = _info(info.needs.path)
+    text = typed.get(other.path, "").strip()
+    return info.needs.is_met(as_value(other, text) if text else other.default)
+
+
+def _info(path: str) -> FieldInfo:
+    return next(info for info in form_fields() if info.path == path)
 
 
 def is_fixed(info: FieldInfo) -> bool:
@@ -180,7 +199,9 @@ def _control(info: FieldInfo, typed: Typed, by_path: Mapping[str, str], options:
         options=options or [],
         problem=by_path.get(info.path, ""),
         only="" if len(info.tasks) > 1 else info.tasks[0],
-        step="1" if info.is_whole else "any",
+        is_hidden=not is_read(info, typed),
+        needed_values=" ".join(info.needs.values) if info.needs else "",
+        needed_default=str(_info(info.needs.path).default) if info.needs else "",
     )
 
 

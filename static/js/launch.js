@@ -81,7 +81,8 @@ export function mount(form) {
   function onInput(event) {
     if (event.target.type === "file") return;
     touched.add(event.target.name);
-    want(TYPING_MS);
+    showNeeded(form);
+    want(event.target.name === "coloured-by" ? 0 : TYPING_MS);
   }
   function onChange(event) {
     if (event.target.type === "file") upload(event.target);
@@ -90,6 +91,7 @@ export function mount(form) {
     if (!timer && !document.hidden) want(Math.max(0, lastAt + QUIET_MS - Date.now()));
   }
 
+  showNeeded(form); // a browser may have put back what was typed before
   form.addEventListener("input", onInput);
   form.addEventListener("change", onChange);
   form.querySelector("[data-focus]")?.focus();
@@ -98,4 +100,13 @@ export function mount(form) {
     clearTimeout(timer);
     stops.forEach((stop) => stop());
   };
+}
+
+// Shows the fields that something reads, as far as the others say; what was typed into a hidden one stays there.
+function showNeeded(form) {
+  for (const field of form.querySelectorAll("[data-needs]")) {
+    const { needs, needsValues, needsAbove, needsDefault } = field.dataset;
+    const value = form.elements[needs].value.trim() || needsDefault;
+    field.hidden = needsValues ? !needsValues.split(" ").includes(value) : !(Number(value) > Number(needsAbove));
+  }
 }

@@ -93,6 +93,8 @@ def _kind(annotation: Any) -> Kind:
         return "choice"
     if annotation in (int, float):
         return "number"
+    if annotation is bool:
+        return "bool"
     if origin is list:
         return "list"
     if origin is dict:
