@@ -7,19 +7,24 @@ from datetime import datetime, timedelta
 
 import structlog
 from django.conf import settings
+from django.db import transaction
 
 from runs import places
 from runs.metrics.erase import delete_run_data
-from runs.models import HeldSlot, Run
+from runs.models import GoneRun, HeldSlot, Run
 from runs.status import FINAL
 
 log = structlog.get_logger(__name__)
 
 
 def forget(run: Run) -> None:
-    """Delete the run with its history, points, logs and files. What is large goes from the disk a slice at a time."""
+    """Delete the run with its history, points, logs and files. What is large goes from the disk a slice at a time, and
+    checkpoints when their nodes ask next."""
     run_id = run.pk
-    run.delete()
+    with transaction.atomic():
+        if not run.is_local:
+            GoneRun.objects.get_or_create(pk=run_id)
+        run.delete()
     delete_run_data(run_id)
     shutil.rmtree(places.run_folder(run_id), ignore_errors=True)
 

@@ -68,7 +68,7 @@ class Client:
         return self._json("GET", f"runs/{_part(run)}")
 
     def act(self, run: str, verb: str, body: Document | None = None) -> Document:
-        """Ask for ``stop``, ``pause``, ``resume``, ``restart``, ``clone`` or ``archive``."""
+        """Ask for ``stop``, ``pause``, ``resume``, ``restart``, ``clone``, ``continue`` or ``archive``."""
         return self._json("POST", f"runs/{_part(run)}/{verb}", json=body or {})
 
     def delete(self, run: str) -> None:
@@ -104,6 +104,9 @@ class Client:
                 yield from response.iter_text()
         except httpx.TransportError as error:
             raise Unreachable(f"cannot read from {self.url}: {error}") from None
+
+    def checkpoints(self, run: str) -> Iterator[Document]:
+        return self._pages(f"runs/{_part(run)}/checkpoints", {})
 
     def logs(self, run: str, **query: Any) -> Document:
         """Return one page: ``items`` and ``next``."""

@@ -17,7 +17,8 @@ DOWN  ``down_key(node)``      rewritten every tick from the database, and at onc
   Order: {"attempt", "run", "fence", "node", "node_name", "node_rank", "num_nodes", "first_rank", "num_ranks",
           "world_size", "slots": [index, …], "shard", "name", "spec": {…}, "accelerator": "cpu" | "gpu",
           "code": {"sha256", "size_bytes"} | null, "lease_s"}
-  Go:    {"master_addr", "master_port"}
+  Go:    {"master_addr", "master_port", "checkpoints": [{"run", "step", "fence"}, …]}   what to go on from, the newest
+         first, MAX_OFFERED at most; a node that is older knows nothing of it, and its ranks start anew
 
 UP    ``up_key(node)``            the node worker, every second: who I am and how I feel::
 
@@ -77,6 +78,7 @@ PREPARE = "workers.tasks.prepare"
 GO = "workers.tasks.go"
 NUDGE = "workers.tasks.nudge"
 
+MAX_OFFERED = 5
 CONTACT_LOST_S = 5.0
 DEFAULT_LEASE_S = 600.0
 STREAM_LIMIT_ENTRIES = 20_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sys
@@ -57,7 +58,9 @@ def ingest(shard: int = 0) -> Program:
 def node(home: Path, name: str, server: str, secret: str | None, share: dict[str, str]) -> Program:
     """``share`` tells the node its part of this machine."""
     command = [*PYTHON, "workers.node", "--name", name, "--home", str(home), "--server", server]
+    # All nodes of this machine see one folder, so that a run goes on wherever it is placed next.
+    checkpoints = os.environ.get("TRAINYARD_CHECKPOINTS") or str(home / "checkpoints")
     # The token is no argument: those stand in the list of processes.
-    environment = {**NODE, **share, "TRAINYARD_JOIN": secret}
+    environment = {**NODE, **share, "TRAINYARD_CHECKPOINTS": checkpoints, "TRAINYARD_JOIN": secret}
     # Its supervisors end with the same lifeline, and it stays to pass on their last reports.
     return Program(name, command, environment, death_signal=0, stops_by_lifeline=True)

@@ -21,6 +21,7 @@ from runs.actions.refused import Refused
 from runs.actions.runs import (
     archive_run,
     clone_run,
+    continue_run,
     delete_run,
     give_up_run,
     note_run,
@@ -46,6 +47,7 @@ __all__ = [
     "archive_run",
     "change_role",
     "clone_run",
+    "continue_run",
     "create_cluster",
     "create_project",
     "create_token",

@@ -8,9 +8,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from runs.access import NotFound, require, visible_projects
+from runs.actions.continuing import newest_checkpoint, origin_problems
 from runs.actions.refused import Refused
 from runs.models import Attempt, Cluster, CodeBundle, HeldSlot, Job, Project, Role, Run, User
 from runs.models.runs import StaleStatus
+from runs.origins import Origin
 from runs.retention import forget
 from runs.status import PLACED, Status, Wanted
 from runs.tasks import reconcile_soon, schedule_soon
@@ -45,7 +47,7 @@ def submit_run(
     if cluster is None:
         raise SpecError([Problem("cluster", f"there is no cluster {resolved['cluster']!r}")])
     nodes = list(cluster.nodes.filter(removed_at=None))
-    problems = _code_problems(project, spec)
+    problems = [*_code_problems(project, spec), *origin_problems(actor, resolved, cluster)]
     if nodes:
         problems += check_fits(
             spec, [{"name": node.name, "slots": node.slots, "accelerator": node.accelerator} for node in nodes]
@@ -119,6 +121,13 @@ def clone_run(*, actor: User, run: Run, overrides: dict[str, Any] | None = None)
     require(actor, run.project, Role.VIEWER)
     _refuse_local(run, "Trainyard has not got its script, so there is nothing to launch.")
     return submit_run(actor=actor, document=run.spec, overrides=overrides, parent=run)
+
+
+def continue_run(*, actor: User, run: Run, step: int | None = None, overrides: dict[str, Any] | None = None) -> Run:
+    """Queue a new run with the spec of this one and the overrides that goes on from its checkpoint of ``step``, or
+    from its newest. Raises what submit_run raises, and Refused where there is no checkpoint."""
+    origin = newest_checkpoint(actor=actor, run=run) if step is None else Origin(run.pk, step)
+    return clone_run(actor=actor, run=run, overrides={**(overrides or {}), "checkpoint.restore": str(origin)})
 
 
 def archive_run(*, actor: User, run: Run) -> Run:

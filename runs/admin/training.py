@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 
 from runs.admin.base import Written, WrittenInline
-from runs.models import Attempt, CodeBundle, Event, Job, Placement, Run
+from runs.models import Attempt, CodeBundle, Event, GoneRun, Job, Placement, Run
 
 
 class AttemptInline(WrittenInline):
@@ -41,6 +41,12 @@ class PlacementAdmin(Written):
     list_display = ("attempt", "node", "node_rank", "num_ranks", "phase", "reported_at")
     list_filter = ("phase", "node")
     list_select_related = ("attempt__run", "node")
+
+
+@admin.register(GoneRun)
+class GoneRunAdmin(Written):
+    list_display = ("id", "at")
+    search_fields = ("id",)
 
 
 @admin.register(Event)

@@ -9,6 +9,7 @@ from ninja.constants import NOT_SET
 from runs.access import NotFound
 from runs.api import (
     bundles,
+    checkpoints,
     clusters,
     csv_export,
     files,
@@ -45,6 +46,7 @@ api.add_decorator(once, mode="view")
 for module in (
     runs,
     history,
+    checkpoints,
     series,
     csv_export,
     local,

@@ -1,4 +1,4 @@
-"""``/runs/{id}/attempts``, ``/events`` and ``/checkpoints``: what became of a run."""
+"""``/runs/{id}/attempts`` and ``/events``: what became of a run."""
 
 from __future__ import annotations
 
@@ -56,10 +56,6 @@ class EventOut(Schema):
     data: dict[str, Any]
 
 
-class CheckpointOut(Schema):
-    id: str
-
-
 @router.get("/runs/{run_id}/attempts", response=Page[AttemptOut])
 def attempts(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> dict[str, Any]:
     found = get_run(actor(request), run_id).attempts.prefetch_related("placements__node", "placements__held_slots")
@@ -70,13 +66,6 @@ def attempts(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> dict
 def events(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> dict[str, Any]:
     found = get_run(actor(request), run_id).events.select_related("attempt", "actor")
     return page(found, _events, sort="at", cursor=query.cursor, limit=query.limit)
-
-
-@router.get("/runs/{run_id}/checkpoints", response=Page[CheckpointOut])
-def checkpoints(request: HttpRequest, run_id: str) -> dict[str, Any]:
-    """Runs write no checkpoints yet: the list is empty."""
-    get_run(actor(request), run_id)
-    return {"items": [], "next": None}
 
 
 def _attempts(rows: Sequence[Attempt]) -> list[dict[str, Any]]:

@@ -39,6 +39,11 @@ class Edit(Body):
     notes: str | None = None
 
 
+class Continue(Body):
+    step: int | None = Field(None, ge=0, lt=2**62, description="of which checkpoint; absent: of the newest")
+    overrides: dict[str, Any] = Field(default_factory=dict, description="path -> value, such as train.steps: 500")
+
+
 class Clone(Body):
     overrides: dict[str, Any] = Field(default_factory=dict, description="path -> value, such as train.steps: 500")
 
@@ -112,6 +117,14 @@ def clone(request: HttpRequest, run_id: str, body: InBody[Clone | None] = None) 
     overrides = body.overrides if body else {}
     run = get_run(user, run_id, Role.MEMBER)
     return Answer(201, _one(actions.clone_run(actor=user, run=run, overrides=overrides)))
+
+
+@router.post("/runs/{run_id}/continue", response={201: RunOut}, summary="Go on from a checkpoint as a new run")
+def go_on(request: HttpRequest, run_id: str, body: InBody[Continue | None] = None) -> Answer[dict[str, Any]]:
+    user = actor(request)
+    step, overrides = (body.step, body.overrides) if body else (None, {})
+    run = get_run(user, run_id)
+    return Answer(201, _one(actions.continue_run(actor=user, run=run, step=step, overrides=overrides)))
 
 
 @router.post("/runs/{run_id}/archive", response=RunOut)

@@ -4,13 +4,14 @@ from runs.models.access import IdempotencyKey, SignInLink, Token
 from runs.models.clusters import Cluster, JoinToken, Node
 from runs.models.jobs import CodeBundle, Job
 from runs.models.people import Invitation, Membership, Project, Role, User
-from runs.models.runs import Attempt, Event, HeldSlot, Placement, Run
+from runs.models.runs import Attempt, Event, GoneRun, HeldSlot, Placement, Run
 
 __all__ = [
     "Attempt",
     "Cluster",
     "CodeBundle",
     "Event",
+    "GoneRun",
     "HeldSlot",
     "IdempotencyKey",
     "Invitation",

@@ -173,6 +173,7 @@ class Attempt(models.Model):
     world_size = models.PositiveIntegerField()
     lease_s = models.FloatField(default=DEFAULT_LEASE_S)
     go = models.JSONField(null=True, blank=True)  # what the supervisors were told, once all were ready
+    told_use = models.PositiveBigIntegerField(default=0)  # the CheckpointUse that the history spoke of last
     created_at = models.DateTimeField(auto_now_add=True)
     go_at = models.DateTimeField(null=True, blank=True)
     contact_lost_at = models.DateTimeField(null=True, blank=True)
@@ -219,6 +220,17 @@ class Placement(models.Model):
     def age_s(self, now: datetime) -> float:
         """Seconds since the node last spoke of this attempt (since the placement when it never did)."""
         return (now - (self.reported_at or self.attempt.created_at)).total_seconds()
+
+
+class GoneRun(models.Model):
+    """A run that was deleted. Nodes ask which of those whose checkpoints they have are gone; only what stands here is,
+    so that a node that is given another server's disk, or another server, deletes nothing."""
+
+    id = models.CharField(primary_key=True, max_length=12)
+    at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.id
 
 
 class HeldSlot(models.Model):

@@ -15,6 +15,7 @@ from runs.models import Attempt, HeldSlot, Placement
 from runs.models.runs import StaleStatus
 from runs.reconcile.hear import Ear, forget, later
 from runs.reconcile.judge import MISSING_S, OVER, Case, Part, Verdict, judge
+from runs.reconcile.restoring import missing_origin, offered_to, place_of
 from runs.status import Phase, Status, TransitionError, Wanted
 from workers import contract
 
@@ -106,7 +107,11 @@ def is_complete(attempt: Attempt, placements: Sequence[Placement]) -> bool:
 def _do(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, now: datetime) -> bool:
     changed = _note_contact(attempt, verdict, now)
     if verdict.go:
-        return _go(attempt, placements, now)
+        offered = offered_to(attempt)
+        if (origin := missing_origin(attempt, offered)) is None:
+            return _go(attempt, placements, offered, now)
+        sentence = f"Checkpoint {origin}, from which this run was to go on, is not there any more."
+        verdict = Verdict(Status.FAILED, "checkpoint-gone", sentence, {"checkpoint": str(origin)}, ends=True)
     if verdict.settles and attempt.settling_at is None:
         attempt.settling_at = now
         attempt.save(update_fields=["settling_at"])
@@ -144,16 +149,18 @@ def _note_contact(attempt: Attempt, verdict: Verdict, now: datetime) -> bool:
     return True
 
 
-def _go(attempt: Attempt, placements: Sequence[Placement], now: datetime) -> bool:
-    """Every node is ready: name the meeting point, once, and say so."""
+def _go(attempt: Attempt, placements: Sequence[Placement], offered: Sequence[contract.Document], now: datetime) -> bool:
+    """Every node is ready: name the meeting point and what there is to go on from, once, and say so."""
     head = placements[0].report
-    go = {"master_addr": head["address"], "master_port": head["port"]}
+    go = {"master_addr": head["address"], "master_port": head["port"], "checkpoints": list(offered)}
+    words = "Every node is ready; the ranks start."
+    if offered:
+        newest = place_of(attempt, offered[0]["run"], offered[0]["step"], offered[0]["fence"])
+        words = f"Every node is ready; the ranks start, from {newest} where that is sound."
     with transaction.atomic():
         if not Attempt.objects.filter(pk=attempt.pk, go__isnull=True, ended_at=None).update(go=go, go_at=now):
             return False
-        attempt.run.move_to(
-            Status.STARTING, code="starting", sentence="Every node is ready; the ranks start.", attempt=attempt
-        )
+        attempt.run.move_to(Status.STARTING, code="starting", sentence=words, attempt=attempt)
     attempt.go, attempt.go_at = go, now
     for placement in placements:
         document = {"attempt": attempt.pk, "run": attempt.run_id, "fence": attempt.fence, "go": go}

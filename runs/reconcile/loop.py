@@ -16,6 +16,7 @@ from runs.models import Attempt, Node, Run
 from runs.reconcile.acting import WRITE_EVERY_S, follow, free_slots, live_attempts
 from runs.reconcile.hear import Ear, forget_the_rest
 from runs.reconcile.placing import schedule
+from runs.reconcile.restoring import tell
 from runs.reconcile.tell import write_down
 from runs.status import Status
 from runs.transport import redis
@@ -50,8 +51,10 @@ def _round(now: datetime) -> None:
     ear = Ear(now, _since(now))
     ear.listen_to_nodes(nodes)
     take_nodes(nodes, ear)
-    for attempt in live_attempts():
+    attempts = live_attempts()
+    for attempt in attempts:
         _guarded(partial(follow, attempt, ear), run=attempt.run_id)
+    _guarded(partial(tell, attempts))
     _guarded(partial(free_slots, ear))
     for cluster_id in set(Run.objects.filter(status=Status.QUEUED).values_list("cluster_id", flat=True)):
         _guarded(partial(schedule, cluster_id, now), cluster=cluster_id)
@@ -78,7 +81,9 @@ def reconcile_run(run_id: str, now: datetime) -> None:
     nodes = [placement.node for placement in attempt.placements.select_related("node")]
     ear = Ear(now, _since(now))
     ear.listen_to_nodes(nodes)
-    if not follow(attempt, ear) and attempt.run.status != Status.STOPPING:
+    changed = follow(attempt, ear)
+    tell([attempt])
+    if not changed and attempt.run.status != Status.STOPPING:
         return
     write_down(nodes, ear.ups, now)
     for node in nodes:

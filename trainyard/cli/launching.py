@@ -30,6 +30,11 @@ def clone(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     return _started(client, made, arguments, screen)
 
 
+def go_on(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    body = {"step": arguments.step, "overrides": _overrides(arguments.overrides)}
+    return _started(client, client.act(arguments.id, "continue", body), arguments, screen)
+
+
 def restart(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     return _started(client, client.act(arguments.id, "restart"), arguments, screen)
 

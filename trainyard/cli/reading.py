@@ -6,7 +6,7 @@ import argparse
 import itertools
 from typing import Any
 
-from trainyard.cli.screen import LAMP_STYLES, STATUS_STYLES, Screen, ago, figure
+from trainyard.cli.screen import LAMP_STYLES, STATUS_STYLES, Screen, ago, figure, size
 from trainyard.client import Client
 
 
@@ -50,6 +50,18 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
+def checkpoints(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    found = list(client.checkpoints(arguments.id))
+    if arguments.json:
+        screen.json({"items": found})
+    elif found:
+        titles = ("step", "state", "size", "attempt", "node", "rank", "took", "taken", "restored by")
+        screen.table(titles, [_checkpoint_row(one) for one in found])
+    else:
+        screen.say("No checkpoints. `checkpoint.every_steps` of the spec says how often one is taken.")
+    return 0
+
+
 def clusters(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     found = list(client.clusters())
     if arguments.json:
@@ -84,6 +96,13 @@ def _row(run: dict[str, Any]) -> tuple[object, ...]:
         run["cluster"],
         ago(run["created_at"]),
     )
+
+
+def _checkpoint_row(one: dict[str, Any]) -> tuple[object, ...]:
+    took = "" if one["took_s"] is None else f"{figure(one['took_s'])} s"
+    restored = ", ".join(f"{use['run']}/{use['attempt']}" for use in one["restored_by"])
+    taken = one["attempt"], one["node"], one["rank"]
+    return one["step"], one["state"], size(one["bytes"]), *taken, took, ago(one["at"]), restored
 
 
 def _steps(run: dict[str, Any]) -> str:

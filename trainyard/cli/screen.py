@@ -92,6 +92,14 @@ def figure(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def size(num_bytes: int | None) -> str:
+    """Return a number of bytes with its unit."""
+    if num_bytes is None:
+        return ""
+    power = min(4, max(0, (num_bytes.bit_length() - 1) // 10))
+    return f"{num_bytes / 1024**power:.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+
+
 def ago(moment: str | None) -> str:
     """Return how long ago an ISO 8601 time was."""
     if not moment:

@@ -16,7 +16,7 @@ from workers.attempts import AttemptFolder, attempts_in
 from workers.contract import Document
 from workers.node.afterlife import Afterlife
 from workers.node.bundles import Refusal, Source, lay_out_code
-from workers.node.config import NodeConfig
+from workers.node.config import NodeConfig, checkpoints_root
 from workers.node.orphans import StillAlive, bury, never_started
 from workers.node.warm import ZygoteGone, ZygoteKeeper
 from workers.sockets import ask, socket_path
@@ -132,6 +132,7 @@ class Attempts:
                 "redis_url": self._config.redis_url,
                 "address": self._address,
                 "cache": str(self._home / "cache"),
+                "checkpoints": str(checkpoints_root(self._home)),
             },
         )
 

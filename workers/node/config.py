@@ -28,6 +28,12 @@ def node_home(home: Path, name: str) -> Path:
     return home.resolve() / "nodes" / name
 
 
+def checkpoints_root(home: Path) -> Path:
+    """Return the folder under which each run keeps its checkpoints, all nodes of a cluster the same where they can."""
+    given = os.environ.get("TRAINYARD_CHECKPOINTS")
+    return Path(given).absolute() if given else home / "checkpoints"
+
+
 def make_home(path: Path) -> None:
     """Create the node's folders. Raises CannotStart where that is not possible."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,16 @@ class ServerClient:
         headers["Content-Length"] = str(file.stat().st_size)
         url = self._config.server + quote(path)
         httpx.put(url, headers=headers, content=_chunks(file), timeout=TIMEOUT).raise_for_status()
+
+    def gone_runs(self, runs: list[str]) -> set[str]:
+        """Return which of these runs the server has deleted."""
+        path = "/api/v1/node/gone-runs"
+        body = json.dumps({"runs": runs}).encode()
+        headers = self._headers("POST", path, hashlib.sha256(body).hexdigest())
+        del headers["X-Trainyard-Digest"]  # so small a body is read before the seal is looked at
+        headers["Content-Type"] = "application/json"
+        response = httpx.post(self._config.server + path, headers=headers, content=body, timeout=TIMEOUT)
+        return {str(run) for run in response.raise_for_status().json()["gone"]}
 
     def _headers(self, method: str, path: str, body_sha256: str) -> dict[str, str]:
         at = int(time.time())

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from workers.health import HealthReader
 from workers.inventory import take_inventory
 from workers.node.afterlife import Afterlife
 from workers.node.attempts import Attempts
-from workers.node.config import NodeConfig
+from workers.node.checkpoints import sweep
+from workers.node.config import NodeConfig, checkpoints_root
 from workers.node.health import HealthSender
 from workers.node.rest import ServerClient
 from workers.node.warm import ZygoteKeeper
@@ -32,6 +34,7 @@ UP_EVERY_S = 1.0
 DOWN_EVERY_S = 1.0
 HEALTH_EVERY_S = 2.0
 WATCH_EVERY_S = 0.25
+SWEEP_EVERY_S = 60.0
 LONGEST_PAUSE_S = 5.0
 
 
@@ -49,6 +52,7 @@ class NodeWorker:
         lifeline = int(os.environ.get("TRAINYARD_LIFELINE") or -1)
         self._zygote = ZygoteKeeper(lifeline)
         server = ServerClient(config)
+        self._sweep = partial(sweep, checkpoints_root(home), server)
         self._attempts = Attempts(
             config,
             home,
@@ -68,6 +72,7 @@ class NodeWorker:
         self._loop("up", UP_EVERY_S, self._send_up)
         self._loop("down", DOWN_EVERY_S, self._read_down, self._nudged)
         self._loop("watch", WATCH_EVERY_S, self._attempts.watch)
+        self._loop("sweep", SWEEP_EVERY_S, self._sweep)
 
     def stop(self) -> None:
         self._over.set()
@@ -125,7 +130,9 @@ class NodeWorker:
             self._down_at = document.get("at")
             self._attempts.reconcile(document.get("attempts") or {})
 
-    def _loop(self, name: str, every_s: float, step: Callable[[], None], sooner: threading.Event | None = None) -> None:
+    def _loop(
+        self, name: str, every_s: float, step: Callable[[], object], sooner: threading.Event | None = None
+    ) -> None:
         """Run ``step`` in a thread of its own, every so often and when ``sooner`` is set; trouble makes it rarer."""
         wait_for = sooner or self._over
 

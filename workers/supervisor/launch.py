@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from pathlib import Path
@@ -18,9 +19,19 @@ SPOOL_SETTINGS = ("TRAINYARD_SPOOL_LIMIT_BYTES", "TRAINYARD_SPOOL_FILE_BYTES")  
 
 
 def plan_rank(
-    local_rank: int, *, order: Document, go: Document, folder: AttemptFolder, cache: Path, address: str
+    local_rank: int,
+    *,
+    order: Document,
+    go: Document,
+    folder: AttemptFolder,
+    cache: Path,
+    checkpoints: Path,
+    address: str,
 ) -> RankPlan:
-    own = environment_of(local_rank, order=order, go=go, folder=folder, cache=cache, address=address)
+    """``checkpoints`` is the folder under which each run has its own."""
+    own = environment_of(
+        local_rank, order=order, go=go, folder=folder, cache=cache, checkpoints=checkpoints, address=address
+    )
     return RankPlan(
         rank=order["first_rank"] + local_rank,
         folder=folder,
@@ -31,7 +42,14 @@ def plan_rank(
 
 
 def environment_of(
-    local_rank: int, *, order: Document, go: Document, folder: AttemptFolder, cache: Path, address: str
+    local_rank: int,
+    *,
+    order: Document,
+    go: Document,
+    folder: AttemptFolder,
+    cache: Path,
+    checkpoints: Path,
+    address: str,
 ) -> dict[str, str]:
     """Return the rank's whole environment. The user's own variables win, except over who the rank is."""
     interface, share = interface_of(address), os.environ.get(CORES)
@@ -65,8 +83,18 @@ def environment_of(
         "TRAINYARD_SPOOL": folder.spool,
         "TRAINYARD_OUTPUT": folder.output,
         "TRAINYARD_CACHE": cache,
+        "TRAINYARD_CHECKPOINTS": checkpoints / order["run"],
+        "TRAINYARD_RESTORE": json.dumps(_candidates(go, checkpoints)),
     }
     return {**comfort, **{name: str(value) for name, value in identity.items()}}
+
+
+def _candidates(go: Document, checkpoints: Path) -> list[Document]:
+    """What the server named, with where it would lie here; one that is older names nothing."""
+    return [
+        {**one, "folder": str(checkpoints / one["run"] / f"step-{one['step']}.fence-{one['fence']}")}
+        for one in go.get("checkpoints") or []
+    ]
 
 
 def interface_of(address: str) -> str | None:

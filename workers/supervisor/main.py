@@ -66,6 +66,7 @@ class Supervisor:
         self.order = order
         self.folder = folder
         self.cache = Path(request["cache"])
+        self.checkpoints = Path(request["checkpoints"])
         self.address: str = request["address"]
         self.lifeline = lifeline
         self.ranks: list[RankState] = []
@@ -122,7 +123,13 @@ class Supervisor:
         assert self.go is not None
         plans = [
             plan_rank(
-                local_rank, order=self.order, go=self.go, folder=self.folder, cache=self.cache, address=self.address
+                local_rank,
+                order=self.order,
+                go=self.go,
+                folder=self.folder,
+                cache=self.cache,
+                checkpoints=self.checkpoints,
+                address=self.address,
             )
             for local_rank in range(self.order["num_ranks"])
         ]

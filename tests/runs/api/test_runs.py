@@ -149,7 +149,6 @@ def test_the_history_is_listed(mate: Api, cast: Cast, make_run: MakeRun) -> None
     assert attempts[0]["placements"][0]["slots"] == [0]
     events = mate("GET", f"/runs/{run.pk}/events").json()["items"]
     assert (events[0]["code"], events[0]["attempt"], events[0]["actor"]) == ("note", 1, "mate")
-    assert mate("GET", f"/runs/{run.pk}/checkpoints").json() == {"items": [], "next": None}
 
 
 def test_a_retry_with_the_same_key_gets_the_same_answer(mate: Api) -> None:

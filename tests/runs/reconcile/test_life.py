@@ -25,7 +25,7 @@ def test_a_run_goes_from_the_queue_to_its_success(yard: Yard) -> None:
     assert yard.tick() == "STARTING"
     heard = yard.voices[0].heard()["attempts"][yard.attempt.pk]
     assert (heard["wanted"], heard["order"]) == ("run", None)
-    assert heard["go"] == {"master_addr": "127.0.0.1", "master_port": 29511}
+    assert heard["go"] == {"master_addr": "127.0.0.1", "master_port": 29511, "checkpoints": []}
 
     yard.say("running")
     assert yard.tick() == "RUNNING"

@@ -1,0 +1,78 @@
+"""Checkpoints as people and programs see them: their REST documents. Used by the API and by pages alike."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from runs.access import Someone, visible_runs
+from runs.metrics.checkpoints import RESTORED
+from runs.metrics.models import Checkpoint, CheckpointUse
+from runs.models import Attempt, Run
+from runs.origins import Origin, origin_of
+from runs.presenters import stamp
+
+Restored = dict[tuple[int, int], list[dict[str, Any]]]  # by step and fence
+
+
+def documents(user: Someone, run: Run, rows: Sequence[Checkpoint]) -> list[dict[str, Any]]:
+    """Return these checkpoints of the run in their REST shape, as far as ``user`` may know who went on from them."""
+    attempts = dict(run.attempts.values_list("fence", "number"))
+    restored = restored_by(user, run, [row.step for row in rows])
+    return [_document(row, attempts, restored.get((row.step, row.fence), [])) for row in rows]
+
+
+def restored_by(user: Someone, run: Run, steps: Sequence[int]) -> Restored:
+    """Return which attempts said that they went on from these steps of the run.
+
+    Another run is believed where its spec goes on from there, and named to those who can see it.
+    """
+    uses = list(CheckpointUse.objects.filter(source_run=run.pk, state=RESTORED, step__in=steps).order_by("pk"))
+    others = visible_runs(user).filter(pk__in={use.run_id for use in uses} - {run.pk})
+    origins = {one.pk: origin_of(one.spec) for one in others}
+    numbers = Attempt.objects.filter(run__in=[run.pk, *origins])
+    number_of = {(run_id, fence): number for run_id, fence, number in numbers.values_list("run", "fence", "number")}
+    found: Restored = defaultdict(list)
+    for use in uses:
+        assert use.step is not None and use.fence is not None
+        if use.run_id == run.pk or origins.get(use.run_id) == Origin(run.pk, use.step):
+            number = number_of.get((use.run_id, use.attempt))
+            found[use.step, use.fence].append({"run": use.run_id, "attempt": number, "at": moment(use.at)})
+    return found
+
+
+def state_of(row: Checkpoint) -> str:
+    if row.deleted_at is not None:
+        return "deleted"
+    if row.invalid_why:
+        return "invalid"
+    return "late" if row.is_late else "valid"
+
+
+def moment(at: float | None) -> str | None:
+    return None if at is None else stamp(datetime.fromtimestamp(at, UTC))
+
+
+def _document(row: Checkpoint, attempts: dict[int, int], restored: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "step": row.step,
+        "fence": row.fence,
+        "attempt": attempts.get(row.fence),
+        "state": state_of(row),
+        "valid": state_of(row) == "valid",
+        "why": row.invalid_why,
+        "bytes": row.bytes,
+        "num_files": row.num_files,
+        "world_size": row.world_size,
+        "degrees": row.degrees,
+        "took_s": row.took_s,
+        "stall_s": row.stall_s,
+        "at": moment(row.at),
+        "rank": row.rank if row.rank >= 0 else None,
+        "node": row.node,
+        "deleted_at": moment(row.deleted_at),
+        "restored_by": restored,
+    }
