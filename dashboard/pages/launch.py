@@ -113,7 +113,8 @@ def _prospect(request: HttpRequest, typed: Typed) -> dict[str, Any]:
     code = typed["task.code"]
     if code.startswith(OWN):
         code = launch_sources.own_code(code.removeprefix(OWN))[1]
-    found = plan(request.user, document_of({**typed, "task.code": code}), settings.PUBLIC_URL, timezone.now())
+    document, coloured_by = document_of({**typed, "task.code": code}), request.POST.get("coloured-by", "")
+    found = plan(request.user, document, settings.PUBLIC_URL, timezone.now(), coloured_by)
     by_path = {path: words for path, words in problems_by_path(found.problems).items() if path}
     return {"plan": found, "found_problems": by_path}
 

@@ -10,6 +10,7 @@ from runs.ingest.commit import REST
 from runs.metrics.models import Producer
 from runs.models import Attempt, Placement, Run
 from runs.status import Phase
+from trainyard.spec.mesh import Mesh, make_mesh
 
 
 class Rank(NamedTuple):
@@ -22,18 +23,20 @@ class Rank(NamedTuple):
     started_at: datetime | None
     duration_s: float | None
     error: str
+    place: list[int]  # its coordinates on the attempt's axes
 
 
 class AttemptView(NamedTuple):
     attempt: Attempt
     placements: list[Placement]
     ranks: list[Rank]
+    axes: dict[str, int]  # the degrees above 1, outermost first
 
 
 def attempts(run: Run) -> list[AttemptView]:
     """Newest first."""
     found = run.attempts.order_by("-number").prefetch_related("placements__node")
-    return [AttemptView(one, list(one.placements.all()), _ranks(one)) for one in found]
+    return [_view(one, run.spec) for one in found]
 
 
 def processes_elsewhere(run: Run) -> list[Producer]:
@@ -46,17 +49,39 @@ def num_ranks(run: Run) -> int:
     return newest.world_size if newest else 0
 
 
-def _ranks(attempt: Attempt) -> list[Rank]:
+def _view(attempt: Attempt, spec: dict[str, Any]) -> AttemptView:
+    mesh = _mesh(spec, attempt.world_size)
+    return AttemptView(attempt, list(attempt.placements.all()), _ranks(attempt, mesh), mesh.used if mesh else {})
+
+
+def _mesh(spec: dict[str, Any], world_size: int) -> Mesh | None:
+    """How the ranks of an attempt share the work; None for a script, and where the degrees give no such world."""
+    try:
+        return make_mesh(spec["parallel"], world_size)
+    except (KeyError, ValueError):
+        return None
+
+
+def _ranks(attempt: Attempt, mesh: Mesh | None) -> list[Rank]:
     made = []
     for placement in attempt.placements.all():
         reported = {rank.get("rank"): rank for rank in placement.report.get("ranks", [])}
         for local in range(placement.num_ranks):
             rank = placement.first_rank + local
-            made.append(_rank(rank, local, placement, reported.get(rank) or {}, attempt))
+            made.append(_rank(rank, local, placement, reported.get(rank) or {}, attempt, _place(mesh, rank)))
     return made
 
 
-def _rank(rank: int, local: int, placement: Placement, said: dict[str, Any], attempt: Attempt) -> Rank:
+def _place(mesh: Mesh | None, rank: int) -> list[int]:
+    if mesh is None or rank >= mesh.world_size:
+        return []
+    at = mesh.coordinates_of(rank)
+    return [at[axis] for axis in mesh.used]
+
+
+def _rank(
+    rank: int, local: int, placement: Placement, said: dict[str, Any], attempt: Attempt, place: list[int]
+) -> Rank:
     started, ended = _moment(said.get("started_at")), _moment(said.get("ended_at"))
     state, colour = _state(said, placement, attempt)
     error = said.get("error") or {}
@@ -70,6 +95,7 @@ def _rank(rank: int, local: int, placement: Placement, said: dict[str, Any], att
         started,
         (ended - started).total_seconds() if started and ended else None,
         f"{error.get('type', '')}: {error.get('message', '')}".strip(": ") if error else "",
+        place,
     )
 
 

@@ -8,6 +8,7 @@ import * as launch from "./launch.js";
 import * as live from "./live.js";
 import * as logs from "./logs.js";
 import * as menu from "./menu.js";
+import * as mesh from "./mesh.js";
 import * as palette from "./palette.js";
 import * as rail from "./rail.js";
 import * as selection from "./selection.js";
@@ -20,7 +21,7 @@ import { startKeys } from "./keys.js";
 import { startTheme } from "./theme.js";
 import { register, mountAll } from "./modules.js";
 
-register({ autosubmit, charts, copy, dialog, fragment, launch, live, logs, menu, palette, rail, selection, swap, title, toasts });
+register({ autosubmit, charts, copy, dialog, fragment, launch, live, logs, menu, mesh, palette, rail, selection, swap, title, toasts });
 startTheme();
 startForms();
 startKeys();

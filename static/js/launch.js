@@ -31,6 +31,7 @@ export function mount(form) {
       const answer = await fetch(form.dataset.preview, { method: "POST", body, headers: { "X-Requested-With": "fetch" } });
       if (!answer.ok || mine !== number || !form.isConnected) return;
       patch(aside, await answer.text());
+      for (const axis of aside.querySelectorAll("[name=coloured-by]")) axis.checked = axis.defaultChecked;
       sweep();
       mountAll(aside);
       showProblems();

@@ -118,6 +118,27 @@ def test_the_preview_says_when_and_writes_nothing(as_user: AsUser, cast: Cast) -
     assert not Run.objects.exists() and not CodeBundle.objects.exists()
 
 
+def test_the_drawing_is_coloured_by_the_axis_that_one_chose(as_user: AsUser, cast: Cast) -> None:
+    client = as_user(cast.mate)
+    split = {"resources.nodes": "2", "resources.processes_per_node": "2", "parallel.tensor": "2"}
+    text = client.post("/launch/preview/", form(**split)).content.decode()
+    assert 'aria-label="rank 3 on node 2: copy 1, slice 1"' in text
+    assert 'value="data" checked' in text and "<i>d1</i>" in text and "<i>t1</i>" not in text
+    assert 'value="pipeline"' not in text, "only axes above 1 are offered"
+    text = client.post("/launch/preview/", form(**split, **{"coloured-by": "tensor"})).content.decode()
+    assert 'value="tensor" checked' in text and "<i>t1</i>" in text and "<i>d1</i>" not in text
+
+
+def test_a_field_of_another_choice_is_hidden_and_what_was_typed_is_kept(as_user: AsUser, cast: Cast) -> None:
+    typed = form(**{"parallel.synchronization.outer_momentum": "0.123", "train.steps": "soon"})
+    text = as_user(cast.mate).post("/launch/", typed).content.decode()
+    field = text[text.index('data-path="parallel.synchronization.outer_momentum"') :]
+    assert "hidden>" in field[: field.index("<label")] and 'value="0.123"' in field[: field.index("</div>")]
+    diloco = {**typed, "train.steps": "70", "parallel.synchronization.kind": "diloco", "resources.nodes": "2"}
+    as_user(cast.mate).post("/launch/", diloco)
+    assert Run.objects.get().spec["parallel"]["synchronization"]["outer_momentum"] == 0.123
+
+
 def test_a_huge_world_is_counted_and_not_drawn(as_user: AsUser, cast: Cast) -> None:
     changes = {"resources.nodes": "1000", "resources.processes_per_node": "1024", "train.batch_size": str(1024 * 1000)}
     text = as_user(cast.mate).post("/launch/preview/", form(**changes)).content.decode()

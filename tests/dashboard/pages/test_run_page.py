@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
@@ -10,8 +11,9 @@ from runs import places
 from runs.metrics.models import Telemetry
 from runs.models import Run, User
 from runs.status import Phase, Status
-from tests.cast import Cast, make_attempt, make_node
+from tests.cast import Cast, make_attempt, make_node, spec
 from tests.series import write_series
+from trainyard.spec import parse_spec
 
 pytestmark = pytest.mark.django_db
 AsUser = Callable[[User], Client]
@@ -95,6 +97,31 @@ def test_without_evidence_the_first_rank_that_broke_is_shown(cast: Cast, as_user
 def test_a_waiting_run_says_what_it_waits_for(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
     run = make_run(reason_sentence="Waiting for 2 more slots on cluster local.")
     assert "Waiting for 2 more slots on cluster local." in text_of(as_user(cast.viewer), f"/runs/{run.pk}/")
+
+
+def test_the_ranks_tab_has_a_column_for_each_axis_in_use(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    resources, degrees = {"nodes": 2, "processes_per_node": 2}, {"tensor": 2, "pipeline": {"stages": 2}}
+    run = make_run(spec=parse_spec(spec(resources=resources, parallel=degrees)).resolved())
+    make_attempt(run, [make_node(cast.cluster, "node-x"), make_node(cast.cluster, "node-y")], ranks=2)
+    text = text_of(as_user(cast.viewer), f"/runs/{run.pk}/ranks/")
+    assert "4 ranks on 2 nodes, pipeline 2 × tensor 2, placed" in text
+    assert re.findall(r"<th[^>]*>(\w+)</th>", text)[:6] == ["Rank", "Local", "Node", "Pipeline", "Tensor", "State"]
+    rows = [
+        re.findall(r"<td[^>]*>([^<]*)</td>", row)[:5] for row in re.findall(r'<tr data-key="rank.*?</tr>', text, re.S)
+    ]
+    assert rows == [
+        ["0", "0", "node-x", "0", "0"],
+        ["1", "1", "node-x", "0", "1"],
+        ["2", "0", "node-y", "1", "0"],
+        ["3", "1", "node-y", "1", "1"],
+    ]
+
+
+def test_the_ranks_of_a_script_have_no_coordinates(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run(spec=parse_spec({"name": "s", "task": {"script": "a.py"}, "resources": {"nodes": 2}}).resolved())
+    make_attempt(run, [make_node(cast.cluster), make_node(cast.cluster)])
+    text = text_of(as_user(cast.viewer), f"/runs/{run.pk}/ranks/")
+    assert re.findall(r"<th[^>]*>(\w+)</th>", text)[:4] == ["Rank", "Local", "Node", "State"]
 
 
 def test_the_ranks_tab_tells_what_became_of_each_rank(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:

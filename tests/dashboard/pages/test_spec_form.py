@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.pages.spec_form import as_value, document_of, problems_by_path, sections, typed_in, typed_of
+from dashboard.pages.spec_form import (
+    Control,
+    Section,
+    as_value,
+    document_of,
+    look,
+    problems_by_path,
+    sections,
+    typed_in,
+    typed_of,
+)
 from trainyard.spec import Problem, form_fields, parse_spec
 
 RECIPE = {
@@ -60,3 +70,46 @@ def test_every_field_of_the_spec_is_in_the_form_or_named_as_fixed() -> None:
     made = sections(typed_of(RECIPE), [], {})
     shown = {one.info.path for section in made for one in (*section.controls, *section.advanced, *section.fixed)}
     assert {info.path for info in form_fields()} - shown == {"task.recipe"}  # the switch says it
+
+
+NEEDING = {
+    "parallel.pipeline.schedule": ("gpipe", {"parallel.pipeline.stages": "2"}),
+    "parallel.pipeline.microbatches": ("4", {"parallel.pipeline.stages": "2"}),
+    "parallel.synchronization.outer_momentum": ("0.5", {"parallel.synchronization.kind": "diloco"}),
+    "parallel.synchronization.every_steps": ("7", {"parallel.synchronization.kind": "local-sgd"}),
+    "parallel.reshard_after_forward": ("", {"parallel.shard": "2"}),
+    "train.scale_learning_rate": ("sqrt", {"train.find_batch_size": "memory"}),
+    "early_stopping.min_delta": ("0.5", {"early_stopping.patience": "3"}),
+}
+
+
+@pytest.mark.parametrize("path", NEEDING)
+def test_a_field_that_nothing_reads_is_hidden_and_left_out_and_keeps_what_was_typed(path: str) -> None:
+    text, others = NEEDING[path]
+    typed = {**typed_of(RECIPE), path: text}
+    hidden = {one.info.path: one for section in sections(typed, [], {}) for one in all_of(section)}[path]
+    assert hidden.is_hidden and hidden.value == text
+    assert parse_spec(document_of(typed)) == parse_spec(RECIPE), "as if it had not been typed"
+    shown = {one.info.path: one for section in sections(typed | others, [], {}) for one in all_of(section)}[path]
+    assert not shown.is_hidden and shown.value == text
+    info = shown.info
+    assert look(document_of(typed | others), path) == as_value(info, text) != info.default
+
+
+@pytest.mark.parametrize("text", ["", "many", "0", "1", "1.0"])
+def test_a_degree_that_is_not_above_one_hides_what_needs_it(text: str) -> None:
+    typed = {**typed_of(RECIPE), "parallel.pipeline.stages": text}
+    assert {one.info.path for section in sections(typed, [], {}) for one in all_of(section) if one.is_hidden} >= {
+        "parallel.pipeline.schedule",
+        "parallel.pipeline.microbatches",
+    }
+
+
+def test_an_empty_field_that_another_needs_means_its_default() -> None:
+    typed = {**typed_of(RECIPE), "checkpoint.every_steps": "", "checkpoint.keep": "7"}
+    assert document_of(typed)["checkpoint"] == {"keep": 7}
+    assert "keep" not in document_of({**typed, "checkpoint.every_steps": "0"})["checkpoint"]
+
+
+def all_of(section: Section) -> list[Control]:
+    return [*section.controls, *section.advanced, *section.fixed]
