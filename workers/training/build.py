@@ -19,6 +19,7 @@ from workers.training.passes import Passes, PlainPasses, StartSum
 from workers.training.recipes import Task
 from workers.training.settings import TrainSettings
 from workers.training.strategies import data_parallel, pipeline, shard, tensor
+from workers.training.strategies.compression import Compression, make_compression
 from workers.training.strategies.kinds import make_synchronization
 from workers.training.strategies.pipeline_plan import Plan, make_plan
 from workers.training.synchronization import OwnLoss, Synchronization, no_sum
@@ -75,6 +76,7 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
     # 5. Data parallel and the passes, which know how a step flows through all that. Where ranks do not agree in every
     #    step, there is neither: gradients and loss stay each rank's own.
     start_sum = process_group.all_reduce_sum
+    compression = make_compression(spec["parallel"]["compression"], parts[0])
     kind, own_loss = spec["parallel"]["synchronization"]["kind"], OwnLoss(share.num_parts)
     if kind != "every-step":
         passes: Passes = PlainPasses(task, parts[0], share, precision, start_sum=own_loss)
@@ -88,6 +90,7 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
             device_mesh,
             start_sum,
             reshard_after_forward=reshard_after_forward,
+            compression=compression,
         )
     else:
         assert device_mesh is not None
@@ -121,6 +124,7 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
             own_loss,
             mesh,
             last_step=settings.steps,
+            compression=compression,
         ),
         start_sum=no_sum if kind == "parameter-server" else start_sum,
         num_validators=1 if kind == "parameter-server" else share.num_parts,
@@ -167,6 +171,7 @@ def make_plain_passes(
     start_sum: StartSum,
     *,
     reshard_after_forward: bool,
+    compression: Compression | None,
 ) -> Passes:
     """Return the passes of a model that one rank, or one group of shards or of tensor-parallel ranks, holds."""
     make = partial(PlainPasses, task, share=share, precision=precision, start_sum=start_sum, num_alike=mesh.tensor)
@@ -179,7 +184,7 @@ def make_plain_passes(
         assert device_mesh is not None
         return make(model, reduce=partial(reduce_gradients, [model], device_mesh))
     # Data parallel comes outermost: it must see the gradients that all the cuts leave to this rank.
-    replica = data_parallel.apply(model, mesh)
+    replica = data_parallel.apply(model, mesh, compression=compression)
     return make(
         replica,
         num_throwaways=data_parallel.num_throwaway_passes(replica),

@@ -15,6 +15,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from workers.training.mesh import Mesh
+from workers.training.strategies.compression import Compression
 
 # DDP lays its buckets anew after the first backward pass, in the order in which gradients became ready. The sums of
 # three and more ranks depend on that layout in their last bits, so an attempt that resumes would differ.
@@ -22,21 +23,26 @@ PASSES_UNTIL_STABLE = 2
 BUCKET_BYTES = 25 * 2**20
 
 
-def apply(model: nn.Module, mesh: Mesh, group: dist.ProcessGroup | None = None) -> nn.Module:
+def apply(
+    model: nn.Module, mesh: Mesh, group: dist.ProcessGroup | None = None, *, compression: Compression | None = None
+) -> nn.Module:
     """Return ``model`` with its gradients averaged over all ``mesh.data`` ranks, or itself where there is one.
 
-    ``group`` are those ranks; None for all ranks there are.
+    ``group`` are those ranks; None for all ranks there are. ``compression`` is how gradients travel between them.
     """
     if mesh.data == 1:
         return model
     device = next(model.parameters()).device
-    return DistributedDataParallel(
+    replica = DistributedDataParallel(
         model,
         device_ids=[device] if device.type == "cuda" else None,
         process_group=group,
         forward_sync_buffers=False,  # tables computed alike on each rank: nothing to send at each step
         gradient_as_bucket_view=True,  # one copy of the gradients less
     )
+    if compression is not None:
+        compression.attach(replica)
+    return replica
 
 
 def without_reduction(model: nn.Module) -> AbstractContextManager[None]:

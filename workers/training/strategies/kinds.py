@@ -11,6 +11,7 @@ from workers.training.mesh import Mesh
 from workers.training.numerics import Precision
 from workers.training.schedules import Schedule
 from workers.training.strategies import parameter_server
+from workers.training.strategies.compression import CompressedStep, Compression
 from workers.training.strategies.diloco import DiLoCo
 from workers.training.strategies.local_sgd import LocalSGD
 from workers.training.synchronization import EveryStep, OwnLoss, Synchronization
@@ -25,6 +26,7 @@ def make_synchronization(
     mesh: Mesh,
     *,
     last_step: int,
+    compression: Compression | None = None,
 ) -> Synchronization:
     """Return what ``fields``, the spec's ``parallel.synchronization``, asks for. A collective of all ranks.
 
@@ -32,6 +34,8 @@ def make_synchronization(
     """
     kind, parameters = fields["kind"], parameter_server.parameters_of(optimizer)
     if kind == "every-step":
+        if compression is not None:
+            return CompressedStep(optimizer, precision, compression)
         return EveryStep(optimizer, precision)
     if kind == "local-sgd":
         return LocalSGD(
