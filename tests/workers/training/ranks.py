@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import socket
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -69,11 +69,16 @@ def tiny_spec(**changes: Any) -> dict[str, Any]:
 
 
 def train_on(
-    world_size: int, spec: dict[str, Any], *, setup: Callable[[], None] | None = None, **environment: str
+    world_size: int,
+    spec: dict[str, Any],
+    *,
+    setup: Callable[[], None] | None = None,
+    dying: Collection[int] = (),
+    **environment: str,
 ) -> list[list[Point]]:
     """Train ``spec`` on ``world_size`` forked ranks and return what each has logged. Raises what the first one raised.
 
-    ``setup`` runs in each rank before it trains.
+    ``setup`` runs in each rank before it trains. Of ``dying`` ranks nothing comes back.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.workers.training.ranks"])
@@ -89,7 +94,7 @@ def train_on(
         pipes.append(mine)
         processes.append(process)
     try:
-        return _results(pipes)
+        return _results(pipes, dying)
     finally:
         for process in processes:
             process.kill()
@@ -99,17 +104,23 @@ def train_on(
             pipe.close()
 
 
-def _results(pipes: list[Connection]) -> list[list[Point]]:
+def _results(pipes: list[Connection], dying: Collection[int]) -> list[list[Point]]:
     results: dict[int, list[Point]] = {}
     while len(results) < len(pipes):
         ready = wait([pipe for index, pipe in enumerate(pipes) if index not in results], timeout=TIMEOUT_S)
         assert ready, f"no rank has answered for {TIMEOUT_S} s; done are {sorted(results)}"
         for pipe in ready:
             assert isinstance(pipe, Connection)
-            answer = pipe.recv()
+            rank = pipes.index(pipe)
+            try:
+                answer = pipe.recv()
+            except EOFError:
+                if rank not in dying:
+                    raise
+                answer = []
             if isinstance(answer, BaseException):
                 raise answer
-            results[pipes.index(pipe)] = answer
+            results[rank] = answer
     return [results[rank] for rank in range(len(pipes))]
 
 

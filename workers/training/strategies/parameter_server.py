@@ -291,7 +291,7 @@ class RemoteWorker(Worker):
 def bury(clocks: Clocks, rank: int, error: RuntimeError) -> None:
     """Go on without a worker that was killed, or cut off."""
     clocks.bury(rank)
-    why = (str(error).splitlines() or [type(error).__name__])[0]
+    why = str(error).partition("] ")[2].partition(". ")[0] or str(error)  # gloo names its file, and guesses at causes
     print(f"rank {rank} is gone ({why}); the training goes on without its share of the batch", flush=True)
 
 
