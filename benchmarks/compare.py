@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,9 +114,21 @@ def one(name: str, task: str, count: int) -> dict[str, Any]:
 
 
 def end_with_children(process: subprocess.Popen[str]) -> None:
-    """Kill a peer's script and the servers that it started, which lead groups of their own."""
-    family = [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]
-    for one_of_them in family:
+    """Kill a peer's script and the servers that it started, which lead groups of their own; return when they are gone."""
+    servers = psutil.Process(process.pid).children(recursive=True)
+    for one_of_them in (*servers, psutil.Process(process.pid)):
         with contextlib.suppress(psutil.NoSuchProcess):
             one_of_them.kill()
     process.communicate()
+    # They are nobody's children now: a busy machine may need a moment to end them.
+    deadline = time.monotonic() + 10
+    while any(one_of_them.is_running() and not is_zombie(one_of_them) for one_of_them in servers):
+        if time.monotonic() > deadline:
+            raise PeerFailed("left a server behind that does not end")
+        time.sleep(0.01)
+
+
+def is_zombie(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    return True
