@@ -69,7 +69,9 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
         part.to(device)
     # 4. Tensor, then activation checkpointing, then compilation, then shard: each wraps, or cuts, what the one before
     #    has left.
-    reshard_after_forward = spec["parallel"]["reshard_after_forward"]
+    # A pipeline keeps gathered weights from its first microbatch to its last: it would gather them anew for each, and
+    # a backward pass cut in two looks for whole weights before it has gathered any.
+    reshard_after_forward = spec["parallel"]["reshard_after_forward"] and plan is None
     for part in parts:
         cut_tensors(task, part, device_mesh)
         cut_shards(task, part, device_mesh, reshard_after_forward, precision)

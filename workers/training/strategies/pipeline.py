@@ -31,7 +31,7 @@ from torch.distributed.pipelining import (
 
 from workers.training.mesh import BatchShare
 from workers.training.numerics import Precision
-from workers.training.passes import Passed, StartSum
+from workers.training.passes import Passed, StartSum, nothing
 from workers.training.recipes import Task
 from workers.training.strategies.pipeline_plan import Plan
 
@@ -57,6 +57,7 @@ class Stage(PipelineStage):
         # the last one's output go nowhere; theirs only have to be there.
         example = torch.empty(flow, dtype=self.FLOWING, device="meta", requires_grad=True)
         super().__init__(part, index, plan.num_parts, precision.device, example, example, group=group)
+        self.is_last_pass = True
         self._precision = precision
 
     def forward_maybe_with_nosync(self, *args: Any, **named: Any) -> torch.Tensor:
@@ -64,6 +65,11 @@ class Stage(PipelineStage):
         with self._precision.autocast():
             output: torch.Tensor = self.submod(*args, **named)
         return output if self.is_last else output.to(self.FLOWING)
+
+    def perform_reduce_grad(self, grad_scale_factor: int) -> None:
+        # Of a sharded part; torch reduces behind each run of the schedule, and a step may have several.
+        if self.is_last_pass:
+            super().perform_reduce_grad(grad_scale_factor)
 
 
 def make_schedule(plan: Plan, stages: list[Stage], loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Any:
@@ -75,10 +81,6 @@ def make_schedule(plan: Plan, stages: list[Stage], loss: Callable[[torch.Tensor,
         return single(stages[0], plan.num_microbatches, loss, scale_grads=False)
     multi = ScheduleInterleaved1F1B if plan.schedule == "interleaved" else ScheduleZBVZeroBubble
     return multi(list(stages), plan.num_microbatches, loss, scale_grads=False)
-
-
-def nothing() -> None:
-    """Reduce nothing: no other rank holds these parameters, or the strategy has done it."""
 
 
 class PipelinePasses:
@@ -114,10 +116,10 @@ class PipelinePasses:
         indices = plan.parts_of(dist.get_rank(group))
         self._parts = dict(zip(indices, parts, strict=True))
         flow = flow_shape(plan.micro_rows)
-        stages = [Stage(part, index, plan, flow, precision, group) for index, part in self._parts.items()]
+        self._stages = [Stage(part, index, plan, flow, precision, group) for index, part in self._parts.items()]
         self._is_first = 0 in self._parts
         self._is_last = plan.num_parts - 1 in self._parts
-        self._schedule = make_schedule(plan, stages, self._scaled_loss)
+        self._schedule = make_schedule(plan, self._stages, self._scaled_loss)
         self._total = torch.zeros((), device=precision.device)
 
     def train(self, step: int) -> Passed:
@@ -127,6 +129,8 @@ class PipelinePasses:
             started = time.perf_counter()
             inputs, targets = self._read(step, self._share.rows(index))
             data_time_s += time.perf_counter() - started
+            for stage in self._stages:
+                stage.is_last_pass = index == self._share.accumulate - 1
             self._schedule.step(*inputs, target=targets, return_outputs=False)
         # Only the ranks of the last part know a loss; the others add nothing and learn it from the sum.
         total = self._total / (self._share.num_parts * self._num_alike)
