@@ -114,7 +114,7 @@ def one(name: str, task: str, count: int) -> dict[str, Any]:
 
 
 def end_with_children(process: subprocess.Popen[str]) -> None:
-    """Kill a peer's script and the servers that it started, which lead groups of their own; return when they are gone."""
+    """Kill a peer's script and the servers that it started, leaders of their own groups; wait for that."""
     servers = psutil.Process(process.pid).children(recursive=True)
     for one_of_them in (*servers, psutil.Process(process.pid)):
         with contextlib.suppress(psutil.NoSuchProcess):
