@@ -19,6 +19,7 @@ ICONS = {
     "arrow-up": "arrow-up",
     "charts": "chart-line",
     "check": "check",
+    "checkpoints": "flag",
     "chevron-down": "chevron-down",
     "chevron-right": "chevron-right",
     "clone": "copy-plus",

@@ -1,4 +1,4 @@
-"""What a launch can start from: an example, a job, a run. And the code that a script of it needs."""
+"""What a launch can start from: an example, a job, a run, a run's checkpoint. And the code that a script of it needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.conf import settings
 from runs.access import NotFound, Someone, get_job, get_run, visible_jobs, visible_runs
 from runs.models import Job, Run
 from trainyard import bundle
-from trainyard.spec import load_spec_file, parse_spec
+from trainyard.spec import load_spec_file, merge, parse_spec
 
 FOLDER = settings.BASE_DIR / "examples"
 FIRST = "hello-gpt"
@@ -39,6 +39,13 @@ def find(user: Someone, key: str) -> Source:
         if run.is_local:
             raise NotFound(f"Run {run.name} was logged outside of Trainyard: there is no code here to start from.")
         return Source(key, f"run {run.name}", run.spec, run=run)
+    if kind == "checkpoint":
+        run_id, _, step = name.partition("@")
+        start = find(user, f"run:{run_id}")
+        if "recipe" not in start.document.get("task", {}):
+            raise NotFound(f"{start.label.capitalize()} is of a script, which goes on in its own run only: restart it.")
+        document = merge(start.document, {"checkpoint.restore": name})
+        return start._replace(key=key, label=f"step {step} of {start.label}", document=document)
     if kind == "example" and name in examples():
         return Source(key, f"example {name}", examples()[name])
     raise NotFound(f"There is nothing called {key!r} to start from.")

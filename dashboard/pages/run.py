@@ -20,6 +20,7 @@ TABS = (
     ("charts", "Charts", "run", "charts"),
     ("ranks", "Ranks", "run-ranks", "ranks"),
     ("logs", "Logs", "run-logs", "logs"),
+    ("checkpoints", "Checkpoints", "run-checkpoints", "checkpoints"),
     ("files", "Files", "run-files", "files"),
     ("spec", "Spec", "run-spec", "spec"),
     ("timeline", "Timeline", "run-timeline", "timeline"),

@@ -123,7 +123,7 @@ def clone(request: HttpRequest, run_id: str, body: InBody[Clone | None] = None) 
 def go_on(request: HttpRequest, run_id: str, body: InBody[Continue | None] = None) -> Answer[dict[str, Any]]:
     user = actor(request)
     step, overrides = (body.step, body.overrides) if body else (None, {})
-    run = get_run(user, run_id)
+    run = get_run(user, run_id, Role.MEMBER)
     return Answer(201, _one(actions.continue_run(actor=user, run=run, step=step, overrides=overrides)))
 
 

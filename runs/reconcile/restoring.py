@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from django.db.models import Q
 
 from runs.metrics import checkpoints
-from runs.metrics.checkpoints import INVALID, RESTORED
+from runs.metrics.checkpoints import OFF, RESTORED
 from runs.metrics.models import CheckpointUse
 from runs.models import Attempt, Run
 from runs.origins import Origin, origin_of
@@ -64,8 +64,10 @@ def _tell(attempt: Attempt, use: CheckpointUse) -> None:
 
 def _words(attempt: Attempt, use: CheckpointUse) -> tuple[str, str]:
     why = use.why.rstrip(".") or "it does not say why"
-    if use.step is None or use.fence is None or use.state not in (RESTORED, INVALID):
+    if use.step is None or use.fence is None:
         return "checkpoints-off", f"No checkpoints are kept: {why}."
+    if use.state == OFF:
+        return "checkpoint-left-out", f"The checkpoint of step {use.step:,} could not be kept: {why}."
     place = place_of(attempt, use.source_run, use.step, use.fence)
     if use.state == RESTORED:
         return "restored", f"Continues from {place}."

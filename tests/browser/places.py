@@ -15,6 +15,7 @@ PLACES = {
     "run-failed": "/runs/{failed}/",
     "run-ranks": "/runs/{succeeded}/ranks/",
     "run-logs": "/runs/{failed}/logs/",
+    "run-checkpoints": "/runs/{succeeded}/checkpoints/",
     "run-files": "/runs/{succeeded}/files/",
     "run-spec": "/runs/{succeeded}/spec/",
     "run-timeline": "/runs/{succeeded}/timeline/",

@@ -171,12 +171,12 @@ class ControlledNode:
         sealed = seal(self.key, command_scope(task, self.id), {"at": time.time(), **document})
         self.app.send_task(task, kwargs={"sealed": sealed}, queue=node_queue(self.name))
 
-    def launch(self, order: Document) -> Document:
-        """Prepare, wait until ready, say go; return the report that says ready."""
+    def launch(self, order: Document, **more: Any) -> Document:
+        """Prepare, wait until ready, say go (with ``more`` in it); return the report that says ready."""
         self.send(PREPARE, order)
         self.say(order)
         report = self.wait_for(order, "ready")
-        go = {"master_addr": report["address"], "master_port": report["port"]}
+        go = {"master_addr": report["address"], "master_port": report["port"], **more}
         self.say(order, wanted="run", go=go)
         self.send(GO, {"attempt": order["attempt"], "run": order["run"], "fence": order["fence"], "go": go})
         return report

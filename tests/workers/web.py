@@ -1,4 +1,4 @@
-"""A real HTTP server with the two or three routes of the product that a node calls."""
+"""A real HTTP server with the few routes of the product that a node calls."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ class Site:
         self.joined: list[Document] = []
         self.bundles: dict[str, bytes] = {}
         self.files: dict[str, bytes] = {}
+        self.gone: set[str] = set()
+        self.asked: list[list[str]] = []  # …which runs are gone
+        self.says_more: list[str] = []
         self.failures = 0  # so many of the next requests are answered 503
         self.url = ""
 
@@ -32,9 +35,20 @@ def serve_site() -> Iterator[Site]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            site.joined.append(json.loads(self._body()))
+            body = self._body()
+            if self.path.endswith("/gone-runs"):
+                self._tell_gone(body)
+                return
+            site.joined.append(json.loads(body))
             status, answer = site.join_answer
             self._answer(status, json.dumps(answer).encode())
+
+        def _tell_gone(self, body: bytes) -> None:
+            if self._is_sealed(body):
+                asked = sorted(json.loads(body)["runs"])
+                site.asked.append(asked)
+                answer = {"gone": [run for run in asked if run in site.gone] + site.says_more}
+                self._answer(200, json.dumps(answer).encode())
 
         def do_GET(self) -> None:
             if self._is_sealed(self._body()):

@@ -74,11 +74,13 @@ def test_what_ranks_say_of_restoring_stands_in_the_history_once(yard: Yard) -> N
 def test_what_was_said_just_before_the_end_is_told_too(yard: Yard) -> None:
     yard.start()
     tell(yard.run, {"state": "off", "why": "node-a and node-b see different folders"})
+    tell(yard.run, {"state": "off", "step": 100, "why": "No space left on device"})
     yard.say("ended", ranks=[rank(0, 10.0)])
     yard.say("ended", 1, ranks=[rank(1, 10.0)])
     assert yard.tick() == "SUCCEEDED"
-    assert sentences(yard.run, "checkpoints-off") == [
-        "No checkpoints are kept: node-a and node-b see different folders."
+    assert sentences(yard.run, "checkpoints-off", "checkpoint-left-out") == [
+        "No checkpoints are kept: node-a and node-b see different folders.",
+        "The checkpoint of step 100 could not be kept: No space left on device.",
     ]
 
 
