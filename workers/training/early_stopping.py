@@ -16,13 +16,18 @@ class EarlyStopping:
     best: float = math.inf
     num_worse: int = 0  # in a row
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the last validation was the one that ended the run: it may have been restored from there."""
+        return 0 < self.patience <= self.num_worse
+
     def is_enough(self, loss: float) -> bool:
         """Take note of a validation and return whether the run is to end. NaN is never better."""
         if loss < self.best - self.min_delta:
             self.best, self.num_worse = loss, 0
         else:
             self.num_worse += 1
-        return 0 < self.patience <= self.num_worse
+        return self.is_over
 
     def reason(self) -> str:
         """Say in a sentence why the run ends, once it is enough."""

@@ -60,6 +60,8 @@ def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> 
     # Before the state is restored: they must not touch it, and what they leave behind is overwritten.
     settle(training)
     first = checkpoints.restore(training) + 1
+    if training.early_stopping.is_over:  # the run had ended at that step
+        return
     if first == 1:
         validate(training, 0, metrics, progress)
     for step in range(first, settings.steps + 1):

@@ -11,7 +11,7 @@ from workers.training.build import Training
 from workers.training.checkpoints import retention
 from workers.training.checkpoints.agreement import tell_all, why_not_shared
 from workers.training.checkpoints.pieces import piece_of, share_writing
-from workers.training.checkpoints.restoring import Found, Refused, choose
+from workers.training.checkpoints.restoring import Refused, choose
 from workers.training.checkpoints.saving import Facts, Record, Saver, record_of
 from workers.training.checkpoints.state import Parameters, degrees_of, load_state, pieces_to_save, small_state
 from workers.training.checkpoints.store import Mark, Store
@@ -51,7 +51,6 @@ class DiskCheckpoints:
             if self._wish:
                 raise ValueError(f"checkpoint.restore is {self._wish}, which cannot be restored: {reasons(refused)}")
             return 0
-        self._refuse_no_step_left(training, found)
         load_state(training, self._parameters, found.manifest, found.tensors, self._kind)
         if training.mesh.rank == 0:
             mark, run = found.candidate.mark, found.candidate.run
@@ -123,15 +122,6 @@ class DiskCheckpoints:
             if training.mesh.rank == 0:
                 print(f"checkpoint {candidate.mark.name} of run {candidate.run} is damaged: {one.why}", flush=True)
                 self._metrics.note({**record_of("invalid", candidate.run, candidate.mark), "why": one.why})
-
-    def _refuse_no_step_left(self, training: Training, found: Found) -> None:
-        """A run that ended goes on as one that has ended; another run that has nothing to do is a mistake."""
-        step, steps = found.manifest.step, training.settings.steps
-        if step >= steps and found.candidate.run != self._store.run:
-            raise ValueError(
-                f"train.steps is {steps}, and the checkpoint of checkpoint.restore was taken behind step {step}: "
-                f"there is nothing left to train; accepted are numbers from {step + 1}"
-            )
 
 
 def reasons(refused: Sequence[Refused]) -> str:

@@ -7,7 +7,6 @@ optimiser too: that of rank 0 has the plain names, the others ``ranks/<rank>/opt
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Set
 from typing import Any
 
@@ -49,14 +48,11 @@ def pieces_to_save(training: Training, parameters: Parameters, written: Set[str]
 
 def small_state(training: Training, kind: str) -> dict[str, Any]:
     """Return what is no tensor, as JSON."""
-    stopping = training.early_stopping
     return {
         "optimizer": training.settings.optimizer,
         "synchronization": kind,
-        "early_stopping": {
-            "best": stopping.best if math.isfinite(stopping.best) else None,
-            "num_worse": stopping.num_worse,
-        },
+        "early_stopping": training.early_stopping.state(),
+        "precision": training.precision.state(),
     }
 
 
@@ -99,9 +95,8 @@ def load_state(
     }
     if own:
         training.synchronization.load(own)
-    best, num_worse = (manifest.state["early_stopping"][key] for key in ("best", "num_worse"))
-    training.early_stopping.best = math.inf if best is None else best
-    training.early_stopping.num_worse = num_worse
+    training.early_stopping.load(manifest.state["early_stopping"])
+    training.precision.load(manifest.state["precision"])
     if is_same_mesh(training, manifest):
         load_random_state(manifest.state["random"][str(training.mesh.rank)], training.device)
 
