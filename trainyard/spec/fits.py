@@ -29,7 +29,8 @@ def check_fits(spec: Spec, nodes: Iterable[Mapping[str, Any]]) -> list[Problem]:
         return [
             Problem(
                 "resources.processes_per_node",
-                f"{each} is more than any {words}node of this cluster has: at most {largest} slots",
+                f"{each} is more than any {words}node of this cluster has: at most {largest} "
+                f"{'slot' if largest == 1 else 'slots'}",
             )
         ]
     kinds = {node["accelerator"] for node in of_kind}
