@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from django.db.models import Sum
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
@@ -48,8 +49,8 @@ def checkpoints(request: HttpRequest, run_id: str) -> HttpResponse:
         "num_sound": rows.sound().count(),
         "num_all": rows.count(),
         "num_shown": NUM_SHOWN,
-        "sound_bytes": sum(size or 0 for size in rows.sound().values_list("bytes", flat=True)),
-        "stall_s": sum(rows.exclude(stall_s=None).values_list("stall_s", flat=True)),
+        "sound_bytes": rows.sound().aggregate(total=Sum("bytes"))["total"],
+        "stall_s": rows.aggregate(total=Sum("stall_s"))["total"],
         "trouble_words": _trouble(run),
         "is_script": run.steps is None,
         **_words(run),

@@ -1,4 +1,4 @@
-"""What a launch can start from: an example, a job, a run, a run's checkpoint. And the code that a script of it needs."""
+"""What a launch can start from: an example, a job, a run, a checkpoint. And the code that a script of it needs."""
 
 from __future__ import annotations
 
