@@ -1,58 +1,18 @@
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import pytest
 
+from tests.workers.training.buckets import MODEL, how_many_fewer, many_buckets, told, with_many_buckets
 from tests.workers.training.parity import nothing
 from tests.workers.training.ranks import Point, series, tiny_spec, train_on
 from workers.training.strategies.compression import make_compression
-from workers.training.synchronization import ring_bytes
 
 STEPS = 30
-MODEL = {"layers": 2, "width": 64, "heads": 4, "context": 16}
-NUM_PARAMETERS = 2 * 256 * 64 + 2 * (4 * 64 * 64 + 2 * 64 * 128) + (2 * 2 + 1) * 64
 # Of DDP's bytes; a factor of a matrix of 64 x 64 is an eighth of it, and gains travel whole.
 FEWER = {"fp16": 2.0, "bf16": 2.0, "powersgd": 8.0}
 BAND = {"fp16": 1e-4, "bf16": 1e-3, "powersgd": 2e-2}  # of each loss, relative to DDP's; measured a tenth to a half
-
-
-def many_buckets() -> None:
-    """Let DDP cut the gradients into a bucket for every 20 KB, and each rank say at the end how many those were and
-    what its weights have come to."""
-    from torch.nn.parallel import DistributedDataParallel
-
-    from workers.training import main
-    from workers.training.strategies.compression import Compression
-
-    plain_init, plain_reduce, plain_loop = DistributedDataParallel.__init__, Compression.reduce, main.run_loop
-    indices = set()
-
-    def init(self, *arguments, **named):  # type: ignore[no-untyped-def]
-        plain_init(self, *arguments, **{**named, "bucket_cap_mb": 0.02})
-
-    def reduce(self, bucket):  # type: ignore[no-untyped-def]
-        indices.add(bucket.index())
-        return plain_reduce(self, bucket)
-
-    def run_loop(training, metrics, *rest):  # type: ignore[no-untyped-def]
-        plain_loop(training, metrics, *rest)
-        total = sum(float(parameter.detach().double().square().sum()) for parameter in training.parameters().values())
-        metrics.log({"test/buckets": len(indices), "test/weights": total})
-
-    DistributedDataParallel.__init__ = init  # type: ignore[method-assign]
-    Compression.reduce = reduce  # type: ignore[method-assign]
-    main.run_loop = run_loop
-
-
-def with_many_buckets(change: Any) -> Any:
-    return functools.partial(_both, change)
-
-
-def _both(change: Any) -> None:
-    many_buckets()
-    change()
 
 
 def trained(compression: str, *, setup: Any = many_buckets, **changes: Any) -> list[list[Point]]:
@@ -62,18 +22,6 @@ def trained(compression: str, *, setup: Any = many_buckets, **changes: Any) -> l
 
 def losses(ranks: list[list[Point]]) -> dict[int | None, float]:
     return series(ranks[0], "train/loss")
-
-
-def told(ranks: list[list[Point]], name: str) -> list[float]:
-    """Return what each rank has said once."""
-    return [value for points in ranks for found, _, _, value in points if found == name]
-
-
-def how_many_fewer(ranks: list[list[Point]]) -> float:
-    """Return how many times fewer bytes than DDP's the ranks have measured; all steps alike."""
-    sent = {value for points in ranks for name, _, _, value in points if name == "rank/sent_bytes"}
-    assert len(sent) == 1, sent
-    return ring_bytes(4 * NUM_PARAMETERS, 2) / sent.pop()
 
 
 @pytest.fixture(scope="module")
@@ -114,11 +62,11 @@ def test_the_bytes_show_when_only_one_bucket_is_compressed() -> None:
 
 
 def leave_reduction_out() -> None:
-    import torch.distributed as dist
-
+    """Let what comes back never reach the gradients."""
     from workers.training.strategies.compression import Compression
 
-    Compression._send = lambda self, tensor: dist.all_reduce(tensor.clone(), async_op=True)  # type: ignore[method-assign, assignment, return-value]
+    plain = Compression._send
+    Compression._send = lambda self, tensor: plain(self, tensor.clone())  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("name", ["bf16", "powersgd"])
@@ -186,9 +134,9 @@ def try_a_step_again(*, with_state: bool) -> None:
 def test_a_restart_with_the_state_of_a_checkpoint_changes_nothing() -> None:
     through = losses(trained("powersgd", steps=6))
     again, anew = (
-        losses(trained("powersgd", steps=6, setup=with_many_buckets(functools.partial(try_a_step_again, with_state=is_kept))))
+        losses(trained("powersgd", steps=6, setup=with_many_buckets(try_a_step_again, with_state=is_kept)))
         for is_kept in (True, False)
-    )  # fmt: skip
+    )
     assert again == through
     assert anew != through
 
