@@ -108,6 +108,10 @@ class AttemptFolder:
         """Written by a rank whose script is over, with its exit code; what follows may hang."""
         return self.logs / f"rank-{rank}.exit.json"
 
+    def joined_path(self, rank: int) -> Path:
+        """Made by a rank of a run that outlives it, once all ranks have found each other."""
+        return self.logs / f"rank-{rank}.joined"
+
     def stream_path(self, rank: int, stream: str) -> Path:
         return self.logs / f"rank-{rank}.{stream}"
 

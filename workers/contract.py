@@ -34,7 +34,8 @@ UP    ``up_key(node)``            the node worker, every second: who I am and ho
     {"at", "attempt", "run", "fence", "node", "phase": "ready" | "running" | "stopping" | "ended" | "refused",
      "address", "port", "supervisor_pid", "reason": {"code", "sentence", "evidence": {…}} | null,
      "ranks": [{"rank", "pid", "started_at", "ended_at", "exit_code", "signal", "error": {"type", "message",
-                "traceback"} | null}], "producers": {producer: last sequence (final only when phase is "ended")}}
+                "traceback"} | null, "has_joined": bool, once ended: whether all ranks were together by then}],
+     "producers": {producer: last sequence (final only when phase is "ended")}}
 
   Inventory: {"hostname", "platform", "python", "torch": version | null, "cpu": {"model", "count"}, "memory_bytes",
               "disk_bytes", "gpus": [{"index", "name", "uuid", "memory_bytes"}], "driver": version | null}

@@ -17,6 +17,7 @@ from runs.reconcile.hear import Ear, forget, later
 from runs.reconcile.judge import MISSING_S, OVER, Case, Part, Verdict, judge
 from runs.reconcile.restoring import missing_origin, offered_to, place_of
 from runs.status import Phase, Status, TransitionError, Wanted
+from trainyard.spec.survival import outlives_workers
 from workers import contract
 
 log = structlog.get_logger(__name__)
@@ -81,6 +82,7 @@ def _case(attempt: Attempt, placements: Sequence[Placement], ear: Ear) -> Case:
         out_of_contact_s=out_of_contact_s,
         settling_s=age_s(attempt.settling_at),
         is_complete=lambda: is_complete(attempt, placements),
+        outlives_workers=outlives_workers(attempt.run.spec),
     )
 
 
@@ -93,6 +95,7 @@ def _part(placement: Placement, ear: Ear) -> Part:
         is_answering=ear.is_answering(placement.node),
         is_listed=ear.lists(placement),
         num_ranks=placement.num_ranks,
+        first_rank=placement.first_rank,
     )
 
 

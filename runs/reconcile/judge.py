@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal as signals
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runs.status import Phase, Status, Wanted
@@ -15,6 +15,7 @@ STOP_LIMIT_S = 20.0  # a failed run does not wait longer than this for its other
 REST_LIMIT_S = 5.0  # …and for the rest of its points and logs
 SUCCESS_REST_LIMIT_S = 60.0
 OVER = (Phase.ENDED, Phase.REFUSED)
+SENTENCES = 3  # about ranks that a run went on without; all of them are in the evidence
 UNASKED = "stopped-unasked"
 
 
@@ -29,6 +30,7 @@ class Part:
     is_answering: bool
     is_listed: bool
     num_ranks: int = 1
+    first_rank: int = 0
 
     @property
     def is_missing(self) -> bool:
@@ -60,6 +62,7 @@ class Case:
     out_of_contact_s: float | None
     settling_s: float | None
     is_complete: Callable[[], bool]  # whether every record that the ranks wrote has arrived
+    outlives_workers: bool = False  # whether the run goes on as long as rank 0 does
 
 
 @dataclass(frozen=True)
@@ -85,10 +88,11 @@ def judge(case: Case) -> Verdict:
     """Return what follows. Repeating it with the same case after it was done changes nothing."""
     if case.wanted == Wanted.STOP:
         return _stopping(case)
-    if failure := first_failure(case.parts):
-        return _failing(case, failure)
-    if all(part.is_over for part in case.parts):
-        return _finishing(case)
+    fatal, borne = failures(case)
+    if fatal:
+        return _failing(case, min(fatal, key=_ended_at))
+    if all(part.is_over for part in case.parts) or _is_done_without_the_rest(case):
+        return _finishing(case, sorted(borne, key=_ended_at))
     silent = [part.node for part in case.parts if part.is_silent]
     if silent:
         return _out_of_contact(case, silent)
@@ -122,13 +126,27 @@ def _failing(case: Case, failure: Failure) -> Verdict:
     return Verdict(Status.FAILED, failure.code, failure.sentence, failure.evidence, ends=True)
 
 
-def _finishing(case: Case) -> Verdict:
+def _finishing(case: Case, borne: Sequence[Failure]) -> Verdict:
+    """``borne`` are the ends of ranks that the run went on without: rank 0 ended with 0 and holds the weights."""
+    if not case.is_complete() and (case.settling_s or 0.0) <= SUCCESS_REST_LIMIT_S:
+        return SETTLE
+    silent = [part.node for part in case.parts if not part.is_over]
+    lost = [failure.sentence for failure in borne]
+    lost += [f"The ranks on {listed(silent)} were out of contact at the end."] if silent else []
+    if lost:
+        sentence = f"Rank 0 finished, and with it the run, without all of its ranks. {' '.join(lost[:SENTENCES])}"
+        return Verdict(Status.SUCCEEDED, "finished-without-ranks", sentence, {"lost": lost}, ends=True)
     if case.is_complete():
         return Verdict(Status.SUCCEEDED, "finished", "Every rank finished.", ends=True)
-    if (case.settling_s or 0.0) <= SUCCESS_REST_LIMIT_S:
-        return SETTLE
     sentence = f"Every rank finished, but some of what they wrote has not arrived after {SUCCESS_REST_LIMIT_S:g} s."
     return Verdict(Status.SUCCEEDED, "telemetry-incomplete", sentence, ends=True)
+
+
+def _is_done_without_the_rest(case: Case) -> bool:
+    """Rank 0 is over (and did not fail, for that was asked before), and of nobody else anything can be heard."""
+    return case.outlives_workers and all(
+        part.is_over or (part.first_rank != 0 and part.is_silent) for part in case.parts
+    )
 
 
 def _out_of_contact(case: Case, silent: Sequence[str]) -> Verdict:
@@ -178,36 +196,56 @@ class Failure:
     code: str
     sentence: str
     evidence: dict[str, Any]
+    is_spare: bool = False  # of a rank that others need not wait for, or of a node that has only such ranks
 
 
-def first_failure(parts: Sequence[Part]) -> Failure | None:
-    """Return the earliest proof of failure. Ranks that the node itself stopped prove nothing."""
-    failures = [failure for part in parts if part.is_over for failure in _failures(part)]
-    return min(failures, key=lambda failure: failure.at, default=None)
+def _ended_at(failure: Failure) -> float:
+    return failure.at
+
+
+def failures(case: Case) -> tuple[list[Failure], list[Failure]]:
+    """Return the proofs of failure, and those that the run outlives. Ranks that the node itself stopped prove nothing.
+
+    A run with its weights on rank 0 outlives its other ranks from when all are together. A node without rank 0 may
+    be lost with all it has, but for one that refused: its ranks never came.
+    """
+    found = [failure for part in case.parts if part.is_over for failure in _failures(part)]
+    if not case.outlives_workers or not case.has_go:
+        return found, []
+    return [one for one in found if not one.is_spare], [one for one in found if one.is_spare]
 
 
 def _failures(part: Part) -> list[Failure]:
+    lost = _loss_of_all(part)
+    if lost is not None:
+        return [replace(lost, is_spare=part.first_rank != 0 and part.phase != Phase.REFUSED)]
+    logged = (part.report.get("reason") or {}).get("evidence") or {}
+    ranks = part.report.get("ranks") or []
+    return [_rank_failure(part.node, rank, logged) for rank in ranks if not _is_clean(rank)]
+
+
+def _loss_of_all(part: Part) -> Failure | None:
+    """Return what befell the node's ranks together, None where each has an end of its own."""
     ended_at = float(part.report.get("at") or 0.0)
     if part.is_missing:
         sentence = f"Node {part.node} answers, but the processes of this run are gone from it."
-        return [Failure(ended_at, "processes-missing", sentence, {"node": part.node})]
+        return Failure(ended_at, "processes-missing", sentence, {"node": part.node})
     reason = part.report.get("reason") or {}
     code = str(reason.get("code") or "").replace("_", "-")
     if code == "stopped":  # by us, since something else failed: that is the reason, unless it turns out to be nothing
         sentence = f"Node {part.node} stopped its ranks, and nobody had asked for it."
-        return [Failure(float("inf"), UNASKED, sentence, {"node": part.node})]
+        return Failure(float("inf"), UNASKED, sentence, {"node": part.node})
     if code and not code.startswith("rank-"):
         evidence = {"node": part.node, **(reason.get("evidence") or {})}
         code = "node-refused" if part.phase == Phase.REFUSED else code
-        return [Failure(ended_at, code, str(reason.get("sentence") or f"Node {part.node} gave up: {code}."), evidence)]
+        return Failure(ended_at, code, str(reason.get("sentence") or f"Node {part.node} gave up: {code}."), evidence)
     if part.phase == Phase.REFUSED:
-        return [Failure(ended_at, "node-refused", f"Node {part.node} refused the run.", {"node": part.node})]
-    logged, ranks = reason.get("evidence") or {}, part.report.get("ranks") or []
-    failed = [_rank_failure(part.node, rank, logged) for rank in ranks if not _is_clean(rank)]
-    if not failed and len(ranks) != part.num_ranks:
+        return Failure(ended_at, "node-refused", f"Node {part.node} refused the run.", {"node": part.node})
+    ranks = part.report.get("ranks") or []
+    if all(map(_is_clean, ranks)) and len(ranks) != part.num_ranks:
         sentence = f"Node {part.node} reported the end of {len(ranks)} of its {part.num_ranks} ranks."
-        return [Failure(ended_at, "ranks-missing", sentence, {"node": part.node})]
-    return failed
+        return Failure(ended_at, "ranks-missing", sentence, {"node": part.node})
+    return None
 
 
 def _is_clean(rank: Document) -> bool:
@@ -228,13 +266,14 @@ def _rank_failure(node: str, rank: Document, logged: Document) -> Failure:
     }
     at = float(rank.get("ended_at") or float("inf"))
     who = f"Rank {number} on {node}"
+    is_spare = number != 0 and bool(rank.get("has_joined"))
     if signal:
-        return Failure(at, "rank-killed", f"{who} was killed by {signal_name(signal)}.", evidence)
+        return Failure(at, "rank-killed", f"{who} was killed by {signal_name(signal)}.", evidence, is_spare)
     if error:
         message = str(error.get("message") or "").strip().splitlines()
         words = f"{error.get('type')}: {message[0][:300]}" if message else str(error.get("type"))
-        return Failure(at, "rank-failed", f"{who} failed with {words}", evidence)
-    return Failure(at, "rank-failed", f"{who} ended with exit code {rank.get('exit_code')}.", evidence)
+        return Failure(at, "rank-failed", f"{who} failed with {words}", evidence, is_spare)
+    return Failure(at, "rank-failed", f"{who} ended with exit code {rank.get('exit_code')}.", evidence, is_spare)
 
 
 def signal_name(number: int) -> str:

@@ -147,7 +147,7 @@ class Supervisor:
     def _watch(self) -> None:
         while any(rank.ended_at is None for rank in self.ranks):
             self._look_around()
-            if self.cause is None and any(rank.has_failed for rank in self.ranks):
+            if self.cause is None and any(rank.is_fatal(self.order["spec"]) for rank in self.ranks):
                 self._end("failed")
             if self.kill_at is not None and time.monotonic() >= self.kill_at:
                 kill_children(self._note_exit)

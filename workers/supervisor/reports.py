@@ -6,6 +6,7 @@ import signal
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from trainyard.spec.survival import outlives_workers
 from workers.attempts import AttemptFolder, read_json
 from workers.contract import Document
 from workers.processes import Exit
@@ -32,16 +33,24 @@ class RankState:
     exit_code: int | None = None
     signal: int | None = None
     error: Document | None = None
+    has_joined: bool = False  # a run that outlives this rank had all its ranks together by then
     exit_hang: bool = False  # its script was over, the process did not end by itself
 
     @property
     def has_failed(self) -> bool:
         return self.ended_at is not None and (self.signal is not None or self.exit_code != 0)
 
+    def is_fatal(self, spec: Document) -> bool:
+        """Whether its end is that of all ranks: no other can step without it. A run that outlives its workers does
+        so once they are together; before that, rank 0 would wait for one that never comes."""
+        is_spare = outlives_workers(spec) and self.rank != 0 and self.has_joined
+        return self.has_failed and not is_spare
+
     def end(self, ending: Exit, at: float, folder: AttemptFolder) -> None:
         self.ended_at = at
         self.exit_code, self.signal = ending
         self.error = read_json(folder.error_path(self.rank))
+        self.has_joined = folder.joined_path(self.rank).exists()
         if self.exit_hang and (noted := read_json(folder.exit_path(self.rank))) is not None:
             self.exit_code, self.signal = noted["exit_code"], None
 

@@ -18,10 +18,12 @@ Groups are gloo's: on GPUs the gradients and weights travel through the CPU's me
 from __future__ import annotations
 
 import copy
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -42,8 +44,14 @@ class ServerLost(RuntimeError):
 
 
 def connect(world_size: int) -> dict[int, dist.ProcessGroup]:
-    """Return the groups of two, rank 0 and another, by that other rank. A collective of all ranks, for the start."""
-    return {rank: dist.new_group([0, rank], SILENCE_LIMIT, backend="gloo") for rank in range(1, world_size)}
+    """Return the groups of two, rank 0 and another, by that other rank. A collective of all ranks, for the start.
+
+    From here on the supervisor lets a worker die: TRAINYARD_JOINED names the file that tells it.
+    """
+    groups = {rank: dist.new_group([0, rank], SILENCE_LIMIT, backend="gloo") for rank in range(1, world_size)}
+    if joined := os.environ.get("TRAINYARD_JOINED"):
+        Path(joined).touch()
+    return groups
 
 
 class Message:

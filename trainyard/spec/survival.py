@@ -1,0 +1,12 @@
+"""Which runs go on without some of their ranks: for those who end ranks, and for those who judge how a run ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def outlives_workers(spec: Mapping[str, Any]) -> bool:
+    """Whether a run of this spec goes on when a rank dies, as long as rank 0, which holds its weights, lives."""
+    parallel = spec.get("parallel") or {}
+    return bool((parallel.get("synchronization") or {}).get("kind") == "parameter-server")
