@@ -90,6 +90,12 @@ def _train_problems(spec: RecipeSpec) -> Iterator[Problem]:
     train = spec.train
     if train.warmup_steps > train.steps:
         yield Problem("train.warmup_steps", f"{train.warmup_steps} is more than the {train.steps} steps of the run")
+    if train.precision == "fp16" and spec.parallel.compression == "powersgd":
+        yield Problem(
+            "parallel.compression",
+            "powersgd owes each step what the last has not sent, in gradients of the last step's scale, which "
+            "train.precision fp16 changes; accepted here: none, fp16, bf16, or train.precision fp32 or bf16",
+        )
     if spec.early_stopping.patience and not train.validate_every_steps:
         yield Problem(
             "early_stopping.patience",

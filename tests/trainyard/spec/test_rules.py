@@ -89,6 +89,11 @@ def test_it_accepts(changes: dict[str, Any]) -> None:
         ),
         ({"train": {"steps": 10, "warmup_steps": 11}}, "train.warmup_steps", "11 is more than the 10 steps"),
         (
+            {"resources.nodes": 2, "train.precision": "fp16", "parallel.compression": "powersgd"},
+            "parallel.compression",
+            "which train.precision fp16 changes; accepted here: none, fp16, bf16",
+        ),
+        (
             {"early_stopping.patience": 3, "train.validate_every_steps": 0},
             "early_stopping.patience",
             "3 counts validations, and with train.validate_every_steps 0",
