@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from safetensors.torch import save_file
 
 from workers.training.build import Training
+from workers.training.checkpoints.pieces import Piece, Region, Shape, piece_of
 from workers.training.files import write_whole
 
 WEIGHTS = "model.safetensors"
 CONFIG = "model.json"
+
+Held = dict[str, tuple[Region, torch.dtype]]  # what a rank has of each tensor, by name
 
 
 def save_weights(training: Training, config: dict[str, Any], folder: Path) -> None:
@@ -21,12 +25,60 @@ def save_weights(training: Training, config: dict[str, Any], folder: Path) -> No
 
     The config goes first: weights that are there can always be read.
     """
+    tensors = gather_weights(training)
     if training.mesh.rank != 0:
         return
-    tensors: dict[str, torch.Tensor] = {
-        name: parameter.detach().to("cpu").contiguous() for name, parameter in training.parameters().items()
-    }
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(config, indent=2) + "\n"
     write_whole(folder / CONFIG, lambda temporary: temporary.write_text(text))
     write_whole(folder / WEIGHTS, lambda temporary: save_file(tensors, temporary, metadata={"format": "pt"}))
+
+
+def gather_weights(training: Training) -> dict[str, torch.Tensor]:
+    """Return on rank 0 the parameters of the whole model, on the CPU and by name; elsewhere an empty dictionary.
+
+    Where weights are spread every rank takes part. Only rank 0 ever holds more than its own, and one piece on its way.
+    """
+    pieces = {name: piece_of(name, parameter) for name, parameter in training.parameters().items()}
+    if training.device_mesh is None:
+        # Copies of the whole model are all there is: rank 0 needs nobody, and some may be gone (parameter server).
+        return {name: _on_cpu(piece) for name, piece in pieces.items()} if training.mesh.rank == 0 else {}
+    own: Held = {name: (piece.region, piece.local.dtype) for name, piece in pieces.items()}
+    held: list[Held] = [{} for _ in range(training.mesh.world_size)]
+    dist.all_gather_object(held, own)
+    if training.mesh.rank == 0:
+        return _receive(held, pieces, training.device)
+    for (name, _), sender in sorted(choose_senders(held).items()):
+        if sender == training.mesh.rank:
+            dist.send(pieces[name].local.contiguous(), dst=0)
+    return {}
+
+
+def choose_senders(held: list[Held]) -> dict[tuple[str, Shape], int]:
+    """Return for each piece, a name and an offset, the first of the ranks that hold it."""
+    senders: dict[tuple[str, Shape], int] = {}
+    for rank, regions in enumerate(held):
+        for name, (region, _) in regions.items():
+            if region.num_elements:
+                senders.setdefault((name, region.offset), rank)
+    return senders
+
+
+def _receive(held: list[Held], own: dict[str, Piece], device: torch.device) -> dict[str, torch.Tensor]:
+    """Lay all pieces into whole tensors, in the order in which their senders send."""
+    whole: dict[str, torch.Tensor] = {}
+    for (name, offset), sender in sorted(choose_senders(held).items()):
+        region, dtype = held[sender][name]
+        if sender == 0:
+            piece = own[name].local
+        else:
+            piece = torch.empty(region.shape, dtype=dtype, device=device)
+            dist.recv(piece, src=sender)
+        if name not in whole:
+            whole[name] = torch.empty(region.whole, dtype=dtype)
+        whole[name][tuple(slice(start, start + size) for start, size in zip(offset, region.shape, strict=True))] = piece
+    return whole
+
+
+def _on_cpu(piece: Piece) -> torch.Tensor:
+    return piece.local.to("cpu").contiguous()

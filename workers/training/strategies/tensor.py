@@ -33,7 +33,9 @@ def apply(part: nn.Module, plan: Mapping[str, ParallelStyle], group: DeviceMesh)
     for name, parameter in part.named_parameters():
         # It would be trained on a part of the sequence, differently on each rank.
         assert isinstance(parameter, DTensor), f"{name} is not in the recipe's tensor plan"
-        _refuse_empty_pieces(name, parameter, group.size())
+        (placement,) = parameter.placements
+        if isinstance(placement, Shard):
+            refuse_empty_pieces(name, parameter.shape[placement.dim], group.size())
 
 
 @torch.no_grad()
@@ -68,12 +70,10 @@ def _has(part: nn.Module, pattern: str) -> bool:
     return True
 
 
-def _refuse_empty_pieces(name: str, parameter: DTensor, num_ranks: int) -> None:
-    for placement in parameter.placements:
-        if isinstance(placement, Shard):
-            rows = parameter.shape[placement.dim]
-            num_pieces = -(-rows // -(-rows // num_ranks))  # as chunk() cuts: equal pieces but the last
-            if num_pieces < num_ranks:
-                raise ValueError(
-                    f"parallel.tensor is {num_ranks}, but {name} has {rows} rows to cut, which fill {num_pieces} ranks"
-                )
+def refuse_empty_pieces(name: str, rows: int, num_ranks: int) -> None:
+    """Raise ValueError where ``num_ranks`` are more than the pieces that ``rows`` are cut into."""
+    num_pieces = -(-rows // -(-rows // num_ranks))  # as chunk() cuts: equal pieces but for the last
+    if num_pieces < num_ranks:
+        raise ValueError(
+            f"parallel.tensor is {num_ranks}, but {name} has {rows} rows to cut, which fill {num_pieces} ranks"
+        )
