@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
-from workers.training import optimizers, process_group, schedules
+from workers.training import activation_checkpointing, compilation, optimizers, process_group, schedules
 from workers.training.early_stopping import EarlyStopping
 from workers.training.mesh import BatchShare, Mesh, make_device_mesh, share_batch
 from workers.training.numerics import Precision
@@ -74,6 +74,9 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
     reshard_after_forward = spec["parallel"]["reshard_after_forward"] and plan is None
     for part in parts:
         cut_tensors(task, part, device_mesh)
+        activation_checkpointing.apply(task.blocks(part), settings.activation_checkpointing)
+        if settings.compile:
+            compilation.apply(task.blocks(part), device)
         cut_shards(task, part, device_mesh, reshard_after_forward, precision)
     # 5. Data parallel and the passes, which know how a step flows through all that. Where ranks do not agree in every
     #    step, there is neither: gradients and loss stay each rank's own.
@@ -98,7 +101,8 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
         assert device_mesh is not None
         passes = make_pipeline_passes(task, parts, plan, share, precision, device_mesh, start_sum)
     # 6. The optimiser, after every cut: it must own the parameters that are trained, not those that were replaced.
-    optimizer = optimizers.make_optimizer(settings.optimizer, parts, weight_decay=settings.weight_decay)
+    blocks = [block for part in parts for block in task.blocks(part)]
+    optimizer = optimizers.make_optimizer(settings.optimizer, parts, blocks, weight_decay=settings.weight_decay)
     # 7. The schedule and the synchronisation, last: they only set numbers in the optimiser, and call it.
     schedule = schedules.make_schedule(
         settings.schedule,

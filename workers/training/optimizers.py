@@ -2,36 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 ADAM_BETAS = (0.9, 0.95)
 SGD_MOMENTUM = 0.9
-NAMES = ("adamw", "sgd")
+NAMES = ("adamw", "sgd", "muon")
+
+Group = dict[str, Any]  # a parameter group of torch.optim
 
 
-def make_optimizer(name: str, parts: Sequence[nn.Module], *, weight_decay: float) -> torch.optim.Optimizer:
+def make_optimizer(
+    name: str, parts: Sequence[nn.Module], blocks: Iterable[nn.Module], *, weight_decay: float
+) -> torch.optim.Optimizer:
     """Return the optimiser over the parameters of ``parts``; the loop sets the learning rate before each step.
 
-    ``adamw`` is decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), ``sgd`` has momentum 0.9.
-    Raises ValueError for another name.
+    ``adamw`` is decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), ``sgd`` has momentum 0.9, ``muon`` is
+    for the matrices of ``blocks``, beside adamw for the rest. Raises ValueError for another name, and for muon where
+    torch has none.
     """
-    groups = decay_groups(parts, weight_decay)
+    parameters = [p for part in parts for p in part.parameters() if p.requires_grad]
     # fused: one kernel over all parameters, a quarter of the time of the loop over tensors on a CPU.
     if name == "adamw":
-        return torch.optim.AdamW(groups, lr=0.0, betas=ADAM_BETAS, fused=True)
+        return make_adamw(parameters, weight_decay)
     if name == "sgd":
-        return torch.optim.SGD(groups, lr=0.0, momentum=SGD_MOMENTUM, fused=True)
+        # torch has no fused step of SGD over DTensors.
+        is_spread = any(isinstance(parameter, DTensor) for parameter in parameters)
+        groups = decay_groups(parameters, weight_decay)
+        return torch.optim.SGD(groups, lr=0.0, momentum=SGD_MOMENTUM, fused=not is_spread, foreach=is_spread)
+    if name == "muon":
+        return make_muon(parameters, blocks, weight_decay)
     raise ValueError(f"train.optimizer is {name!r}; accepted are {', '.join(NAMES)}")
 
 
-def decay_groups(parts: Sequence[nn.Module], weight_decay: float) -> list[dict[str, Any]]:
-    """Return two parameter groups: matrices, which decay, and gains and biases, which must be free to leave zero."""
-    parameters = [p for part in parts for p in part.parameters() if p.requires_grad]
-    matrices = [p for p in parameters if p.ndim >= 2]
-    others = [p for p in parameters if p.ndim < 2]
-    groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return [group for group in groups if group["params"]]
+def make_adamw(parameters: Iterable[nn.Parameter], weight_decay: float) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(decay_groups(parameters, weight_decay), lr=0.0, betas=ADAM_BETAS, fused=True)
+
+
+def make_muon(
+    parameters: Sequence[nn.Parameter], blocks: Iterable[nn.Module], weight_decay: float
+) -> torch.optim.Optimizer:
+    """Return Muon (Jordan et al. 2024) over the matrices of ``blocks`` and AdamW over embedding, head and gains, which
+    are no linear maps between hidden states.
+
+    Muon's steps are scaled to the size that AdamW's have (Liu et al. 2025, equation 4), so that one learning rate and
+    one weight decay serve both. Raises ValueError where this torch has no Muon.
+    """
+    if not hasattr(torch.optim, "Muon"):
+        raise ValueError(
+            f"train.optimizer is 'muon', but torch {torch.__version__} has no torch.optim.Muon (2.9 and later have); "
+            "accepted here are adamw, sgd"
+        )
+    in_blocks = {id(p) for block in blocks for p in block.parameters() if p.ndim == 2}
+    matrices = [p for p in parameters if id(p) in in_blocks]
+    others = [p for p in parameters if id(p) not in in_blocks]
+    members: list[torch.optim.Optimizer] = []
+    if matrices:
+        members.append(torch.optim.Muon(matrices, lr=0.0, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"))
+    if others:
+        members.append(make_adamw(others, weight_decay))
+    return Together(members)
+
+
+class Together(torch.optim.Optimizer):
+    """Several optimisers that look like one: the groups of all, and one state by parameter."""
+
+    def __init__(self, members: Sequence[torch.optim.Optimizer]) -> None:
+        super().__init__([group for member in members for group in member.param_groups], {})
+        self.members = list(members)
+        # The very groups and the very state: what is set or put back here is there for the members.
+        self.param_groups = [group for member in members for group in member.param_groups]
+        for member in self.members:
+            member.state = self.state
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        assert closure is None
+        for member in self.members:
+            member.step()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "members": self.members}  # a copy must bring its members
+
+
+def decay_groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> list[Group]:
+    """Return parameter groups: matrices, which decay, and gains and biases, which must be free to leave zero; each
+    apart by how its tensors are spread, for one kernel takes only tensors of one kind."""
+    groups: dict[tuple[bool, object], Group] = {}
+    for parameter in parameters:
+        decays = parameter.ndim >= 2
+        spread = (parameter.device_mesh, parameter.placements) if isinstance(parameter, DTensor) else None
+        empty: Group = {"params": [], "weight_decay": weight_decay if decays else 0.0}
+        groups.setdefault((decays, spread), empty)["params"].append(parameter)
+    # Matrices first, whichever came first: a checkpoint's order and a reader's.
+    return [groups[key] for key in sorted(groups, key=lambda key: not key[0])]

@@ -69,7 +69,7 @@ def test_rotation_makes_products_depend_on_distance_alone() -> None:
 @pytest.mark.parametrize("name", ["adamw", "sgd"])
 def test_only_matrices_decay(name: str) -> None:
     model = GPT(Shape(layers=1, width=8, heads=2, context=12, vocabulary=256))
-    groups = make_optimizer(name, [model], weight_decay=0.1).param_groups
+    groups = make_optimizer(name, [model], [], weight_decay=0.1).param_groups
     assert [group["weight_decay"] for group in groups] == [0.1, 0.0]
     assert {parameter.ndim for parameter in groups[0]["params"]} == {2}
     assert {parameter.ndim for parameter in groups[1]["params"]} == {1}
