@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainyard.cli.parser import build_parser
-from trainyard.spec.__main__ import tables
+from trainyard.spec import parse_spec
+from trainyard.spec.__main__ import products, tables
+from trainyard.spec.document import parse_document
 from trainyard.spec.unbuilt import UNBUILT
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -33,6 +35,17 @@ def sections() -> dict[str, str]:
 
 def test_the_tables_of_the_spec_are_those_of_the_code() -> None:
     assert tables() in (DOCS / "spec.md").read_text(), "put what `python -m trainyard.spec` prints into docs/spec.md"
+
+
+def test_the_tables_of_what_goes_together_are_those_of_the_code() -> None:
+    assert products() in (DOCS / "spec.md").read_text(), "put what `python -m trainyard.spec` prints into docs/spec.md"
+
+
+def test_every_spec_on_the_page_is_a_valid_one() -> None:
+    found = re.findall(r"^```yaml\n(.*?)^```$", (DOCS / "spec.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert len(found) > 5
+    for text in found:
+        parse_spec(parse_document(text, "docs/spec.md"))
 
 
 def test_what_is_not_built_is_listed_with_what_is_accepted() -> None:

@@ -1,10 +1,16 @@
-"""``python -m trainyard.spec`` prints the tables of docs/spec.md, one for each part of the form."""
+"""``python -m trainyard.spec`` prints the tables of docs/spec.md: the fields, one for each part of the form, and what
+goes with what."""
 
 from __future__ import annotations
 
 import json
+from itertools import groupby
 
+from trainyard.spec.fields import Needs
 from trainyard.spec.form import GROUPS, FieldInfo, form_fields
+from trainyard.spec.mesh import AXES
+from trainyard.spec.parallel import KIND
+from trainyard.spec.products import LIMITS, SYNCHRONOUS, Limit, field_of
 
 TITLES = {
     "what": "What",
@@ -25,12 +31,41 @@ def tables() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def products() -> str:
+    """Return two tables in Markdown: the degrees that go together, and what some settings go with."""
+    head = ["| degrees above 1 | what that is |", "|---|---|"]
+    rows = [f"| {_product(axes)} | {name} |" for axes, name in SYNCHRONOUS.items()]
+    limits = ["| setting | goes with | since |", "|---|---|---|"]
+    for (path, limit), keys in groupby(LIMITS, lambda key: (key[0], LIMITS[key])):
+        values = ", ".join(f"`{value}`" for _, value in keys)
+        limits.append(f"| `{path}` {values} | {_allowed(limit)} | {limit.why} |")
+    return "\n".join([*head, *rows, "", *limits]) + "\n"
+
+
+def _product(axes: frozenset[str]) -> str:
+    return " x ".join(f"`{field_of(axis).removeprefix('parallel.')}`" for axis in AXES if axis in axes) or "none"
+
+
+def _allowed(limit: Limit) -> str:
+    degrees = " and ".join(f"`{field_of(axis)}`" for axis in AXES if axis in limit.axes)
+    least = f" from {limit.least_data}" if limit.least_data > 1 else ""
+    return f"{degrees}{least}{f', `{KIND}` `every-step`' if limit.only_every_step else ''}"
+
+
 def _row(field: FieldInfo) -> str:
     default = "required" if field.is_required else f"`{json.dumps(field.default)}`"
-    return f"| `{field.path}` | {_type(field)} | {default} | {field.help} |"
+    needs = f" Only with {_need(field.needs)}." if field.needs else ""
+    return f"| `{field.path}` | {_type(field)} | {default} | {field.help}{needs} |"
+
+
+def _need(needs: Needs) -> str:
+    values = " or ".join(f"`{value}`" for value in needs.values)
+    return f"`{needs.path}` {values or f'above {needs.above:g}'}"
 
 
 def _type(field: FieldInfo) -> str:
+    if field.default == "auto" and field.kind == "text":
+        return "`auto` or a whole number from 1"
     if field.kind == "choice":
         return " or ".join(f"`{choice}`" for choice in field.choices)
     if field.kind == "bool":
@@ -49,4 +84,4 @@ def _figure(limit: float) -> str:
 
 
 if __name__ == "__main__":
-    print(tables(), end="")
+    print(tables(), products(), sep="\n", end="")

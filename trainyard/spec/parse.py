@@ -8,10 +8,8 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from trainyard.spec.models import RecipeSpec, ScriptSpec, Spec
-from trainyard.spec.parallel import Parallel
 from trainyard.spec.problems import Problem, SpecError, problems_of, show
 from trainyard.spec.rules import broken_rules
-from trainyard.spec.train import Train
 from trainyard.spec.unbuilt import unbuilt_problems, without_null_python
 
 MAX_SPEC_BYTES = 256 * 1024
@@ -93,7 +91,7 @@ def _first_per_path(problems: list[Problem]) -> list[Problem]:
 def _tell_of_scripts(kind: type[Spec], problems: list[Problem]) -> list[Problem]:
     if kind is not ScriptSpec:
         return problems
-    sections = {"parallel": Parallel, "train": Train}
+    sections = RecipeSpec.model_fields.keys() - ScriptSpec.model_fields.keys()
     return [
         Problem(problem.path, "means nothing to a script, which decides this by itself; leave it out")
         if problem.path in sections

@@ -10,6 +10,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from dashboard.pages.launch_sources import examples
 from dashboard.pages.spec_form import typed_of
 from runs.models import CodeBundle, Job, Run, User
 from tests.cast import Cast, make_node, spec
@@ -36,7 +37,7 @@ def test_launching_makes_the_run_that_the_form_says(as_user: AsUser, cast: Cast)
     assert (run.name, run.tags, run.spec["train"]["steps"], run.created_by) == ("mine", ["a", "b"], 70, cast.mate)
 
 
-@pytest.mark.parametrize("source", ["", "example:hello-gpt", "example:own-script", "example:tiny-steps"])
+@pytest.mark.parametrize("source", ["", *(f"example:{name}" for name in examples())])
 def test_the_form_comes_filled_from_each_example(as_user: AsUser, cast: Cast, source: str) -> None:
     answer = as_user(cast.mate).get("/launch/", {"from": source})
     assert answer.status_code == 200

@@ -150,6 +150,8 @@ def test_what_is_not_built_yet_is_refused_by_name(changes: dict[str, Any], path:
     [
         ({"train.steps": 3}, "train", "means nothing to a script"),
         ({"parallel.shard": 1}, "parallel", "means nothing to a script"),
+        ({"checkpoint.keep": 3}, "checkpoint", "means nothing to a script"),
+        ({"early_stopping.patience": 1}, "early_stopping", "means nothing to a script"),
         ({"task.recipe": "language-model"}, "task", "both a recipe and a script"),
         ({"task": {}}, "task", "no recipe and no script"),
         ({"task": "train.py"}, "task", 'must be a map, not "train.py"'),

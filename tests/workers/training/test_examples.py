@@ -14,13 +14,32 @@ ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [("hello-gpt", RecipeSpec), ("tiny-steps", RecipeSpec), ("script", ScriptSpec)]
-)
-def test_each_example_is_a_spec_for_two_nodes(name: str, kind: type) -> None:
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
+MESHES = {
+    "compressed": {"data": 2},
+    "diloco": {"data": 2},
+    "hello-gpt": {"data": 2},
+    "hybrid": {"pipeline": 2, "data": 2, "tensor": 2},
+    "parameter-server": {"data": 2},
+    "pipeline": {"pipeline": 2},
+    "sharded": {"shard": 2},
+    "tensor": {"tensor": 2},
+    "tiny-steps": {"data": 2},
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_example_is_a_spec_that_says_what_it_shows(name: str) -> None:
     spec = parse_spec(load_spec_file(EXAMPLES / f"{name}.yaml"))
-    assert isinstance(spec, kind)
-    assert spec.world_size() == 2
+    if isinstance(spec, RecipeSpec):
+        assert spec.mesh().used == MESHES[name]
+    else:
+        assert isinstance(spec, ScriptSpec) and name == "script" and spec.world_size() == 2
+
+
+def test_no_two_examples_have_one_name() -> None:
+    names = [parse_spec(load_spec_file(EXAMPLES / f"{name}.yaml")).name for name in NAMES]
+    assert len(set(names)) == len(names)
 
 
 def test_the_example_script_runs_as_torchrun_would_start_it(tmp_path: Path) -> None:
