@@ -35,3 +35,18 @@ def choose_microbatches(schedule: str, stages: int, asked: int | str, rows: int)
             f"train.accumulate / copies) over {stages} stages with the schedule {schedule}; accepted: auto, {words}"
         )
     return int(asked)
+
+
+def whole_backward_problem(schedule: str, is_compiled: bool, checkpointing: str) -> tuple[str, str] | None:
+    """Return the field at fault and why, where zero-bubble is to cut in two a backward pass that cannot be cut."""
+    if schedule != "zero-bubble":
+        return None
+    why = "which parallel.pipeline.schedule zero-bubble does not go with: it cuts each backward pass in two"
+    if is_compiled:
+        return "train.compile", f"true makes one piece of each block, {why}; accepted here: false"
+    if checkpointing == "selective":
+        return (
+            "train.activation_checkpointing",
+            f"selective keeps what it has kept for one backward pass, {why}; accepted here: none, full",
+        )
+    return None

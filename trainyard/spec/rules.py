@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trainyard.spec.form import form_fields
 from trainyard.spec.models import RecipeSpec
-from trainyard.spec.pipelines import CHUNKS, choose_microbatches
+from trainyard.spec.pipelines import CHUNKS, choose_microbatches, whole_backward_problem
 from trainyard.spec.problems import Problem, show
 from trainyard.spec.products import product_problems
 
@@ -20,6 +20,7 @@ def broken_rules(spec: RecipeSpec) -> Iterator[Problem]:
     if not degrees:
         yield from product_problems(spec)
         yield from _batch_problems(spec)
+        yield from _backward_problems(spec)
 
 
 def num_chunks(spec: RecipeSpec) -> int:
@@ -143,3 +144,10 @@ def _batch_problems(spec: RecipeSpec) -> Iterator[Problem]:
             choose_microbatches(pipeline.schedule, pipeline.stages, pipeline.microbatches, train.batch_size // pieces)
         except ValueError as error:
             yield Problem("parallel.pipeline.microbatches", str(error))
+
+
+def _backward_problems(spec: RecipeSpec) -> Iterator[Problem]:
+    train, pipeline = spec.train, spec.parallel.pipeline
+    found = whole_backward_problem(pipeline.schedule, train.compile, train.activation_checkpointing)
+    if pipeline.stages > 1 and found is not None:
+        yield Problem(*found)

@@ -144,7 +144,7 @@ def plan_pipeline(spec: Mapping[str, Any], task: Task, model: nn.Module, share: 
     """Return how the model is cut into stages; None where there is one. Raises ValueError for what cannot be."""
     if mesh.stages == 1:
         return None
-    return make_plan(spec["parallel"]["pipeline"], share.micro, num_layers=len(task.blocks(model)))
+    return make_plan(spec, share.micro, num_layers=len(task.blocks(model)))
 
 
 def cut_tensors(task: Task, part: nn.Module, device_mesh: DeviceMesh | None) -> None:

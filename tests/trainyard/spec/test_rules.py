@@ -159,6 +159,16 @@ def test_it_refuses(changes: dict[str, Any], path: str, message: str) -> None:
             "parallel.pipeline.microbatches",
             "over 2 stages with the schedule interleaved; accepted: auto, 1, 2, 3, 6, 10, 30",
         ),
+        (
+            pipeline(2, "zero-bubble", **{"train.compile": True}),
+            "train.compile",
+            "zero-bubble does not go with: it cuts each backward pass in two; accepted here: false",
+        ),
+        (
+            pipeline(2, "zero-bubble", **{"train.activation_checkpointing": "selective"}),
+            "train.activation_checkpointing",
+            "zero-bubble does not go with: it cuts each backward pass in two; accepted here: none, full",
+        ),
     ],
     ids=lambda value: str(value)[:60],
 )

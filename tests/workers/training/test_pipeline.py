@@ -8,14 +8,20 @@ import torch
 from tests.workers.training.parity import distance
 from tests.workers.training.ranks import tiny_spec, train_on
 from trainyard.spec.parallel import Pipeline
+from trainyard.spec.pipelines import CHUNKS
 from workers.training.recipes.gpt import GPT, Shape
-from workers.training.strategies.pipeline_plan import CHUNKS, Plan, make_plan
+from workers.training.strategies.pipeline_plan import Plan, make_plan
 
 TOLERANCE = 1e-4  # relative; measured 3e-7, as microbatches are added up in another order
 
 
 def pipeline(stages: int, schedule: str = "1f1b", microbatches: int | str = "auto") -> dict[str, Any]:
     return {"stages": stages, "schedule": schedule, "microbatches": microbatches}
+
+
+def spec_of(given: dict[str, Any], **train: Any) -> dict[str, Any]:
+    """Return what of a resolved spec a plan is made of."""
+    return {"parallel": {"pipeline": given}, "train": {"compile": False, "activation_checkpointing": "none", **train}}
 
 
 def send_no_gradient_back() -> None:
@@ -100,7 +106,7 @@ def test_interleaved_goes_round_and_zero_bubble_turns_back() -> None:
 def test_auto_takes_two_microbatches_a_stage_as_far_as_rows_divide(
     schedule: str, stages: int, rows: int, expected: int
 ) -> None:
-    plan = make_plan(pipeline(stages, schedule), rows, num_layers=8)
+    plan = make_plan(spec_of(pipeline(stages, schedule)), rows, num_layers=8)
     assert plan.num_microbatches == expected
     assert plan.num_microbatches * plan.micro_rows == rows
 
@@ -111,16 +117,29 @@ def test_auto_takes_two_microbatches_a_stage_as_far_as_rows_divide(
         (pipeline(5), 8, r"parallel\.pipeline\.stages is 5, .*\(1f1b\) more than the 4 layers"),
         (pipeline(3, "interleaved"), 8, r"stages is 3, with 2 parts of the model on each .* more than the 4 layers"),
         (pipeline(2, "sawtooth"), 8, r"parallel\.pipeline\.schedule is 'sawtooth'; accepted are 1f1b, gpipe"),
-        (pipeline(2, "gpipe", 3), 8, r"microbatches is 3, .* 8 rows in a pass .*; accepted are auto, 1, 2, 4, 8$"),
-        (pipeline(2, "layer-wise", 2), 8, r"microbatches is 2, .* schedule layer-wise; accepted are auto, 1$"),
-        (pipeline(2, "interleaved", 5), 5, r"microbatches is 5, .* schedule interleaved; accepted are auto, 1$"),
+        (pipeline(2, "gpipe", 3), 8, r"microbatches: 3 does not fit the 8 .*; accepted: auto, 1, 2, 4, 8$"),
+        (pipeline(2, "layer-wise", 2), 8, r"microbatches: 2 .* schedule layer-wise; accepted: auto, 1$"),
+        (pipeline(2, "interleaved", 5), 5, r"microbatches: 5 .* schedule interleaved; accepted: auto, 1$"),
     ],
 )
 def test_what_cannot_be_a_pipeline_is_refused_naming_field_and_numbers(
     given: dict[str, Any], rows: int, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        make_plan(given, rows, num_layers=4)
+        make_plan(spec_of(given), rows, num_layers=4)
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        ({"compile": True}, r"train\.compile: true .* zero-bubble .* cuts each backward pass in two"),
+        ({"activation_checkpointing": "selective"}, r"train\.activation_checkpointing: selective .*: none, full$"),
+    ],
+)
+def test_zero_bubble_refuses_a_backward_pass_that_cannot_be_cut(train: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_plan(spec_of(pipeline(2, "zero-bubble"), **train), 8, num_layers=4)
+    make_plan(spec_of(pipeline(2, "interleaved"), **train), 8, num_layers=4)
 
 
 # The parts.
@@ -137,7 +156,7 @@ def test_the_parts_together_are_the_model_with_its_names_and_its_numbers(schedul
     whole = dict(model.named_parameters())
     inputs, _ = task.train_batch(1, slice(0, 2))
     expected = model(inputs)
-    plan = make_plan(spec["parallel"]["pipeline"], 8, num_layers=5)
+    plan = make_plan(spec, 8, num_layers=5)
     parts: list[Any] = [None] * plan.num_parts
     for stage in range(2):
         for index, part in zip(plan.parts_of(stage), split(task, model, plan, stage), strict=True):
