@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import packed
+from tests.browser.conftest import packed, tiny
 from tests.whole.runs import Yard
+from workers.node.checkpoints import sweep
+from workers.node.config import load_config, node_home
+from workers.node.rest import ServerClient
 
 # Keeps a checkpoint every 10 steps; in its first life it is killed in step 35.
 SCRIPT = """
@@ -54,7 +60,10 @@ def test_a_script_that_was_killed_goes_on_from_what_it_kept(yard: Yard, tmp_path
     ended = yard.wait_for_end(run)
     assert (ended["status"], ended["step"]) == ("SUCCEEDED", 60)
     # The newer attempt's points stand from its first step on, those of the older one before it: none twice, none lost.
-    assert yard.steps(run, "train/loss") == {"[]": list(range(1, 61))}
+    curves = yard.get(f"/runs/{run}/series/data", name="train/loss", points=10_000)["series"]
+    assert [(curve["attempt"], curve["step"]) for curve in curves] == [
+        (1, list(range(1, 31))), (2, list(range(31, 61))),
+    ]  # fmt: skip
     sentences = {event["code"]: event["sentence"] for event in yard.get(f"/runs/{run}/events")["items"]}
     assert sentences["restored"] == "Continues from step 30 of attempt 1."
     assert sentences["starting"].endswith("from step 30 of attempt 1 where that is sound.")
@@ -66,7 +75,83 @@ def test_a_script_that_was_killed_goes_on_from_what_it_kept(yard: Yard, tmp_path
     root = yard.up.home / "checkpoints" / run
     assert sorted(path.name for path in root.iterdir()) == sorted(one["name"] for one in by_step.values())
 
+    # Deleted, it leaves the disk when a node asks next; that they ask once a minute is all that is shortened here.
+    home = node_home(yard.up.home, "local-1")
+    config = load_config(home)
+    assert config is not None
+    sweep(root.parent, ServerClient(config))
+    assert root.is_dir()
+    assert yard.http.delete(f"/runs/{run}").status_code == 204
+    sweep(root.parent, ServerClient(config))
+    assert not root.exists()
+
+
+@pytest.mark.timeout(600)
+def test_a_training_that_was_killed_goes_on_as_if_nothing_had_been(yard: Yard) -> None:
+    """Two ranks on two nodes; one is killed, the newest checkpoint is damaged, and the loss curve is the same still."""
+    spec = tiny("undisturbed", steps=400, validate_every_steps=50) | {"resources": {"nodes": 2}}
+    spec["checkpoint"] = {"every_steps": 20, "keep": 3}
+    undisturbed = yard.submit(spec)
+    assert yard.wait_for_end(undisturbed)["status"] == "SUCCEEDED"
+
+    run = yard.submit({**spec, "name": "killed"})
+    until(lambda: len(sound(yard, run)) >= 2)
+    placements = yard.get(f"/runs/{run}/attempts")["items"][0]["placements"]
+    os.kill(placements[1]["ranks"][0]["pid"], signal.SIGKILL)
+    ended = yard.wait_for_end(run)
+    assert (ended["status"], ended["reason"]["code"]) == ("FAILED", "rank-killed")
+
+    newest, before = [one["step"] for one in sound(yard, run)][:2]
+    damage(yard.up.home / "checkpoints" / run / f"step-{newest}.fence-1")
+    yard.post(f"/runs/{run}/restart")
+    ended = yard.wait_for_end(run)
+    assert (ended["status"], ended["step"]) == ("SUCCEEDED", 400), ended["reason"]
+    sentences = {event["code"]: event["sentence"] for event in yard.get(f"/runs/{run}/events")["items"]}
+    assert sentences["restored"] == f"Continues from step {before} of attempt 1."
+    assert sentences["checkpoint-invalid"].startswith(f"The checkpoint of step {newest} of attempt 1 is not used: ")
+    by_step = {one["step"]: one for one in kept(yard, run)}
+    assert (by_step[newest]["state"], by_step[newest]["attempt"]) in (("invalid", 1), ("deleted", 1), ("valid", 2))
+    assert [use["attempt"] for use in by_step[before]["restored_by"]] == [2]
+    assert by_step[400]["degrees"]["data"] == 2
+    for name in ("train/loss", "val/loss"):
+        assert points(yard, run, name) == points(yard, undisturbed, name), name
+
+    # Another run goes on from its end, on one node.
+    answer = yard.post(f"/runs/{run}/continue", {"overrides": {"train.steps": 420, "resources.nodes": 1}})
+    ended = yard.wait_for_end(answer["id"])
+    assert (ended["status"], ended["step"], ended["parent"]) == ("SUCCEEDED", 420, run), ended["reason"]
+    assert min(points(yard, answer["id"], "train/loss")) == 401
+    by_step = {one["step"]: one for one in kept(yard, run)}
+    assert [use["run"] for use in by_step[400]["restored_by"]] == [answer["id"]]
+
+
+def damage(folder: Path) -> None:
+    """Flip a bit in the middle of the largest file."""
+    path = max(folder.iterdir(), key=lambda one: one.stat().st_size)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def points(yard: Yard, run: str, name: str) -> dict[int, float]:
+    curves = yard.get(f"/runs/{run}/series/data", name=name, points=10_000)["series"]
+    assert all(curve["kind"] == "raw" for curve in curves)
+    found = [pair for curve in curves for pair in zip(curve["step"], curve["value"], strict=True)]
+    assert len(found) == len(dict(found)), "a step is there twice"
+    return dict(found)
+
+
+def sound(yard: Yard, run: str) -> list[dict[str, Any]]:
+    return [one for one in kept(yard, run) if one["valid"]]
+
 
 def kept(yard: Yard, run: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = yard.get(f"/runs/{run}/checkpoints")["items"]
     return items
+
+
+def until(holds: Any, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.05)
