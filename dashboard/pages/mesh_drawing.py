@@ -114,7 +114,8 @@ def _data(spec: RecipeSpec, degree: int) -> str:
 
 
 def _shard(spec: RecipeSpec, degree: int) -> str:
-    until = "drop it again after use" if spec.parallel.reshard_after_forward else "keep it until the backward pass"
+    is_dropped = spec.parallel.reshard_after_forward and spec.parallel.pipeline.stages == 1  # a pipeline keeps it
+    until = "drop it again after use" if is_dropped else "keep it until the backward pass"
     return f"{degree:,} ranks share one copy's weights: they gather a block when it is needed and {until}."
 
 

@@ -68,6 +68,52 @@ def test_a_refused_form_loses_nothing_that_was_typed(seat: Seat, yard: Yard) -> 
     assert yard.get("/runs", q="lopsided")["items"] == [], "nothing was written"
 
 
+def test_fields_come_with_the_choice_that_reads_them_and_keep_what_was_typed(seat: Seat) -> None:
+    page = seat.go("/launch/")
+    schedule, momentum = field(page, "Pipeline schedule"), field(page, "Outer momentum")
+    expect(schedule).to_be_hidden()
+    expect(momentum).to_be_hidden()
+    field(page, "Pipeline stages").fill("2")
+    expect(schedule).to_be_visible()
+    schedule.select_option("gpipe")
+    field(page, "Pipeline stages").fill("1")
+    expect(schedule).to_be_hidden()
+    field(page, "Synchronization").select_option("diloco")
+    momentum.fill("0.5")
+    field(page, "Synchronization").select_option("every-step")
+    expect(momentum).to_be_hidden()
+    expect(page.get_by_label("Spec as YAML")).not_to_contain_text("gpipe")
+    field(page, "Synchronization").select_option("diloco")
+    expect(momentum).to_have_value("0.5")
+    expect(page.get_by_label("Spec as YAML")).to_contain_text("outer_momentum: 0.5")
+
+
+def test_the_drawing_tells_each_rank_by_pointer_and_by_keyboard(seat: Seat) -> None:
+    page = seat.go("/launch/")
+    for label, text in {"Nodes": "2", "Processes per node": "2", "Tensor degree": "2"}.items():
+        field(page, label).fill(text)
+    ranks = page.get_by_role("toolbar", name="Ranks on their nodes").get_by_role("button")
+    expect(ranks).to_have_count(4)
+    expect(page.get_by_role("radio", name=re.compile("^data × 2"))).to_be_checked()
+    expect(ranks.nth(3)).to_have_text("3d1")
+    ranks.nth(3).hover()
+    expect(page.get_by_text("rank 3 on node 2: copy 1, slice 1", exact=True)).to_be_visible()
+    by_tensor = page.get_by_role("radio", name=re.compile("^tensor × 2"))
+    by_tensor.check()
+    expect(ranks.nth(2)).to_have_text("2t0")
+    expect(by_tensor).to_be_checked()
+    ranks.nth(0).focus()
+    page.keyboard.press("ArrowRight")
+    expect(ranks.nth(1)).to_be_focused()
+    page.keyboard.press("End")
+    expect(ranks.nth(3)).to_be_focused()
+    expect(ranks.nth(3)).to_have_attribute("tabindex", "0")
+    expect(ranks.nth(0)).to_have_attribute("tabindex", "-1")
+    field(page, "Tensor degree").fill("1")
+    expect(by_tensor).to_have_count(0)
+    expect(ranks.nth(3)).to_have_text("3d3")
+
+
 def launch_by_form(seat: Seat, name: str) -> Page:
     page = seat.go("/runs/")
     page.get_by_role("main").get_by_role("link", name="Launch", exact=True).click()

@@ -106,7 +106,8 @@ class Parallel(Part):
     reshard_after_forward: bool = field(
         True,
         label="Reshard after forward",
-        help="Whether gathered weights are dropped between forward and backward (ZeRO-3); kept, it is ZeRO-2.",
+        help="Whether gathered weights are dropped between forward and backward (ZeRO-3); kept, it is ZeRO-2. "
+        "A pipeline always keeps them.",
         group="parallel",
         needs=Needs("parallel.shard", above=1),
     )

@@ -81,6 +81,11 @@ def test_what_is_not_drawn_is_counted(nodes: int, each: int) -> None:
     assert drawing.num_ranks == nodes * each
 
 
+def test_a_pipeline_is_said_to_keep_what_its_shards_gather() -> None:
+    split = {"resources.nodes": 4, "parallel": {"shard": 2, "pipeline": {"stages": 2}}}
+    assert drawn(split).axes[1].sentence.endswith("keep it until the backward pass.")
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
