@@ -120,3 +120,15 @@ class PlainPasses:
             with self._precision.autocast():
                 loss = self._task.loss(self._replica, self._task.train_batch(1, slice(0, 1)))
             loss.backward()  # type: ignore[no-untyped-call]
+
+    def resize(self, share: BatchShare) -> None:
+        """Take another share of the batch from the next step on."""
+        self._share = share
+
+    def rehearse(self) -> None:
+        """Run one micro-batch forward and backward without a word to the other ranks; leaves gradients."""
+        batch = self._task.train_batch(1, self._share.rows(0))
+        with self._without_reduction():
+            with self._precision.autocast():
+                loss = self._task.loss(self._replica, batch)
+            self._precision.scale(loss).backward()  # type: ignore[no-untyped-call]

@@ -1,0 +1,272 @@
+"""The largest batch that memory holds, or the smallest that is as quick as any: found before the first step.
+
+Sizes double, from one row a pass, and the memory limit is then closed in on by bisection. Each size is tried by whole
+steps of a training built like the real one, which is thrown away: the real one starts from untouched weights, random
+state and optimiser. Every rank tries the same sizes, and the answer of the weakest counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+
+from workers.training.build import Training, build
+from workers.training.loop import Metrics, kept_random_state, settle, take_step
+from workers.training.memory_limit import PeakMemory, share_of_memory
+from workers.training.mesh import Mesh, share_batch
+from workers.training.passes import PlainPasses
+from workers.training.place import Place
+from workers.training.progress import with_unit
+from workers.training.recipes import Task
+from workers.training.settings import TrainSettings
+
+GAIN = 0.1  # twice the batch must bring a tenth more tokens a second to be worth its memory and its slower learning
+LONGEST_STEP_S = 10.0  # beyond it no batch is tried: on a CPU memory would hold far more than anybody waits for
+NUM_TIMED_STEPS = 2
+PRECISION = 16  # the bisection ends within a sixteenth of the limit
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Trial:
+    """What steps with so many rows in a pass have shown, the same on every rank: the slowest and the fullest one's."""
+
+    rows: int
+    fits: bool
+    tokens_per_second: float = 0.0
+    memory_bytes: int = 0  # the peak, over what the rank held before
+
+    @property
+    def line(self) -> str:
+        if not self.fits:
+            return "more than memory holds, or than a step may take"
+        return f"{with_unit(self.tokens_per_second)} tok/s, {self.memory_bytes / 2**20:.0f} MiB"
+
+
+class Try(Protocol):
+    def __call__(self, rows: int) -> Trial: ...
+
+
+def find_batch_size(
+    spec: Mapping[str, Any],
+    task: Task,
+    settings: TrainSettings,
+    mesh: Mesh,
+    device: torch.device,
+    place: Place,
+    metrics: Metrics,
+) -> TrainSettings:
+    """Return ``settings`` with the batch size that ``train.find_batch_size`` asks for, and its learning rate.
+
+    A collective. Raises ValueError where not even one row a pass fits.
+    """
+    kind = settings.find_batch_size
+    if kind == "none":
+        return settings
+    rows_a_step = settings.accumulate * mesh.num_batch_parts
+    with kept_random_state(device):
+        bench = Bench(spec, task, settings, mesh, device, place, metrics)
+        start = share_batch(settings.batch_size, settings.accumulate, mesh).micro
+        rows = largest_that_fits(bench.attempt, start) if kind == "memory" else quickest(bench.attempt, start)
+        trial = bench.attempt(rows) if rows else None
+        bench.close()
+    if trial is None:
+        raise ValueError(
+            f"train.find_batch_size is {kind!r}, but not even one row in a pass fits ({rows_a_step} a step): choose a "
+            "smaller task.model, or more ranks under parallel.shard"
+        )
+    found = dataclasses.replace(
+        settings,
+        batch_size=rows * rows_a_step,
+        learning_rate=scaled_learning_rate(
+            settings.learning_rate, rows * rows_a_step / settings.batch_size, settings.scale_learning_rate
+        ),
+    )
+    tell(settings, found, trial, mesh, metrics)
+    return found
+
+
+def scaled_learning_rate(learning_rate: float, growth: float, how: str) -> float:
+    """Return the learning rate for a batch ``growth`` times as large.
+
+    ``linear`` (Goyal et al. 2017, section 2.1) fits SGD; ``sqrt`` (Krizhevsky 2014, section 5) fits Adam (Malladi et
+    al. 2022, definition 2.2). Raises ValueError for another word.
+    """
+    if how not in ("none", "linear", "sqrt"):
+        raise ValueError(f"train.scale_learning_rate is {how!r}; accepted are none, linear, sqrt")
+    factors: dict[str, float] = {"none": 1.0, "linear": growth, "sqrt": growth**0.5}
+    return learning_rate * factors[how]
+
+
+def doubling(start: int) -> Callable[[int], int]:
+    """Return what comes after each size: powers of two up to ``start``, then its own doubles."""
+    return lambda rows: 2 * rows if rows >= start else min(2 * rows, start)
+
+
+def largest_that_fits(attempt: Try, start: int) -> int:
+    """Return the most rows a pass that fit, within a sixteenth; 0 where not even one does."""
+    good, bad = 0, 1
+    following = doubling(start)
+    while attempt(bad).fits:
+        good, bad = bad, following(bad)
+    while bad - good > max(1, good // PRECISION):
+        middle = (good + bad) // 2
+        if attempt(middle).fits:
+            good = middle
+        else:
+            bad = middle
+    return good
+
+
+def quickest(attempt: Try, start: int) -> int:
+    """Return the rows a pass from which doubling gains less than GAIN in tokens a second, ``start`` or more; fewer
+    only where those do not fit, 0 where not even one does."""
+    rows, following = 1, doubling(start)
+    best = attempt(rows)
+    if not best.fits:
+        return 0
+    while True:
+        trial = attempt(following(rows))
+        is_worth_it = rows < start or trial.tokens_per_second >= (1 + GAIN) * best.tokens_per_second
+        if not (trial.fits and is_worth_it):
+            return rows
+        rows, best = trial.rows, trial
+
+
+class Bench:
+    """Tries sizes on a training of its own. It agrees in every step, whatever the real one does: ranks that agree less
+    often keep a copy or two of the weights more, for which the share of memory that is left free has room."""
+
+    def __init__(
+        self,
+        spec: Mapping[str, Any],
+        task: Task,
+        settings: TrainSettings,
+        mesh: Mesh,
+        device: torch.device,
+        place: Place,
+        metrics: Metrics,
+    ) -> None:
+        self._task, self._settings, self._mesh, self._device, self._metrics = task, settings, mesh, device, metrics
+        self._memory = PeakMemory(device)
+        self._limit = share_of_memory(device, place.local_world_size)
+        dist.barrier()  # every rank has looked before any takes memory
+        parallel = {**spec["parallel"], "compression": "none"}
+        parallel["synchronization"] = {**parallel["synchronization"], "kind": "every-step"}
+        self._training: Training | None = build({**spec, "parallel": parallel}, task, settings, mesh, device)
+        settle(self._training)
+        self._trials: dict[int, Trial] = {}
+        self._resting_bytes = 0
+
+    def attempt(self, rows: int) -> Trial:
+        """Try ``rows`` rows in a pass. A collective: every rank returns the same."""
+        if rows not in self._trials:
+            self._trials[rows] = trial = self._attempt(rows)
+            self._tell(trial)
+        return self._trials[rows]
+
+    def close(self) -> None:
+        """Give everything back."""
+        self._training = None
+        free(self._device)
+
+    def _attempt(self, rows: int) -> Trial:
+        # Each waits for the other ranks' answers, so that none starts what another has given up.
+        if self._any(self._is_sure_to_fail(rows)) or self._any(not self._has_room(rows)):
+            return Trial(rows, fits=False)
+        step_time_s = self._timed(rows)
+        peak = self._memory.peak_bytes()
+        slowest, fullest = self._largest(step_time_s, float(peak))
+        fits = not self._any(peak > self._limit) and slowest <= LONGEST_STEP_S
+        self._resting_bytes = self._memory.resting_bytes()
+        return Trial(rows, fits, self._num_tokens(rows) / slowest, int(fullest))
+
+    def _has_room(self, rows: int) -> bool:
+        """Run one pass that waits for no other rank, so that one whose memory is full can say so. Shards cannot: their
+        weights come from others, and a rank that runs out there ends the run."""
+        assert self._training is not None
+        passes = self._training.passes
+        assert isinstance(passes, PlainPasses)  # no other is in the table of what goes with this
+        passes.resize(share_batch(self._batch_size(rows), self._settings.accumulate, self._mesh))
+        if self._mesh.shard > 1:
+            return True
+        self._memory.restart()
+        try:
+            passes.rehearse()
+        except torch.OutOfMemoryError:
+            return False
+        finally:
+            self._training.optimizer.zero_grad()
+            free(self._device)
+        return self._memory.peak_bytes() <= self._limit
+
+    def _timed(self, rows: int) -> float:
+        """Return the seconds of a step, after one that makes what only the first makes."""
+        assert self._training is not None
+        self._memory.restart()
+        take_step(self._training, 1)
+        started = time.perf_counter()
+        for step in range(1, 1 + NUM_TIMED_STEPS):
+            take_step(self._training, step)
+        return (time.perf_counter() - started) / NUM_TIMED_STEPS
+
+    def _is_sure_to_fail(self, rows: int) -> bool:
+        """Say what the sizes so far tell of ``rows``: weights stay, activations and the time of a step grow with the
+        rows. What surely does not fit would make this machine swap, or end its processes."""
+        known = sorted((trial.rows, trial.memory_bytes) for trial in self._trials.values() if 0 < trial.rows < rows)
+        if not known:
+            return False
+        last, held = known[-1]
+        before, held_before = known[-2] if len(known) > 1 else (0, self._resting_bytes)
+        expected = held + max(0.0, (held - held_before) / (last - before)) * (rows - last)
+        expected_s = self._num_tokens(rows) / self._trials[last].tokens_per_second
+        return expected > self._limit or expected_s > LONGEST_STEP_S
+
+    def _batch_size(self, rows: int) -> int:
+        return rows * self._settings.accumulate * self._mesh.num_batch_parts
+
+    def _num_tokens(self, rows: int) -> int:
+        return self._batch_size(rows) * self._task.tokens_per_row
+
+    def _largest(self, *numbers: float) -> list[float]:
+        """Return the largest of each number among all ranks."""
+        among = torch.tensor(numbers, dtype=torch.float64, device=self._device)
+        dist.all_reduce(among, op=dist.ReduceOp.MAX)
+        found: list[float] = among.tolist()
+        return found
+
+    def _any(self, answer: bool) -> bool:
+        """Return whether a rank says yes."""
+        return self._largest(float(answer)) == [1.0]
+
+    def _tell(self, trial: Trial) -> None:
+        if self._mesh.rank != 0:
+            return
+        batch_size = self._batch_size(trial.rows)
+        print(f"batch size {batch_size}: {trial.line}", flush=True)
+        if trial.fits:
+            values = {"find/tokens_per_second": trial.tokens_per_second, "find/memory_bytes": trial.memory_bytes}
+            self._metrics.log(values, step=batch_size)
+
+
+def free(device: torch.device) -> None:
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def tell(asked: TrainSettings, found: TrainSettings, trial: Trial, mesh: Mesh, metrics: Metrics) -> None:
+    """Say on rank 0 what has been found."""
+    if mesh.rank != 0:
+        return
+    print(
+        f"batch size {asked.batch_size} -> {found.batch_size} ({asked.find_batch_size}: {trial.line}), learning rate "
+        f"{asked.learning_rate:g} -> {found.learning_rate:g} ({asked.scale_learning_rate})",
+        flush=True,
+    )
+    metrics.log({"find/batch_size": found.batch_size, "find/learning_rate": found.learning_rate}, step=0)
