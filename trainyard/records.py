@@ -14,7 +14,8 @@ map that always has a producer ``p`` (32 hex digits), a sequence ``q`` (1, 2, 3,
 ``checkpoint``  what became of a checkpoint, told by ``Run.note``: ``state`` ("saved", "deleted", "invalid", "restored",
             or "off" when none can be kept), ``step`` and ``fence`` (which it is), ``run`` (whose, if another's),
             ``bytes``, ``num_files``, ``world_size``, ``degrees`` (a map of axes to numbers), ``took_s``, ``stall_s``,
-            ``at`` (Unix seconds) and ``why``; what is not known is absent, and other keys are ignored
+            ``at`` (Unix seconds), ``why`` and ``missing`` (true: what is called invalid was only not found there); what
+            is not known is absent, and other keys are ignored
 ``damaged`` what a spool could not give back: ``why`` and ``data``, the bytes that were in its place (or their start)
 ``end``     the producer's last frame: ``at``, ``reason`` ("finish", "exit", "lost",
             "interrupt", or "error: " and what it was)

@@ -19,7 +19,7 @@ from runs.models import Run
 
 NUM_SHOWN = 100
 COLOURS = {"valid": "green", "invalid": "red", "deleted": "grey", "late": "amber"}
-WORDS = {"late": "too late: a newer attempt had begun when it was saved", "deleted": "newer ones took its place"}
+LATE = "a newer attempt had begun when it was saved"
 
 
 class Use(NamedTuple):
@@ -72,7 +72,7 @@ def _kept(user: Someone, run: Run, rows: list[Checkpoint]) -> list[Kept]:
             Kept(
                 doc,
                 COLOURS[doc["state"]],
-                doc["why"] or WORDS.get(doc["state"], ""),
+                doc["why"] or (LATE if doc["state"] == "late" else ""),
                 ", ".join(f"{axis} {number}" for axis, number in doc["degrees"].items() if number > 1),
                 [Use(use["run"], names.get(use["run"], ""), use["attempt"]) for use in doc["restored_by"]],
                 _launch_url(run, doc["step"]) if may_launch else "",

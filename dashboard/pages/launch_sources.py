@@ -44,11 +44,19 @@ def find(user: Someone, key: str) -> Source:
         start = find(user, f"run:{run_id}")
         if "recipe" not in start.document.get("task", {}):
             raise NotFound(f"{start.label.capitalize()} is of a script, which goes on in its own run only: restart it.")
-        document = merge(start.document, {"checkpoint.restore": name})
+        document = merge(
+            start.document, {"checkpoint.restore": name, "train.steps": _steps_behind(step, start.document)}
+        )
         return start._replace(key=key, label=f"step {step} of {start.label}", document=document)
     if kind == "example" and name in examples():
         return Source(key, f"example {name}", examples()[name])
     raise NotFound(f"There is nothing called {key!r} to start from.")
+
+
+def _steps_behind(step: str, document: dict[str, Any]) -> int:
+    """As many steps as the run had; behind its last one, as many again."""
+    steps = int(document["train"]["steps"])
+    return steps + int(step) if step.isdecimal() and steps <= int(step) else steps
 
 
 def offered(user: Someone) -> dict[str, list[tuple[str, str]]]:

@@ -42,6 +42,7 @@ class AttemptOut(Schema):
     go_at: str | None
     contact_lost_at: str | None
     ended_at: str | None
+    offered: list[dict[str, Any]] = Field(description="checkpoints to go on from, the newest first: run, step, fence")
     reason: dict[str, str]
     placements: list[PlacementOut]
 
@@ -79,6 +80,7 @@ def _attempts(rows: Sequence[Attempt]) -> list[dict[str, Any]]:
             "go_at": stamp(row.go_at),
             "contact_lost_at": stamp(row.contact_lost_at),
             "ended_at": stamp(row.ended_at),
+            "offered": (row.go or {}).get("checkpoints", []),
             "reason": {"code": row.reason_code, "sentence": row.reason_sentence},
             "placements": [_placement(placement) for placement in row.placements.all()],
         }

@@ -32,14 +32,17 @@ def checkpoint(payload: dict[str, Any]) -> Note:
     why = payload.get("why", "")
     if not isinstance(why, str):
         raise Poison("why is a text")
-    at = _seconds(payload, "at", YEAR_3000)
+    is_missing = payload.get("missing", False)
+    if not isinstance(is_missing, bool):
+        raise Poison("missing is true or false")
     return Note(
         state,
         step=step,
         fence=_integer(payload, "fence", MAX_INTEGER),
         run=run,
-        at=at,
+        at=_seconds(payload, "at", YEAR_3000),
         why=storable(why)[:MAX_WHY],
+        is_missing=is_missing,
         facts={
             "bytes": _integer(payload, "bytes", MAX_SEQUENCE),
             "num_files": _integer(payload, "num_files", MAX_INTEGER),

@@ -37,6 +37,7 @@ class Note:
     run: str = ""
     at: float | None = None
     why: str = ""
+    is_missing: bool = False  # what is called invalid was only not found: another node may have it
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -71,7 +72,7 @@ def write_notes(run_id: str, *, attempt: int, newest: int, now: float, notes: Se
         elif note.state == DELETED and key in rows:
             rows[key].deleted_at = at
             changed[key] = rows[key]
-        elif note.state == INVALID and key in rows:
+        elif note.state == INVALID and key in rows and not note.is_missing:
             rows[key].invalid_why = note.why or "It could not be read."
             changed[key] = rows[key]
     _save(run_id, changed.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from django.db import transaction
 from django.db.models import Q
 
 from runs.metrics import checkpoints
@@ -53,13 +54,13 @@ def tell(attempts: Iterable[Attempt]) -> None:
 
 
 def _tell(attempt: Attempt, use: CheckpointUse) -> None:
-    # Whoever moves the mark tells it: another process may be at the same.
-    if not Attempt.objects.filter(pk=attempt.pk, told_use__lt=use.pk).update(told_use=use.pk):
-        return
-    attempt.told_use = use.pk
     code, sentence = _words(attempt, use)
     data = {"run": use.source_run, "step": use.step, "fence": use.fence, "why": use.why}
-    attempt.run.record(code, sentence, data=data, attempt=attempt)
+    with transaction.atomic():
+        # Whoever moves the mark tells it: another process may be at the same.
+        if Attempt.objects.filter(pk=attempt.pk, told_use__lt=use.pk).update(told_use=use.pk):
+            attempt.run.record(code, sentence, data=data, attempt=attempt)
+    attempt.told_use = use.pk
 
 
 def _words(attempt: Attempt, use: CheckpointUse) -> tuple[str, str]:

@@ -30,6 +30,8 @@ def make_home(home: Path) -> Path:
     (home / "runs" / "abc" / "output" / "model.safetensors").write_bytes(b"weights")
     (home / "runs" / "link").symlink_to("/etc/passwd")
     (home / "bundles").mkdir()
+    (home / "checkpoints" / "abc" / "step-1.fence-1").mkdir(parents=True)
+    (home / "checkpoints" / "abc" / "step-1.fence-1" / "manifest.json").write_text("{}")
     return home
 
 
@@ -39,8 +41,10 @@ def test_it_holds_databases_files_and_the_key(tmp_path: Path) -> None:
     assert backup.back_up(make_home(tmp_path / "home"), target) == target.stat().st_size
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     with tarfile.open(target) as archive:
-        names = ["metrics.sqlite3", "runs/abc/output/model.safetensors", "secret_key", "trainyard.sqlite3"]
-        assert sorted(archive.getnames()) == names
+        assert sorted(archive.getnames()) == [
+            "checkpoints/abc/step-1.fence-1/manifest.json", "metrics.sqlite3", "runs/abc/output/model.safetensors",
+            "secret_key", "trainyard.sqlite3",
+        ]  # fmt: skip
 
 
 def test_a_copy_is_consistent_while_somebody_writes(tmp_path: Path) -> None:

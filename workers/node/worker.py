@@ -149,7 +149,7 @@ class NodeWorker:
                 except (redis.RedisError, httpx.HTTPError, OSError) as error:
                     if pause_s == every_s:  # once per trouble, not once per try
                         log.warning("node.trouble", loop=name, error=str(error))
-                    pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                    pause_s = max(every_s, min(2 * pause_s, LONGEST_PAUSE_S))
                 except Exception:  # a bug in one loop must not silence the node for ever; the log says where it is
                     log.exception("node.bug", loop=name)
                     pause_s = LONGEST_PAUSE_S

@@ -55,7 +55,10 @@ def test_only_a_sound_one_is_gone_on_from_and_by_members(cast: Cast, as_user: As
 
 def test_continue_opens_the_form_with_the_checkpoint_filled_in(cast: Cast, as_user: AsUser, run: Run) -> None:
     page = as_user(cast.mate).get(f"/launch/?from=checkpoint:{run.pk}@200").content.decode()
-    assert f'value="{run.pk}@200"' in page
+    assert f'value="{run.pk}@200"' in page and 'value="300"' in page
+    tell(run, saved(300, fence=2))
+    page = as_user(cast.mate).get(f"/launch/?from=checkpoint:{run.pk}@300").content.decode()
+    assert 'value="600"' in page  # behind the last step there would be nothing to train
     assert as_user(cast.outsider).get(f"/launch/?from=checkpoint:{run.pk}@200").status_code == 404
 
 

@@ -90,6 +90,12 @@ def test_one_that_was_deleted_or_is_invalid_is_not_gone_on_from() -> None:
     assert rows[300].invalid_why == "model.safetensors has another checksum"
 
 
+def test_one_that_a_node_has_not_got_is_not_damaged_for_all() -> None:
+    told(saved(100), {"state": "invalid", "step": 100, "fence": 1, "why": "no such folder", "missing": True})
+    assert sound() == ["step-100.fence-1"]
+    assert CheckpointUse.objects.get().why == "no such folder"
+
+
 def test_the_newest_attempt_s_come_first_whatever_their_steps() -> None:
     told(saved(100), saved(300))
     told(saved(150, fence=2), fence=2)
@@ -143,7 +149,7 @@ def test_that_none_are_kept_is_known_with_the_reason() -> None:
      {"fence": 2**31}, {"fence": 1.5}, {"run": "../../etc"}, {"run": ["run1"]}, {"bytes": "many"}, {"bytes": 2**64 - 1},
      {"degrees": [2]}, {"degrees": {"data": "2"}}, {"degrees": {str(axis): 1 for axis in range(17)}},
      {"degrees": {"x" * 10_000: 1}}, {"took_s": float("nan")}, {"stall_s": float("inf")}, {"at": 1e300}, {"at": "now"},
-     {"why": {"a": 1}}, {"world_size": -1}],
+     {"why": {"a": 1}}, {"missing": 1}, {"world_size": -1}],
     ids=lambda wrong: str(wrong)[:30],
 )  # fmt: skip
 def test_what_has_a_wrong_type_is_a_dead_letter_and_what_follows_is_stored(wrong: dict[str, Any]) -> None:

@@ -121,7 +121,10 @@ class DiskCheckpoints:
                 self._saver.damaged.add(candidate.mark)
             if training.mesh.rank == 0:
                 print(f"checkpoint {candidate.mark.name} of run {candidate.run} is damaged: {one.why}", flush=True)
-                self._metrics.note({**record_of("invalid", candidate.run, candidate.mark), "why": one.why})
+                # What is only not here may lie on the disk of the node that took it: it is not damaged for all.
+                is_missing = not candidate.folder.is_dir()
+                record = record_of("invalid", candidate.run, candidate.mark)
+                self._metrics.note({**record, "why": one.why, "missing": is_missing})
 
 
 def reasons(refused: Sequence[Refused]) -> str:
