@@ -23,3 +23,9 @@ SOCKETS_P99 = Goal(AT_MOST, 500)  # milliseconds of a delivery to one of 1,000 s
 SOCKETS_LOST = Goal(AT_MOST, 0)
 START = Goal(AT_MOST, 1.0)  # seconds from the request to the end of the first step
 WEB_MEMORY = Goal(AT_MOST, 150)  # MiB
+STEP = Goal(AT_MOST, 1.02)  # times a hand-written DDP loop's step, the upper end of the interval
+SENT_HALF = Goal(AT_LEAST, 1.95, of="ratio")  # times fewer bytes than DDP
+SENT_POWERSGD = Goal(AT_LEAST, 15, of="ratio")
+SENT_LOCAL = Goal(AT_LEAST, 9.5, of="ratio")  # one average in ten steps
+BUBBLE = Goal(AT_LEAST, 1 / 1.2, of="ratio")  # a pipeline waits at most a fifth longer than its formula says
+CHECKPOINT_STALL = Goal(AT_MOST, 1)  # percent of the wall time, 10 M parameters at the default interval
