@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.workers.training.ranks import Point, series, tiny_spec, train_on
+from workers.training import batch_size
+from workers.training.batch_size import Trial, largest_that_fits, quickest, scaled_learning_rate
+from workers.training.memory_limit import cgroup_bytes, machine_bytes
+
+
+def memory_for(limit: int, tried: list[int]) -> Callable[[int], Trial]:
+    def attempt(rows: int) -> Trial:
+        tried.append(rows)
+        return Trial(rows, fits=rows <= limit)
+
+    return attempt
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 8, 24, 25, 100, 1000, 4097])
+@pytest.mark.parametrize("start", [1, 3, 8, 64])
+def test_the_memory_limit_is_closed_in_on_to_a_sixteenth(limit: int, start: int) -> None:
+    tried: list[int] = []
+    found = largest_that_fits(memory_for(limit, tried), start)
+    assert limit - max(1, limit // 16) <= found <= limit
+    assert max(tried) <= max(2 * limit, start)
+    assert len(tried) <= 20
+
+
+def test_small_limits_are_met_exactly() -> None:
+    assert [largest_that_fits(memory_for(limit, []), 4) for limit in range(20)] == list(range(20))
+
+
+def test_sizes_are_tried_from_the_smallest_and_the_one_asked_for_is_among_them() -> None:
+    tried: list[int] = []
+    largest_that_fits(memory_for(30, tried), 6)
+    assert tried[:6] == [1, 2, 4, 6, 12, 24]
+
+
+def speed(*, half_at: int, limit: int = 10**9) -> Callable[[int], Trial]:
+    """Tokens a second that grow towards 1: half of it with ``half_at`` rows."""
+    return lambda rows: Trial(rows, fits=rows <= limit, tokens_per_second=rows / (rows + half_at))
+
+
+@pytest.mark.parametrize(("half_at", "expected"), [(0, 4), (4, 32), (100, 512)])
+def test_the_batch_grows_while_doubling_brings_a_tenth_more(half_at: int, expected: int) -> None:
+    """(2r / (2r + h)) / (r / (r + h)) < 1.1 from r = 4 h on."""
+    assert quickest(speed(half_at=half_at), 4) == expected
+
+
+def test_throughput_stops_where_memory_does() -> None:
+    assert quickest(speed(half_at=100, limit=100), 4) == 64
+    assert quickest(speed(half_at=100, limit=2), 4) == 2
+    assert quickest(speed(half_at=100, limit=0), 4) == 0
+
+
+@pytest.mark.parametrize(("how", "expected"), [("none", 0.1), ("linear", 0.4), ("sqrt", 0.2)])
+def test_the_learning_rate_grows_with_the_batch_as_asked(how: str, expected: float) -> None:
+    assert scaled_learning_rate(0.1, 4.0, how) == pytest.approx(expected)
+
+
+def test_an_unknown_scaling_is_refused_by_its_field() -> None:
+    with pytest.raises(ValueError, match=r"train\.scale_learning_rate is 'cubic'; accepted are none, linear, sqrt"):
+        scaled_learning_rate(0.1, 4.0, "cubic")
+
+
+def test_what_is_available_is_read_from_the_kernel_and_from_every_group_with_a_limit(tmp_path: Path) -> None:
+    assert machine_bytes("MemTotal: 9 kB\nMemAvailable:     200 kB\n") == 200 * 1024
+    inner = tmp_path / "jobs" / "one"
+    inner.mkdir(parents=True)
+    (inner / "memory.max").write_text("max\n")
+    (inner.parent / "memory.max").write_text("5000\n")
+    (inner.parent / "memory.current").write_text("2000\n")
+    assert cgroup_bytes("0::/jobs/one\n", tmp_path) == [3000]
+    old = tmp_path / "memory" / "jobs"
+    old.mkdir(parents=True)
+    (old / "memory.limit_in_bytes").write_text("700\n")
+    (old / "memory.usage_in_bytes").write_text("900\n")
+    assert cgroup_bytes("4:cpuset:/jobs\n3:memory:/jobs\n", tmp_path) == [0]
+    assert cgroup_bytes("0::/elsewhere\n", tmp_path) == []
+
+
+def found(points: list[Point]) -> tuple[int, float]:
+    return int(series(points, "find/batch_size")[0]), series(points, "find/learning_rate")[0]
+
+
+def little_memory() -> None:
+    """48 MiB for each rank: its first steps take 26 alone."""
+    batch_size.share_of_memory = lambda device, num_ranks_here: 48 << 20  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("axis", ["data", "shard"])
+def test_two_ranks_find_what_memory_holds_and_train_as_if_it_had_been_asked_for(axis: str) -> None:
+    model = {"layers": 4, "width": 64, "heads": 4, "context": 64}  # half a MiB and more for each row
+    changes = {"world": 2, "steps": 3, "parallel": {axis: 2}, "model": model, "validate_every_steps": 0}
+    finding = tiny_spec(find_batch_size="memory", scale_learning_rate="sqrt", **changes)
+    pair = train_on(2, finding, setup=little_memory)
+    size, learning_rate = found(pair[0])
+    assert 16 <= size <= 256
+    assert size % 2 == 0
+    assert learning_rate == pytest.approx(1e-3 * (size / 8) ** 0.5)
+    held = series(pair[0], "find/memory_bytes")
+    assert held[size] <= 48 << 20
+    direct = train_on(2, tiny_spec(batch_size=size, learning_rate=learning_rate, **changes))
+    for name in ("train/loss", "train/learning_rate", "val/loss"):
+        assert series(pair[0], name) == series(direct[0], name), name
+
+
+def test_a_rank_whose_memory_is_full_says_so_and_all_try_less() -> None:
+    pair = train_on(2, tiny_spec(world=2, steps=2, find_batch_size="memory"), setup=fill_the_memory_of_rank_1)
+    assert found(pair[0]) == (2 * 5, 1e-3)
+    assert list(series(pair[0], "train/loss")) == [1, 2]
+
+
+def fill_the_memory_of_rank_1() -> None:
+    """As a GPU says it, in the middle of a pass with more than 5 rows."""
+    import torch
+    import torch.distributed as dist
+
+    from workers.training.recipes.language_model import LanguageModelTask
+
+    plain = LanguageModelTask.loss
+
+    def loss(self: LanguageModelTask, model: torch.nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        if dist.get_rank() == 1 and len(batch[0]) > 5 and torch.is_grad_enabled():
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return plain(self, model, batch)
+
+    LanguageModelTask.loss = loss  # type: ignore[method-assign]
+
+
+def test_throughput_is_measured_on_all_ranks_and_the_slowest_counts() -> None:
+    spec = tiny_spec(world=2, steps=2, find_batch_size="throughput", scale_learning_rate="linear")
+    pair = train_on(2, spec, setup=let_rank_1_be_slow)
+    assert found(pair[0]) == (16, pytest.approx(2e-3))
+    assert series(pair[0], "find/tokens_per_second")[16] == pytest.approx(16 * 16 / 2.0)
+
+
+def let_rank_1_be_slow() -> None:
+    """It takes 2 s for up to 8 rows, and a second for each 4 beyond; rank 0 a second for any."""
+    import torch.distributed as dist
+
+    batch_size.LONGEST_STEP_S = 1000.0
+
+    def timed(self: batch_size.Bench, rows: int) -> float:
+        return max(2.0, rows / 4) if dist.get_rank() == 1 else 1.0
+
+    batch_size.Bench._timed = timed  # type: ignore[method-assign]
+
+
+def test_where_nothing_fits_the_run_is_refused_with_what_helps() -> None:
+    with pytest.raises(ValueError, match=r"train\.find_batch_size is 'memory', but not even one row .*parallel\.shard"):
+        train_on(1, tiny_spec(find_batch_size="memory"), setup=no_memory)
+
+
+def no_memory() -> None:
+    batch_size.share_of_memory = lambda device, num_ranks_here: 0  # type: ignore[attr-defined]

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.workers.training import ranks
+from tests.workers.training.parity import distance
+from workers.training import compilation
+
+CPU = torch.device("cpu")
+
+
+def let_the_compiler_work(folder: Path) -> None:
+    """In a folder that holds nothing yet; its warnings are about its own code."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
+    warnings.simplefilter("default")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("axis", ["data", "shard"])
+def test_compiled_and_checkpointed_blocks_train_on_two_ranks_as_plain_ones_on_one(
+    axis: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names too: the gradients of the first step are compared by them."""
+    monkeypatch.setattr(ranks, "TIMEOUT_S", 240)  # each rank compiles four graphs: 20 s where nothing else runs
+    apart = {"compile": True, "activation_checkpointing": "selective"}
+    found = distance(
+        2,
+        {axis: 2},
+        setup=functools.partial(let_the_compiler_work, tmp_path),
+        steps=3,
+        validate_every_steps=0,
+        apart=apart,
+    )
+    assert any(tmp_path.rglob("*.so")), "nothing was compiled"
+    assert max(found) < 1e-5
+
+
+def test_a_machine_without_a_compiler_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    forget_compilers()
+    try:
+        with pytest.raises(ValueError, match=r"train\.compile is true, but this node has no C\+\+ compiler"):
+            compilation.apply([torch.nn.Linear(2, 2)], CPU)
+    finally:
+        forget_compilers()
+
+
+def test_a_machine_without_pythons_headers_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    with pytest.raises(ValueError, match=r"train\.compile is true, but this node has no .*/Python\.h"):
+        compilation.apply([torch.nn.Linear(2, 2)], CPU)
+
+
+def test_a_compiler_that_fails_is_told_by_its_own_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(function: object) -> object:
+        def called(x: torch.Tensor) -> None:
+            raise RuntimeError("\ncc1plus: out of memory\nand more")
+
+        return called
+
+    monkeypatch.setattr(torch, "compile", broken)
+    with pytest.raises(ValueError, match=r"compiling fails on this node: RuntimeError: cc1plus: out of memory; false"):
+        compilation.apply([torch.nn.Linear(2, 2)], CPU)
+
+
+def forget_compilers() -> None:
+    """torch looks for a compiler once a process."""
+    from torch._inductor import cpp_builder
+
+    for name in ("get_cpp_compiler", "_get_cpp_compiler"):
+        clear = getattr(getattr(cpp_builder, name, None), "cache_clear", None)
+        if clear is not None:
+            clear()
