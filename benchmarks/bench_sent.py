@@ -1,0 +1,79 @@
+"""Bytes that a rank sends in a step for each way to let gradients or weights travel, as the kernel counts them,
+against DDP in the same run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from benchmarks import goals
+from benchmarks.ranks import gpt_spec, on_ranks
+from benchmarks.table import Goal, Row
+from benchmarks.training import prepared
+from workers.training import process_group
+from workers.training.loop import settle, take_step
+from workers.training.place import Place
+
+WORLD = 2
+EVERY_STEPS = 10  # of the kinds that agree every so many; as many steps are counted
+BATCH_SIZE = 2  # of which nothing here depends
+IO = Path("/proc/self/io")
+LOCAL = {"every_steps": EVERY_STEPS}
+WAYS: dict[str, tuple[dict[str, Any], Goal | None]] = {
+    "fp16": ({"compression": "fp16"}, goals.SENT_HALF),
+    "bf16": ({"compression": "bf16"}, goals.SENT_HALF),
+    "powersgd": ({"compression": "powersgd"}, goals.SENT_POWERSGD),
+    f"local-sgd every {EVERY_STEPS} steps": ({"synchronization": {"kind": "local-sgd", **LOCAL}}, goals.SENT_LOCAL),
+    f"diloco every {EVERY_STEPS} steps": ({"synchronization": {"kind": "diloco", **LOCAL}}, goals.SENT_LOCAL),
+}
+
+
+class Sent(NamedTuple):
+    """Bytes of one rank in a step: ``written`` by the process, as the kernel says, and ``counted`` by the strategy
+    itself, 0 where it counts nothing."""
+
+    written: float
+    counted: float
+
+
+def written_bytes() -> int:
+    """What this process has handed to the kernel in write calls, on sockets too; nothing here writes files."""
+    return int(dict(line.split(": ") for line in IO.read_text().splitlines())["wchar"])
+
+
+def sent_of_rank(place: Place, ways: list[dict[str, Any]]) -> list[Sent]:
+    """In a rank: train in each way for a round and count, from behind the throwaway passes on."""
+    process_group.join(place, torch.device("cpu"))
+    return [sent_by(place, parallel) for parallel in ways]
+
+
+def sent_by(place: Place, parallel: dict[str, Any]) -> Sent:
+    spec = gpt_spec(WORLD, parallel=parallel, steps=EVERY_STEPS, warmup_steps=1, batch_size=BATCH_SIZE)
+    training = prepared(spec, place)
+    settle(training)
+    training.synchronization.begin(1)
+    training.synchronization.measured()  # what came before is not counted
+    before = written_bytes()
+    for step in range(1, EVERY_STEPS + 1):
+        take_step(training, step)
+    written = written_bytes() - before
+    counted = training.synchronization.measured().get("rank/sent_bytes", 0)
+    return Sent(written / EVERY_STEPS, counted / EVERY_STEPS)
+
+
+def rows() -> list[Row]:
+    ranks = on_ranks(WORLD, sent_of_rank, [{}, *(parallel for parallel, _ in WAYS.values())])
+    ddp, *others = (mean(one) for one in zip(*ranks, strict=True))
+    found = []
+    for (name, (_, goal)), sent in zip(WAYS.items(), others, strict=True):
+        found.append(
+            Row(f"sent by a rank in a step of hello-gpt, {WORLD} ranks: {name}", sent.written / 1000, "kB",
+                ddp.written / 1000, "DDP", goal=goal, others={"its own count": sent.counted / 1000})
+        )  # fmt: skip
+    return found
+
+
+def mean(ranks: tuple[Sent, ...]) -> Sent:
+    return Sent(*(sum(numbers) / len(ranks) for numbers in zip(*ranks, strict=True)))

@@ -1,0 +1,88 @@
+"""Ranks of a training in processes of their own, for benchmarks that look inside them: gloo, one thread each."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.stack import free_port
+from trainyard.spec import parse_spec
+from workers.training.place import Place
+
+TIMEOUT_S = 900.0
+
+
+def gpt_spec(world: int, *, parallel: dict[str, Any] | None = None, **train: Any) -> dict[str, Any]:
+    """Return the resolved spec of examples/hello-gpt.yaml for ``world`` ranks; ``train`` are changes to that part,
+    ``model`` one of them to the model's sizes."""
+    model = {"layers": 4, "width": 128, "heads": 4, "context": 128, **train.pop("model", {})}
+    document = {
+        "name": "bench",
+        "resources": {"nodes": world, "accelerator": "cpu"},
+        "task": {"recipe": "language-model", "model": model},
+        "parallel": parallel or {},
+        "train": {"batch_size": 32, **train},
+    }
+    return parse_spec(document).resolved()
+
+
+def on_ranks(world: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """Return what ``function(place, *arguments)`` returns on each of ``world`` ranks, in a process each.
+
+    It must stand at the top of a module. Raises what a rank has raised, and EOFError for one that died.
+    """
+    context = multiprocessing.get_context("spawn")
+    port = free_port()
+    with contextlib.ExitStack() as at_end:
+        folder = at_end.enter_context(tempfile.TemporaryDirectory(prefix="trainyard-bench-"))
+        pipes = []
+        for rank in range(world):
+            mine, theirs = context.Pipe(duplex=False)
+            spool = Path(folder) / f"spool-{rank}"
+            process = context.Process(target=_rank, args=(rank, world, port, spool, function, arguments, theirs))
+            process.start()
+            at_end.callback(process.join)
+            at_end.callback(process.kill)
+            theirs.close()
+            pipes.append(mine)
+        return [_answer(pipe) for pipe in pipes]
+
+
+def _answer(pipe: Connection) -> Any:
+    if not pipe.poll(TIMEOUT_S):
+        raise TimeoutError(f"a rank has not answered within {TIMEOUT_S:g} s")
+    answer = pipe.recv()
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+def _rank(
+    rank: int,
+    world: int,
+    port: int,
+    spool: Path,
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    pipe: Connection,
+) -> None:
+    os.environ.update(
+        {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", "TRAINYARD_THREADS": "1"}
+    )
+    os.environ["TRAINYARD_SPOOL"] = str(spool)
+    torch.set_num_threads(1)
+    try:
+        with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+            answer = function(Place(rank, rank, world, world, 0, "127.0.0.1", port), *arguments)
+    except Exception as error:
+        answer = error
+    pipe.send(answer)
+    os._exit(0)  # as a rank of a node ends: no teardown of modules under torch's threads
