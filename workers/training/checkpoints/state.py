@@ -51,6 +51,9 @@ def small_state(training: Training, kind: str) -> dict[str, Any]:
     return {
         "optimizer": training.settings.optimizer,
         "synchronization": kind,
+        # What may have been found, and not been written in the spec: an attempt that goes on keeps it.
+        "batch_size": training.settings.batch_size,
+        "learning_rate": training.settings.learning_rate,
         "early_stopping": training.early_stopping.state(),
         "precision": training.precision.state(),
     }
@@ -97,8 +100,9 @@ def load_state(
         training.synchronization.load(own)
     training.early_stopping.load(manifest.state["early_stopping"])
     training.precision.load(manifest.state["precision"])
-    if is_same_mesh(training, manifest):
-        load_random_state(manifest.state["random"][str(training.mesh.rank)], training.device)
+    random_state = manifest.state["random"].get(str(training.mesh.rank))
+    if random_state is not None and is_same_mesh(training, manifest):
+        load_random_state(random_state, training.device)
 
 
 def slots_of(optimizer: torch.optim.Optimizer, parameter: nn.Parameter) -> dict[str, torch.Tensor]:
