@@ -7,7 +7,7 @@ export function mount(drawing) {
 
   function show(rank) {
     shown = rank;
-    const words = rank?.isConnected ? rank.getAttribute("aria-label") : hint;
+    const words = rank?.isConnected ? rank.firstElementChild.textContent : hint;
     if (line.textContent !== words) line.textContent = words;
   }
   function rankAt(target) {
@@ -36,7 +36,7 @@ export function mount(drawing) {
   }
 
   const changes = new MutationObserver(() => show(shown)); // the drawing is patched while one looks at it
-  changes.observe(drawing.querySelector(".mesh"), { subtree: true, childList: true, attributeFilter: ["aria-label"] });
+  changes.observe(drawing.querySelector(".mesh"), { subtree: true, childList: true, characterData: true });
   drawing.addEventListener("pointerover", onPoint);
   drawing.addEventListener("pointerleave", onLeave);
   drawing.addEventListener("focusin", onFocus);

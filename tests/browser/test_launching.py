@@ -95,12 +95,12 @@ def test_the_drawing_tells_each_rank_by_pointer_and_by_keyboard(seat: Seat) -> N
     ranks = page.get_by_role("toolbar", name="Ranks on their nodes").get_by_role("button")
     expect(ranks).to_have_count(4)
     expect(page.get_by_role("radio", name=re.compile("^data × 2"))).to_be_checked()
-    expect(ranks.nth(3)).to_have_text("3d1")
+    expect(ranks.nth(3)).to_contain_text("3d1")
     ranks.nth(3).hover()
-    expect(page.get_by_text("rank 3 on node 2: copy 1, slice 1", exact=True)).to_be_visible()
+    expect(page.locator("[data-words]")).to_have_text("rank 3 on node 2: copy 1, slice 1")
     by_tensor = page.get_by_role("radio", name=re.compile("^tensor × 2"))
     by_tensor.check()
-    expect(ranks.nth(2)).to_have_text("2t0")
+    expect(ranks.nth(2)).to_contain_text("2t0")
     expect(by_tensor).to_be_checked()
     ranks.nth(0).focus()
     page.keyboard.press("ArrowRight")
@@ -111,7 +111,7 @@ def test_the_drawing_tells_each_rank_by_pointer_and_by_keyboard(seat: Seat) -> N
     expect(ranks.nth(0)).to_have_attribute("tabindex", "-1")
     field(page, "Tensor degree").fill("1")
     expect(by_tensor).to_have_count(0)
-    expect(ranks.nth(3)).to_have_text("3d3")
+    expect(ranks.nth(3)).to_contain_text("3d3")
 
 
 def launch_by_form(seat: Seat, name: str) -> Page:
