@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.workers.training.parity import check_parity, distance
+from tests.workers.training.parity import SHAPE, check_parity, distance
+from tests.workers.training.ranks import series, tiny_spec, train_on
 
 LIMIT = 1e-5  # relative, of each of 20 losses and of first gradients; measured up to 2e-6
 BATCH = {"batch_size": 24, "gradient_clip": 0.25}
@@ -76,6 +77,14 @@ def test_three_axes_learn_what_one_process_learns(axes: tuple[str, str], schedul
 def test_shards_keep_their_weights_gathered_whatever_is_asked() -> None:
     world, parallel = product("zero-bubble", shard=2)
     check_parity(world, {**parallel, "reshard_after_forward": False}, limit=LIMIT, **BATCH)
+
+
+@pytest.mark.parametrize("axis", ["data", "shard", "tensor"])
+def test_the_same_run_again_is_equal_bit_for_bit(axis: str) -> None:
+    world, parallel = product("zero-bubble", **{axis: 2})
+    spec = tiny_spec(world=world, parallel=parallel, model=SHAPE, **BATCH)
+    first, second = (series(train_on(world, spec)[0], "train/loss") for _ in range(2))
+    assert first == second
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ Schedules by ``torch.distributed.pipelining``, over what flows between parts: th
   it (Narayanan et al. 2019, PipeDream-Flush).
 - ``interleaved``: 1f1b with two parts of the model on each stage (Narayanan et al. 2021, section 2.2).
 - ``zero-bubble``: the backward pass is cut in two, and gradients of weights fill what would be waiting (Qi et al.
-  2023); two parts on each stage, laid out as a V.
+  2023); two parts on each stage, laid out as a V (Qi et al. 2024). torch's other one, ``ScheduleInterleavedZeroBubble``
+  (ZB1P), trains on gloo to the same losses, and from 2 p - 1 microbatches on waits as long and keeps as many
+  activations; but it refuses numbers of microbatches that make no equal rounds, and sends once more for each.
 - ``layer-wise``: the whole batch through one stage at a time, the plain split.
 """
 
