@@ -10,6 +10,7 @@ from trainyard.spec.mesh import Mesh
 from trainyard.spec.pipelines import choose_microbatches
 
 MAX_NODES, MAX_RANKS, MAX_ON_A_NODE = 24, 256, 64  # as many as are drawn; the rest is counted
+MANY = 32  # ranks, above which their squares are small
 NUM_COLOURS = 10
 NOUNS = {"pipeline": "stage", "data": "copy", "shard": "shard", "tensor": "slice"}
 
@@ -47,6 +48,7 @@ class Drawing(NamedTuple):
     num_hidden: int
     axes: list[Axis]
     chosen: str  # the name of the axis that colours the ranks
+    density: str  # as a class of the drawing: small squares that show their mark alone, in rows of 4 or of 8
 
 
 def draw(spec: Spec, names: Sequence[str] = (), chosen: str = "") -> Drawing:
@@ -64,7 +66,8 @@ def draw(spec: Spec, names: Sequence[str] = (), chosen: str = "") -> Drawing:
         ranks = [_rank(node * each + at, name, mesh, chosen) for at in range(shown)]
         boxes.append(Box(name, ranks, each - shown))
     axes = [_axis(spec, axis, degree) for axis, degree in used.items() if isinstance(spec, RecipeSpec)]
-    return Drawing(boxes, num_nodes, spec.world_size(), num_nodes - num_boxes, axes, chosen)
+    density = "" if shown * num_boxes <= MANY or not chosen else "is-dense" if shown <= 16 else "is-dense is-wide"
+    return Drawing(boxes, num_nodes, spec.world_size(), num_nodes - num_boxes, axes, chosen, density)
 
 
 def coordinates_in_words(mesh: Mesh, rank: int) -> str:

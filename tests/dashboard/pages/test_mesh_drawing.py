@@ -64,10 +64,16 @@ def test_colours_begin_again_after_the_last() -> None:
     assert colours[:NUM_COLOURS] == list(range(1, NUM_COLOURS + 1)) and colours[NUM_COLOURS] == 1
 
 
+@pytest.mark.parametrize(("each", "density"), [(8, ""), (12, "is-dense"), (32, "is-dense is-wide")])
+def test_many_ranks_are_drawn_small(each: int, density: str) -> None:
+    drawing = drawn({"resources": {"nodes": 4, "processes_per_node": each}, "train.batch_size": 4 * each})
+    assert drawing.density == density
+
+
 def test_a_script_has_ranks_and_no_axes() -> None:
     script = {"name": "x", "task": {"script": "a.py"}, "resources": {"nodes": 2}}
     drawing = draw(parse_spec(script))
-    assert drawing.axes == [] and [box.ranks[0].mark for box in drawing.boxes] == ["", ""]
+    assert drawing.axes == [] and drawing.density == "" and [box.ranks[0].mark for box in drawing.boxes] == ["", ""]
 
 
 @pytest.mark.parametrize(("nodes", "each"), [(1, 1024), (24, 64), (10_000, 1), (3, 100)])
