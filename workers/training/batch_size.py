@@ -11,12 +11,16 @@ import dataclasses
 import gc
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
 
 from workers.training.build import Training, build
+from workers.training.checkpoints.agreement import tell_all
+from workers.training.checkpoints.manifest import Damaged, read_manifest
+from workers.training.checkpoints.store import Store
 from workers.training.loop import Metrics, kept_random_state, settle, take_step
 from workers.training.memory_limit import PeakMemory, share_of_memory
 from workers.training.mesh import Mesh, share_batch
@@ -89,6 +93,25 @@ def find_batch_size(
     )
     tell(settings, found, trial, mesh, metrics)
     return found
+
+
+def batch_size_found_before(settings: TrainSettings, store: Store) -> TrainSettings | None:
+    """Return ``settings`` as an earlier attempt of this run had found them, None where there is nothing to go on from.
+
+    A collective: rank 0 reads the newest checkpoint that can be read, and tells. What an attempt finds is in all of
+    its checkpoints, so it does not matter which of them is restored.
+    """
+    if settings.find_batch_size == "none":
+        return None
+    kept: tuple[int, float] | None = None
+    for candidate in store.candidates:
+        if dist.get_rank() != 0 or kept is not None or candidate.run != store.run:
+            continue
+        with suppress(Damaged, KeyError):
+            state = read_manifest(candidate.folder).state
+            kept = int(state["batch_size"]), float(state["learning_rate"])
+    kept = tell_all(kept)[0]
+    return None if kept is None else dataclasses.replace(settings, batch_size=kept[0], learning_rate=kept[1])
 
 
 def scaled_learning_rate(learning_rate: float, growth: float, how: str) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -45,6 +45,10 @@ class Training:
     start_sum: StartSum  # over those that validate
     num_validators: int  # the first so many parts of the batch; the others' ranks do not validate
     early_stopping: EarlyStopping = field(default_factory=EarlyStopping)
+    trained: list[nn.Parameter] = field(init=False)  # looked up once: walking the modules takes longer than the clip
+
+    def __post_init__(self) -> None:
+        self.trained = list(self.parameters().values())
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """Return this rank's parameters by their names in the whole model."""
@@ -63,53 +67,37 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
     device_mesh = make_device_mesh(mesh, device)
     precision = Precision(settings.precision, device)
     parts = [model] if plan is None else pipeline.split(task, model, plan, mesh.stage)
-    # 3. The device, before anything takes hold of parameters: a strategy or an optimiser that has seen the CPU's
-    #    tensors would go on working on those.
+    # 3. The device, before a strategy or an optimiser takes hold of parameters: it would go on with the CPU's.
     for part in parts:
         part.to(device)
-    # 4. Tensor, then activation checkpointing, then compilation, then shard: each wraps, or cuts, what the one before
-    #    has left.
-    # A pipeline keeps gathered weights from its first microbatch to its last: it would gather them anew for each, and
-    # a backward pass cut in two looks for whole weights before it has gathered any.
+    # 4. What is cut and wrapped within each part. A pipeline keeps gathered weights for all its microbatches: it would
+    #    gather them anew for each, and a backward pass cut in two looks for whole weights before it has gathered any.
     reshard_after_forward = spec["parallel"]["reshard_after_forward"] and plan is None
     for part in parts:
-        cut_tensors(task, part, device_mesh)
-        activation_checkpointing.apply(task.blocks(part), settings.activation_checkpointing)
-        if settings.compile:
-            compilation.apply(task.blocks(part), device)
-        cut_shards(task, part, device_mesh, reshard_after_forward, precision)
+        cut(task, part, settings, device_mesh, precision, reshard_after_forward)
     # 5. Data parallel and the passes, which know how a step flows through all that. Where ranks do not agree in every
     #    step, there is neither: gradients and loss stay each rank's own.
-    start_sum = process_group.all_reduce_sum
     compression = make_compression(spec["parallel"]["compression"], parts[0])
-    kind, own_loss = spec["parallel"]["synchronization"]["kind"], OwnLoss(share.num_parts)
-    if kind != "every-step":
+    agreement, own_loss = spec["parallel"]["synchronization"], OwnLoss(share.num_parts)
+    start_sum = process_group.all_reduce_sum
+    if agreement["kind"] != "every-step":
         passes: Passes = PlainPasses(task, parts[0], share, precision, start_sum=own_loss)
     elif plan is None:
-        passes = make_plain_passes(
-            task,
-            parts[0],
-            share,
-            precision,
-            mesh,
-            device_mesh,
-            start_sum,
-            reshard_after_forward=reshard_after_forward,
-            compression=compression,
-        )
+        make = partial(PlainPasses, task, share=share, precision=precision, start_sum=start_sum, num_alike=mesh.tensor)
+        passes = make_plain_passes(make, parts[0], mesh, device_mesh, reshard_after_forward, compression)
     else:
         assert device_mesh is not None
         passes = make_pipeline_passes(task, parts, plan, share, precision, device_mesh, start_sum)
     # 6. The optimiser, after every cut: it must own the parameters that are trained, not those that were replaced.
-    blocks = [block for part in parts for block in task.blocks(part)]
-    optimizer = optimizers.make_optimizer(settings.optimizer, parts, blocks, weight_decay=settings.weight_decay)
+    optimizer = make_optimizer(task, parts, settings)
     # 7. The schedule and the synchronisation, last: they only set numbers in the optimiser, and call it.
     schedule = schedules.make_schedule(
-        settings.schedule,
-        peak=settings.learning_rate,
-        steps=settings.steps,
-        warmup_steps=settings.warmup_steps,
+        settings.schedule, peak=settings.learning_rate, steps=settings.steps, warmup_steps=settings.warmup_steps
     )
+    synchronization = make_synchronization(
+        agreement, optimizer, precision, schedule, own_loss, mesh, last_step=settings.steps, compression=compression
+    )
+    is_alone = agreement["kind"] == "parameter-server"  # no collective: workers come and go
     return Training(
         task=task,
         settings=settings,
@@ -122,21 +110,10 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
         precision=precision,
         optimizer=optimizer,
         schedule=schedule,
-        synchronization=make_synchronization(
-            spec["parallel"]["synchronization"],
-            optimizer,
-            precision,
-            schedule,
-            own_loss,
-            mesh,
-            last_step=settings.steps,
-            compression=compression,
-        ),
-        start_sum=no_sum if kind == "parameter-server" else start_sum,
-        num_validators=1 if kind == "parameter-server" else share.num_parts,
-        early_stopping=EarlyStopping(
-            patience=spec["early_stopping"]["patience"], min_delta=spec["early_stopping"]["min_delta"]
-        ),
+        synchronization=synchronization,
+        start_sum=no_sum if is_alone else start_sum,
+        num_validators=1 if is_alone else share.num_parts,
+        early_stopping=EarlyStopping(**{name: spec["early_stopping"][name] for name in ("patience", "min_delta")}),
     )
 
 
@@ -147,40 +124,41 @@ def plan_pipeline(spec: Mapping[str, Any], task: Task, model: nn.Module, share: 
     return make_plan(spec, share.micro, num_layers=len(task.blocks(model)))
 
 
-def cut_tensors(task: Task, part: nn.Module, device_mesh: DeviceMesh | None) -> None:
-    """Cut the matrices of ``part`` among tensor-parallel ranks, where there are any."""
+def cut(
+    task: Task,
+    part: nn.Module,
+    settings: TrainSettings,
+    device_mesh: DeviceMesh | None,
+    precision: Precision,
+    reshard_after_forward: bool,
+) -> None:
+    """Cut ``part`` among the ranks that share it: tensor, then activation checkpointing, then compilation, then shard.
+    Each wraps, or cuts, what the one before has left."""
     if device_mesh is not None and device_mesh["tensor"].size() > 1:
         tensor.apply(part, task.tensor_plan(), device_mesh["tensor"])
-
-
-def cut_shards(
-    task: Task, part: nn.Module, device_mesh: DeviceMesh | None, reshard_after_forward: bool, precision: Precision
-) -> None:
-    """Cut all that is left of ``part`` among shards, where there are any."""
+    blocks = task.blocks(part)
+    activation_checkpointing.apply(blocks, settings.activation_checkpointing)
+    if settings.compile:
+        compilation.apply(blocks, precision.device)
     if device_mesh is not None and device_mesh["shard"].size() > 1:
-        shard.apply(
-            part,
-            task.blocks(part),
-            device_mesh,
-            reshard_after_forward=reshard_after_forward,
-            dtype=precision.dtype,
-        )
+        shard.apply(part, blocks, device_mesh, reshard_after_forward=reshard_after_forward, dtype=precision.dtype)
+
+
+def make_optimizer(task: Task, parts: list[nn.Module], settings: TrainSettings) -> torch.optim.Optimizer:
+    blocks = [block for part in parts for block in task.blocks(part)]
+    return optimizers.make_optimizer(settings.optimizer, parts, blocks, weight_decay=settings.weight_decay)
 
 
 def make_plain_passes(
-    task: Task,
+    make: Callable[..., PlainPasses],
     model: nn.Module,
-    share: BatchShare,
-    precision: Precision,
     mesh: Mesh,
     device_mesh: DeviceMesh | None,
-    start_sum: StartSum,
-    *,
     reshard_after_forward: bool,
     compression: Compression | None,
 ) -> Passes:
-    """Return the passes of a model that one rank, or one group of shards or of tensor-parallel ranks, holds."""
-    make = partial(PlainPasses, task, share=share, precision=precision, start_sum=start_sum, num_alike=mesh.tensor)
+    """Return the passes of a model that one rank, or one group of shards or of tensor-parallel ranks, holds; ``make``
+    knows all but how gradients are reduced."""
     if mesh.shard > 1:
         return make(
             model,

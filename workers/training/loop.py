@@ -101,7 +101,7 @@ def take_step(training: Training, step: int) -> StepResult:
     training.optimizer.zero_grad()
     passed = training.passes.train(step)
     training.precision.unscale(training.optimizer)
-    norm = clip(training.parameters().values(), training.settings.gradient_clip, training.device_mesh)
+    norm = clip(training.trained, training.settings.gradient_clip, training.device_mesh)
     training.synchronization.step(step)
     # One read from the device for both numbers: it is the only point of a step that waits for a GPU.
     loss_value, norm_value = torch.stack((passed.wait(), norm)).tolist()

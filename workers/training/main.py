@@ -10,7 +10,7 @@ import torch
 
 import trainyard
 from workers.training import process_group
-from workers.training.batch_size import find_batch_size
+from workers.training.batch_size import batch_size_found_before, find_batch_size
 from workers.training.build import build
 from workers.training.checkpoints import DiskCheckpoints, read_store
 from workers.training.loop import Metrics, run_loop
@@ -43,9 +43,12 @@ def train(spec: dict[str, Any], place: Place, metrics: Metrics) -> None:
     process_group.join(place, device)
     # The batch of a step is cut from the same text on every rank; another Python on a node would break that silently.
     process_group.refuse_difference("the content of task.data", task.data_digest)
-    settings = find_batch_size(spec, task, settings, mesh, device, place, metrics)
+    store = read_store(os.environ)
+    settings = batch_size_found_before(settings, store) or find_batch_size(
+        spec, task, settings, mesh, device, place, metrics
+    )
     training = build(spec, task, settings, mesh, device)
-    checkpoints = DiskCheckpoints(spec, read_store(os.environ), metrics)
+    checkpoints = DiskCheckpoints(spec, store, metrics)
     run_loop(training, metrics, checkpoints)
     if output := os.environ.get("TRAINYARD_OUTPUT"):
         config = {**task.describe(), "steps": settings.steps, "seed": settings.seed}

@@ -97,7 +97,9 @@ class PlainPasses:
             # Gradients are summed over ranks once a step, in the last backward.
             with nullcontext() if is_last else self._without_reduction():
                 with self._precision.autocast():
-                    loss = self._task.loss(self._replica, batch) / share.accumulate
+                    loss = self._task.loss(self._replica, batch)
+                if share.accumulate > 1:
+                    loss = loss / share.accumulate
                 part = loss.detach() / (share.num_parts * self._num_alike)
                 total = part if total is None else total + part
                 if is_last:

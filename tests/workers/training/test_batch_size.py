@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.workers.training.checkpoints.yard import Yard, after
 from tests.workers.training.ranks import Point, series, tiny_spec, train_on
 from workers.training import batch_size
 from workers.training.batch_size import Trial, largest_that_fits, quickest, scaled_learning_rate
@@ -87,8 +88,8 @@ def found(points: list[Point]) -> tuple[int, float]:
 
 
 def little_memory() -> None:
-    """48 MiB for each rank: its first steps take 26 alone."""
-    batch_size.share_of_memory = lambda device, num_ranks_here: 48 << 20  # type: ignore[attr-defined]
+    """64 MiB for each rank: its first steps take half of it alone."""
+    batch_size.share_of_memory = lambda device, num_ranks_here: 64 << 20  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("axis", ["data", "shard"])
@@ -102,7 +103,7 @@ def test_two_ranks_find_what_memory_holds_and_train_as_if_it_had_been_asked_for(
     assert size % 2 == 0
     assert learning_rate == pytest.approx(1e-3 * (size / 8) ** 0.5)
     held = series(pair[0], "find/memory_bytes")
-    assert held[size] <= 48 << 20
+    assert held[size] <= 64 << 20
     direct = train_on(2, tiny_spec(batch_size=size, learning_rate=learning_rate, **changes))
     for name in ("train/loss", "train/learning_rate", "val/loss"):
         assert series(pair[0], name) == series(direct[0], name), name
@@ -157,3 +158,19 @@ def test_where_nothing_fits_the_run_is_refused_with_what_helps() -> None:
 
 def no_memory() -> None:
     batch_size.share_of_memory = lambda device, num_ranks_here: 0  # type: ignore[attr-defined]
+
+
+def test_an_attempt_that_goes_on_keeps_the_batch_that_the_first_has_found(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    changes = {"steps": 6, "find_batch_size": "memory", "scale_learning_rate": "sqrt", "checkpoint": {"every_steps": 3}}
+    whole = yard.train(2, setup=fill_the_memory_of_rank_1, **changes)[0]
+    assert found(whole)[0] == 10
+    # Now memory would hold less.
+    resumed = yard.train(2, setup=fill_the_memory_at_once, restore=yard.offers()[1:], **changes)[0]
+    assert not series(resumed, "find/batch_size")
+    for name in ("train/loss", "train/learning_rate"):
+        assert after(resumed, name, 0) == after(whole, name, 3), name
+
+
+def fill_the_memory_at_once() -> None:
+    batch_size.Bench = None  # type: ignore[assignment,misc]  # nothing is tried
