@@ -6,7 +6,7 @@ nodes; nothing here ever opens one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,35 +48,9 @@ def write_notes(run_id: str, *, attempt: int, newest: int, now: float, notes: Se
     itself; about another run's it may say what became of it here, which changes nothing there.
     """
     kept = notes[-MAX_NOTES:]
-    num_refused = len(notes) - len(kept)
-    rows = _rows(run_id, {note.step for _, note in kept if note.step is not None})
-    changed: dict[tuple[int, int], Checkpoint] = {}
-    uses = []
-    for producer, note in kept:
-        is_own = note.run in ("", run_id)
-        fence = attempt if note.fence is None else note.fence
-        at = now if note.at is None else note.at
-        is_allowed = is_own and fence == attempt if note.state == SAVED else not is_own or fence <= attempt
-        if not is_allowed:
-            num_refused += 1
-            continue
-        if note.state in (RESTORED, INVALID, OFF):
-            about = {"step": note.step, "fence": fence, "source_run": note.run or run_id}
-            uses.append(CheckpointUse(run_id=run_id, attempt=attempt, state=note.state, at=at, why=note.why, **about))
-        if not is_own or note.step is None:
-            continue
-        key = note.step, fence
-        if note.state == SAVED:
-            known = rows.get(key) or Checkpoint(run_id=run_id, step=note.step, fence=fence)
-            rows[key] = changed[key] = _saved(known, producer, note, at, is_late=attempt < newest)
-        elif note.state == DELETED and key in rows:
-            rows[key].deleted_at = at
-            changed[key] = rows[key]
-        elif note.state == INVALID and key in rows and not note.is_missing:
-            rows[key].invalid_why = note.why or "It could not be read."
-            changed[key] = rows[key]
-    _save(run_id, changed.values())
-    return num_refused + _save_uses(run_id, uses)
+    batch = _Batch(run_id, attempt, {note.step for _, note in kept if note.step is not None})
+    num_taken = sum(batch.take(producer, note, now, is_late=attempt < newest) for producer, note in kept)
+    return len(notes) - num_taken + batch.save()
 
 
 def candidates(run_id: str, *, before: int, number: int) -> list[Checkpoint]:
@@ -93,31 +67,66 @@ def find(run_id: str, step: int) -> Checkpoint | None:
     return Checkpoint.objects.sound().filter(run_id=run_id, step=step).order_by("-fence").first()
 
 
-def _saved(row: Checkpoint, producer: Producer, note: Note, at: float, *, is_late: bool) -> Checkpoint:
-    row.at, row.is_late = at, is_late
-    row.rank, row.node, row.producer = producer.rank, producer.node, producer.producer
-    row.deleted_at, row.invalid_why = None, ""
-    for name, value in note.facts.items():
-        setattr(row, name, value)
-    return row
+class _Batch:
+    """What one attempt told at once, laid over the rows that it is about."""
 
+    def __init__(self, run_id: str, attempt: int, steps: set[int]) -> None:
+        self._run_id = run_id
+        self._attempt = attempt
+        self._rows: dict[tuple[int, int], Checkpoint] = {}
+        self._changed: dict[tuple[int, int], Checkpoint] = {}
+        self._uses: list[CheckpointUse] = []
+        wanted = sorted(steps)
+        for start in range(0, len(wanted), IDS_PER_QUERY):
+            rows = Checkpoint.objects.filter(run_id=run_id, step__in=wanted[start : start + IDS_PER_QUERY])
+            self._rows.update(((row.step, row.fence), row) for row in rows)
 
-def _rows(run_id: str, steps: set[int]) -> dict[tuple[int, int], Checkpoint]:
-    found: dict[tuple[int, int], Checkpoint] = {}
-    wanted = sorted(steps)
-    for start in range(0, len(wanted), IDS_PER_QUERY):
-        rows = Checkpoint.objects.filter(run_id=run_id, step__in=wanted[start : start + IDS_PER_QUERY])
-        found.update(((row.step, row.fence), row) for row in rows)
-    return found
+    def take(self, producer: Producer, note: Note, now: float, *, is_late: bool) -> bool:
+        """Take one note; False where it is not for this attempt to say."""
+        is_own = note.run in ("", self._run_id)
+        fence = self._attempt if note.fence is None else note.fence
+        at = now if note.at is None else note.at
+        if note.state == SAVED:
+            if not is_own or fence != self._attempt:
+                return False
+        elif is_own and fence > self._attempt:
+            return False
+        if note.state in (RESTORED, INVALID, OFF):
+            self._note_use(note, fence, at)
+        if is_own and note.step is not None:
+            self._change((note.step, fence), producer, note, at, is_late=is_late)
+        return True
 
+    def save(self) -> int:
+        """Write it all and return how many uses found no room."""
+        rows = list(self._changed.values())
+        new, old = [row for row in rows if row._state.adding], [row for row in rows if not row._state.adding]
+        Checkpoint.objects.bulk_create(new)
+        Checkpoint.objects.bulk_update(old, CHANGING, batch_size=100)
+        if new:
+            _forget_oldest(self._run_id)
+        return _save_uses(self._run_id, self._uses)
 
-def _save(run_id: str, changed: Iterable[Checkpoint]) -> None:
-    rows = list(changed)
-    new, old = [row for row in rows if row._state.adding], [row for row in rows if not row._state.adding]
-    Checkpoint.objects.bulk_create(new)
-    Checkpoint.objects.bulk_update(old, CHANGING, batch_size=100)
-    if new:
-        _forget_oldest(run_id)
+    def _note_use(self, note: Note, fence: int, at: float) -> None:
+        about = {"step": note.step, "fence": fence, "source_run": note.run or self._run_id}
+        said = {"state": note.state, "at": at, "why": note.why}
+        self._uses.append(CheckpointUse(run_id=self._run_id, attempt=self._attempt, **said, **about))
+
+    def _change(self, key: tuple[int, int], producer: Producer, note: Note, at: float, *, is_late: bool) -> None:
+        row = self._rows.get(key)
+        if note.state == SAVED:
+            row = row or Checkpoint(run_id=self._run_id, step=key[0], fence=key[1])
+            row.at, row.is_late, row.deleted_at, row.invalid_why = at, is_late, None, ""
+            row.rank, row.node, row.producer = producer.rank, producer.node, producer.producer
+            for name, value in note.facts.items():
+                setattr(row, name, value)
+        elif row is not None and note.state == DELETED:
+            row.deleted_at = at
+        elif row is not None and note.state == INVALID and not note.is_missing:
+            row.invalid_why = note.why or "It could not be read."
+        else:
+            return
+        self._rows[key] = self._changed[key] = row
 
 
 def _forget_oldest(run_id: str) -> None:

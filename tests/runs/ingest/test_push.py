@@ -52,6 +52,19 @@ def messages(batch: dict[str, Any]) -> list[dict[str, Any]]:
     return [json.loads(text) for text in batch["texts"]]
 
 
+async def test_what_was_told_of_checkpoints_makes_the_run_s_pages_look_again() -> None:
+    push = Push()
+    async with Ear(run_group("run1")) as ear:
+        push.add(Committed("run1", 1, 0, 1, has_checkpoints=True))
+        push.add(Committed("run1", 1, 1, 2))
+        await sync_to_async(push.flush)(100.0)
+        assert await ear.next() == {"type": "run"}
+        assert (await ear.next())["type"] == "batch"
+        push.add(Committed("run1", 1, 2, 3))
+        await sync_to_async(push.flush)(101.0)
+        assert (await ear.next())["type"] == "batch"
+
+
 async def test_batches_within_a_tenth_of_a_second_are_sent_as_one() -> None:
     push = Push()
     async with Ear(run_group("run1")) as ear:
