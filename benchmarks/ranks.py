@@ -1,4 +1,4 @@
-"""Ranks of a training in processes of their own, for benchmarks that look inside them: gloo, one thread each."""
+"""Ranks of a training in processes of their own, for benchmarks that look inside them: one thread each."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from workers.training.place import Place
 TIMEOUT_S = 900.0
 
 
-def gpt_spec(world: int, *, parallel: dict[str, Any] | None = None, **train: Any) -> dict[str, Any]:
+def gpt_spec(
+    world: int, *, parallel: dict[str, Any] | None = None, accelerator: str = "cpu", **train: Any
+) -> dict[str, Any]:
     """Return the resolved spec of examples/hello-gpt.yaml for ``world`` ranks; ``train`` are changes to that part,
     ``model`` one of them to the model's sizes."""
     model = {"layers": 4, "width": 128, "heads": 4, "context": 128, **train.pop("model", {})}
     document = {
         "name": "bench",
-        "resources": {"nodes": world, "accelerator": "cpu"},
+        "resources": {"nodes": world, "accelerator": accelerator},
         "task": {"recipe": "language-model", "model": model},
         "parallel": parallel or {},
         "train": {"batch_size": 32, **train},
