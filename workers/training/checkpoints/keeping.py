@@ -12,9 +12,10 @@ from workers.training.checkpoints import retention
 from workers.training.checkpoints.agreement import tell_all, why_not_shared
 from workers.training.checkpoints.pieces import piece_of, share_writing
 from workers.training.checkpoints.restoring import Refused, choose
-from workers.training.checkpoints.saving import Facts, Record, Saver, record_of
+from workers.training.checkpoints.saving import MAX_WHY, Facts, Record, Saver, record_of
 from workers.training.checkpoints.state import Parameters, degrees_of, load_state, pieces_to_save, small_state
 from workers.training.checkpoints.store import Mark, Store
+from workers.training.files import sync
 from workers.training.loop import Metrics
 
 END_TIMEOUT_S = 3600.0  # for the last checkpoint, on a disk that is slow or does not answer
@@ -103,6 +104,7 @@ class DiskCheckpoints:
             self._tidy(facts)
 
     def _tidy(self, facts: Facts) -> None:
+        sync(facts.folder.parent)  # the folder may be new, and what is in it is on the disk only when its name is
         retention.sweep(facts.folder, Mark(facts.fence, 0))
         for mark in retention.leftovers(facts.folder):
             self._metrics.note(record_of("deleted", facts.run, mark))
@@ -112,7 +114,7 @@ class DiskCheckpoints:
         if rank == 0:
             print(f"no checkpoints are kept, training goes on without: {trouble}", flush=True)
             record: Record = {"t": "checkpoint", "state": "off", "run": self._store.run, "at": time.time()}
-            self._metrics.note({**record, "fence": self._store.fence, "why": trouble})
+            self._metrics.note({**record, "fence": self._store.fence, "why": trouble[:MAX_WHY]})
 
     def _tell_refused(self, training: Training, refused: Sequence[Refused]) -> None:
         for one in refused:

@@ -23,6 +23,7 @@ from workers.training.files import sync
 
 # How long rank 0 waits for the parts of the others, and training for a disk that still writes the one before.
 PARTS_TIMEOUT_S = 600.0
+MAX_WHY = 500  # characters of a reason in a record; the log has all
 
 Record = dict[str, Any]
 
@@ -137,7 +138,7 @@ class Saver:
         print(f"checkpoint at step {mark.step} could not be kept, training goes on: {why}", flush=True)
         if self.facts.rank == 0:
             shutil.rmtree(folder, ignore_errors=True)
-            self.note({**record_of("off", self.facts.run, mark), "why": why})
+            self.note({**record_of("off", self.facts.run, mark), "why": why[:MAX_WHY]})
         else:
             refuse_part(folder, self.facts.rank, why)
 

@@ -87,6 +87,24 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(world: int, yard
     assert list(after(second, "train/loss", 0)) == list(range(6, 16))
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"optimizer": "sgd", "learning_rate": 0.1},
+        {"optimizer": "muon"},
+        {"precision": "fp16"},
+        {"parallel": {"compression": "powersgd"}},
+        {"parallel": {"shard": 2}, "accumulate": 2},
+    ],
+    ids=["sgd", "muon", "fp16", "powersgd", "shard"],
+)
+def test_whatever_keeps_a_state_of_its_own_goes_on_bit_for_bit(changes: dict[str, object], yard: Yard) -> None:
+    whole = yard.train(2, steps=8, checkpoint={"every_steps": 4}, **changes)[0]
+    resumed = yard.train(2, steps=8, checkpoint={"every_steps": 4}, restore=yard.offers()[1:], **changes)[0]
+    assert states(resumed) == [("restored", 4), ("saved", 8)]
+    assert after(resumed, "train/loss", 0) == after(whole, "train/loss", 4)
+
+
 def test_random_numbers_go_on_where_they_were(yard: Yard) -> None:
     changes = {"schedule": "constant", "checkpoint": EVERY_5}
     whole = yard.train(2, steps=10, setup=draw_numbers_in_every_forward, **changes)[0]
