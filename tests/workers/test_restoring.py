@@ -13,7 +13,7 @@ from tests.workers.control import ControlledNode
 from tests.workers.web import Site, serve_site
 from workers.contract import new_key
 from workers.node.checkpoints import sweep
-from workers.node.config import NodeConfig
+from workers.node.config import NodeConfig, checkpoints_root
 from workers.node.rest import ServerClient
 
 SCRIPT = """
@@ -56,6 +56,13 @@ def test_ranks_find_where_their_run_keeps_its_own_and_what_to_go_on_from(calm_no
 
 def test_a_server_that_knows_nothing_of_checkpoints_starts_ranks_anew(calm_node: ControlledNode) -> None:
     assert json.loads(found_by_a_rank(calm_node)["TRAINYARD_RESTORE"]) == []
+
+
+def test_a_node_keeps_them_in_its_home_unless_it_is_told_where(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("TRAINYARD_CHECKPOINTS", raising=False)
+    assert checkpoints_root(tmp_path) == tmp_path / "checkpoints"
+    monkeypatch.setenv("TRAINYARD_CHECKPOINTS", "/shared/checkpoints")
+    assert checkpoints_root(tmp_path) == Path("/shared/checkpoints")
 
 
 def fill(root: Path, *runs: str) -> None:
