@@ -166,6 +166,7 @@ def make_plain_passes(
         )
     if mesh.tensor > 1:
         assert device_mesh is not None
+        # DDP would take pieces for whole weights, and shards of which each copy has one would be copied to be gathered.
         return make(model, reduce=partial(reduce_gradients, [model], device_mesh))
     # Data parallel comes outermost: it must see the gradients that all the cuts leave to this rank.
     replica = data_parallel.apply(model, mesh, compression=compression)
