@@ -50,7 +50,7 @@ def test_accumulation_changes_nothing_but_the_memory() -> None:
     assert largest_difference(series(alone, "train/loss"), series(pair[0], "train/loss")) < TOLERANCE
 
 
-@pytest.mark.parametrize("world_size", [2, 3])
+@pytest.mark.parametrize("world_size", [2, 3, 4])
 def test_the_same_run_again_is_equal_bit_for_bit(world_size: int) -> None:
     spec = tiny_spec(world=world_size, batch_size=12)
     first, second = (series(train_on(world_size, spec)[0], "train/loss") for _ in range(2))

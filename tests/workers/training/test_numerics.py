@@ -81,10 +81,10 @@ def test_a_device_that_cannot_compute_so_is_refused_with_its_name(monkeypatch: p
         Precision("fp16", CPU)
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_two_ranks_in_smaller_numbers_learn_what_fp32_learns(precision: str) -> None:
+@pytest.mark.parametrize(("precision", "axis"), [("bf16", "data"), ("fp16", "data"), ("fp16", "shard")])
+def test_two_ranks_in_smaller_numbers_learn_what_fp32_learns(precision: str, axis: str) -> None:
     (exact,) = train_on(1, tiny_spec(steps=12))
-    pair = train_on(2, tiny_spec(world=2, steps=12, precision=precision))
+    pair = train_on(2, tiny_spec(world=2, steps=12, precision=precision, parallel={axis: 2}))
     losses = series(pair[0], "train/loss")
     # Measured: 2e-3 for bf16, 3e-4 for fp16, whose first losses are no larger for their scale.
     assert losses == pytest.approx(series(exact, "train/loss"), rel=1e-2)
@@ -92,8 +92,9 @@ def test_two_ranks_in_smaller_numbers_learn_what_fp32_learns(precision: str) -> 
     assert series(pair[0], "train/gradient_norm") == pytest.approx(series(exact, "train/gradient_norm"), rel=5e-2)
 
 
-def test_an_overflow_is_reported_and_skipped_by_all_ranks_alike() -> None:
-    spec = tiny_spec(world=2, steps=4, precision="fp16", schedule="constant", warmup_steps=0)
+@pytest.mark.parametrize("axis", ["data", "shard"])
+def test_an_overflow_is_reported_and_skipped_by_all_ranks_alike(axis: str) -> None:
+    spec = tiny_spec(world=2, steps=4, precision="fp16", schedule="constant", warmup_steps=0, parallel={axis: 2})
     calm = series(train_on(2, spec)[0], "train/loss")
     pair = train_on(2, spec, setup=start_with_a_scale_that_overflows_once)
     losses, norms = series(pair[0], "train/loss"), series(pair[0], "train/gradient_norm")
