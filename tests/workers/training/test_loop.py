@@ -118,3 +118,15 @@ def test_what_cannot_be_trained_is_refused_naming_field_and_number(
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
+
+
+def test_a_shard_without_validation_rows_still_lends_its_weights() -> None:
+    pair = train_on(2, tiny_spec(world=2, steps=1, warmup_steps=0, parallel={"shard": 2}), setup=validate_one_row)
+    (alone,) = train_on(1, tiny_spec(steps=1, warmup_steps=0), setup=validate_one_row)
+    assert series(pair[0], "val/loss") == pytest.approx(series(alone, "val/loss"), rel=1e-5)
+
+
+def validate_one_row() -> None:
+    from workers.training.recipes import language_model
+
+    language_model.VALIDATION_TOKENS = 16

@@ -158,15 +158,18 @@ class PipelinePasses:
     def evaluate(self, rows: slice) -> torch.Tensor:
         """Send all ``rows`` at once through the parts, one after the other: batches come in any size, and while one
         is in a later stage this one goes on with the next."""
-        inputs, targets = self._task.validation_batch(rows)
         num_rows = rows.stop - rows.start
         total = torch.zeros((), dtype=torch.float64, device=self._precision.device)
         hidden: torch.Tensor | None = None
         for index, part in self._parts.items():
-            hidden = inputs if index == 0 else self._receive(index, hidden, num_rows)
+            if index == 0:
+                hidden = self._task.validation_batch(rows)[0]
+            else:
+                hidden = self._receive(index, hidden, num_rows)
             with self._precision.autocast():
                 hidden = part(hidden)
                 if index == self._plan.num_parts - 1:
+                    targets = self._task.validation_batch(rows)[1]
                     total += self._task.criterion(hidden, targets).double() * num_rows / self._num_alike
             self._send(index, hidden)
         return total
