@@ -94,6 +94,13 @@ def test_sgd_shows_that_gradients_are_of_the_mean_loss(world: int, degrees: dict
     check_parity(world, degrees, limit=LIMIT, gradient_limit=GRADIENT_LIMIT, **changes)
 
 
+@pytest.mark.parametrize("kind", ["selective", "full"])
+@pytest.mark.parametrize(("world", "degrees"), [ALONE[0], SHARDS], ids=str)
+def test_blocks_may_be_computed_again_for_backward(world: int, degrees: dict[str, int], kind: str) -> None:
+    apart = {"activation_checkpointing": kind, "accumulate": 2}
+    check_parity(world, degrees, limit=LIMIT, gradient_limit=GRADIENT_LIMIT, gradient_clip=CLIP, apart=apart, **BATCH)
+
+
 @pytest.mark.parametrize(("world", "degrees"), [ALONE[0], SHARDS], ids=str)
 def test_in_bf16_they_learn_what_one_process_learns_in_bf16(world: int, degrees: dict[str, int]) -> None:
     check_parity(world, degrees, limit=ROUNDED, precision="bf16", gradient_clip=CLIP, **BATCH)
