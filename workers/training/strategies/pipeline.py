@@ -162,10 +162,7 @@ class PipelinePasses:
         total = torch.zeros((), dtype=torch.float64, device=self._precision.device)
         hidden: torch.Tensor | None = None
         for index, part in self._parts.items():
-            if index == 0:
-                hidden = self._task.validation_batch(rows)[0]
-            else:
-                hidden = self._receive(index, hidden, num_rows)
+            hidden = self._task.validation_batch(rows)[0] if index == 0 else self._receive(index, hidden, num_rows)
             with self._precision.autocast():
                 hidden = part(hidden)
                 if index == self._plan.num_parts - 1:
