@@ -1,0 +1,51 @@
+"""On a machine with GPUs: the same mathematics as one process on its CPU. Skipped, and said to be, elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.workers.training.ranks import series, tiny_spec, train_on
+
+STEPS = 10
+MODEL = {"layers": 2, "width": 64, "heads": 4, "context": 32}
+NUM_GPUS = torch.cuda.device_count()
+
+
+def needs(number: int) -> Any:
+    return pytest.mark.skipif(number > NUM_GPUS, reason=f"needs {number} GPU(s), and this machine has {NUM_GPUS}")
+
+
+def distance_from_cpu(world: int, **changes: Any) -> float:
+    """Return the largest relative difference of a loss from one process on the CPU, in float32."""
+    (alone,) = train_on(1, tiny_spec(steps=STEPS, model=MODEL))
+    spec = tiny_spec(world=world, steps=STEPS, model=MODEL, **changes)
+    spec["resources"]["accelerator"] = "gpu"
+    expected, found = series(alone, "train/loss"), series(train_on(world, spec)[0], "train/loss")
+    assert expected.keys() == found.keys()
+    return float(np.max([abs(found[step] - expected[step]) / expected[step] for step in expected]))
+
+
+@needs(1)
+@pytest.mark.parametrize(
+    ("changes", "limit"), [({}, 1e-4), ({"precision": "bf16"}, 1e-2), ({"precision": "bf16", "compile": True}, 1e-2)]
+)
+def test_a_gpu_learns_what_a_cpu_learns(changes: dict[str, Any], limit: float) -> None:
+    assert distance_from_cpu(1, **changes) < limit
+
+
+@needs(2)
+@pytest.mark.parametrize(
+    ("changes", "limit"),
+    [
+        ({}, 1e-4),
+        ({"parallel": {"compression": "powersgd"}}, 2e-2),
+        ({"parallel": {"shard": 2}}, 1e-4),
+        ({"parallel": {"shard": 2}, "precision": "bf16", "compile": True}, 1e-2),
+    ],
+)
+def test_two_gpus_over_nccl_learn_what_a_cpu_learns(changes: dict[str, Any], limit: float) -> None:
+    assert distance_from_cpu(2, **changes) < limit
