@@ -12,7 +12,7 @@ from workers.training.strategies.compression import make_compression
 STEPS = 30
 # Of DDP's bytes; a factor of a matrix of 64 x 64 is an eighth of it, and gains travel whole.
 FEWER = {"fp16": 2.0, "bf16": 2.0, "powersgd": 8.0}
-BAND = {"fp16": 1e-4, "bf16": 1e-3, "powersgd": 2e-2}  # of each loss, relative to DDP's; measured a tenth to a half
+BAND = {"fp16": 1e-4, "bf16": 1e-3, "powersgd": 2e-2}  # of each loss, relative to DDP's
 
 
 def trained(compression: str, *, setup: Any = many_buckets, **changes: Any) -> list[list[Point]]:
