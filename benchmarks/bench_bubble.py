@@ -35,7 +35,7 @@ from workers.training.synchronization import no_sum
 
 STAGES = 4
 MICROBATCHES = 8
-STAGE_S = 0.16  # of a forward pass; of gradients of inputs and of weights as much each. Long beside what sending takes
+STAGE_S = 0.32  # of a forward pass; of gradients of inputs and of weights as much each. Long beside what sending takes
 REPEATS = 3
 LEAST = 0.8  # of the formula: below it stages have worked at once that wait for each other
 SCHEDULES = {
