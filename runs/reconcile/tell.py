@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from runs.metrics.models import Producer
-from runs.models import Attempt, Node, Placement
+from runs.models import Attempt, GoneRun, Node, Placement
 from runs.reconcile.orders import order_for
 from runs.status import Phase, Wanted
 from runs.transport import redis
@@ -38,8 +38,9 @@ def write_down(nodes: Iterable[Node], ups: Mapping[str, contract.Document], now:
 class Stray:
     """What a node has of attempts that are not live: they stop, and learn what has arrived of what they wrote."""
 
-    def __init__(self, attempts: Mapping[str, contract.Document]) -> None:
+    def __init__(self, attempts: Mapping[str, contract.Document], gone: set[str]) -> None:
         self._attempts = attempts
+        self._gone = gone
 
     @property
     def runs(self) -> set[str]:
@@ -47,7 +48,10 @@ class Stray:
 
     def entries(self, watermarks: Watermarks) -> dict[str, contract.Document]:
         return {
-            attempt: _entry(str(said.get("run")), int(said.get("fence") or 0), "stop", watermarks)
+            attempt: {
+                **_entry(str(said.get("run")), int(said.get("fence") or 0), "stop", watermarks),
+                "is_gone": said.get("run") in self._gone,
+            }
             for attempt, said in self._attempts.items()
         }
 
@@ -61,13 +65,16 @@ def _strays(ups: Mapping[str, contract.Document], live: set[str]) -> dict[str, S
     held = set(
         Placement.objects.filter(attempt__in=ended).exclude(held_slots=None).values_list("attempt_id", flat=True)
     )
+    runs = {str(said.get("run")) for up in ups.values() for said in up.get("attempts", {}).values()}
+    gone = set(GoneRun.objects.filter(pk__in=runs).values_list("pk", flat=True))
     return {
         node: Stray(
             {
                 attempt: said
                 for attempt, said in up.get("attempts", {}).items()
                 if attempt in ended and (attempt in held or not said.get("is_done"))
-            }
+            },
+            gone,
         )
         for node, up in ups.items()
     }
@@ -102,6 +109,7 @@ def _entry(run: str, fence: int, wanted: str, watermarks: Watermarks) -> contrac
         "wanted": wanted,
         "order": None,
         "go": None,
+        "is_gone": False,
         "watermarks": {producer.producer: producer.watermark for producer in producers},
         "resend": [producer.producer for producer in producers if producer.has_gap],
     }

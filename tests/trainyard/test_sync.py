@@ -266,7 +266,7 @@ run.log({"loss": 0.5})
     assert training.stdin is not None and training.stdout is not None
     training.stdout.readline()
     spools = tmp_path / "trainyard-spool"
-    while not sync.find(spools):
+    while not (spools.exists() and sync.find(spools)):  # a thread of the training's makes it
         assert training.poll() is None
     find = sync.find
 

@@ -67,12 +67,16 @@ def test_the_weights_are_among_the_files(yard: Yard, finished: str) -> None:
 def test_an_invalid_spec_exits_2_with_the_path_and_makes_no_row(running_trainyard: Up, tmp_path: Path) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text("name: a<b\ntask: {recipe: language-model, model: {heads: 3}}\nnonsense: 1\n")
-    before = trainyard(running_trainyard, "runs", "--json").stdout
+    before = ids_of_runs(running_trainyard)
     done = trainyard(running_trainyard, "submit", str(bad))
     assert done.returncode == 2
     for path in ("name:", "nonsense:"):
         assert path in done.stderr
-    assert trainyard(running_trainyard, "runs", "--json").stdout == before
+    assert ids_of_runs(running_trainyard) == before
+
+
+def ids_of_runs(up: Up) -> list[str]:
+    return [run["id"] for run in json.loads(trainyard(up, "runs", "--json").stdout)["items"]]
 
 
 def test_a_script_that_raises_ends_failed_with_its_traceback(running_trainyard: Up, tmp_path: Path) -> None:

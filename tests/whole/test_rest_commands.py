@@ -26,6 +26,7 @@ REFUSED = {
     "DELETE /projects/{project_id}/members/{username}": 404,
     "GET /bundles/{sha256}": 401,
     "PUT /node/runs/{run_id}/fences/{fence}/files/{path}": 401,
+    "POST /node/gone-runs": 401,
 }
 # These take away what other commands name.
 LATE = ("DELETE /nodes/{node_id}", "DELETE /clusters/{cluster_id}", "DELETE /jobs/{job_id}", "DELETE /runs/{run_id}")

@@ -15,7 +15,7 @@ from tests.servers import Valkey
 from tests.workers.control import ControlledNode, until
 from tests.workers.stream import KEY, ORDER, fill
 from workers.attempts import AttemptFolder
-from workers.contract import Document, report_key
+from workers.contract import Document, down_key, report_key, seal
 from workers.node import afterlife, warm
 from workers.node.afterlife import Afterlife
 from workers.node.config import NodeConfig, make_home
@@ -59,6 +59,26 @@ def test_an_attempt_is_done_when_the_server_has_all_of_it(
     keeper_of_the_dead.look_after(folder, entry(**{"p" * 32: 3}))
     assert folder.is_done()
     assert AttemptFolder(folder.path).is_done(), "a node worker that starts anew knows it, too"
+
+
+def test_nothing_is_sent_of_a_run_that_was_deleted(
+    folder: AttemptFolder, keeper_of_the_dead: Afterlife, valkey: Valkey
+) -> None:
+    keeper_of_the_dead.look_after(folder, {**entry(), "is_gone": True})
+    assert folder.is_done()
+
+
+def test_a_courier_does_not_wait_for_a_run_that_was_deleted(valkey: Valkey, tmp_path: Path) -> None:
+    fill(tmp_path, 2)
+    with connect(valkey.url) as client:
+        contact = Contact(client, KEY, ORDER)
+        courier = Courier(contact, Shipper(client, KEY, ORDER, tmp_path, contact), lambda: None)  # type: ignore[arg-type,return-value]
+        courier.start()
+        gone = {"at": 1.0, "attempts": {ORDER["attempt"]: {**entry(), "is_gone": True}}}
+        client.set(down_key(ORDER["node"]), seal(KEY, down_key(ORDER["node"]), gone))
+        began = time.monotonic()
+        assert not courier.finish({"p" * 32: 3}, limit_s=60)
+        assert time.monotonic() - began < 30
 
 
 def test_the_end_is_told_before_the_output_is_uploaded(

@@ -77,7 +77,7 @@ class Afterlife:
     def _ship(self, order: Document, report: Document, folder: AttemptFolder, entry: Document) -> None:
         """Send what a dead supervisor had not: nothing that reached a spool is lost."""
         seen = entry.get("watermarks") or {}
-        if all(seen.get(name, 0) >= last for name, last in report["producers"].items()):
+        if entry.get("is_gone") or all(seen.get(name, 0) >= last for name, last in report["producers"].items()):
             folder.shipped_mark.touch()
             return
         running = self._shipping.get(folder.attempt)

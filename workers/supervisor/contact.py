@@ -52,6 +52,7 @@ class Contact:
         self.cause: str | None = None  # why the ranks must end, once the server says so; never taken back
         self.go: Document | None = None
         self.is_listed = False
+        self.is_gone = False  # the run was deleted: nobody waits for its records
         self.epoch: str | None = None
         self.watermarks: dict[str, int] = {}
         self.resend: frozenset[str] = frozenset()
@@ -100,6 +101,7 @@ class Contact:
         self.is_listed = own is not None and own["fence"] == self._order["fence"]
         if own is None or not self.is_listed:
             return
+        self.is_gone = bool(own.get("is_gone"))
         if own["wanted"] == "stop":
             self.cause = self.cause or "stopped"
         if own["wanted"] == "run" and own.get("go") is not None:

@@ -73,7 +73,8 @@ class Courier(threading.Thread):
         """Wait until the server has all of these sequences and return True; False when that takes too long.
 
         Nobody may write into the spool any more.
-        An attempt that the server lists no more is given UNLISTED_LIMIT_S: nobody will tell us its watermarks.
+        An attempt that the server lists no more is given UNLISTED_LIMIT_S: nobody will tell us its watermarks. One of
+        a run that was deleted is given no time.
         """
         self._shipper.is_over = True
         self.hurry()
@@ -82,7 +83,7 @@ class Courier(threading.Thread):
             now = time.monotonic()
             if self._contact.is_listed or self._contact.silence_s() > EXCHANGE_EVERY_S * 5:
                 listed_at = now
-            if now - began > limit_s or now - listed_at > UNLISTED_LIMIT_S:
+            if self._contact.is_gone or now - began > limit_s or now - listed_at > UNLISTED_LIMIT_S:
                 break
             time.sleep(LOOK_EVERY_S)
         self._over.set()

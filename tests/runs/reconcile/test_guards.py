@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from django.utils import timezone
 
-from runs import actions
+from runs import actions, reconcile
 from runs.models import Cluster, HeldSlot, Run
 from runs.reconcile.clock import Clock
 from runs.reconcile.hear import HEARD_KEY, MAX_NOTES
@@ -113,7 +113,15 @@ def test_a_run_is_not_deleted_while_a_node_may_still_train_it(yard: Yard) -> Non
     assert HeldSlot.objects.count() == 2
     yard.say("ended")
     yard.tick()
+    attempt = yard.placements[0].attempt_id
+    assert not yard.voices[0].heard()["attempts"][attempt]["is_gone"]
     actions.delete_run(actor=yard.cast.mate, run=yard.run)
+    yard.later(1)
+    for voice in yard.voices:
+        voice.up(yard.now)
+    reconcile.tick(yard.now)
+    # Its supervisors need not wait until all that they wrote has arrived: it goes nowhere any more.
+    assert yard.voices[0].heard()["attempts"][attempt]["is_gone"]
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def forget_compilers() -> None:
     """torch looks for a compiler once a process."""
     from torch._inductor import cpp_builder
 
-    for name in ("get_cpp_compiler", "_get_cpp_compiler"):
+    for name in ("get_cpp_compiler", "cpp_compiler_search"):
         clear = getattr(getattr(cpp_builder, name, None), "cache_clear", None)
         if clear is not None:
             clear()
