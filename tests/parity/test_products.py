@@ -74,6 +74,12 @@ def test_three_axes_learn_what_one_process_learns(axes: tuple[str, str], schedul
     check_parity(world, parallel, limit=LIMIT, **BATCH)
 
 
+def test_four_axes_learn_what_one_process_learns() -> None:
+    world, parallel = product("1f1b", data=2, shard=2, tensor=2)
+    assert world == 16
+    check_parity(world, parallel, limit=LIMIT, **BATCH)
+
+
 def test_shards_keep_their_weights_gathered_whatever_is_asked() -> None:
     world, parallel = product("zero-bubble", shard=2)
     check_parity(world, {**parallel, "reshard_after_forward": False}, limit=LIMIT, **BATCH)

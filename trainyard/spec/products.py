@@ -29,6 +29,7 @@ SYNCHRONOUS: dict[frozenset[str], str] = {
         ("data", "shard", "pipeline"): "hybrid-sharded stages of a pipeline",
         ("data", "tensor", "pipeline"): "copies of a pipeline whose stages are tensor parallel",
         ("shard", "tensor", "pipeline"): "a pipeline whose stages are tensor parallel and sharded",
+        ("data", "shard", "tensor", "pipeline"): "hybrid-sharded, tensor parallel stages of a pipeline",
     }.items()
 }
 
@@ -67,9 +68,7 @@ LIMITS: dict[tuple[str, str], Limit] = {
 def product_problems(spec: RecipeSpec) -> Iterator[Problem]:
     """Yield what of the spec's combination is not in the tables. Its degrees multiply to the world size."""
     degrees = spec.mesh().used
-    if frozenset(degrees) not in SYNCHRONOUS:
-        names = " x ".join(f"{axis} {degree}" for axis, degree in degrees.items())
-        yield Problem("parallel", f"{names} is a product that is not built; at most three of the four go together")
+    assert frozenset(degrees) in SYNCHRONOUS, "every product of the axes has its row"
     chosen = {
         KIND: spec.parallel.synchronization.kind,
         "parallel.compression": spec.parallel.compression,
