@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Seat, tiny
 from tests.browser.test_launching import chart, drawn
-from tests.up_process import Up
+from tests.up_process import Up, wait_until
 from tests.whole.runs import Yard
 
 pytestmark = pytest.mark.browser
@@ -36,6 +36,8 @@ def test_a_page_heals_by_itself_and_has_every_step_once(seat: Seat, yard: Yard, 
     expect(page.get_by_role("main")).to_contain_text(f"step {STEPS} of {STEPS}")
     for name in ("train/loss", "train/tokens_per_second"):
         stored = yard.get(f"/runs/{run_id}/series/data", name=name, points=10_000)["series"]
+        # What was missed is fetched behind the first news: on a busy machine the words above may be there before it.
+        wait_until(lambda name=name: len(drawn(page, name)) >= STEPS, f"{name} is drawn whole", patience_s=30)
         points = drawn(page, name)
         assert [int(point["step"]) for point in points] == [step for part in stored for step in part["step"]]
         assert [float(point["value"]) for point in points] == [value for part in stored for value in part["value"]]

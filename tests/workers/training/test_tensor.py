@@ -34,7 +34,7 @@ def leave_gains_unsummed() -> None:
 
 def normalize_over_own_classes() -> None:
     """Leave out what the softmax sums over ranks."""
-    from workers.training.strategies import split_loss
+    from workers.training.recipes import split_loss
 
     plain = split_loss.dist
     unsent = SimpleNamespace(all_reduce=lambda *arguments, **named: None, ReduceOp=plain.ReduceOp)

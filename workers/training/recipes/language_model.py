@@ -17,7 +17,7 @@ from workers.training.recipes import Batch
 from workers.training.recipes.corpus import Bytes, Corpus, load_corpus
 from workers.training.recipes.gpt import GPT, Shape, keep_part
 from workers.training.recipes.gpt_plan import tensor_plan
-from workers.training.strategies.split_loss import split_cross_entropy
+from workers.training.recipes.split_loss import split_cross_entropy
 
 VOCABULARY = 256
 VALIDATION_TOKENS = 8192
