@@ -26,7 +26,7 @@ def test_a_page_heals_by_itself_and_has_every_step_once(seat: Seat, yard: Yard, 
     expect(lamp).to_have_text("live")
     expect(chart(page, "train/loss")).to_be_visible()
     assert yard.run(run_id)["status"] == "RUNNING"
-    seat.watch.expect("net::ERR_", "WebSocket connection")
+    seat.watch.expect("net::ERR_", "WebSocket connection", "series data did not come")
     num_visits = len(seat.watch.visits)
     os.kill(running_trainyard.processes()["web"], signal.SIGKILL)
     expect(lamp).to_contain_text("reconnecting")
