@@ -58,7 +58,7 @@ def test_a_refused_form_loses_nothing_that_was_typed(seat: Seat, yard: Yard) -> 
     typed = {"Name": "lopsided", "Tags": "kept, too", "Width": "64", "Heads": "3", "Steps": "77"}
     for label, text in typed.items():
         field(page, label).fill(text)
-    field(page, "Steps").press("Enter")
+    page.get_by_role("main").get_by_role("button", name="Launch", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("This was not launched.")
     for label, text in typed.items():
         expect(field(page, label)).to_have_value(text)
