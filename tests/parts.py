@@ -1,7 +1,8 @@
 """`make test`: all tests in parts, two at a time, the longest first. Each part is a pytest of its own, with servers of
 its own; what shares the one running Trainyard, and the browser with its event loop, is one part by itself.
 
-Prints what each part says with its name before it, and at the end the closing line of each and one for all.
+Prints what each part says with its name before it, and at the end what failed, the closing line of each and one for
+all.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ PARTS: dict[str, tuple[list[str], dict[str, str]]] = {
 }
 WIDTH = max(map(len, PARTS))
 CLOSING = re.compile(r"^=*[ ]*((\d+ [a-z]+(, )?)+|no tests ran).* in [\d.]+s")
+LOST = re.compile(r"^(FAILED|ERROR) \S")  # pytest's own summary of one test
 OUTCOME = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)")
 
 
@@ -41,6 +43,7 @@ class Part:
         words, changes = PARTS[name]
         self.name = name
         self.closing = ""
+        self.lost: list[str] = []
         self._process = subprocess.Popen(
             tethered([sys.executable, "-m", "pytest", *words]), cwd=ROOT, env={**os.environ, **changes}, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
@@ -64,6 +67,8 @@ class Part:
         with self._process.stdout as lines:
             for line in lines:
                 print(f"{self.name:{WIDTH}} | {line}", end="", flush=True)
+                if LOST.match(line):
+                    self.lost.append(line.rstrip("\n"))
                 if CLOSING.match(line):
                     self.closing = line.rstrip("\n")
 
@@ -80,6 +85,9 @@ def main() -> int:
             over.append(part)
             if not part.end():
                 failed.append(part.name)
+    for part in over:
+        for line in part.lost:
+            print(f"{line[:500]} ({part.name})")
     for part in over:
         print(f"{part.closing} {part.name}")
     print(f"== {total(part.closing for part in over)} in {time.monotonic() - began:.2f}s ==")

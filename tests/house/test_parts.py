@@ -30,6 +30,9 @@ def test_a_part_that_fails_fails_all_of_it_and_is_named(
     lines = capfd.readouterr().out.splitlines()
     assert lines[-1] == "Failed: bad"
     assert any("alas" in line for line in lines)
+    named = next(place for place, line in enumerate(lines) if line.startswith("FAILED "))
+    assert "test_bad.py::test_it" in lines[named]
+    assert named > max(place for place, line in enumerate(lines) if line.startswith("bad ")), "where nobody scrolls"
     assert lines[-2].startswith("== 2 passed, 1 failed in ") or lines[-2].startswith("== 1 failed, 2 passed in ")
     closings = [line for line in lines if parts.CLOSING.match(line)]
     assert len(closings) == 4, "one for each part and one for all"
