@@ -1,12 +1,12 @@
 // The page's start: a static table of modules (the manifest rewrites literal imports only), mounted where the page names them.
 import * as autosubmit from "./autosubmit.js";
-import * as charts from "./charts.js";
+import * as charts from "./charts/charts.js";
 import * as copy from "./copy.js";
 import * as dialog from "./dialog.js";
 import * as fragment from "./fragment.js";
 import * as launch from "./launch.js";
 import * as live from "./live.js";
-import * as logs from "./logs.js";
+import * as logs from "./logs/logs.js";
 import * as menu from "./menu.js";
 import * as mesh from "./mesh.js";
 import * as palette from "./palette.js";

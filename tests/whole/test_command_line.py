@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,12 @@ def test_wait_is_zero_only_for_success(running_trainyard: Up, finished: str) -> 
 
 
 def test_the_weights_are_among_the_files(yard: Yard, finished: str) -> None:
-    names = {file["path"] for file in yard.get(f"/runs/{finished}/files")["items"]}
+    """They are sent when the run is over, and nobody waits for that to say that it is."""
+    names: set[str] = set()
+    deadline = time.monotonic() + 60
+    while "model.safetensors" not in names and time.monotonic() < deadline:
+        names = {file["path"] for file in yard.get(f"/runs/{finished}/files")["items"]}
+        time.sleep(0.1)
     assert "model.safetensors" in names
 
 

@@ -23,9 +23,11 @@ Ask = Callable[..., Any]
 
 def serve(route: Route) -> None:
     """The modules as they are, and an empty page to import them in."""
-    name = route.request.url.rsplit("/", 1)[1]
+    name = route.request.url.removeprefix("http://modules.invalid/")
     if not name:
         return route.fulfill(content_type="text/html", body="<!doctype html><main id=place></main>")
+    if not (FOLDER / name).is_file():
+        return route.fulfill(status=404)
     kind = mimetypes.guess_type(name)[0] or "text/plain"
     return route.fulfill(content_type=kind, body=(FOLDER / name).read_text())
 
@@ -103,7 +105,7 @@ def test_a_message_is_judged_by_its_cursor(message: dict[str, Any], cursor: int 
 
 
 BUILD = """async ({build}, [parts, options]) => {
-    const {partOf} = await import("http://modules.invalid/parts.js");
+    const {partOf} = await import("http://modules.invalid/charts/parts.js");
     const line = {labels: {}, parts: new Map(), tails: new Map()};
     for (const {attempt, superseded, step, time, ...columns} of parts)
         line[superseded ? "tails" : "parts"].set(attempt, partOf({step, time: time ?? step, ...columns}));
@@ -114,7 +116,7 @@ BUILD = """async ({build}, [parts, options]) => {
 
 
 def test_points_become_one_line(ask: Ask) -> None:
-    built = ask("lines.js", BUILD, [[{"attempt": 1, "step": [1, 2, 3], "value": [3, 2, 1]}], {}])
+    built = ask("charts/build.js", BUILD, [[{"attempt": 1, "step": [1, 2, 3], "value": [3, 2, 1]}], {}])
     assert (built["x"], built["ys"], built["last"]) == ([1, 2, 3], [[3, 2, 1]], [["[]", 1]])
 
 
@@ -123,7 +125,7 @@ def test_the_newest_attempt_wins_and_the_old_tail_is_a_ghost(ask: Ask) -> None:
         {"attempt": 1, "step": [1, 2, 3, 4], "value": [9, 8, 7, 6]},
         {"attempt": 2, "step": [3, 4, 5], "value": [5, 4, 3]},
     ]
-    built = ask("lines.js", BUILD, [parts, {}])
+    built = ask("charts/build.js", BUILD, [parts, {}])
     assert [column["kind"] for column in built["columns"]] == ["main", "ghost"]
     assert built["x"] == [1, 2, 3, 4, 5]
     assert built["ys"] == [[9, 8, 5, 4, 3], ["none", 8, 7, 6, "none"]]
@@ -136,19 +138,19 @@ def test_a_tail_that_came_as_one_is_the_same_ghost(ask: Ask) -> None:
         {"attempt": 1, "step": [3, 4], "value": [7, 6], "superseded": True},
         {"attempt": 2, "step": [3, 4, 5], "value": [5, 4, 3]},
     ]
-    built = ask("lines.js", BUILD, [parts, {}])
+    built = ask("charts/build.js", BUILD, [parts, {}])
     assert [column["kind"] for column in built["columns"]] == ["main", "ghost"]
     assert built["ys"] == [[9, 8, 5, 4, 3], ["none", 8, 7, 6, "none"]]
     assert (built["marks"], built["last"]) == ([{"attempt": 2, "x": 3}], [["[]", 3]])
     timed = [{**part, "time": [100 * part["attempt"] + step for step in part["step"]]} for part in parts]
-    built = ask("lines.js", BUILD, [timed, {"axis": "time", "start": 100}])
+    built = ask("charts/build.js", BUILD, [timed, {"axis": "time", "start": 100}])
     assert built["ys"] == [[9, 8, 7, 6, None, 5, 4, 3]], "over time nothing is hidden"
 
 
 def test_buckets_are_a_band_around_their_means(ask: Ask) -> None:
     buckets = {"kind": "buckets", "step": [5, 10], "mean": [2, 3], "min": [1, "NaN"], "max": [3, 4], "last": [2, 9]}
     live = {"attempt": 2, "step": [11], "value": [5]}
-    built = ask("lines.js", BUILD, [[{"attempt": 1, **buckets}, live], {}])
+    built = ask("charts/build.js", BUILD, [[{"attempt": 1, **buckets}, live], {}])
     assert [column["kind"] for column in built["columns"]] == ["low", "high", "main"]
     assert built["ys"] == [[1, None, 5], [3, 4, 5], [2, 3, 5]]
     assert built["last"] == [["[]", 5]]
@@ -159,30 +161,30 @@ def test_on_a_time_axis_the_pause_between_attempts_is_a_gap(ask: Ask) -> None:
         {"attempt": 1, "step": [1, 2], "time": [100, 101], "value": [9, 8]},
         {"attempt": 2, "step": [2, 3], "time": [200, 201], "value": [7, 6]},
     ]
-    built = ask("lines.js", BUILD, [parts, {"axis": "time", "start": 100}])
+    built = ask("charts/build.js", BUILD, [parts, {"axis": "time", "start": 100}])
     assert built["x"] == [0, 1, 50.5, 100, 101]
     assert built["ys"] == [[9, 8, None, 7, 6]]
     assert built["bad"] == []
 
 
 def test_what_is_not_finite_is_a_gap_with_a_mark(ask: Ask) -> None:
-    built = ask("lines.js", BUILD, [[{"attempt": 1, "step": [1, 2, 3], "value": [3, "NaN", 1]}], {}])
+    built = ask("charts/build.js", BUILD, [[{"attempt": 1, "step": [1, 2, 3], "value": [3, "NaN", 1]}], {}])
     assert (built["ys"], built["bad"]) == ([[3, None, 1]], [2])
 
 
 def test_points_that_come_late_take_their_place(ask: Ask) -> None:
-    built = ask("lines.js", BUILD, [[{"attempt": 1, "step": [1, 3, 2, 3], "value": [1, 3, 2, 4]}], {}])
+    built = ask("charts/build.js", BUILD, [[{"attempt": 1, "step": [1, 3, 2, 3], "value": [1, 3, 2, 4]}], {}])
     assert (built["x"], built["ys"]) == ([1, 2, 3], [[1, 2, 4]])
 
 
 def test_smoothing_keeps_the_raw_line_behind_and_does_not_move_a_flat_one(ask: Ask) -> None:
-    built = ask("lines.js", BUILD, [[{"attempt": 1, "step": [1, 2, 3], "value": [2, 2, 2]}], {"smoothing": 0.9}])
+    built = ask("charts/build.js", BUILD, [[{"attempt": 1, "step": [1, 2, 3], "value": [2, 2, 2]}], {"smoothing": 0.9}])
     assert [column["kind"] for column in built["columns"]] == ["raw", "main"]
     assert built["ys"][1] == pytest.approx([2, 2, 2])
 
 
 def test_a_logarithmic_axis_leaves_out_what_it_cannot_show(ask: Ask) -> None:
-    built = ask("lines.js", BUILD, [[{"attempt": 1, "step": [1, 2], "value": [0, 10]}], {"isLog": True}])
+    built = ask("charts/build.js", BUILD, [[{"attempt": 1, "step": [1, 2], "value": [0, 10]}], {"isLog": True}])
     assert built["ys"] == [[None, 10]]
 
 
@@ -206,7 +208,7 @@ RENDER = """({render}, text) => {
     ],
 )
 def test_a_log_line_is_text_whatever_it_holds(line: str, text: str, html: str, ask: Ask) -> None:
-    assert ask("ansi.js", RENDER, line) == [text, html]
+    assert ask("logs/ansi.js", RENDER, line) == [text, html]
 
 
 def test_patching_changes_what_differs_and_keeps_what_a_person_did(page: Page, ask: Ask) -> None:
@@ -238,7 +240,7 @@ def test_a_line_knows_its_extremes(ask: Ask) -> None:
       const lines = new Map([["{}", {labels: {}, parts: new Map([[1, part]])}]]);
       return build({lines}, {}).extremes.get("{}");
     }"""
-    assert ask("lines.js", entry) == {"min": 1, "max": 3}
+    assert ask("charts/build.js", entry) == {"min": 1, "max": 3}
 
 
 READ = """({readColumns}, bytes) => {
@@ -257,7 +259,7 @@ def test_columns_are_read_as_the_server_writes_them(ask: Ask) -> None:
         Curve("run1", name, {"gpu": "ö"}, 2, "raw", {"step": step, "time": values, "value": values}, is_old)
         for name, step, is_old in (("a", steps, False), ("b", steps, True), ("c", far, False))
     ]
-    read = ask("columns.js", READ, list(as_columns({"cursor": 7}, curves, is_many=False)))
+    read = ask("charts/columns.js", READ, list(as_columns({"cursor": 7}, curves, is_many=False)))
     assert (read["cursor"], read["isShared"]) == (7, True)
     assert [(one["name"], one.get("superseded")) for one in read["series"]] == [("a", None), ("b", True), ("c", None)]
     assert read["series"][0]["labels"] == {"gpu": "ö"}
@@ -269,7 +271,7 @@ def test_bytes_that_are_no_columns_are_refused(ask: Ask) -> None:
     refused = """({readColumns}, bytes) => {
       try { return readColumns(Uint8Array.from(bytes).buffer); } catch (error) { return String(error); }
     }"""
-    assert "no columns" in ask("columns.js", refused, list(b'{"cursor": 1, "series": []}'))
+    assert "no columns" in ask("charts/columns.js", refused, list(b'{"cursor": 1, "series": []}'))
 
 
 SPLICE = """({partOf, spliced}, [coarse, fine, window]) => {
@@ -284,13 +286,13 @@ def test_a_window_is_drawn_with_its_own_points(ask: Ask) -> None:
         return {"kind": "buckets", "step": list(steps), **columns}
 
     fine = {"step": [11, 12, 13], "time": [11, 12, 13], "value": [1, 2, 3]}
-    spliced = ask("parts.js", SPLICE, [buckets(10, 15, 20, 25), fine, {"axis": "step", "from": 11, "to": 13}])
+    spliced = ask("charts/parts.js", SPLICE, [buckets(10, 15, 20, 25), fine, {"axis": "step", "from": 11, "to": 13}])
     assert spliced["step"] == [10, 11, 12, 13, 15, 20, 25]
     assert spliced["min"] == [10, 1, 2, 3, 15, 20, 25]
-    pushed = ask("parts.js", SPLICE, [buckets(10, 12, 14, 30), fine, {"axis": "step", "from": 11, "to": 20}])
+    pushed = ask("charts/parts.js", SPLICE, [buckets(10, 12, 14, 30), fine, {"axis": "step", "from": 11, "to": 20}])
     assert pushed["step"] == [10, 11, 12, 13, 14, 30], "what was pushed after the window was read stays"
     empty = {"step": [], "time": [], "value": []}
-    assert ask("parts.js", SPLICE, [buckets(10, 12, 30), empty, {"axis": "step", "from": 11, "to": 20}])["step"] == [
+    assert ask("charts/parts.js", SPLICE, [buckets(10, 12, 30), empty, {"axis": "step", "from": 11, "to": 20}])["step"] == [
         10,
         30,
     ]

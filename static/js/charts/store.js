@@ -1,6 +1,6 @@
 // The points of a run as the page knows them: loaded when a chart asks, then grown by what the socket brings.
 import { fetchColumns } from "./columns.js";
-import { continues, on } from "./live.js";
+import { continues, on } from "../live.js";
 import { Names, keyOf, namesIn } from "./names.js";
 import { joined, partOf } from "./parts.js";
 

@@ -1,7 +1,7 @@
 // One uPlot chart: lines with their raw shadow, bands of buckets, restarts as dashed lines, NaN as red ticks on the axis.
 import uPlot from "uplot";
 import { axesOf, padded } from "./axes.js";
-import { faded, seriesColour } from "./colours.js";
+import { faded, seriesColour } from "../colours.js";
 import { drawBad, drawMarks } from "./marks.js";
 
 const HEIGHT = 196;

@@ -1,5 +1,5 @@
 // The lines of a chart by their labels, each with its colour and its value.
-import { seriesToken } from "./colours.js";
+import { seriesToken } from "../colours.js";
 
 const LIMIT = 32;
 

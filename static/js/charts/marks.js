@@ -1,5 +1,5 @@
 // What a plot draws beside its lines: dashed lines where an attempt began, red ticks where a value was not finite.
-import { colour, faded } from "./colours.js";
+import { colour, faded } from "../colours.js";
 
 export function drawMarks(u, marks) {
   const { ctx, bbox } = u;

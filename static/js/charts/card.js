@@ -1,7 +1,7 @@
 // One chart's card: title, value, legend, plot, and the tools that show on hover and focus.
-import { count, duration, formatOf } from "./format.js";
+import { count, duration, formatOf } from "../format.js";
 import { showLegend } from "./legend.js";
-import { build } from "./lines.js";
+import { build } from "./build.js";
 import { Plot } from "./plot.js";
 
 export class Card {

@@ -1,6 +1,6 @@
 // The two axes of a plot: their look, where they have ticks, and what stands there.
-import { colour, faded } from "./colours.js";
-import { count, duration, number, size, tick } from "./format.js";
+import { colour, faded } from "../colours.js";
+import { count, duration, number, size, tick } from "../format.js";
 
 const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 604800];
 const POWERS = Array.from({ length: 60 }, (_, power) => 2 ** power);

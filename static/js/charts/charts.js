@@ -1,9 +1,9 @@
 // The Charts tab: sections by prefix, a card per metric, only those in view drawn, one set of switches for all.
 import { Card, axisOf } from "./card.js";
-import { indexed } from "./colours.js";
+import { indexed } from "../colours.js";
 import { byPlace, label, sectionOf } from "./sections.js";
-import { SeriesStore } from "./series.js";
-import { Zoom } from "./zoom.js";
+import { SeriesStore } from "./store.js";
+import { Zoom } from "./windows.js";
 
 const KEPT = "trainyard.charts";
 const MIN_DRAW_MS = 120;

@@ -1,9 +1,9 @@
 // The Logs tab: the tail of all ranks merged, followed live. A push is a hint: the lines come over REST from a cursor
 // that gives every line once, with the rank and the words that are asked for.
 import { render } from "./ansi.js";
-import { seriesToken } from "./colours.js";
-import { count } from "./format.js";
-import { on } from "./live.js";
+import { seriesToken } from "../colours.js";
+import { count } from "../format.js";
+import { on } from "../live.js";
 
 const TAIL = 1000;
 const PAGE = 1000;
