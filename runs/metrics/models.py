@@ -160,6 +160,34 @@ class LogChunk(models.Model):
         return f"{self.num_lines} lines of rank {self.rank}"
 
 
+class Media(models.Model):
+    """What was logged at a step and is no number: a histogram, an image, a text or a table (see runs.metrics.media)."""
+
+    run_id = models.CharField(max_length=12)
+    name = models.TextField()
+    labels = models.JSONField(default=dict)
+    labels_key = models.TextField(default="{}")  # canonical JSON of labels
+    kind = models.CharField(max_length=12)
+    step = models.BigIntegerField()
+    time = models.FloatField()  # Unix seconds at the rank
+    attempt = models.PositiveIntegerField()
+    rank = models.IntegerField(default=-1)
+    cursor = models.PositiveBigIntegerField()  # the batch it came with
+    meta = models.JSONField(default=dict)  # what is shown without the data: caption, width and height, numbers of rows
+    size = models.PositiveIntegerField()  # bytes of data, before they are compressed
+    data = models.BinaryField()
+
+    class Meta:
+        indexes = (
+            models.Index(fields=("run_id", "name", "labels_key", "step"), name="media_run_step"),
+            models.Index(fields=("run_id", "cursor"), name="media_run_cursor"),
+        )
+        verbose_name_plural = "media"
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} at step {self.step}"
+
+
 class Producer(models.Model):
     """A process that writes a spool; the watermark is its longest committed prefix of frames without a gap."""
 

@@ -3,7 +3,7 @@
 from runs.models.access import IdempotencyKey, SignInLink, Token
 from runs.models.clusters import Cluster, JoinToken, Node
 from runs.models.jobs import CodeBundle, Job
-from runs.models.people import Invitation, Membership, Project, Role, User
+from runs.models.people import Invitation, Membership, Project, Role, User, Workspace
 from runs.models.runs import Attempt, Event, GoneRun, HeldSlot, Placement, Run
 
 __all__ = [
@@ -26,4 +26,5 @@ __all__ = [
     "SignInLink",
     "Token",
     "User",
+    "Workspace",
 ]

@@ -61,6 +61,21 @@ class Membership(models.Model):
         return f"{self.user} as {self.role} in {self.project}"
 
 
+class Workspace(models.Model):
+    """How one person looks at a project's charts: what they chose last, kept for the next time and the next machine."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="workspaces")
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="workspaces")
+    state = models.JSONField(default=dict)
+    saved_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("user", "project"), name="one_workspace_per_project"),)
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.project}"
+
+
 class Invitation(models.Model):
     """A link by which somebody new joins a project. Only the digest of its secret is kept."""
 
