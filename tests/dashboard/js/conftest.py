@@ -1,0 +1,46 @@
+"""The browser's modules in a real Chromium, without the product around them."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+from playwright.sync_api import Browser, Page, Route
+
+FOLDER = settings.BASE_DIR / "static" / "js"
+Ask = Callable[..., Any]
+
+
+def serve(route: Route) -> None:
+    """The modules as they are, and an empty page to import them in."""
+    name = route.request.url.removeprefix("http://modules.invalid/")
+    if not name:
+        return route.fulfill(content_type="text/html", body="<!doctype html><main id=place></main>")
+    if not (FOLDER / name).is_file():
+        return route.fulfill(status=404)
+    kind = mimetypes.guess_type(name)[0] or "text/plain"
+    return route.fulfill(content_type=kind, body=(FOLDER / name).read_text())
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page()
+    page.route("http://modules.invalid/**", serve)
+    page.goto("http://modules.invalid/")
+    yield page
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def ask(page: Page) -> Ask:
+    """``ask("format.js", "({number}, x) => number(x)", 3)``: call a function with the module and a value."""
+
+    def call(module: str, function: str, value: Any = None) -> Any:
+        return page.evaluate(
+            f"async (value) => ({function})(await import('http://modules.invalid/{module}'), value)", value
+        )
+
+    return call
