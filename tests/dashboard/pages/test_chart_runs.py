@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from zlib import crc32
+
+import pytest
+from django.utils import timezone
+
+from dashboard.pages.chart_runs import MAX_CHARS, MAX_FIELDS, chart_runs, fields_of
+from runs.models import Attempt, Run
+from runs.status import Status
+from tests.cast import Cast, make_attempt, make_node, spec
+
+pytestmark = pytest.mark.django_db
+MakeRun = Callable[..., Run]
+
+
+def end(attempt: Attempt, sentence: str) -> None:
+    attempt.ended_at, attempt.reason_sentence = timezone.now(), sentence
+    attempt.save()
+
+
+def test_a_run_says_what_charts_write_beside_its_points(make_run: MakeRun) -> None:
+    run = make_run(name="hello", status=Status.RUNNING)
+    (found,) = chart_runs([run])
+    assert run.started_at is not None
+    assert found["start"] == run.started_at.timestamp()
+    assert (found["id"], found["name"], found["status"], found["isLive"]) == (run.pk, "hello", "running", True)
+    assert found["colour"] == crc32(run.pk.encode()) % 10
+    assert found["fields"]["train.batch_size"] == "32"
+    assert found["attempts"] == []
+
+
+def test_relative_time_of_a_run_that_never_ran_counts_from_its_creation(make_run: MakeRun) -> None:
+    run = make_run()
+    assert chart_runs([run])[0]["start"] == run.created_at.timestamp()
+
+
+def test_a_later_attempt_says_why_it_began_and_from_where_it_went_on(cast: Cast, make_run: MakeRun) -> None:
+    run = make_run(status=Status.RUNNING)
+    node = make_node(cast.cluster)
+    first = make_attempt(run, [node], ranks=0)
+    end(first, "Rank 0 on node-b was killed by SIGKILL in step 110.")
+    run.record("restarted", "Restarted by mate.")
+    second = make_attempt(run, [node], ranks=0)
+    run.record("restored", "Continues from step 100 of attempt 1.", attempt=second)
+    attempts = chart_runs([run])[0]["attempts"]
+    assert [(one["fence"], one["number"]) for one in attempts] == [(1, 1), (2, 2)]
+    assert attempts[0]["cause"] == ""
+    assert attempts[1]["cause"] == (
+        "Attempt 2 began. Attempt 1 ended: Rank 0 on node-b was killed by SIGKILL in step 110. "
+        "Restarted by mate. Continues from step 100 of attempt 1."
+    )
+
+
+def test_each_run_has_its_own_attempts_and_their_number_costs_no_more_queries(
+    cast: Cast, make_run: MakeRun, django_assert_num_queries: Callable[[int], AbstractContextManager[object]]
+) -> None:
+    node = make_node(cast.cluster)
+    runs = [make_run(name=f"run-{number}") for number in range(5)]
+    for number, run in enumerate(runs):
+        for _ in range(number):
+            end(make_attempt(run, [node], ranks=0), "It ended.")
+    with django_assert_num_queries(2):
+        found = chart_runs(runs)
+    assert [len(one["attempts"]) for one in found] == [0, 1, 2, 3, 4]
+
+
+def test_fields_are_the_leaves_of_a_spec_as_short_texts() -> None:
+    fields = fields_of(spec(parallel={"data": 2, "axes": ["data", "tensor"], "empty": {}}, note="x" * 500))
+    assert fields["parallel.data"] == "2"
+    assert fields["parallel.axes"] == "data, tensor"
+    assert fields["parallel.empty"] == "{}"
+    assert fields["cluster"] == "local"
+    assert len(fields["note"]) == MAX_CHARS and fields["note"].endswith("…")
+    assert "name" not in fields
+
+
+def test_a_spec_of_many_fields_is_cut() -> None:
+    assert len(fields_of({f"field-{number}": number for number in range(10_000)})) == MAX_FIELDS
