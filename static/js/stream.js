@@ -1,0 +1,137 @@
+// A WebSocket that heals. Messages are hints with a cursor: a hole, or a silence, means "connect again from my cursor".
+import { judge } from "./judge.js";
+import { watchPresence } from "./presence.js";
+
+const SILENCE_MS = 16_000; // the server pings every 5 s
+const REFUSALS = { 4401: "forbidden", 4403: "forbidden", 4404: "gone" }; // coming again would help nothing
+
+export class Stream {
+  constructor(path, onState = () => {}) {
+    this.path = path;
+    this.onState = onState; // called with the state and, while it waits to connect again, the seconds that are left
+    this.state = "closed"; // connecting, live, reconnecting, paused, off
+    this.listeners = new Map(); // type -> Set of functions
+    this.last = null; // the cursor up to which everything was delivered
+    this.origin = null; // the cursor from which on nothing was left out
+    this.socket = null;
+    this.tries = 0;
+    this.hasLived = false;
+    this.stopWatching = null;
+  }
+
+  on(type, listener) {
+    if (!this.listeners.has(type)) this.listeners.set(type, new Set());
+    this.listeners.get(type).add(listener);
+    return () => this.listeners.get(type).delete(listener);
+  }
+
+  emit(message) {
+    for (const listener of this.listeners.get(message.type) ?? []) listener(message);
+  }
+
+  // Whoever loaded data as of a cursor asks whether the messages continue it; false: load again, some lie in between.
+  continues(cursor) {
+    if (this.origin === null) this.last = this.origin = cursor;
+    return cursor >= this.origin;
+  }
+
+  open() {
+    if (this.stopWatching) return;
+    this.tell("connecting");
+    this.reconnect();
+    this.stopWatching = watchPresence({
+      onAway: () => this.leave("paused"),
+      onBack: () => this.return(),
+      onLeave: () => this.leave("closed"),
+      onReturn: () => this.reconnect(),
+    });
+  }
+
+  close() {
+    this.stopWatching?.();
+    this.stopWatching = null;
+    this.leave("closed");
+  }
+
+  leave(state) {
+    this.drop();
+    this.tell(state);
+  }
+
+  return() {
+    if (this.socket) return;
+    this.tell("connecting");
+    this.reconnect();
+  }
+
+  reconnect() {
+    this.drop();
+    const since = this.last === null ? "" : `?since=${this.last}`;
+    const scheme = location.protocol === "https:" ? "wss" : "ws";
+    const mine = new WebSocket(`${scheme}://${location.host}${this.path}${since}`);
+    this.socket = mine;
+    mine.onopen = () => mine === this.socket && this.onOpen();
+    mine.onmessage = (event) => mine === this.socket && this.onMessage(JSON.parse(event.data));
+    mine.onclose = (event) => mine === this.socket && this.onClose(event.code);
+  }
+
+  onOpen() {
+    this.tries = 0;
+    this.tell("live");
+    this.listen();
+    if (this.hasLived) this.emit({ type: "again" });
+    this.hasLived = true;
+  }
+
+  onMessage(message) {
+    this.listen();
+    const verdict = judge(message, this.last);
+    if (verdict === "drop") return;
+    if (verdict === "hole") return this.reconnect();
+    if (message.cursor !== undefined) {
+      this.origin ??= message.from ?? message.cursor;
+      if (message.type === "refetch") this.origin = message.cursor;
+      this.last = message.cursor;
+    }
+    this.emit(message);
+  }
+
+  onClose(code) {
+    if (!REFUSALS[code]) return this.retry();
+    clearTimeout(this.silence);
+    this.tell("off");
+    this.emit({ type: REFUSALS[code] });
+  }
+
+  retry() {
+    this.drop();
+    this.tries += 1;
+    const wait = Math.min(15_000, 400 * 2 ** Math.min(this.tries, 6)) * (0.5 + Math.random() / 2);
+    const until = Date.now() + wait;
+    const count = () => {
+      const left = Math.ceil((until - Date.now()) / 1000);
+      if (left <= 0) return this.reconnect();
+      this.tell("reconnecting", left);
+      this.timer = setTimeout(count, Math.min(1000, until - Date.now()));
+    };
+    count();
+  }
+
+  drop() {
+    clearTimeout(this.timer);
+    clearTimeout(this.silence);
+    const old = this.socket;
+    this.socket = null;
+    if (old) old.close();
+  }
+
+  listen() {
+    clearTimeout(this.silence);
+    this.silence = setTimeout(() => this.retry(), SILENCE_MS);
+  }
+
+  tell(state, seconds) {
+    this.state = state;
+    this.onState(state, seconds);
+  }
+}

@@ -1,0 +1,74 @@
+// A stream per run for a page that shows several: the page's own where it is that run's, one each for live runs as long as
+// there are few, a question every few seconds for further ones, and silence for runs that ended.
+import { own } from "./live.js";
+import { Stream } from "./stream.js";
+
+const MOST_SOCKETS = 12;
+const ASK_MS = 15_000;
+
+// Returns streamOf(runId) -> {on(type, listener) -> stop, continues(cursor)}. A socket is open while somebody listens.
+export function streamsFor(isLive, { most = MOST_SOCKETS, askMs = ASK_MS } = {}) {
+  const known = new Map(); // run -> what speaks of it
+  let numOpen = 0;
+  const slots = { take: () => numOpen < most && ++numOpen > 0, give: () => (numOpen -= 1) };
+  return (run) => {
+    if (own.path === pathOf(run)) return own;
+    if (!known.has(run)) known.set(run, new Shared(run, () => isLive(run), slots, askMs));
+    return known.get(run);
+  };
+}
+
+function pathOf(run) {
+  return `/ws/runs/${run}/`;
+}
+
+// Opens with the first listener and closes with the last.
+class Shared {
+  constructor(run, isLive, slots, askMs) {
+    this.stream = new Stream(pathOf(run));
+    this.isLive = isLive;
+    this.slots = slots;
+    this.askMs = askMs;
+    this.num = 0;
+    this.hasSocket = false;
+  }
+
+  on(type, listener) {
+    const stop = this.stream.on(type, listener);
+    if (this.num === 0) this.begin();
+    this.num += 1;
+    let isOver = false;
+    return () => {
+      if (isOver) return;
+      isOver = true;
+      stop();
+      this.num -= 1;
+      if (this.num === 0) this.end();
+    };
+  }
+
+  // Without a socket there is nothing that a cursor could miss: the next question reads everything.
+  continues(cursor) {
+    return this.hasSocket ? this.stream.continues(cursor) : true;
+  }
+
+  begin() {
+    if (!this.isLive()) return;
+    this.hasSocket = this.slots.take();
+    if (this.hasSocket) return this.stream.open();
+    this.asking = setInterval(() => {
+      if (document.hidden) return;
+      this.stream.emit({ type: "refetch" });
+      if (!this.isLive()) clearInterval(this.asking);
+    }, this.askMs);
+  }
+
+  end() {
+    clearInterval(this.asking);
+    if (!this.hasSocket) return;
+    this.hasSocket = false;
+    this.stream.close();
+    this.stream = new Stream(this.stream.path); // whoever comes next loads everything, and has a cursor of its own
+    this.slots.give();
+  }
+}
