@@ -25,6 +25,7 @@ from runs.api import (
     runs,
     series,
     tokens,
+    workspaces,
 )
 from runs.api.auth import SessionAuth, TokenAuth
 from runs.api.idempotency import once
@@ -57,6 +58,7 @@ for module in (
     clusters,
     nodes,
     projects,
+    workspaces,
     tokens,
     bundles,
     health,

@@ -1,0 +1,62 @@
+"""How a person looks at a project's charts, kept over REST."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from runs.models import Workspace
+from tests.cast import Cast
+from tests.runs.api.conftest import Api
+
+PATH = "/projects/default/workspace"
+STATE = {"axis": "relative", "smoothing": {"kind": "ema", "amount": 0.6}, "pinned": ["train/loss", "été/损失"]}
+
+
+def test_what_is_kept_is_read_again_and_replaces_what_was(mate: Api) -> None:
+    assert mate("GET", PATH).json() == {"state": {}, "saved_at": None}
+    kept = mate("PUT", PATH, {"state": STATE})
+    assert kept.status_code == 200 and kept.json()["state"] == STATE
+    assert mate("GET", PATH).json() == kept.json()
+    assert mate("PUT", PATH, {"state": {"axis": "time"}}).status_code == 200
+    assert mate("GET", PATH).json()["state"] == {"axis": "time"}
+    assert Workspace.objects.count() == 1
+
+
+def test_each_person_has_their_own_and_a_viewer_too(as_: Any) -> None:
+    assert as_("viewer")("PUT", PATH, {"state": STATE}).status_code == 200
+    assert as_("mate")("GET", PATH).json()["state"] == {}
+    assert as_("viewer")("GET", PATH).json()["state"] == STATE
+
+
+def test_who_cannot_see_the_project_keeps_nothing_there(as_: Any) -> None:
+    for method, body in (("GET", None), ("PUT", {"state": STATE})):
+        assert as_("outsider")(method, PATH, body).status_code == 404
+        assert as_("")(method, PATH, body).status_code == 401
+    assert not Workspace.objects.exists()
+
+
+def test_a_state_that_is_too_large_is_refused_and_the_former_stays(mate: Api) -> None:
+    mate("PUT", PATH, {"state": STATE})
+    refused = mate("PUT", PATH, {"state": {"filter": "x" * 65_536}})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["path"] == "state"
+    assert "65,536" in refused.json()["detail"]
+    assert mate("GET", PATH).json()["state"] == STATE
+    fits = {"filter": "x" * (65_536 - len('{"filter": ""}'))}
+    assert mate("PUT", PATH, {"state": fits}).status_code == 200
+
+
+@pytest.mark.parametrize("body", [{}, {"state": []}, {"state": None}, {"state": {}, "more": 1}, "words"])
+def test_what_is_no_state_is_refused(mate: Api, body: Any) -> None:
+    assert mate("PUT", PATH, body).status_code == 422
+    assert not Workspace.objects.exists()
+
+
+def test_a_browser_needs_the_token_of_its_page(cast: Cast) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(cast.mate)
+    answer = client.put(f"/api/v1{PATH}", {"state": STATE}, content_type="application/json")
+    assert answer.status_code == 403
