@@ -20,12 +20,16 @@ TABS = (
     ("charts", "Charts", "run", "charts"),
     ("ranks", "Ranks", "run-ranks", "ranks"),
     ("logs", "Logs", "run-logs", "logs"),
+    ("media", "Media", "run-media", "media"),
     ("checkpoints", "Checkpoints", "run-checkpoints", "checkpoints"),
     ("files", "Files", "run-files", "files"),
     ("spec", "Spec", "run-spec", "spec"),
     ("timeline", "Timeline", "run-timeline", "timeline"),
 )
 HEADER = {"header": "runs/_header.html"}
+MEDIA_EXAMPLE = """run.log({"samples/first": trainyard.Image("sample.png", caption="a sample")}, step=step)
+run.log({"weights/head": trainyard.Histogram(model.head.weight)}, step=step)
+run.log({"answers": trainyard.Table(["prompt", "answer"], rows)}, step=step)"""
 
 
 @page()
@@ -55,6 +59,13 @@ def logs(request: HttpRequest, run_id: str) -> HttpResponse:
         "has_no_log": run.is_local and not read.telemetry([run.pk])[run.pk].num_lines,
     }
     return show(request, "runs/logs.html", context, fragments=HEADER)
+
+
+@page()
+def media(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request.user, run_id)
+    context = {**around(request, run, "media"), "example": MEDIA_EXAMPLE}
+    return show(request, "runs/media.html", context, fragments=HEADER)
 
 
 @page()

@@ -69,6 +69,7 @@ urlpatterns = [
     route("runs/<slug:run_id>/", run.charts, "run"),
     route("runs/<slug:run_id>/ranks/", run.ranks, "run-ranks"),
     route("runs/<slug:run_id>/logs/", run.logs, "run-logs"),
+    route("runs/<slug:run_id>/media/", run.media, "run-media"),
     route("runs/<slug:run_id>/checkpoints/", checkpoints.checkpoints, "run-checkpoints"),
     route("runs/<slug:run_id>/files/", run.files, "run-files"),
     route("runs/<slug:run_id>/spec/", run.spec, "run-spec"),

@@ -7,6 +7,7 @@ import * as fragment from "./fragment.js";
 import * as launch from "./launch.js";
 import * as live from "./live.js";
 import * as logs from "./logs/logs.js";
+import * as media from "./media/media.js";
 import * as menu from "./menu.js";
 import * as mesh from "./mesh.js";
 import * as palette from "./palette.js";
@@ -21,7 +22,7 @@ import { startKeys } from "./keys.js";
 import { startTheme } from "./theme.js";
 import { register, mountAll } from "./modules.js";
 
-register({ autosubmit, charts, copy, dialog, fragment, launch, live, logs, menu, mesh, palette, rail, selection, swap, title, toasts });
+register({ autosubmit, charts, copy, dialog, fragment, launch, live, logs, media, menu, mesh, palette, rail, selection, swap, title, toasts });
 startTheme();
 startForms();
 startKeys();
