@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from tests.parity.test_data_parallel import BATCH, CLIP
 from tests.workers.training.parity import check_parity, distance
 from tests.workers.training.ranks import series, tiny_spec, train_on
+from tests.workers.training.test_tensor import leave_gains_unsummed, normalize_over_own_classes
 from tests.workers.training.test_weights import assert_same, weights_of
 
 LIMIT = 5e-6  # relative, of each of 20 losses; measured 2e-7
@@ -23,34 +23,10 @@ SHARDS = (4, {"shard": 2, "tensor": 2})
 BOTH = (8, {"data": 2, "shard": 2, "tensor": 2})
 
 
-def leave_gains_unsummed() -> None:
-    """Let each rank change the norms' gains by its own part of the sequence."""
-    from torch.distributed.tensor import DTensor
-
-    from workers.training.strategies import tensor
-
-    def unsummed(parameters: Any) -> None:
-        for parameter in parameters:
-            if parameter.grad.placements[0].is_partial():
-                own = parameter.grad.to_local()
-                parameter.grad = DTensor.from_local(own, parameter.device_mesh, parameter.placements)
-
-    tensor.sum_gradients = unsummed
-
-
 def leave_copies_apart() -> None:
     from workers.training.strategies import data_parallel
 
     data_parallel.average_gradients = lambda *arguments: None
-
-
-def normalize_over_own_classes() -> None:
-    """Leave out what the softmax sums over ranks."""
-    from workers.training.recipes import split_loss
-
-    plain = split_loss.dist
-    unsent = SimpleNamespace(all_reduce=lambda *arguments, **named: None, ReduceOp=plain.ReduceOp)
-    split_loss.dist = unsent  # type: ignore[assignment]
 
 
 def take_rows_for_the_sum() -> None:
