@@ -1,0 +1,108 @@
+// Pure: how a person looks at charts, as it is kept on the server. What is as at the start is not kept.
+const AXES = ["step", "relative", "time"];
+const KINDS = ["none", "ema", "mean", "gaussian"];
+const BANDS = ["minmax", "sd", "ci"];
+const SORTS = ["name", "value", "min", "max"];
+const MOST = 500; // names, runs, charts: what is kept stays small
+
+export const DEFAULTS = Object.freeze({
+  axis: "step",
+  smoothing: { kind: "none", amount: 0 },
+  isLogX: false,
+  isLogY: false,
+  ignoreOutliers: false,
+  ranks: "lines",
+  sort: { by: "name", isDescending: false },
+  filter: "",
+  collapsed: [],
+  pinned: [],
+  charts: {},
+  group: null,
+  hidden: [],
+  colours: {},
+});
+
+// Whatever was kept or typed, as a state: what is no good is as at the start.
+export function tidy(raw) {
+  const from = raw && typeof raw === "object" ? raw : {};
+  return {
+    axis: one(from.axis, AXES),
+    smoothing: smoothingOf(from.smoothing),
+    isLogX: from.isLogX === true,
+    isLogY: from.isLogY === true,
+    ignoreOutliers: from.ignoreOutliers === true,
+    ranks: one(from.ranks, ["lines", "band"]),
+    sort: { by: one(from.sort?.by, SORTS), isDescending: from.sort?.isDescending === true },
+    filter: typeof from.filter === "string" ? from.filter : "",
+    collapsed: texts(from.collapsed),
+    pinned: texts(from.pinned),
+    charts: mapped(from.charts, overridesOf),
+    group: groupOf(from.group),
+    hidden: texts(from.hidden),
+    colours: mapped(from.colours, (index) => (Number.isInteger(index) && index >= 0 && index < 10 ? index : null)),
+  };
+}
+
+// What differs from the start: what is worth keeping.
+export function trimmed(state) {
+  return Object.fromEntries(Object.entries(state).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(DEFAULTS[name])));
+}
+
+// One chart's options: its own, else the page's. A machine's health has no steps.
+export function optionsOf(state, name) {
+  const own = state.charts[name] ?? {};
+  const pick = (what) => own[what] ?? state[what];
+  return {
+    axis: axisOf(name, state.axis),
+    smoothing: pick("smoothing"),
+    isLogX: pick("isLogX"),
+    isLogY: pick("isLogY"),
+    ignoreOutliers: pick("ignoreOutliers"),
+    ranks: pick("ranks"),
+    sort: state.sort,
+    size: own.size ?? { columns: 1, height: null },
+  };
+}
+
+export function axisOf(name, axis) {
+  return axis === "step" && name.startsWith("system/") ? "relative" : axis;
+}
+
+// With this chart's overrides changed; null gives back to the page's.
+export function withOverride(state, name, patch) {
+  const own = Object.entries({ ...state.charts[name], ...patch }).filter(([, value]) => value !== null);
+  const others = Object.entries(state.charts).filter(([other]) => other !== name);
+  return { ...state, charts: Object.fromEntries(own.length ? [...others, [name, Object.fromEntries(own)]] : others) };
+}
+
+function one(value, known) {
+  return known.includes(value) ? value : known[0];
+}
+
+function smoothingOf(raw) {
+  const amount = Math.min(0.999, Math.max(0, Number(raw?.amount) || 0));
+  const kind = one(raw?.kind, KINDS);
+  return kind === "none" || amount === 0 ? { kind: "none", amount: 0 } : { kind, amount };
+}
+
+function groupOf(raw) {
+  return typeof raw?.by === "string" && raw.by ? { by: raw.by, band: one(raw.band, BANDS) } : null;
+}
+
+function overridesOf(raw) {
+  if (!raw || typeof raw !== "object") return null;
+  const own = {};
+  for (const name of ["isLogX", "isLogY", "ignoreOutliers"]) if (typeof raw[name] === "boolean") own[name] = raw[name];
+  const { columns, height } = raw.size ?? {};
+  if ([1, 2, 3, 4].includes(columns)) own.size = { columns, height: height >= 100 && height <= 2000 ? Math.round(height) : null };
+  return Object.keys(own).length ? own : null;
+}
+
+function mapped(raw, read) {
+  const entries = raw && typeof raw === "object" && !Array.isArray(raw) ? Object.entries(raw) : [];
+  return Object.fromEntries(entries.map(([name, value]) => [name, read(value)]).filter(([, value]) => value !== null).slice(-MOST));
+}
+
+function texts(raw) {
+  return Array.isArray(raw) ? [...new Set(raw.filter((text) => typeof text === "string" && text))].slice(-MOST) : [];
+}
