@@ -1,0 +1,47 @@
+// Keeps how a person looks at a project's charts on the server, a moment after they changed it; says how that went.
+import { tidy, trimmed } from "./state.js";
+
+const SETTLE_MS = 1000;
+const AGAIN_MS = 15_000;
+
+export class Saving {
+  // tell("saving" | "kept" | "failed", words): for a quiet place on the page.
+  constructor(url, kept, tell) {
+    this.url = url;
+    this.kept = JSON.stringify(trimmed(tidy(kept))); // as the server has it
+    this.tell = tell;
+    this.wanted = null;
+    this.timer = 0;
+    this.flush = () => this.wanted !== null && this.put({ keepalive: true });
+    addEventListener("pagehide", this.flush);
+  }
+
+  later(state) {
+    const wanted = JSON.stringify(trimmed(state));
+    clearTimeout(this.timer);
+    this.wanted = wanted === this.kept ? null : wanted;
+    if (this.wanted !== null) this.timer = setTimeout(() => this.put(), SETTLE_MS);
+  }
+
+  async put(options = {}) {
+    clearTimeout(this.timer);
+    const wanted = this.wanted;
+    this.wanted = null;
+    try {
+      const headers = { "Content-Type": "application/json", "X-CSRFToken": document.querySelector("meta[name=csrf-token]").content };
+      const answer = await fetch(this.url, { method: "PUT", headers, body: `{"state":${wanted}}`, ...options });
+      if (!answer.ok) return this.tell("failed", answer.status === 422 ? "too much to keep" : "not kept");
+      this.kept = wanted;
+      this.tell("kept", "kept for you");
+    } catch {
+      this.tell("failed", "not kept yet");
+      this.wanted ??= wanted; // unless it was changed meanwhile
+      this.timer = setTimeout(() => this.wanted !== null && this.put(), AGAIN_MS);
+    }
+  }
+
+  close() {
+    removeEventListener("pagehide", this.flush);
+    if (this.wanted !== null) this.put({ keepalive: true });
+  }
+}
