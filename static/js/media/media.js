@@ -1,2 +1,112 @@
 // The Media tab: sections by prefix, a card per name and labels, one filter and one step for all.
-export function mount() {}
+import { on } from "../live.js";
+import { keyOf } from "../charts/names.js";
+import { readAddress, writeAddress } from "./address.js";
+import { Gone, Media } from "./api.js";
+import { Card } from "./card.js";
+import { Fullscreen } from "./fullscreen.js";
+import { Linked } from "./linked.js";
+import { byPlace, Sections } from "./sections.js";
+
+const MIN_MS = 1000; // between two lists
+const RETRY_MS = 3000;
+
+export function mount(element) {
+  const form = element.querySelector("form");
+  const find = (name) => element.querySelector(`[data-${name}]`);
+  const template = (name) => element.querySelector(`[data-template=${name}]`);
+  const media = new Media(element.dataset.api);
+  const sections = new Sections(find("sections"), template("section"));
+  const full = new Fullscreen(element.querySelector("dialog"));
+  const cards = new Map(); // key -> Card
+  const linked = new Linked(form, onLinked);
+  const context = {
+    media,
+    template: template("card"),
+    attempts: () => (form.elements.older.checked ? "all" : "newest"),
+    step: () => (linked.isOn ? linked.step : undefined),
+    onStep: (step, card) => linked.isOn && linked.go(step, card),
+    onSteps: knowSteps,
+    onOpen: (card) => full.toggle(card),
+  };
+  const watcher = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => (isIntersecting ? target.media.show() : target.media.hide())), { rootMargin: "240px" });
+  let timer = 0;
+  let listedAt = 0;
+  let isGone = false;
+
+  async function list() {
+    timer = 0;
+    listedAt = Date.now();
+    try {
+      arrive(await media.list());
+      say("");
+    } catch (error) {
+      isGone = error instanceof Gone;
+      say(isGone ? "This run is no longer here: it was deleted, or you may not see it any more." : "What there is could not be read; it is tried again.");
+      if (!isGone) want(RETRY_MS);
+    }
+  }
+  function want(wait = 0) {
+    if (!timer && !isGone) timer = setTimeout(list, Math.max(wait, listedAt + MIN_MS - Date.now()));
+  }
+  function arrive(items) {
+    for (const item of items) {
+      const key = `${item.name} ${item.kind} ${keyOf(item.labels)}`;
+      const card = cards.get(key);
+      if (!card) add(key, item);
+      else if (card.item.count !== item.count || card.item.last_step !== item.last_step) card.grow(item);
+    }
+    arrange();
+    knowSteps();
+  }
+  function add(key, item) {
+    const card = new Card(item, context);
+    card.element.media = card;
+    cards.set(key, card);
+    watcher.observe(card.element);
+  }
+  function arrange() {
+    const words = form.elements.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const fits = ({ item }) => words.every((word) => item.name.toLowerCase().includes(word));
+    const shown = [...cards].filter(([, card]) => fits(card)).map(([key, card]) => ({ key, name: card.item.name, element: card.element }));
+    const kept = new Set(shown.map(({ element: one }) => one));
+    for (const card of cards.values()) if (!kept.has(card.element)) card.element.remove();
+    sections.arrange(shown.sort(byPlace));
+    find("empty").hidden = cards.size > 0;
+    find("no-match").hidden = shown.length > 0 || cards.size === 0;
+  }
+  function knowSteps() {
+    linked.know([...cards.values()].map(({ item, entries }) => [item.first_step, item.last_step, ...entries.map(({ step }) => step)]));
+  }
+  function onLinked(who) {
+    for (const card of cards.values()) if (card !== who) card.follow();
+    remember();
+  }
+  function remember() {
+    writeAddress({ filter: form.elements.filter.value.trim(), isLinked: linked.isOn, step: linked.step, isOlder: form.elements.older.checked });
+  }
+  function say(words) {
+    find("trouble").hidden = !words;
+    find("trouble").textContent = words;
+  }
+  function onInput({ target }) {
+    if (target.name === "filter") arrange();
+    if (target.name === "older") for (const card of cards.values()) card.view && card.load();
+    if (target.name !== "step") remember();
+  }
+
+  const address = readAddress();
+  form.elements.filter.value = address.filter;
+  form.elements.older.checked = address.isOlder;
+  if (address.isLinked) linked.turn(true, address.step);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", onInput);
+  const stops = ["run", "refetch", "again"].map((type) => on(type, () => want()));
+  list();
+  return () => {
+    clearTimeout(timer);
+    watcher.disconnect();
+    stops.forEach((stop) => stop());
+    for (const card of cards.values()) card.hide();
+  };
+}

@@ -1,0 +1,83 @@
+// A table whose columns sort it; only so many rows are drawn, and it says how many there are.
+import { count, number } from "../format.js";
+import { csv, sorted } from "./rows.js";
+import { fileName, saveText } from "./save.js";
+
+const DRAWN = 200;
+
+export class TableView {
+  constructor(host, { label }) {
+    this.label = label;
+    this.order = null; // {column: its name, isDescending}: kept from step to step
+    this.element = document.createElement("div");
+    this.element.className = "media-rows";
+    this.element.tabIndex = 0;
+    this.element.setAttribute("role", "region");
+    this.element.setAttribute("aria-label", `Rows of ${label}`);
+    this.element.addEventListener("click", (event) => this.onHead(event.target.closest("button")));
+    host.append(this.element);
+  }
+
+  show(entry, { table, meta }) {
+    this.table = table;
+    this.draw();
+    const total = table.rows.length;
+    const cut = Math.max(meta?.rows ?? 0, total) > total ? ` of ${count(meta.rows)} that were logged` : "";
+    return total > DRAWN ? `${DRAWN} of ${count(total)} rows drawn${cut}; the download has all` : `${count(total)} ${total === 1 ? "row" : "rows"}${cut}`;
+  }
+
+  draw() {
+    const { columns, rows } = this.table;
+    const place = this.order ? columns.indexOf(this.order.column) : -1;
+    const shown = (place < 0 ? rows : sorted(rows, place, this.order.isDescending)).slice(0, DRAWN);
+    const isNumeric = columns.map((_, at) => rows.slice(0, DRAWN).every((row) => typeof row[at] !== "string") && rows.some((row) => typeof row[at] === "number"));
+    const table = document.createElement("table");
+    table.className = "grid-table";
+    table.setAttribute("aria-label", this.label);
+    table.createTHead().insertRow().append(...columns.map((column, at) => head(column, isNumeric[at], at === place ? this.order : null)));
+    const body = table.createTBody();
+    for (const row of shown) body.insertRow().append(...columns.map((_, at) => cell(row[at], isNumeric[at])));
+    this.element.replaceChildren(table);
+  }
+
+  onHead(button) {
+    if (!button) return;
+    const at = [...this.element.querySelectorAll("th button")].indexOf(button);
+    const column = this.table.columns[at];
+    this.order = { column, isDescending: this.order?.column === column && !this.order.isDescending };
+    this.draw();
+    this.element.querySelectorAll("th button")[at].focus();
+  }
+
+  download(name, entry, { table }) {
+    saveText(csv(table.columns, table.rows), fileName(name, entry.step, "csv"), "text/csv");
+  }
+
+  close() {
+    this.element.remove();
+  }
+}
+
+function head(text, isNumeric, order) {
+  const element = document.createElement("th");
+  const button = document.createElement("button");
+  element.scope = "col";
+  element.className = isNumeric ? "num" : "";
+  if (order) element.setAttribute("aria-sort", order.isDescending ? "descending" : "ascending");
+  button.type = "button";
+  button.dir = "auto";
+  button.textContent = text || "–";
+  element.append(button);
+  return element;
+}
+
+function cell(value, isNumeric) {
+  const element = document.createElement("td");
+  const isNothing = value === null || value === undefined;
+  element.className = isNumeric ? "num" : "";
+  element.dir = "auto";
+  element.textContent = isNothing ? "–" : typeof value === "number" ? number(value) : String(value);
+  if (typeof value === "number") element.title = String(value);
+  if (isNothing) element.classList.add("faint");
+  return element;
+}
