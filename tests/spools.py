@@ -24,6 +24,9 @@ class Spool:
         self.frames: list[bytes] = []
 
     def add(self, kind: str, **payload: Any) -> bytes:
+        return self.put(kind, payload)
+
+    def put(self, kind: str, payload: dict[str, Any]) -> bytes:
         frame = records.encode({"p": self.producer, "q": len(self.frames) + 1, "t": kind, **payload})
         self.frames.append(frame)
         return frame

@@ -14,6 +14,7 @@ from runs.metrics.models import (
     Erasure,
     Level,
     LogChunk,
+    Media,
     NodeSample,
     Producer,
     Segment,
@@ -78,6 +79,14 @@ class LevelAdmin(Written):
 class LogChunkAdmin(Written):
     list_display = ("run_id", "attempt", "rank", "stream", "num_lines", "cursor")
     search_fields = ("run_id",)
+    exclude = ("data",)
+
+
+@admin.register(Media)
+class MediaAdmin(Written):
+    list_display = ("run_id", "name", "labels_key", "kind", "step", "attempt", "rank", "size")
+    list_filter = ("kind",)
+    search_fields = ("run_id", "name")
     exclude = ("data",)
 
 

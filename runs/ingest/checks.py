@@ -95,7 +95,7 @@ def lines(payload: dict[str, Any]) -> Lines:
     for line in list_of(payload.get("lines")):
         if not isinstance(line, tuple) or len(line) != 2 or not isinstance(line[1], str):
             raise Poison("a log line is a time and a text")
-        found.append((_time(line[0]), line[1]))
+        found.append((time_of(line[0]), line[1]))
     return Lines(_rank(payload.get("rank")), stream, found)
 
 
@@ -132,7 +132,8 @@ def _rank(value: object) -> int:
     return value
 
 
-def _time(value: object) -> float:
+def time_of(value: object) -> float:
+    """Return a moment in Unix seconds. Raises Poison."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Poison("a time is a number of Unix seconds")
     try:

@@ -23,7 +23,7 @@ from runs.ingest import troubles
 from runs.ingest.letters import Letters
 from runs.ingest.memory import Known, Memory
 from runs.ingest.records import Incoming, Record, named
-from runs.metrics import bulk, checkpoints, store
+from runs.metrics import bulk, checkpoints, media, store
 from runs.metrics.models import Producer, Telemetry
 from runs.metrics.pace import Pace, advanced
 from runs.metrics.sheets import Sheet, merged
@@ -59,6 +59,7 @@ class Committed:
     pieces: list[store.Piece] = field(default_factory=list)
     lines: list[store.Lines] = field(default_factory=list)
     has_checkpoints: bool = False  # something was told of checkpoints
+    has_media: bool = False
     watermarks: dict[str, int] = field(default_factory=dict)  # of the producers in the batch
     gaps: set[str] = field(default_factory=set)  # producers whose frames were refused: send from the watermark
     foreign: set[str] = field(default_factory=set)  # producers that belong to somebody else
@@ -94,6 +95,7 @@ class _Commit:
         self.letters = letters
         self.now = now
         self.troubles: Counter[str] = Counter()
+        self.num_media = 0
 
     def run(self, batch: list[Incoming]) -> Committed:
         start = self.telemetry.cursor
@@ -117,6 +119,7 @@ class _Commit:
             pieces=[piece for sheet in sheets for piece in sheet.pieces()],
             lines=lines,
             has_checkpoints=any(item.record is not None and item.record.checkpoint for item in fresh),
+            has_media=self.num_media > 0,
             watermarks={name: row.watermark for name, row in rows.items()},
             gaps={name for name, row in rows.items() if row.has_gap},
             foreign=foreign,
@@ -215,6 +218,7 @@ class _Commit:
         telemetry.num_lines += sum(len(part.lines) for part in lines)
         self._pace(stored)
         self._take_notes(known)
+        self._take_media(known)
         return stored, lines
 
     def _take_notes(self, fresh: Iterable[tuple[Incoming, Record]]) -> None:
@@ -226,6 +230,22 @@ class _Commit:
         self.troubles[troubles.CHECKPOINT_NOTES] += checkpoints.write_notes(
             self.run_id, attempt=self.fence, newest=newest, now=self.now.timestamp(), notes=notes
         )
+
+    def _take_media(self, fresh: Iterable[tuple[Incoming, Record]]) -> None:
+        logged = [(item.producer, record.media) for item, record in fresh if record.media is not None]
+        if not logged:
+            return
+        if self.known.media is None:
+            self.known.media = media.totals_of(self.run_id)
+        self.num_media, num_lost = media.write_media(
+            self.run_id,
+            attempt=self.fence,
+            cursor=self.telemetry.cursor,
+            items=[(self.known.producers[producer].rank, one) for producer, one in logged],
+            totals=self.known.media,
+            at_most=media.Totals(troubles.MAX_MEDIA_PER_RUN, troubles.MAX_MEDIA_BYTES),
+        )
+        self.troubles[troubles.MEDIA_LIMIT] += num_lost
 
     def _pace(self, sheets: list[Sheet]) -> None:
         telemetry = self.telemetry

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import connections
 
 from runs.ingest.troubles import MAX_SERIES_PER_RUN
+from runs.metrics.media import Totals
 from runs.metrics.models import Producer, Telemetry
 from runs.metrics.summaries import SeriesTable
 
@@ -28,6 +29,7 @@ class Known:
     series: SeriesTable
     producers: dict[str, Producer] = field(default_factory=dict)
     clocks: dict[str, float] = field(default_factory=dict)  # of each producer, the newest time that it spoke of
+    media: Totals | None = None  # not counted yet
 
     @property
     def num_rows(self) -> int:

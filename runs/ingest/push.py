@@ -14,6 +14,7 @@ from runs.throttle import Throttle
 EVERY_S = 0.1
 EVERY_REFETCH_S = 1.0  # who gets more than can be sent reads it back, and not ten times a second
 EVERY_OVERVIEW_S = 2.0
+EVERY_MEDIA_S = 1.0  # the pages of a run that logs images at each step look again so often
 KEEP_POINTS = 50_000  # more than this is never sent, so it need not be held
 FORGET_ABOVE = 1000  # runs
 
@@ -28,6 +29,29 @@ class _Waiting:
     has_checkpoints: bool = False
 
 
+class _Hints:
+    """Runs that have more to show than points. What is known to be due is said at the latest EVERY_MEDIA_S later."""
+
+    def __init__(self) -> None:
+        self._more: set[str] = set()
+        self._due_at: dict[str, float] = {}
+
+    def add(self, run_id: str) -> None:
+        self._more.add(run_id)
+
+    def due(self, now: float, *, everything: bool) -> set[str]:
+        """Return the runs of which it is to be said now."""
+        found = {run_id for run_id in self._more if everything or self._due_at.get(run_id, now) <= now}
+        self._more -= found
+        self._due_at.update(dict.fromkeys(found, now + EVERY_MEDIA_S))
+        if len(self._due_at) > FORGET_ABOVE:
+            self._due_at.clear()
+        return found
+
+    def wait_s(self, now: float, at_most: float) -> float:
+        return min([at_most, *(max(0.0, self._due_at.get(run_id, now) - now) for run_id in self._more)])
+
+
 class Push:
     """Collects committed batches and sends them when their run is due. Times are seconds of a monotonic clock."""
 
@@ -35,6 +59,7 @@ class Push:
         self._waiting: dict[str, _Waiting] = {}
         self._throttles: dict[str, Throttle] = {}
         self._overview_due_at: dict[str, float] = {}
+        self._media = _Hints()
 
     def add(self, committed: Committed) -> None:
         if committed.cursor == committed.start:
@@ -44,6 +69,8 @@ class Push:
             waiting = self._waiting[committed.run_id] = _Waiting(committed.start, committed.cursor)
         waiting.cursor = committed.cursor
         waiting.has_checkpoints |= committed.has_checkpoints
+        if committed.has_media:
+            self._media.add(committed.run_id)
         if waiting.num_points <= KEEP_POINTS:
             waiting.pieces += [(committed.attempt, piece) for piece in committed.pieces]
             waiting.lines += committed.lines
@@ -52,10 +79,10 @@ class Push:
     def flush(self, now: float, *, everything: bool = False) -> None:
         """Send what is due at ``now``, all in one go."""
         due = [run_id for run_id in self._waiting if everything or self._throttle(run_id).wait_s(now) == 0]
+        changed = {run_id for run_id in due if self._waiting[run_id].has_checkpoints}
+        for run_id in sorted(changed | self._media.due(now, everything=everything)):
+            broadcast.run_changed(run_id)
         if due:
-            for run_id in due:
-                if self._waiting[run_id].has_checkpoints:
-                    broadcast.run_changed(run_id)
             batches = [(run_id, self._parcel(run_id, now).wire()) for run_id in due]
             broadcast.runs_progressed(batches, [run_id for run_id in due if self._is_news(run_id, now)])
         if not self._waiting and len(self._throttles) > FORGET_ABOVE:
@@ -64,7 +91,8 @@ class Push:
 
     def wait_s(self, now: float, at_most: float) -> float:
         """Seconds until the next run is due."""
-        return min([at_most, *(self._throttle(run_id).wait_s(now) for run_id in self._waiting)])
+        waits = [self._throttle(run_id).wait_s(now) for run_id in self._waiting]
+        return min([at_most, self._media.wait_s(now, at_most), *waits])
 
     def _throttle(self, run_id: str) -> Throttle:
         return self._throttles.setdefault(run_id, Throttle(EVERY_S))
@@ -86,5 +114,7 @@ class Push:
 def push_now(committed: Committed) -> None:
     """Say at once that there is more: for a caller that has no loop. How often it is read is up to the readers, so
     many small batches cost those that watch no more than one."""
+    if committed.has_media:
+        broadcast.run_changed(committed.run_id)
     if committed.cursor != committed.start:
         broadcast.run_moved(committed.run_id, committed.cursor)

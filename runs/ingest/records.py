@@ -14,9 +14,10 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from runs.ingest import checks, notes
+from runs.ingest import checks, media, notes
 from runs.ingest.checks import MAX_LABELS, MAX_NAME, MAX_SEQUENCE, MAX_STEP, PRODUCER, Poison
 from runs.metrics.checkpoints import Note
+from runs.metrics.media import Item
 from runs.metrics.sheets import Rows
 from runs.metrics.store import Lines
 from trainyard import records
@@ -38,6 +39,7 @@ class Record:
     is_end: bool = False
     lost: dict[str, int] = field(default_factory=dict)  # what the producer could not keep: how many, by code
     checkpoint: Note | None = None
+    media: Item | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,8 @@ def _record(kind: str, payload: dict[str, Any]) -> Record:
         return Record(lost=checks.lost(payload))
     if kind == "checkpoint":
         return Record(checkpoint=notes.checkpoint(payload))
+    if kind == "media":
+        return Record(media=media.item(payload))
     if kind == "damaged":
         raise Poison(f"damaged on the node's disk: {str(payload.get('why'))[:200]}")
     raise Poison(f"frames of kind {kind[:60]!r} are unknown here")

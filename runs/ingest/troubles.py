@@ -15,6 +15,7 @@ REPEATED = "repeated"
 GAP = "gap"
 CLOCK_JUMP = "clock_jump"
 CHECKPOINT_NOTES = "checkpoint_notes"
+MEDIA_LIMIT = "media_limit"
 # Told by a producer itself, in a frame of kind ``lost``.
 LOST_POINTS = "lost_points"
 BAD_VALUES = "bad_values"
@@ -22,6 +23,8 @@ SPOOL_LIMIT = "spool_limit"
 LOST_CODES = frozenset((LOST_POINTS, BAD_VALUES, SPOOL_LIMIT))
 
 MAX_SERIES_PER_RUN = 20_000
+MAX_MEDIA_PER_RUN = 20_000
+MAX_MEDIA_BYTES = 2 * 1024**3  # of a run
 CLOCK_JUMP_S = 300.0  # so far may a producer's clock go back, or be ahead of the server's, unremarked
 
 # In the order in which they are shown: what lost something first. The first form is for one.
@@ -41,6 +44,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
     SERIES_LIMIT: (
         f"1 point was not kept: a run has at most {MAX_SERIES_PER_RUN:,} series.",
         f"{{count}} points were not kept: a run has at most {MAX_SERIES_PER_RUN:,} series.",
+    ),
+    MEDIA_LIMIT: (
+        f"1 image, text, table or histogram was not kept: a run has at most {MAX_MEDIA_PER_RUN:,} of them, of 2 GB.",
+        f"{{count}} images, texts, tables or histograms were not kept: a run has {MAX_MEDIA_PER_RUN:,}, of 2 GB.",
     ),
     BAD_FRAME: (
         "1 record came damaged or was none; it lies with the dead letters.",

@@ -89,6 +89,7 @@ def ids(cast: Cast, valkey: Valkey) -> dict[str, str]:
         "app_label": "runs",
         "content_type_id": "1",
         "id": "1",
+        "media_id": "1",
     }
 
 

@@ -24,6 +24,8 @@ REFUSED = {
     "POST /runs/{run_id}/resume": 409,
     "PUT /projects/{project_id}/members/{username}": 404,
     "DELETE /projects/{project_id}/members/{username}": 404,
+    "GET /runs/{run_id}/media/{media_id}": 404,
+    "GET /runs/{run_id}/media/{media_id}/file": 404,
     "GET /bundles/{sha256}": 401,
     "PUT /node/runs/{run_id}/fences/{fence}/files/{path}": 401,
     "POST /node/gone-runs": 401,
@@ -54,7 +56,7 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
     (tmp_path / "hello.json").write_text(json.dumps({**spec, "name": "hello"}))
     token = yard.post("/tokens", {"name": "to be revoked"})["id"]
     names = {"URL": yard.up.url, "TOKEN": yard.up.token, "RUN": run_id, "JOB": job, "ID": token}
-    names |= {"NODE": "x", "SEAL": "1.x", "FENCE": "1", "SHA256": "0" * 64}
+    names |= {"NODE": "x", "SEAL": "1.x", "FENCE": "1", "SHA256": "0" * 64, "MEDIA": "1"}
     wrong = {}
     for heading, command in commands().items():
         status = call(command, names, tmp_path, yard)
