@@ -33,6 +33,8 @@ ICONS = {
     "drain": "droplet-half-2",
     "edit": "pencil",
     "expand": "arrows-diagonal",
+    "eye": "eye",
+    "eye-off": "eye-off",
     "file": "file",
     "files": "folder",
     "filter": "filter",
@@ -61,6 +63,7 @@ ICONS = {
     "theme": "contrast-2",
     "timeline": "timeline-event",
     "undo": "arrow-back-up",
+    "zoom-out": "zoom-out",
     # one per status, so that colour is never the only sign
     "status-queued": "clock",
     "status-scheduled": "calendar-time",

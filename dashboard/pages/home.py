@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from dashboard.pages import attention
 from dashboard.pages.frame import answer, page, show
-from dashboard.pages.rows import rows
+from dashboard.pages.rows import coloured, rows
 from runs.access import projects_with, visible_clusters, visible_runs
 from runs.actions import submit_run
 from runs.models import HeldSlot, Node, Role, User
@@ -34,8 +34,8 @@ def home(request: HttpRequest) -> HttpResponse:
     may_act_in = set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True))
     context: dict[str, Any] = {
         "needs": attention.needs([*live, *endless], rows(list(attention.failed_lately(runs, now)), now=now), now),
-        "live": live,
-        "ended": ended,
+        "live": coloured(request.user, live),
+        "ended": coloured(request.user, ended),
         "clusters": _clusters(request),
         "is_first_start": not live and not endless and not ended and not visible_runs(request.user).exists(),
         "may_act_in": may_act_in,

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 from django.utils import timezone
 
 from dashboard.pages.badges import Badge, badge
+from dashboard.pages.run_colours import colour_of, colours_for
 from runs import presenters
+from runs.access import Someone
 from runs.metrics import read
 from runs.metrics.models import Telemetry
 from runs.models import Run
@@ -33,6 +35,7 @@ class Row(NamedTuple):
     processes: int
     duration_s: float | None
     eta_s: float | None
+    colour: int  # from 1, as the classes of the series colours count
 
 
 def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
@@ -61,9 +64,16 @@ def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
                 processes=processes,
                 duration_s=duration_s(run, _end_of_what_was_sent(known, now) if run.is_local else now),
                 eta_s=eta_s(doc, known.median_step_s) if run.is_live else None,
+                colour=colour_of(run.pk) + 1,
             )
         )
     return made
+
+
+def coloured(user: Someone, made: Sequence[Row]) -> list[Row]:
+    """The rows in the colours that this person chose for their runs."""
+    colours = colours_for(user, [row.run for row in made])
+    return [row._replace(colour=colours[row.run.pk] + 1) for row in made]
 
 
 def shape(run: Run) -> tuple[int, int]:

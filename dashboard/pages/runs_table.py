@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.frame import page, refusal, show
-from dashboard.pages.rows import rows
+from dashboard.pages.rows import coloured, rows
 from runs.access import projects_with
 from runs.api import paging
 from runs.listing import SORTS, BadQuery, check_sort, find_runs, statuses_of
@@ -51,7 +51,7 @@ def table(request: HttpRequest) -> HttpResponse:
         return refusal(request, 400, str(error))
     context = {
         **asked,
-        "rows": found["items"],
+        "rows": coloured(request.user, found["items"]),
         "may_act_in": set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True)),
         "views": [View(label, _url(asked, view=view, cursor=""), asked["view"] == view) for label, view in VIEWS],
         "without_tag": _url(asked, tag="", cursor=""),

@@ -1,8 +1,10 @@
 // The page's start: a static table of modules (the manifest rewrites literal imports only), mounted where the page names them.
 import * as autosubmit from "./autosubmit.js";
 import * as charts from "./charts/charts.js";
+import * as compare from "./compare/compare.js";
 import * as copy from "./copy.js";
 import * as dialog from "./dialog.js";
+import * as eyes from "./eyes.js";
 import * as fragment from "./fragment.js";
 import * as launch from "./launch.js";
 import * as live from "./live.js";
@@ -22,7 +24,7 @@ import { startKeys } from "./keys.js";
 import { startTheme } from "./theme.js";
 import { register, mountAll } from "./modules.js";
 
-register({ autosubmit, charts, copy, dialog, fragment, launch, live, logs, media, menu, mesh, palette, rail, selection, swap, title, toasts });
+register({ autosubmit, charts, compare, copy, dialog, eyes, fragment, launch, live, logs, media, menu, mesh, palette, rail, selection, swap, title, toasts });
 startTheme();
 startForms();
 startKeys();

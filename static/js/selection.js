@@ -10,9 +10,11 @@ export function mount(form) {
     bar.hidden = chosen === 0;
     bar.querySelector("[data-count]").textContent = chosen;
     const head = form.querySelector("[data-check-all]");
-    if (!head) return;
-    head.checked = chosen > 0 && chosen === all.length;
-    head.indeterminate = chosen > 0 && chosen < all.length;
+    if (head) {
+      head.checked = chosen > 0 && chosen === all.length;
+      head.indeterminate = chosen > 0 && chosen < all.length;
+    }
+    form.dispatchEvent(new CustomEvent("selected", { bubbles: true })); // for those who show the bar for reasons of their own
   }
   function onClick(event) {
     const box = event.target;

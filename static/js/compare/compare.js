@@ -1,0 +1,124 @@
+// The page that compares runs: its list and the specs beside charts that show them all.
+import { startAdding } from "./adding.js";
+import { colourOf, knownRuns, paint, withGone } from "./list.js";
+import { change, runsIn, withQuery } from "./query.js";
+import { startSwatches } from "./swatches.js";
+import { on } from "../live.js";
+import { mountAll, sweep } from "../modules.js";
+import { patch } from "../patch.js";
+
+const MIN_MS = 1500; // between two looks at how the runs are
+const ASKED = ["metric", "statistic", "sort"]; // selects of the list that are parameters of its address
+
+export function mount(element) {
+  const list = element.querySelector('[data-part="list"]');
+  const specs = element.querySelector('[data-part="specs"]');
+  const charts = element.querySelector("[data-module=charts]");
+  const folder = element.querySelector("[data-fold]");
+  let state = { hidden: [], colours: {}, group: null };
+  let known = []; // the runs as the charts have them
+  let timer = 0;
+  let lastAt = 0;
+
+  const tell = (detail) => charts?.dispatchEvent(new CustomEvent("workspace", { detail }));
+  const openSwatches = startSwatches(element.querySelector("#swatches"), (button, index) => {
+    tell({ colours: { ...state.colours, [button.closest("[data-run]").dataset.run]: index } });
+  });
+  const stopAdding = startAdding(element.querySelector("[data-add]"), { url: element.dataset.jump, isHere: (id) => runsIn().includes(id), onAdd: add });
+
+  async function fetchPart(name) {
+    const query = withQuery(location.search, { fragment: name, group: state.group?.by ?? "", band: state.group?.band ?? "" });
+    const answer = await fetch(`${location.pathname}${query}`, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
+    return answer?.ok ? answer.text() : null; // else the lamp says that the server is away, and the next message asks again
+  }
+  async function refresh() {
+    timer = 0;
+    lastAt = Date.now();
+    const html = await fetchPart("list");
+    if (html === null || !element.isConnected) return;
+    patch(list, withGone(html, list, runsIn()));
+    sweep();
+    mountAll(list);
+    show();
+  }
+  function show() {
+    const before = known;
+    known = knownRuns(list, before, runsIn());
+    paint(element, known, state);
+    if (before.length && JSON.stringify(before) !== JSON.stringify(known)) tell({ runs: known });
+    element.querySelector("[data-count]").textContent = `${known.length} run${known.length === 1 ? "" : "s"}`;
+  }
+  async function refreshSpecs() {
+    const html = await fetchPart("specs");
+    if (html === null) return;
+    patch(specs, html);
+    paint(element, known, state);
+  }
+  function soon() {
+    if (!timer && !document.hidden && charts) timer = setTimeout(refresh, Math.max(0, lastAt + MIN_MS - Date.now()));
+  }
+  function onWorkspace(event) {
+    const before = state.group;
+    state = event.detail;
+    if (state.group && !isGroupable(state.group.by)) return tell({ group: null });
+    paint(element, known, state);
+    if (before?.by !== state.group?.by || before?.band !== state.group?.band) refresh();
+  }
+  // What was kept for other runs may be the same in all of these.
+  function isGroupable(by) {
+    const known = [...list.querySelectorAll("[name=group]")].map((box) => box.value);
+    return by.split(",").every((path) => known.includes(path));
+  }
+  function onClick(event) {
+    const row = event.target.closest("[data-run]");
+    if (event.target.closest("[data-fold]")) return fold(element.dataset.list !== "closed");
+    if (event.target.closest("[data-eye]")) return toggle(row.dataset.run);
+    if (event.target.closest("[data-pick]")) return openSwatches(event.target, colourOf(row, state));
+    if (event.target.closest("[data-close]")) takeOut(row);
+  }
+  function toggle(id) {
+    const hidden = state.hidden.includes(id) ? state.hidden.filter((one) => one !== id) : [...state.hidden, id];
+    tell({ hidden });
+  }
+  function onChange(event) {
+    const { name, value, checked } = event.target;
+    if (ASKED.includes(name)) return change({ [name]: value }), refresh();
+    if (name === "base") return change({ base: value }), refreshSpecs();
+    if (name === "differences") return change({ all: checked ? "" : "1" }), refreshSpecs();
+    if (name === "band") return tell({ group: { ...state.group, band: value } });
+    if (name !== "group") return;
+    const by = [...list.querySelectorAll("[name=group]:checked")].map((box) => box.value).join();
+    tell({ group: by ? { by, band: state.group?.band ?? "minmax" } : null });
+  }
+  async function add(id) {
+    change({ run: [...runsIn(), id] });
+    if (!charts) return location.reload(); // the first one: there is nothing here yet that it could join
+    await Promise.all([refresh(), refreshSpecs()]);
+    list.querySelector(`[data-run="${CSS.escape(id)}"] [data-eye]`)?.focus();
+  }
+  async function takeOut(row) {
+    const next = row.nextElementSibling ?? row.previousElementSibling;
+    change({ run: runsIn().filter((id) => id !== row.dataset.run) });
+    if (!runsIn().length) return location.reload();
+    next?.querySelector("[data-close]")?.focus();
+    row.remove();
+    await Promise.all([refresh(), refreshSpecs()]);
+  }
+  function fold(isClosed) {
+    element.dataset.list = isClosed ? "closed" : "open";
+    folder.setAttribute("aria-expanded", !isClosed);
+  }
+
+  if (matchMedia("(max-width: 900px)").matches && charts) fold(true);
+  element.addEventListener("click", onClick);
+  element.addEventListener("change", onChange);
+  element.addEventListener("workspacechange", onWorkspace);
+  const stops = ["run", "ping", "again"].map((type) => on(type, soon));
+  if (charts) show();
+  tell({});
+  return () => {
+    clearTimeout(timer);
+    stopAdding();
+    stops.forEach((stop) => stop());
+  };
+}

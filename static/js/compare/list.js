@@ -1,0 +1,69 @@
+// The list of the runs, as the server draws it, made to agree with what the charts show.
+import { groupColours } from "../grouping.js";
+
+// The runs that the list is about, for the charts: those that the server knows, and of those it has no more what was known.
+export function knownRuns(list, before, ids) {
+  const told = JSON.parse(list.querySelector("#compared-runs")?.textContent ?? "[]");
+  const here = new Map([...before.map((run) => [run.id, { ...run, isLive: false }]), ...told.map((run) => [run.id, run])]);
+  return ids.filter((id) => here.has(id)).map((id) => here.get(id));
+}
+
+// The server's newest list, with the rows of runs that are no more: they say so, and stay until somebody closes them.
+export function withGone(html, list, runs) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  const fresh = template.content.querySelector("[data-runs]");
+  for (const row of list.querySelectorAll("[data-run]")) {
+    const id = row.dataset.run;
+    if (!runs.includes(id) || template.content.querySelector(`[data-run="${CSS.escape(id)}"]`)) continue;
+    fresh?.append(gone(row.cloneNode(true)));
+  }
+  return template.innerHTML;
+}
+
+function gone(row) {
+  row.classList.add("is-gone");
+  const facts = row.querySelector(".compare-facts");
+  const words = document.createElement("span");
+  words.textContent = "Deleted. What was drawn stays until you take it out.";
+  facts.replaceChildren(words);
+  const name = row.querySelector("a.name");
+  if (!name) return row;
+  const still = document.createElement("span"); // there is nothing to open any more
+  still.className = "name clip";
+  still.textContent = name.textContent;
+  name.replaceWith(still);
+  return row;
+}
+
+// Eyes, colours and groups as the charts' state has them.
+export function paint(element, runs, state) {
+  const hidden = new Set(state.hidden);
+  const by = state.group?.by ?? "";
+  const ofGroups = by ? groupColours(runs, by) : null;
+  let ofGroup = null;
+  for (const row of element.querySelectorAll("[data-group], [data-run]")) {
+    if (row.dataset.group !== undefined) ofGroup = ofGroups?.get(row.dataset.group) ?? null;
+    else press(row, !hidden.has(row.dataset.run));
+    tint(row.querySelector(".run-dot"), ofGroup ?? colourOf(row, state), ofGroup !== null);
+  }
+  for (const dot of element.querySelectorAll("[data-dot]")) {
+    const row = element.querySelector(`[data-run="${CSS.escape(dot.dataset.dot)}"]`);
+    if (row) tint(dot, colourOf(row, state));
+  }
+}
+
+export function colourOf(row, state) {
+  return state.colours?.[row.dataset.run] ?? Number(row.dataset.colour);
+}
+
+function press(row, isShown) {
+  row.classList.toggle("is-hidden", !isShown);
+  row.querySelector("[data-eye]").setAttribute("aria-pressed", isShown);
+}
+
+function tint(dot, index, isGroups = false) {
+  for (const name of [...dot.classList]) if (name.startsWith("series-")) dot.classList.remove(name);
+  dot.classList.add(`series-${index + 1}`);
+  if (dot.dataset.pick !== undefined) dot.disabled = isGroups; // a line of a group has the group's colour
+}

@@ -1,0 +1,19 @@
+// The page's address: which runs are compared, and how the list and the specs show them.
+
+export function runsIn(search = location.search) {
+  return new URLSearchParams(search).getAll("run");
+}
+
+// The query with these parameters changed; an empty one is left out, a list is repeated.
+export function withQuery(search, changes) {
+  const query = new URLSearchParams(search);
+  for (const [name, value] of Object.entries(changes)) {
+    query.delete(name);
+    for (const one of [value].flat()) if (one) query.append(name, one);
+  }
+  return `?${query}`;
+}
+
+export function change(changes) {
+  history.replaceState(history.state, "", withQuery(location.search, changes));
+}

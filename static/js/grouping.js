@@ -1,0 +1,17 @@
+// Runs grouped by fields of their specs: which group a run is in, and the colour of each, alike in lists and charts.
+const { compare } = new Intl.Collator("en", { numeric: true });
+
+// `fields`: spec path -> text; `by`: one path, or several joined by commas.
+export function groupText(fields, by) {
+  return by.split(",").map((path) => `${shortName(path)} ${fields[path] ?? "not set"}`).join(" · ");
+}
+
+// `runs`: [{id, fields}]. Returns Map(text -> index of its colour), in the order in which groups are listed.
+export function groupColours(runs, by) {
+  const texts = new Set(runs.map((run) => groupText(run.fields, by)));
+  return new Map([...texts].sort(compare).map((text, at) => [text, at % 10]));
+}
+
+function shortName(path) {
+  return path.slice(path.lastIndexOf(".") + 1);
+}
