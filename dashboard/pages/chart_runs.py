@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from dashboard.pages.run_colours import colour_of
-from runs.models import Attempt, Event, Run
+from runs.models import Attempt, Event, Run, User, Workspace
 
 TOLD = ("restarted", "restored")  # of what happens between two attempts, what people ask about
 MAX_FIELDS = 400
@@ -17,9 +17,22 @@ MAX_CHARS = 120
 ITS_OWN = ("name", "project", "local.id")  # of a spec, what says nothing about how it trains
 
 
+def charts_context(user: User, runs: Sequence[Run], *, colours: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Return what ``runs/_charts.html`` needs: the runs, and how this person looks at charts in the first one's project.
+
+    ``colours`` are what the runs have by id where nobody chose others.
+    """
+    project_id = runs[0].project_id if runs else ""
+    kept = Workspace.objects.filter(user=user, project_id=project_id).first()
+    known = chart_runs(runs)
+    for one in known:
+        one["colour"] = (colours or {}).get(one["id"], one["colour"])
+    return {"charts": {"runs": known, "project_id": project_id, "state": kept.state if kept else {}}}
+
+
 def chart_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return of each run its name, the zero of its relative time (Unix seconds), status, colour, the fields
-    of its spec as short texts, and its attempts with why each began."""
+    """Return of each run its name, the zero of its relative time (Unix seconds), status, colour, the fields of its spec
+    as short texts, and its attempts with why each began."""
     events = _events(runs)
     attempts: defaultdict[str, list[Attempt]] = defaultdict(list)
     for attempt in Attempt.objects.filter(run__in=runs).order_by("number"):

@@ -7,8 +7,8 @@ from zlib import crc32
 import pytest
 from django.utils import timezone
 
-from dashboard.pages.chart_runs import MAX_CHARS, MAX_FIELDS, chart_runs, fields_of
-from runs.models import Attempt, Run
+from dashboard.pages.chart_runs import MAX_CHARS, MAX_FIELDS, chart_runs, charts_context, fields_of
+from runs.models import Attempt, Run, Workspace
 from runs.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
 
@@ -79,3 +79,17 @@ def test_fields_are_the_leaves_of_a_spec_as_short_texts() -> None:
 
 def test_a_spec_of_many_fields_is_cut() -> None:
     assert len(fields_of({f"field-{number}": number for number in range(10_000)})) == MAX_FIELDS
+
+
+def test_the_page_knows_how_this_person_looks_at_charts_of_the_project(cast: Cast, make_run: MakeRun) -> None:
+    runs = [make_run(), make_run()]
+    state = {"axis": "time"}
+    Workspace.objects.create(user=cast.mate, project=cast.project, state=state)
+    context = charts_context(cast.mate, runs, colours={runs[1].pk: 7})["charts"]
+    assert (context["project_id"], context["state"]) == (cast.project.pk, state)
+    assert [one["colour"] for one in context["runs"]] == [crc32(runs[0].pk.encode()) % 10, 7]
+    assert charts_context(cast.owner, runs)["charts"]["state"] == {}
+
+
+def test_without_a_run_there_is_nothing_to_know(cast: Cast) -> None:
+    assert charts_context(cast.mate, []) == {"charts": {"runs": [], "project_id": "", "state": {}}}
