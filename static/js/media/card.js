@@ -13,7 +13,7 @@ const SLOW_MS = 200;
 export class Card {
   // context: {media, template, attempts() -> newest or all, step() -> of all cards (null: the newest) or undefined, onStep(step, card), onSteps(), onOpen(card)}
   constructor(item, context) {
-    Object.assign(this, { item, context, entries: [], index: -1, chosen: null, view: null, asked: 0, timer: 0, words: "" });
+    Object.assign(this, { item, context, entries: [], index: -1, chosen: null, view: null, asked: 0, timer: 0, words: {} });
     this.label = [item.name.slice(0, 80), ...Object.values(item.labels)].join(" ");
     this.element = context.template.content.firstElementChild.cloneNode(true);
     this.element.setAttribute("aria-label", this.label);
@@ -64,7 +64,7 @@ export class Card {
     try {
       const { items } = await this.context.media.steps(this.item, this.context.attempts());
       if (mine !== this.asked) return;
-      this.entries = arranged(items);
+      this.entries = arranged(items.filter(({ kind }) => kind === this.item.kind));
       this.foot.know(this.entries);
       this.context.onSteps();
       this.follow();
@@ -103,7 +103,7 @@ export class Card {
       const whole = this.item.kind === "image" ? null : await this.context.media.item(entry.id);
       if (mine !== this.placed || !this.view) return;
       this.whole = whole;
-      this.words = this.view.show(entry, whole) ?? "";
+      this.words = this.view.show(entry, whole);
       this.read("");
       this.prefetch(index);
     } catch {
@@ -114,10 +114,12 @@ export class Card {
     }
   }
 
-  // What the crosshair is on, else what the item says of itself. Who reads by keyboard hears it.
+  // What the crosshair is on, which who reads by keyboard hears; else what the item says of itself, and what we say of it.
   read(text) {
-    this.caption.setAttribute("aria-live", text && this.body.contains(document.activeElement) ? "polite" : "off");
-    this.caption.textContent = this.caption.title = text || this.words;
+    const [theirs, ours] = this.caption.children;
+    ours.setAttribute("aria-live", text && this.body.contains(document.activeElement) ? "polite" : "off");
+    ours.textContent = text || this.words.ours || "";
+    theirs.textContent = theirs.title = (!text && this.words.theirs) || "";
   }
 
   prefetch(index) {
@@ -129,7 +131,7 @@ export class Card {
   }
 
   retry(again) {
-    this.caption.textContent = "This could not be loaded; it is tried again.";
+    this.read("This could not be loaded; it is tried again.");
     clearTimeout(this.timer);
     this.timer = setTimeout(again, RETRY_MS);
   }

@@ -31,7 +31,7 @@ export class HistogramView {
     Object.assign(this, { entry, whole });
     if (this.mode === "steps") this.drawing.choose(entry.step);
     else this.drawing.show(whole.histogram);
-    return summary(whole.histogram, whole.meta);
+    return { ours: summary(whole.histogram, whole.meta) };
   }
 
   // There are more steps than there were. A failure shows in the next one: the card asks again by itself.

@@ -7,17 +7,18 @@ export function ticks(low, high, most) {
   const power = 10 ** Math.floor(Math.log10(least));
   const unit = [1, 2, 5, 10].find((one) => one * power >= least * 0.999) * power;
   const found = [];
-  for (let at = Math.ceil(low / unit); at * unit <= high + unit * 1e-9 && found.length <= most; at += 1) found.push(at * unit);
+  for (let at = Math.ceil(low / unit); at * unit <= high + unit * 1e-9 && found.length <= most; at += 1) found.push(at * unit || 0); // no -0
   return found;
 }
 
-// The stretch [from, to] that each of the ascending steps covers: up to half way to its neighbours, and no wider than
-// most are, so that steps without anything stay empty.
+// The stretch [from, to] that each of the ascending steps covers: half way to its neighbours, and no wider on one side
+// than on the other, so that steps without anything stay empty.
 export function stretches(steps) {
   const gaps = steps.slice(1).map((step, at) => step - steps[at]);
-  const usual = gaps.length ? [...gaps].sort((a, b) => a - b)[gaps.length >> 1] || 1 : 1;
-  const half = (at) => Math.min(at >= 0 && at < gaps.length ? gaps[at] : usual, usual) / 2;
-  return steps.map((step, at) => [step - half(at - 1), step + half(at)]);
+  return steps.map((step, at) => {
+    const half = Math.min(gaps[at - 1] ?? Infinity, gaps[at] ?? Infinity) / 2;
+    return Number.isFinite(half) ? [step - half, step + half] : [step - 0.5, step + 0.5];
+  });
 }
 
 // The index of the last of the ascending numbers that is at most the value; -1 where none is.

@@ -22,8 +22,9 @@ export class TableView {
     this.table = table;
     this.draw();
     const total = table.rows.length;
-    const cut = Math.max(meta?.rows ?? 0, total) > total ? ` of ${count(meta.rows)} that were logged` : "";
-    return total > DRAWN ? `${DRAWN} of ${count(total)} rows drawn${cut}; the download has all` : `${count(total)} ${total === 1 ? "row" : "rows"}${cut}`;
+    const cut = [meta.num_rows && `${count(meta.num_rows)} rows`, meta.num_columns && `${count(meta.num_columns)} columns`].filter(Boolean).join(" and ");
+    const whole = cut ? `, cut from the ${cut} that were logged` : "";
+    return { ours: total > DRAWN ? `${DRAWN} of ${count(total)} rows drawn; the download has all${whole}` : `${count(total)} ${total === 1 ? "row" : "rows"}${whole}` };
   }
 
   draw() {

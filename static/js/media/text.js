@@ -18,8 +18,8 @@ export class TextView {
   show(entry, { text }) {
     this.element.textContent = text.slice(0, SHOWN);
     this.element.scrollTop = 0;
-    if (text.length <= SHOWN) return `${count(text.length)} ${text.length === 1 ? "character" : "characters"}`;
-    return `the first ${count(SHOWN)} of ${count(text.length)} characters; the download has all`;
+    const all = `${count(text.length)} ${text.length === 1 ? "character" : "characters"}`;
+    return { ours: text.length > SHOWN ? `the first ${count(SHOWN)} of ${all}; the download has all` : all };
   }
 
   download(name, entry, { text }) {
