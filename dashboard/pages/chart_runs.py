@@ -18,9 +18,9 @@ ITS_OWN = ("name", "project", "local.id")  # of a spec, what says nothing about 
 
 
 def charts_context(user: User, runs: Sequence[Run], *, colours: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """Return what ``runs/_charts.html`` needs: the runs, and how this person looks at charts in the first one's project.
+    """Return what ``runs/_charts.html`` needs: the runs, and how this person looks at the project's charts.
 
-    ``colours`` are what the runs have by id where nobody chose others.
+    The project is the first run's. ``colours`` are what the runs have by id where nobody chose others.
     """
     project_id = runs[0].project_id if runs else ""
     kept = Workspace.objects.filter(user=user, project_id=project_id).first()
