@@ -19,12 +19,17 @@ export class Card {
     this.element.setAttribute("aria-label", this.label);
     this.body = this.element.querySelector(".media-body");
     this.caption = this.element.querySelector(".media-caption");
-    const title = this.element.querySelector("h3");
-    title.textContent = item.name.includes("/") ? item.name.slice(item.name.indexOf("/") + 1) : item.name;
-    title.title = item.name;
+    this.title();
     this.element.querySelector(".media-labels").textContent = Object.entries(item.labels).map(([name, value]) => `${name} ${value}`).join(", ");
     this.foot = new Foot(this.element, this.label, (index) => this.choose(index));
     this.element.addEventListener("click", (event) => this.onTool(event.target.closest("[data-tool]")?.dataset.tool));
+  }
+
+  // Without its section's name, which stands above it.
+  title(words = this.item.name.replace(/^[^/]*\//, "")) {
+    const title = this.element.querySelector("h3");
+    title.textContent = words;
+    title.title = this.item.name;
   }
 
   show() {

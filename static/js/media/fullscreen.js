@@ -16,6 +16,7 @@ export class Fullscreen {
     this.dialog.append(card.element);
     this.dialog.setAttribute("aria-label", card.label);
     this.label("Close the full screen");
+    card.title(card.item.name);
     this.dialog.showModal();
     this.button().focus();
   }
@@ -23,6 +24,7 @@ export class Fullscreen {
   onClose() {
     if (!this.card) return;
     this.label("Full screen");
+    this.card.title();
     this.place.replaceWith(this.card.element);
     this.button().focus();
     this.card = null;

@@ -80,7 +80,7 @@ export class Plot {
     pen.lineWidth = 1;
     pen.textAlign = "center";
     pen.textBaseline = "top";
-    for (const value of ticks(...this.x, Math.max(2, Math.floor(this.width / 80)))) {
+    for (const value of ticks(...this.x, Math.max(2, Math.floor(this.width / 64)))) {
       const text = this.options.tickX(value);
       const half = pen.measureText(text).width / 2;
       pen.fillText(text, Math.min(this.left(value), right + MARGIN.right - half - 2), bottom + 6);

@@ -21,8 +21,9 @@ export function drawLegend(plot, all, most) {
   const room = Math.min(WIDTH, plot.width / 3);
   const from = right - room - pen.measureText(words).width - 6;
   all.forEach((shade, at) => {
+    const [left, end] = [at, at + 1].map((place) => Math.round(from + (place * room) / all.length)); // whole pixels: where two overlapped, they would be darker
     pen.fillStyle = shade;
-    pen.fillRect(from + (at * room) / all.length, 6, room / all.length + 0.5, 8);
+    pen.fillRect(left, 6, end - left, 8);
   });
   pen.fillStyle = colour("faint");
   pen.textBaseline = "middle";
