@@ -1,84 +1,81 @@
-// Pure: from the parts of a series to the columns and lines that a plot draws.
-// Newest attempt wins: where a later attempt trained a step again, the old tail is a line of its own, drawn faint.
-import { concat, joined, rising, slice } from "./parts.js";
-import { extent, join, plottable, smooth } from "./shaping.js";
+// Pure: from what is held of one name to the columns and lines that a plot draws.
+import { put } from "./attempts.js";
+import { join } from "./grid.js";
+import { byGroup, byRun } from "./members.js";
+import { rangeWithoutOutliers } from "./outliers.js";
+import { smooth } from "./smooth.js";
+import { extent, plottable } from "./values.js";
 
-// Returns {x, columns: [{kind, key}], ys, marks: [{x, attempt}], bad: [x], last: Map(key -> value), extremes: Map(key -> {min, max})}; kind is main, raw, ghost, low, high.
-export function build(entry, { axis = "step", smoothing = 0, isLog = false, start = 0 }) {
-  const tables = [];
-  const columns = [];
-  const marks = new Map();
-  const bad = [];
-  const last = new Map();
-  const extremes = new Map();
-  const add = (kind, key, x, y) => {
-    if (!x.length) return;
-    tables.push({ x, y });
-    columns.push({ kind, key });
+// entry: {lines: Map(key -> {run, labels, parts, tails})}
+// options: axis: "step", "relative" (seconds since the run's start) or "time" (Unix seconds); smoothing: {kind, amount}; isLogX, isLogY;
+//   ignoreOutliers; ranks: "lines" or "band"; starts: Map(run -> Unix seconds); group: null or {of: Map(run -> text), band: "minmax", "sd" or
+//   "ci"}; hidden: a Set of runs that are left out; width: in pixels; view: [from, to] of x that is seen, or null.
+// Returns x; ys, one column for each of `columns`, [{kind, key}], kind: main, raw (what was smoothed), ghost (an older attempt's), low and
+//   high (a band's, in this order); lines: Map(key -> {run, labels, group, runs, last, min, max, count}); marks: [{x, run, attempt}], where
+//   attempts began; bad: [{x, value}], what is no number; range: {low, high} of y, or null.
+export function build(entry, options = {}) {
+  const lines = shown(entry, options);
+  const drawn = [];
+  const add = (kind, key, x, y) => x.length && drawn.push({ kind, key, x, y });
+  for (const line of lines) draw(line, options, rangeOf(lines), add);
+  const columns = drawn.map(({ kind, key }) => ({ kind, key }));
+  return {
+    ...join(drawn, options),
+    columns,
+    lines: new Map(lines.map((line) => [line.key, described(line)])),
+    marks: marksOf(lines),
+    bad: lines.flatMap(({ bad }) => bad),
+    range: options.ignoreOutliers ? rangeOfMost(drawn, options) : null,
   };
+}
+
+function shown(entry, options) {
+  const { axis = "step", isLogX = false, starts, hidden, group, ranks } = options;
+  const lines = [];
   for (const [key, line] of entry.lines) {
-    const { main, ghosts } = split(line, axis, start, marks);
-    if (main.x.length) last.set(key, (main.last ?? main.value).at(-1));
-    const found = extent(main.min ?? main.value, main.max ?? main.value);
-    if (found) extremes.set(key, found);
-    main.value.forEach((value, at) => Number.isFinite(value) || main.rests.has(at) || bad.push(main.x[at]));
-    const clean = plottable(main.value, isLog);
-    if (main.min) {
-      add("low", key, main.x, plottable(main.min, isLog));
-      add("high", key, main.x, plottable(main.max, isLog));
-    }
-    if (smoothing > 0 && clean.length > 2) {
-      if (!main.min) add("raw", key, main.x, clean); // a band is shadow enough
-      add("main", key, main.x, smooth(main.x, clean, smoothing));
-    } else {
-      add("main", key, main.x, clean);
-    }
-    for (const ghost of ghosts) add("ghost", key, ghost.x, plottable(ghost.value, isLog));
+    if (hidden?.has(line.run)) continue;
+    const whole = put(line, { axis, isLogX, start: starts?.get(line.run) ?? 0 });
+    lines.push({ key, run: line.run, labels: line.labels, group: null, runs: [line.run], ...whole, extremes: extent(whole.min ?? whole.value, whole.max ?? whole.value) });
   }
-  return { ...join(tables), columns, marks: [...marks].map(([attempt, x]) => ({ attempt, x })), bad, last, extremes };
+  if (group) return byGroup(lines, group, options);
+  return ranks === "band" ? byRun(lines, options) : lines;
 }
 
-// The line as drawn, and what it hides; notes in marks where each attempt but the first begins.
-function split({ parts, tails = new Map() }, axis, start, marks) {
-  const pieces = [];
-  const ghosts = [];
-  let limit = Infinity; // the first step that a later attempt trained again
-  for (const attempt of [...new Set([...parts.keys(), ...tails.keys()])].sort((a, b) => b - a)) {
-    const tail = tails.get(attempt);
-    // Over time nothing is hidden: there attempts lie one behind the other.
-    const part = parts.has(attempt) || axis === "time" ? rising(axis === "time" ? joined(parts.get(attempt), tail) : parts.get(attempt)) : null;
-    let cut = part?.step.length ?? 0;
-    if (axis === "step") while (cut > 0 && part.step[cut - 1] >= limit) cut -= 1;
-    const isHidden = axis === "step" && (tail?.step.length || cut < (part?.step.length ?? 0));
-    if (isHidden) {
-      const old = joined(part && slice(part, Math.max(0, cut - 1)), tail && rising(tail)); // from the last point that is shown
-      ghosts.unshift({ x: old.step, value: old.value });
-    }
-    if (part) pieces.unshift({ attempt, part: cut < part.step.length ? slice(part, 0, cut) : part, first: along(part, axis, start)[0] });
-    limit = Math.min(limit, part?.step[0] ?? Infinity, tail?.step[0] ?? Infinity);
+function draw({ key, x, value, min, max, ghosts }, { isLogY, smoothing }, range, add) {
+  const clean = plottable(value, isLogY);
+  if (min) {
+    add("low", key, x, plottable(min, isLogY));
+    add("high", key, x, plottable(max, isLogY));
   }
-  pieces.forEach(({ attempt, first }, index) => index > 0 && first !== undefined && marks.set(attempt, Math.min(marks.get(attempt) ?? Infinity, first)));
-  return { main: whole(pieces.map(({ part }) => part).filter(({ step }) => step.length), axis, start), ghosts };
+  const smoothed = smoothing ? smooth(x, clean, smoothing, range) : clean;
+  if (smoothed !== clean && !min) add("raw", key, x, clean); // a band is shadow enough
+  add("main", key, x, smoothed);
+  for (const ghost of ghosts) add("ghost", key, ghost.x, plottable(ghost.value, isLogY));
 }
 
-// All parts as one line. Between two attempts nothing was trained: on a time axis that is a gap, at one of the `rests`.
-function whole(parts, axis, start) {
-  const hasBands = parts.some(({ min }) => min);
-  const gather = (column) => concat(rested(parts.map(column), axis === "time" ? [NaN] : []));
-  const band = (name) => (hasBands ? gather((part) => part[name] ?? part.value) : null);
-  const xs = parts.map((part) => along(part, axis, start));
-  const rests = new Set();
-  let length = 0;
-  for (const x of axis === "time" ? xs.slice(0, -1) : []) rests.add((length += x.length + 1) - 1);
-  const between = (before, after) => [(before.at(-1) + after[0]) / 2];
-  const x = concat(axis === "time" ? xs.flatMap((one, index) => (index ? [between(xs[index - 1], one), one] : [one])) : xs);
-  return { x, value: gather((part) => part.value), min: band("min"), max: band("max"), last: band("last"), rests };
+// How far x reaches over all lines, so that all are smoothed alike.
+function rangeOf(lines) {
+  const all = lines.filter(({ x }) => x.length);
+  return all.length ? Math.max(...all.map(({ x }) => x.at(-1))) - Math.min(...all.map(({ x }) => x[0])) : 0;
 }
 
-function rested(columns, rest) {
-  return columns.flatMap((column, index) => (index ? [rest, column] : [column]));
+function rangeOfMost(drawn, { isLogY, view }) {
+  const seen = ({ x, y }) => (view ? y.filter((_, at) => x[at] >= view[0] && x[at] <= view[1]) : y);
+  return rangeWithoutOutliers(drawn.filter(({ kind }) => kind === "main").map(seen), isLogY);
 }
 
-function along(part, axis, start) {
-  return axis === "step" ? part.step : part.time.map((time) => time - start);
+function described({ run, labels, group, runs, last, extremes, count }) {
+  return { run, labels, group, runs, last: last ?? null, min: extremes?.min ?? null, max: extremes?.max ?? null, count };
+}
+
+// Where an attempt of a run began: where the first of its lines has a point of it.
+function marksOf(lines) {
+  const found = new Map();
+  for (const line of lines) {
+    for (const { attempt, x, run = line.run } of line.begins) {
+      const key = `${run} ${attempt}`;
+      if (!found.has(key) || x < found.get(key).x) found.set(key, { x, run, attempt });
+    }
+  }
+  return [...found.values()];
 }

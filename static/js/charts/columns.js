@@ -4,10 +4,19 @@ const MAGIC = 0x4f435954; // "TYCO", little-endian
 const VERSION = 1;
 const PREFIX_BYTES = 12;
 
-export async function fetchColumns(url) {
-  const answer = await fetch(url, { headers: { Accept: TYPE } });
-  if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
-  return readColumns(await answer.arrayBuffer());
+export async function fetchColumns(url, signal) {
+  return readColumns(await (await get(url, TYPE, signal)).arrayBuffer());
+}
+
+export async function getJson(url, signal) {
+  return (await get(url, "application/json", signal)).json();
+}
+
+// An answer that is not what was asked for: its error has the `status`.
+async function get(url, type, signal) {
+  const answer = await fetch(url, { headers: { Accept: type }, signal });
+  if (!answer.ok) throw Object.assign(new Error(`${url}: ${answer.status}`), { status: answer.status });
+  return answer;
 }
 
 // Returns the JSON answer with a Float64Array in the place of each list. Series that share a column share the array.

@@ -1,46 +1,54 @@
-// Which series a run has: as the server lists them, and as messages bring new ones.
+// Which series the runs have: as the server lists them, and as messages bring new ones.
+import { getJson } from "./columns.js";
+
+const MAX_PAGES = 200;
 
 export class Names {
-  constructor(api) {
-    this.api = api;
-    this.all = new Map(); // name -> Map(labels key -> labels)
+  constructor() {
+    this.all = new Map(); // name -> Map(line key -> {run, labels})
   }
 
-  // Asks the server; true when there is one that was not known.
-  async list() {
-    const items = [];
-    let next = "";
-    do {
-      const page = await getJson(`${this.api}/series?limit=1000${next ? `&cursor=${encodeURIComponent(next)}` : ""}`);
-      items.push(...page.items);
-      next = page.next;
-    } while (next);
-    let isNew = false;
-    for (const { name, labels } of items) isNew = this.know(name, labels) || isNew;
-    return isNew;
-  }
-
-  know(name, labels) {
-    const key = keyOf(labels);
+  // True when it was not known.
+  know(run, name, labels) {
+    const key = lineKey(run, labels);
     if (!this.all.has(name)) this.all.set(name, new Map());
     const known = this.all.get(name);
     if (known.has(key)) return false;
-    known.set(key, labels ?? {});
+    known.set(key, { run, labels: labels ?? {} });
     return true;
   }
+
+  // Forgets what only this run had.
+  drop(run) {
+    for (const [name, known] of this.all) {
+      for (const [key, line] of known) if (line.run === run) known.delete(key);
+      if (known.size === 0) this.all.delete(name);
+    }
+  }
+}
+
+// The series of a run, from the server: [{name, labels, …}].
+export async function seriesOf(run, signal) {
+  const items = [];
+  let next = "";
+  for (let page = 0; page < MAX_PAGES; page += 1) {
+    const answer = await getJson(`/api/v1/runs/${encodeURIComponent(run)}/series?limit=1000${next ? `&cursor=${encodeURIComponent(next)}` : ""}`, signal);
+    items.push(...answer.items);
+    next = answer.next;
+    if (!next) break;
+  }
+  return items;
 }
 
 export function keyOf(labels) {
   return JSON.stringify(Object.entries(labels ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-// As a query asks for them.
-export function namesIn(names) {
-  return names.map((name) => `name=${encodeURIComponent(name)}`).join("&");
+export function lineKey(run, labels) {
+  return `${run} ${keyOf(labels)}`;
 }
 
-async function getJson(url) {
-  const answer = await fetch(url, { headers: { Accept: "application/json" } });
-  if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
-  return answer.json();
+// A machine's health has no steps: whatever the page says, it is drawn over time.
+export function axisOf(name, axis) {
+  return axis === "step" && name.startsWith("system/") ? "relative" : axis;
 }

@@ -1,54 +1,88 @@
 // Pure: the points of one series in one attempt, as equally long Float64Arrays {step, time, value, min, max, last}.
-// Where they are points and not buckets, min, max and last are null. Arrays may be shared: they are never written to.
+// Where they are points and not buckets, min, max and last are null. What a column shows is never written to again.
+// seams: the places before which points began to lie more or less densely than before (buckets end, points begin).
+const COLUMNS = ["step", "time", "value"];
+const BANDS = ["min", "max", "last"];
 
 // Of a series as an answer or a message has it. In messages "NaN" and "Infinity" are texts; Number() reads them.
 export function partOf(series) {
   const isBuckets = series.kind === "buckets";
-  const part = { step: floats(series.step), time: floats(series.time), value: floats(isBuckets ? series.mean : series.value), min: null, max: null, last: null };
-  if (isBuckets) Object.assign(part, { min: floats(series.min), max: floats(series.max), last: floats(series.last) });
-  return part;
+  const band = (name) => (isBuckets ? floats(series[name]) : null);
+  return { step: floats(series.step), time: floats(series.time), value: floats(isBuckets ? series.mean : series.value), min: band("min"), max: band("max"), last: band("last"), seams: [] };
 }
 
 // The one part after the other. Among buckets, a point is a bucket of its own.
 export function joined(one, other) {
   if (!one?.step.length) return other;
   if (!other?.step.length) return one;
-  const isBuckets = one.min || other.min;
-  const join = (name) => concat([one[name] ?? one.value, other[name] ?? other.value]);
-  const band = (name) => (isBuckets ? join(name) : null);
-  return { step: join("step"), time: join("time"), value: join("value"), min: band("min"), max: band("max"), last: band("last") };
+  const length = one.step.length;
+  const whole = { seams: [...one.seams, length, ...other.seams.map((seam) => seam + length)] };
+  for (const name of COLUMNS) whole[name] = concat([one[name], other[name]]);
+  for (const name of BANDS) whole[name] = one.min || other.min ? concat([one[name] ?? one.value, other[name] ?? other.value]) : null;
+  return whole;
 }
 
-export function slice(part, start, end) {
-  const cut = (column) => column && column.subarray(start, end);
-  return { step: cut(part.step), time: cut(part.time), value: cut(part.value), min: cut(part.min), max: cut(part.max), last: cut(part.last) };
+// As joined(), for points that keep coming: there is room behind the columns, so that mostly nothing is copied.
+export function grown(part, more) {
+  if (!part?.step.length || !more.step.length || (more.min && !part.min)) return joined(part, more);
+  const from = part.step.length;
+  const length = from + more.step.length;
+  const room = part.room?.used === from && part.room.step.length >= length ? part.room : roomFor(part, length);
+  const whole = { seams: part.min && !part.hasPoints ? [...part.seams, from] : part.seams, hasPoints: true, room };
+  for (const name of [...COLUMNS, ...BANDS]) {
+    if (room[name]) room[name].set(more[name] ?? more.value, from);
+    whole[name] = room[name] && room[name].subarray(0, length);
+  }
+  room.used = length; // who grows an older view of this room copies it
+  return whole;
+}
+
+function roomFor(part, length) {
+  const room = { used: 0 };
+  for (const name of [...COLUMNS, ...BANDS]) {
+    room[name] = part[name] && new Float64Array(Math.max(64, Math.ceil(1.5 * length)));
+    room[name]?.set(part[name]);
+  }
+  return room;
+}
+
+export function slice(part, start, end = part.step.length) {
+  const piece = { seams: part.seams.filter((seam) => seam > start && seam < end).map((seam) => seam - start) };
+  for (const name of [...COLUMNS, ...BANDS]) piece[name] = part[name] && part[name].subarray(start, end);
+  return piece;
 }
 
 // The part with finer points in the place of what it has in the window {axis, from, to}.
 export function spliced(part, fine, { axis, from, to }) {
   const along = part[axis];
-  const place = (isIt) => {
-    const found = along.findIndex(isIt);
-    return found < 0 ? along.length : found;
-  };
-  const head = place((x) => x >= from);
-  const tail = place((x) => x > to);
-  const last = fine[axis].at(-1);
+  const last = fine[axis].at(-1) ?? from;
   // What was pushed after the window was read lies inside it, and behind its last point.
-  const newer = last === undefined ? tail : Math.min(tail, Math.max(head, place((x) => x > last)));
+  const isNewer = newerThan(part, along, fine, last);
+  if (!isRising(along)) return joined(pick(part, (at) => along[at] < from || along[at] > to || isNewer(at)), fine) ?? fine;
+  const head = lowerBound(along, from);
+  const tail = upperBound(along, to);
+  let newer = tail;
+  while (fine.step.length && newer > head && isNewer(newer - 1)) newer -= 1;
   return joined(joined(slice(part, 0, head), fine), slice(part, newer)) ?? fine;
 }
 
-// Points may arrive late and out of order; a plot needs its steps rising, one value each (the last that came).
-export function rising(part) {
-  const { step, time } = part;
-  let isRising = true;
-  for (let at = 1; at < step.length && isRising; at += 1) isRising = step[at] > step[at - 1];
-  if (isRising) return part;
-  const order = Array.from(step.keys()).sort((a, b) => step[a] - step[b] || time[a] - time[b]);
-  const kept = order.filter((at, place) => place === order.length - 1 || step[order[place + 1]] !== step[at]);
-  const pick = (column) => column && Float64Array.from(kept, (at) => column[at]);
-  return { step: pick(step), time: pick(time), value: pick(part.value), min: pick(part.min), max: pick(part.max), last: pick(part.last) };
+function newerThan(part, along, fine, last) {
+  const step = fine.step.at(-1);
+  return (at) => along[at] > last && part.step[at] > step;
+}
+
+// The points at the places that fit, in their order.
+export function pick(part, isIt) {
+  const places = [];
+  for (let at = 0; at < part.step.length; at += 1) if (isIt(at)) places.push(at);
+  return taken(part, places);
+}
+
+// The points at these places.
+export function taken(part, places) {
+  const whole = { seams: [] };
+  for (const name of [...COLUMNS, ...BANDS]) whole[name] = part[name] && Float64Array.from(places, (at) => part[name][at]);
+  return whole;
 }
 
 export function concat(columns) {
@@ -64,4 +98,31 @@ export function concat(columns) {
 
 function floats(column) {
   return column instanceof Float64Array ? column : Float64Array.from(column, Number);
+}
+
+export function isRising(column) {
+  for (let at = 1; at < column.length; at += 1) if (!(column[at] > column[at - 1])) return false;
+  return true;
+}
+
+// The first place whose value is at least x, in a column that does not fall.
+export function lowerBound(column, x) {
+  let [low, high] = [0, column.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (column[middle] < x) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+// The first place whose value is more than x.
+export function upperBound(column, x) {
+  let [low, high] = [0, column.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (column[middle] <= x) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

@@ -1,133 +1,195 @@
-// The points of a run as the page knows them: loaded when a chart asks, then grown by what the socket brings.
-import { fetchColumns } from "./columns.js";
-import { continues, on } from "../live.js";
-import { Names, keyOf, namesIn } from "./names.js";
-import { joined, partOf } from "./parts.js";
+// The points of the runs as the page knows them: loaded when a chart asks, then grown by what the streams bring.
+import { append, dropRun, emptyEntry, replace } from "./entries.js";
+import { Late } from "./late.js";
+import { Listing } from "./listing.js";
+import { Loader } from "./loader.js";
+import { Names } from "./names.js";
 
-const POINTS = 1500;
-const TOO_MANY = 3 * POINTS; // a line that grew past this is asked for again, in buckets
+const POINTS = 1500; // of a line; one that grew past three times as many is asked for again, in buckets
+const POINTS_OF_MANY = 600;
+const FEW_RUNS = 4;
+const AGAIN_MS = 200;
+const NAMES_MS = 16; // of many runs come together
+const SILENT = { on: () => () => {}, continues: () => true };
+const ignore = () => {};
 
-export class SeriesStore {
-  constructor(api, { onNames, onData }) {
-    this.api = api;
-    this.onNames = onNames; // called when a series appears that was not there
-    this.onData = onData; // called with a name whose points changed
-    this.known = new Names(api);
-    // name -> {cursor, lines: Map(labels key -> {labels, parts, tails: Map(attempt -> part)})}; a tail was trained again
-    this.loaded = new Map();
-    this.asked = new Map(); // name -> messages that came while its data was on the way
+export class Store {
+  // runs: [{id, start}], start in Unix seconds; onNames(): there are other series than before; onData(name): its points changed;
+  // onGone(run): it was deleted; streamOf(run) -> {on(type, listener) -> stop, continues(cursor)}.
+  constructor(runs, { onNames = ignore, onData = ignore, onGone = ignore, streamOf = () => SILENT } = {}) {
+    Object.assign(this, { onNames, onData, onGone, streamOf });
+    this.runs = new Map(); // id -> {id, start, isGone}
+    this.streams = new Map(); // run -> {stream, stops}
+    this.known = new Names();
     this.wanted = new Set();
-    this.timer = 0;
-    this.listing = 0;
-    this.stops = [
-      on("points", (message) => this.receive(message)),
-      on("refetch", () => this.reload()),
-      on("again", () => this.list()),
-    ];
-  }
-
-  close() {
-    clearTimeout(this.timer);
-    clearTimeout(this.listing);
-    this.stops.forEach((stop) => stop());
+    this.loaded = new Map(); // name -> entry (entries.js)
+    this.late = new Late();
+    this.isListed = false;
+    this.timer = 0; // until the new names are told
+    this.listing = new Listing({ onItems: (run, items) => this.learn(run, items), onGone: (run) => this.lose(run) });
+    this.loader = new Loader({
+      onSend: (batch) => this.late.begin(batch),
+      onAnswer: (batch, answer) => this.take(batch, answer),
+      onFail: (batch) => this.late.end(batch),
+      onGone: (run) => this.lose(run),
+      points: () => this.points,
+      numLines: (run, name) => this.numLines(run, name),
+      isWanted: (run, name) => this.wanted.has(name) && this.runs.has(run),
+    });
+    this.setRuns(runs);
   }
 
   get names() {
     return this.known.all;
   }
 
-  async list() {
-    if (await this.known.list()) this.onNames();
+  get points() {
+    return this.runs.size > FEW_RUNS ? POINTS_OF_MANY : POINTS;
   }
 
-  // Ask for a name's points; the charts that come into view together share one request.
-  want(name) {
-    if (this.loaded.has(name) || this.asked.has(name)) return;
-    this.wanted.add(name);
-    this.timer ||= setTimeout(() => this.fetchWanted(), 20);
+  close() {
+    this.loader.close();
+    this.listing.close();
+    clearTimeout(this.timer);
+    for (const { stops } of this.streams.values()) stops.forEach((stop) => stop());
+    this.streams.clear();
   }
 
-  reload() {
-    for (const name of this.loaded.keys()) this.wanted.add(name);
-    this.timer ||= setTimeout(() => this.fetchWanted(), 200);
-    // In what was not told there may be series that nobody here has heard of.
-    this.listing ||= setTimeout(() => {
-      this.listing = 0;
-      this.list().catch((error) => console.warn("the list of series did not come", error));
-    }, 1000);
+  numLines(run, name) {
+    let num = 0;
+    for (const line of this.names.get(name)?.values() ?? []) num += line.run === run;
+    return num;
   }
 
-  async fetchWanted() {
-    this.timer = 0;
-    const names = [...this.wanted];
-    this.wanted.clear();
-    if (!names.length) return;
-    for (const name of names) this.asked.set(name, []);
-    try {
-      const data = await fetchColumns(`${this.api}/series/data?${namesIn(names)}&points=${POINTS}&attempts=all`);
-      this.take(names, data);
-      if (!continues(data.cursor)) names.forEach((name) => this.again(name));
-    } catch (error) {
-      for (const name of names) this.asked.delete(name);
-      console.warn("series data did not come", error);
-      setTimeout(() => names.forEach((name) => this.want(name)), 3000);
-    }
+  // Other runs were chosen: loads what the wanted names lack, drops what is gone.
+  setRuns(runs) {
+    const before = this.runs;
+    this.runs = new Map(runs.map((run) => [run.id, { ...before.get(run.id), ...run }]));
+    for (const id of before.keys()) if (!this.runs.has(id)) this.leave(id);
+    for (const id of this.runs.keys()) if (!before.has(id)) this.join(id);
   }
 
-  take(names, data) {
-    for (const name of names) this.loaded.set(name, { cursor: data.cursor, lines: new Map() });
-    for (const series of data.series) {
-      this.known.know(series.name, series.labels);
-      const line = this.line(series.name, series.labels);
-      (series.superseded ? line.tails : line.parts).set(series.attempt, partOf(series));
-    }
-    for (const name of names) {
-      const late = this.asked.get(name) ?? [];
-      this.asked.delete(name);
-      for (const message of late) this.append(message, name);
+  join(id) {
+    const stream = this.streamOf(id) ?? SILENT;
+    const stops = [
+      stream.on("points", (message) => this.receive(id, message)),
+      stream.on("refetch", () => this.reload([id])),
+      stream.on("again", () => this.again(id)),
+      stream.on("gone", () => this.lose(id)),
+    ];
+    this.streams.set(id, { stream, stops });
+    for (const name of this.wanted) this.ask(id, name);
+    if (this.isListed) this.list([id]);
+  }
+
+  leave(id) {
+    this.silence(id);
+    this.known.drop(id);
+    for (const [name, entry] of this.loaded) {
+      dropRun(entry, id);
       this.onData(name);
     }
+    this.tellNames();
   }
 
-  line(name, labels) {
-    const { lines } = this.loaded.get(name);
-    const key = keyOf(labels);
-    if (!lines.has(key)) lines.set(key, { labels: labels ?? {}, parts: new Map(), tails: new Map() });
-    return lines.get(key);
+  // The run was deleted: what was drawn of it stays, until other runs are chosen.
+  lose(id) {
+    const run = this.runs.get(id);
+    if (!run || run.isGone) return;
+    run.isGone = true;
+    this.silence(id);
+    this.onGone(id);
   }
 
-  receive(message) {
-    let isNew = false;
-    const touched = new Set();
-    for (const part of message.series) {
-      isNew = this.known.know(part.name, part.labels) || isNew;
-      touched.add(part.name);
-    }
-    for (const name of touched) {
-      if (this.asked.has(name)) this.asked.get(name).push(message);
-      else if (this.loaded.has(name) && this.append(message, name)) this.onData(name);
-    }
-    if (isNew) this.onNames();
+  silence(id) {
+    this.streams.get(id)?.stops.forEach((stop) => stop());
+    this.streams.delete(id);
+    this.loader.dropRun(id);
+    this.listing.drop(id);
   }
 
-  // Adds what the message has of this name; false when it was there already or is being asked for again.
-  append(message, name) {
-    const entry = this.loaded.get(name);
-    if (message.cursor <= entry.cursor) return false;
-    if (message.from < entry.cursor) return this.again(name);
-    for (const series of message.series) {
-      if (series.name !== name) continue;
-      const { parts } = this.line(name, series.labels);
-      const grown = joined(parts.get(series.attempt), partOf(series));
-      parts.set(series.attempt, grown);
-      if (grown.step.length > TOO_MANY) this.again(name);
-    }
-    return true;
+  async list(ids = [...this.runs.keys()]) {
+    this.isListed = true;
+    await this.listing.ask(ids.filter((id) => !this.runs.get(id)?.isGone));
   }
 
-  again(name) {
+  // Ask for a name's points; the charts that come into view together share requests.
+  want(name) {
+    if (this.wanted.has(name)) return;
     this.wanted.add(name);
-    this.timer ||= setTimeout(() => this.fetchWanted(), 200);
-    return false;
+    for (const id of this.runs.keys()) this.ask(id, name);
+  }
+
+  // Nobody looks at it any more, nor will soon.
+  forget(name) {
+    this.wanted.delete(name);
+    this.loaded.delete(name);
+    this.loader.dropName(name);
+  }
+
+  again(id) {
+    this.list([id]);
+    this.loader.hurry();
+  }
+
+  reload(ids = [...this.runs.keys()]) {
+    for (const id of ids) {
+      for (const name of this.wanted) this.ask(id, name, AGAIN_MS);
+      this.listing.soon(id, 1000); // in what was not told there may be series that nobody here has heard of
+    }
+  }
+
+  ask(id, name, delayMs) {
+    if (this.runs.has(id) && !this.runs.get(id).isGone) this.loader.ask(id, name, delayMs);
+  }
+
+  take(batch, { cursors, series }) {
+    for (const { run, name, labels } of series) this.learnOne(run, name, labels);
+    const found = Map.groupBy(series, ({ run, name }) => `${run} ${name}`);
+    for (const name of batch.names) {
+      if (!this.wanted.has(name)) continue;
+      if (!this.loaded.has(name)) this.loaded.set(name, emptyEntry());
+      for (const run of batch.runs) if (this.runs.has(run)) this.takeOne(batch, run, name, cursors[run], found.get(`${run} ${name}`) ?? []);
+      this.onData(name);
+    }
+    this.late.end(batch);
+  }
+
+  takeOne(batch, run, name, cursor, series) {
+    const entry = this.loaded.get(name);
+    if (!replace(entry, run, { cursor, order: batch.order }, series)) return;
+    for (const message of this.late.of(run, name)) this.add(run, name, message);
+    if (!this.streams.get(run)?.stream.continues(cursor)) this.ask(run, name, AGAIN_MS);
+  }
+
+  receive(run, message) {
+    this.learn(run, message.series);
+    for (const name of new Set(message.series.map(({ name }) => name))) {
+      if (this.late.keep(run, name, message) || !this.loaded.get(name)?.cursors.has(run)) continue;
+      if (this.add(run, name, message)) this.onData(name);
+    }
+  }
+
+  // False when it was there already, or is asked for again as something lies between.
+  add(run, name, message) {
+    const longest = append(this.loaded.get(name), run, name, message);
+    if (longest === null || longest > 3 * this.points) this.ask(run, name, AGAIN_MS);
+    return Boolean(longest);
+  }
+
+  learn(run, items) {
+    if (!this.runs.has(run)) return;
+    for (const { name, labels } of items) this.learnOne(run, name, labels);
+  }
+
+  learnOne(run, name, labels) {
+    if (this.runs.has(run) && this.known.know(run, name, labels)) this.tellNames();
+  }
+
+  tellNames() {
+    this.timer ||= setTimeout(() => {
+      this.timer = 0;
+      this.onNames();
+    }, NAMES_MS);
   }
 }

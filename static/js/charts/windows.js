@@ -1,66 +1,138 @@
 // While charts are zoomed in, lines that came as buckets get the points of that window, and keep their buckets outside it.
-import { fetchColumns } from "./columns.js";
-import { namesIn } from "./names.js";
+import { Loader } from "./loader.js";
+import { axisOf, lineKey } from "./names.js";
 import { partOf, spliced } from "./parts.js";
 
 const SETTLE_MS = 220;
+const AXES = ["step", "relative", "time"];
 
-export class Zoom {
-  constructor(store, onData) {
-    this.store = store;
-    this.onData = onData; // called with a name whose window arrived
-    this.range = null; // [from, to] in units of the axis, as the plots have it
-    this.windows = new Map(); // name -> {from, to, parts: Map("labels attempt" -> columns)}
-    this.timer = 0;
+export class Windows {
+  // onData(name): its window arrived or went; axisFor(name): the axis that its chart has.
+  constructor(store, onData, axisFor = (name) => axisOf(name, "step")) {
+    Object.assign(this, { store, onData, axisFor });
+    this.ranges = new Map(); // axis -> [from, to], as the plots have it
+    this.held = new Map(); // name -> {axis, from, to, orders: Map(run -> of the store's answer), parts: Map("line attempt" -> points)}
+    this.timers = new Map();
+    this.pending = new Map(); // "run name" -> the window that is on the way
+    this.spliced = new WeakMap(); // finer points -> {part, start, whole}
+    this.loaders = new Map(AXES.map((axis) => [axis, this.loaderOf(axis)]));
   }
 
-  // axis: "step" or "time"; start: Unix seconds of the time axis' zero; isAlong(name): whether it has that axis; null clears.
-  set(range, { axis, start, isAlong = () => true }) {
-    clearTimeout(this.timer);
-    if (String(range) === String(this.range)) return;
-    this.range = range;
-    this.timer = setTimeout(() => (range ? this.load(axis, axis === "time" ? range.map((x) => x + start) : range, isAlong) : this.clear()), SETTLE_MS);
+  range(axis) {
+    return this.ranges.get(axis) ?? null;
   }
 
-  clear() {
-    const names = [...this.windows.keys()];
-    this.windows.clear();
-    names.forEach(this.onData);
+  // [from, to] on the axis; null: everything.
+  set(axis, range) {
+    if (String(range) === String(this.range(axis))) return;
+    clearTimeout(this.timers.get(axis));
+    this.timers.delete(axis);
+    if (range) this.ranges.set(axis, range);
+    else this.ranges.delete(axis);
+    if (!range) return this.clear(axis);
+    const settled = () => {
+      this.timers.delete(axis);
+      for (const name of this.store.loaded.keys()) if (this.axisFor(name) === axis) this.need(name);
+    };
+    this.timers.set(axis, setTimeout(settled, SETTLE_MS));
   }
 
-  async load(axis, [from, to], isAlong) {
-    const names = [...this.store.loaded].filter(([name, { lines }]) => isAlong(name) && [...lines.values()].some(({ parts }) => [...parts.values()].some((part) => part.min)));
-    if (!names.length) return;
-    const wanted = this.range;
-    const query = namesIn(names.slice(0, 60).map(([name]) => name));
-    const bounds = axis === "step" ? [Math.floor(from), Math.ceil(to)] : [from, to];
-    const data = await fetchColumns(`${this.store.api}/series/data?${query}&x=${axis}&from=${bounds[0]}&to=${bounds[1]}&attempts=all`).catch(() => null);
-    if (!data || wanted !== this.range) return;
-    for (const [name] of names) this.windows.set(name, { axis, from: bounds[0], to: bounds[1], parts: new Map() });
-    for (const series of data.series) this.windows.get(series.name)?.parts.set(keyOf(series), partOf(series));
-    names.forEach(([name]) => this.onData(name));
+  close() {
+    this.timers.forEach(clearTimeout);
+    this.loaders.forEach((loader) => loader.close());
   }
 
   // The entry as the store has it, with the window's points in the place of its buckets.
   entry(name) {
     const entry = this.store.loaded.get(name);
-    const window = this.windows.get(name);
-    if (!window) return entry;
+    const window = this.held.get(name);
+    if (!entry) return entry;
+    if (!this.timers.has(this.axisFor(name))) this.need(name); // it came into view, or was loaded anew
+    if (!window || window.axis !== this.axisFor(name)) return entry;
     const lines = new Map();
-    for (const [key, { labels, parts, tails }] of entry.lines) {
-      const finer = (all, superseded) =>
-        new Map(
-          [...all].map(([attempt, part]) => {
-            const fine = window.parts.get(keyOf({ labels, attempt, superseded }));
-            return [attempt, fine && part.min ? spliced(part, fine, window) : part];
-          }),
-        );
-      lines.set(key, { labels, parts: finer(parts, false), tails: finer(tails, true) });
-    }
+    for (const [key, line] of entry.lines) lines.set(key, { ...line, parts: this.finer(window, key, line.parts, false), tails: this.finer(window, key, line.tails, true) });
     return { ...entry, lines };
+  }
+
+  finer(window, key, all, isTail) {
+    const found = new Map();
+    for (const [attempt, part] of all) {
+      const fine = part.min && window.parts.get(placeOf(key, attempt, isTail));
+      found.set(attempt, fine ? this.splice(part, fine, window) : part);
+    }
+    return found;
+  }
+
+  splice(part, fine, window) {
+    const known = this.spliced.get(fine);
+    if (known?.part === part) return known.whole;
+    const whole = spliced(part, fine, window);
+    this.spliced.set(fine, { part, whole });
+    return whole;
+  }
+
+  // Asks for the runs whose lines are coarser than they could be in the window that is looked at.
+  need(name) {
+    const axis = this.axisFor(name);
+    const window = windowOf(axis, this.range(axis));
+    const { lines, orders } = this.store.loaded.get(name);
+    if (!window) return;
+    for (const { run, parts, tails } of lines.values()) {
+      const isCoarse = [...parts.values(), ...tails.values()].some((part) => part.min);
+      const held = this.held.get(name);
+      const isHeld = held && isSame(held, window) && held.orders.get(run) === orders.get(run);
+      if (!isCoarse || isHeld || isSame(this.pending.get(`${run} ${name}`), window)) continue;
+      this.pending.set(`${run} ${name}`, window);
+      this.loaders.get(axis).ask(run, name);
+    }
+  }
+
+  loaderOf(axis) {
+    const end = ({ runs, names }) => runs.forEach((run) => names.forEach((name) => this.pending.delete(`${run} ${name}`)));
+    return new Loader({
+      onAnswer: (batch, answer) => {
+        end(batch);
+        this.take(batch, answer);
+      },
+      onFail: end,
+      onGone: () => {},
+      points: () => 2 * this.store.points, // as the window is twice as wide as what is seen
+      numLines: (run, name) => this.store.numLines(run, name),
+      isWanted: (run, name) => this.store.loaded.get(name)?.cursors.has(run) && this.ranges.has(axis),
+      frame: () => ({ window: windowOf(axis, this.range(axis)) }),
+    });
+  }
+
+  take({ runs, names, window }, { series }) {
+    if (!isSame(window, windowOf(window.axis, this.range(window.axis)))) return; // somebody looks elsewhere by now
+    for (const name of names) {
+      if (!this.store.loaded.has(name)) continue;
+      if (!isSame(this.held.get(name), window)) this.held.set(name, { ...window, orders: new Map(), parts: new Map() });
+      for (const run of runs) this.held.get(name).orders.set(run, this.store.loaded.get(name).orders.get(run));
+    }
+    for (const one of series) this.held.get(one.name)?.parts.set(placeOf(lineKey(one.run, one.labels), one.attempt, one.superseded), partOf(one));
+    names.forEach((name) => this.onData(name));
+  }
+
+  clear(axis) {
+    const names = [...this.held].filter(([, window]) => window.axis === axis).map(([name]) => name);
+    for (const name of names) this.held.delete(name);
+    names.forEach((name) => this.onData(name));
   }
 }
 
-function keyOf({ labels, attempt, superseded }) {
-  return `${JSON.stringify(labels)} ${attempt} ${Boolean(superseded)}`;
+// What is loaded: as much again on either side together, so that there is something to pan to.
+export function windowOf(axis, range) {
+  if (!range) return null;
+  const half = (range[1] - range[0]) / 2;
+  const [from, to] = [range[0] - half, range[1] + half];
+  return axis === "step" ? { axis, from: Math.floor(from), to: Math.ceil(to) } : { axis, from, to };
+}
+
+function isSame(one, other) {
+  return Boolean(one && other) && one.axis === other.axis && one.from === other.from && one.to === other.to;
+}
+
+function placeOf(key, attempt, isTail) {
+  return `${key} ${attempt} ${Boolean(isTail)}`;
 }

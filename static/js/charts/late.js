@@ -1,0 +1,35 @@
+// Messages that come while the points of a name are on the way: kept until those are there, as they may not hold them yet.
+export class Late {
+  constructor() {
+    this.all = new Map(); // "run name" -> {messages, num}: num requests are on the way
+  }
+
+  begin({ runs, names }) {
+    for (const place of placesOf(runs, names)) {
+      if (!this.all.has(place)) this.all.set(place, { messages: [], num: 0 });
+      this.all.get(place).num += 1;
+    }
+  }
+
+  end({ runs, names }) {
+    for (const place of placesOf(runs, names)) {
+      const waiting = this.all.get(place);
+      if (waiting && (waiting.num -= 1) <= 0) this.all.delete(place);
+    }
+  }
+
+  // True when the message was kept: its points are on the way, or will be added behind them.
+  keep(run, name, message) {
+    const waiting = this.all.get(`${run} ${name}`);
+    waiting?.messages.push(message);
+    return Boolean(waiting);
+  }
+
+  of(run, name) {
+    return this.all.get(`${run} ${name}`)?.messages ?? [];
+  }
+}
+
+function placesOf(runs, names) {
+  return runs.flatMap((run) => names.map((name) => `${run} ${name}`));
+}
