@@ -44,11 +44,6 @@ def processes_elsewhere(run: Run) -> list[Producer]:
     return list(Producer.objects.filter(run_id=run.pk).exclude(role=REST).order_by("rank", "pk"))
 
 
-def num_ranks(run: Run) -> int:
-    newest = run.attempts.order_by("-number").first()
-    return newest.world_size if newest else 0
-
-
 def _view(attempt: Attempt, spec: dict[str, Any]) -> AttemptView:
     mesh = _mesh(spec, attempt.world_size)
     return AttemptView(attempt, list(attempt.placements.all()), _ranks(attempt, mesh), mesh.used if mesh else {})

@@ -10,7 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.pages import evidence, output_files, ranks_table
-from dashboard.pages.frame import page, show
+from dashboard.pages.chart_runs import charts_context
+from dashboard.pages.frame import page, person, show
 from dashboard.pages.rows import Row, rows
 from runs.access import can, get_run
 from runs.metrics import read
@@ -35,8 +36,8 @@ run.log({"answers": trainyard.Table(["prompt", "answer"], rows)}, step=step)"""
 @page()
 def charts(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request.user, run_id)
-    start_s = run.started_at.timestamp() if run.started_at else 0
-    return show(request, "runs/charts.html", {**around(request, run, "charts"), "start_s": start_s}, fragments=HEADER)
+    context = {**around(request, run, "charts"), **charts_context(person(request), [run])}
+    return show(request, "runs/charts.html", context, fragments=HEADER)
 
 
 @page()
@@ -55,7 +56,8 @@ def logs(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request.user, run_id)
     context = {
         **around(request, run, "logs"),
-        "rank_numbers": range(ranks_table.num_ranks(run)),
+        "attempts": list(run.attempts.order_by("number").values("fence", "number")),
+        "start_s": run.started_at.timestamp() if run.started_at else run.created_at.timestamp(),
         "has_no_log": run.is_local and not read.telemetry([run.pk])[run.pk].num_lines,
     }
     return show(request, "runs/logs.html", context, fragments=HEADER)

@@ -2,7 +2,7 @@
 export function startKeys() {
   let isGoing = 0;
   document.addEventListener("click", (event) => {
-    if (event.target.closest("[data-open-keys]")) document.getElementById("keys")?.showModal();
+    if (event.target.closest("[data-open-keys]")) showKeys();
   });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || document.querySelector("dialog[open]")) return;
@@ -16,7 +16,7 @@ export function startKeys() {
       return;
     }
     if (event.key === "g") isGoing = Date.now();
-    if (event.key === "?") document.getElementById("keys")?.showModal();
+    if (event.key === "?") showKeys();
     if (event.key === "/") {
       const field = document.querySelector("[data-filter-key]");
       if (field) {
@@ -26,6 +26,16 @@ export function startKeys() {
       }
     }
   });
+}
+
+// Keys that only this page has stand in a template of its own.
+function showKeys() {
+  const dialog = document.getElementById("keys");
+  for (const more of document.querySelectorAll("template[data-page-keys]")) {
+    dialog?.querySelector("dl").append(more.content);
+    more.remove();
+  }
+  dialog?.showModal();
 }
 
 function isTyping(element) {

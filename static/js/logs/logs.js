@@ -1,140 +1,131 @@
-// The Logs tab: the tail of all ranks merged, followed live. A push is a hint: the lines come over REST from a cursor
-// that gives every line once, with the rank and the words that are asked for.
-import { render } from "./ansi.js";
-import { seriesToken } from "../colours.js";
-import { count } from "../format.js";
+// The Logs tab: the lines of all ranks merged by time, as many as there are; searched, filtered, followed.
+import { read } from "./address.js";
+import { addressOf, commands } from "./commands.js";
+import { Facets } from "./facets.js";
+import { anywhere, inList } from "./keys.js";
+import { LogMap } from "./map.js";
+import { Overview } from "./overview.js";
+import { Panel } from "./panel.js";
+import { View } from "./view.js";
 import { on } from "../live.js";
+import { toast } from "../toasts.js";
 
-const TAIL = 1000;
-const PAGE = 1000;
-const MAX_LINES = 5000; // in the page; all of them are in the download
-const MIN_MS = 200;
+const TYPING_MS = 150;
 
 export function mount(element) {
-  const view = element.querySelector("[data-lines]");
-  const form = element.querySelector("form");
-  const more = element.querySelector("[data-new]");
-  const note = element.querySelector("[data-note]");
-  let cursor = "";
-  let isFollowing = true;
-  let numNew = 0;
-  let isBusy = false;
-  let isStale = false;
-  let timer = 0;
-  let asked = 0;
-
-  async function load() {
-    const mine = ++asked;
-    const page = await get({ tail: "true", limit: TAIL });
-    if (!page || mine !== asked) return;
-    cursor = page.cursor;
-    view.replaceChildren(...page.items.map(line));
-    numNew = 0;
-    settle(page.items.length);
-    if (isFollowing) toEnd();
-  }
-  async function grow() {
-    timer = 0;
-    if (!cursor) return load();
-    isBusy = true;
-    const mine = asked;
-    const page = await get({ after: cursor, limit: PAGE });
-    isBusy = false;
-    if (mine !== asked) return;
-    if (!page) return later(3000);
-    cursor = page.cursor;
-    if (page.items.length) append(page.items);
-    if (page.next || isStale) later(0);
-    isStale = false;
-  }
-  function append(items) {
-    view.append(...items.map(line));
-    if (isFollowing) {
-      trim();
-      toEnd();
-    } else {
-      numNew += items.length;
-      if (view.childElementCount > 2 * MAX_LINES) trim();
-    }
-    settle(view.childElementCount);
-  }
-  function trim() {
-    const surplus = view.childElementCount - MAX_LINES;
-    for (let at = 0; at < surplus; at += 1) view.firstElementChild.remove();
-  }
-  function settle(total) {
-    more.hidden = isFollowing || numNew === 0;
-    more.querySelector("span").textContent = `${count(numNew)} new ${numNew === 1 ? "line" : "lines"}`;
-    note.hidden = total > 0;
-    note.textContent = form.elements.q.value ? "No line holds these words." : "No line yet: what the ranks print appears here at once.";
-  }
-  function hint() {
-    if (isBusy) isStale = true;
-    else later(MIN_MS);
-  }
-  function later(wait) {
-    if (!timer) timer = setTimeout(grow, wait);
-  }
-  async function get(query) {
-    const { rank, q } = form.elements;
-    const parameters = new URLSearchParams(query);
-    if (rank.value !== "") parameters.set("rank", rank.value);
-    if (q.value) parameters.set("q", q.value);
-    const answer = await fetch(`${element.dataset.api}/logs?${parameters}`).catch(() => null);
-    return answer?.ok ? answer.json() : null;
-  }
-  function toEnd() {
-    view.scrollTop = view.scrollHeight;
-  }
-  function follow(wanted) {
-    isFollowing = wanted;
-    form.elements.follow.checked = wanted;
-    if (wanted) {
-      numNew = 0;
-      trim();
-      toEnd();
-    }
-    settle(view.childElementCount);
-  }
-  function onScroll() {
-    const isAtEnd = view.scrollHeight - view.scrollTop - view.clientHeight < 24;
-    if (isAtEnd !== isFollowing) follow(isAtEnd);
-  }
+  const state = read(location.search);
+  const lines = element.querySelector("[data-lines]");
+  const panel = new Panel(element);
+  const map = new LogMap(element.querySelector("[data-map]"), (share) => view.choose(Math.floor(share * view.blocks.total), { where: "middle" }));
+  const facets = new Facets(element.querySelector("[data-facets]"), (kind, values) => {
+    state[kind] = values;
+    renew();
+  });
+  const view = new View({ lines, base: element.dataset.api, start: Number(element.dataset.start), state, onChange });
+  const overview = new Overview({ element, view, panel, facets, map });
+  const search = panel.form.elements.q;
   let typing = 0;
-  function onInput(event) {
-    if (event.target.name === "follow") return follow(event.target.checked);
-    if (event.target.name === "wrap") return view.classList.toggle("is-wrapped", event.target.checked);
+  search.value = state.q;
+
+  function onChange(what) {
+    if (!overview) return;
+    panel.show(view);
+    if (what === "drawn") overview.look();
+    if (what === "grown") overview.grown();
+    if (what === "state") history.replaceState(history.state, "", addressOf(view));
+  }
+  function renew() {
+    view.load();
+    overview.load();
+  }
+  function run(command, event) {
+    if (!command) return;
+    event.preventDefault();
+    commands[command[0]](view, ...command.slice(1));
+  }
+  function onKey(event) {
+    if (event.defaultPrevented) return;
+    if (event.target === lines && inList(event)) {
+      if (event.key === "c" && String(getSelection())) return; // what was marked by hand is what is copied
+      return run(inList(event), event);
+    }
+    if (event.target.closest?.("input:not([type=checkbox]), textarea, select, dialog") || document.querySelector("dialog[open]")) return;
+    run(anywhere(event), event);
+  }
+  function onSearchKey(event) {
+    if (event.key === "Enter") run(["hit", event.shiftKey ? -1 : 1], event);
+    if (event.key === "ArrowDown") run(["step", 1], event), lines.focus();
+    if (event.key === "Escape" && search.value) {
+      event.preventDefault();
+      search.value = "";
+      onSearch();
+    }
+  }
+  function onSearch() {
     clearTimeout(typing);
-    typing = setTimeout(load, 180);
+    typing = setTimeout(() => {
+      if (search.value === state.q) return;
+      Object.assign(state, { q: search.value, line: "" });
+      view.isInPlace = false;
+      view.load();
+    }, TYPING_MS);
+  }
+  function onButton(event) {
+    const button = event.target.closest("[data-do], [data-flag]");
+    if (!button) return;
+    const { do: verb, flag } = button.dataset;
+    if (flag) {
+      state[flag] = !state[flag];
+      return view.load();
+    }
+    if (verb === "next" || verb === "previous") return commands.hit(view, verb === "next" ? 1 : -1);
+    commands[verb](view);
+    if (button.matches("[data-new]")) lines.focus();
+  }
+  function onClick(event) {
+    const row = event.target.closest(".log-line");
+    if (!row || row.classList.contains("is-coming")) return;
+    if (!event.shiftKey && String(getSelection())) return; // text was marked
+    const index = Number(row.getAttribute("aria-rowindex")) - 1;
+    if (event.shiftKey) getSelection().removeAllRanges();
+    view.choose(index, { isMore: event.shiftKey });
+    lines.focus();
+    if (event.target.closest(".log-more")) view.unfold(index);
+    if (event.target.closest(".log-time")) commands.link(view);
+  }
+  function onDouble(event) {
+    if (view.isSearching && event.target.closest(".log-line")) commands.place(view);
   }
 
-  form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("input", onInput);
-  more.addEventListener("click", () => follow(true));
-  view.addEventListener("scroll", onScroll, { passive: true });
-  const stops = ["logs", "refetch", "again", "run"].map((type) => on(type, hint));
-  load();
+  panel.form.addEventListener("submit", (event) => event.preventDefault());
+  panel.form.elements.clock.addEventListener("change", (event) => {
+    state.clock = event.target.value;
+    view.redraw();
+    onChange("state");
+  });
+  search.addEventListener("input", onSearch);
+  search.addEventListener("keydown", onSearchKey);
+  element.addEventListener("click", onButton);
+  lines.addEventListener("click", onClick);
+  lines.addEventListener("dblclick", onDouble);
+  document.addEventListener("keydown", onKey);
+  const stops = ["logs", "refetch", "again", "run"].map((type) => on(type, () => view.hint()));
+  start();
+  async function start() {
+    if (state.wrap) view.scroller.wrap(true);
+    overview.load();
+    const isSearch = Boolean(state.q);
+    if (!state.line || isSearch) await view.load();
+    if (state.line && !(await view.goTo({ line: state.line })) && !view.api.trouble) {
+      toast("The line that this link is about is not among these.", { isProblem: true });
+      view.isInPlace = false;
+      view.follow(true);
+    }
+  }
   return () => {
-    clearTimeout(timer);
     clearTimeout(typing);
+    document.removeEventListener("keydown", onKey);
     stops.forEach((stop) => stop());
+    for (const part of [view, map, overview]) part.close();
   };
-}
-
-function line({ rank, stream, time, text }) {
-  const row = document.createElement("div");
-  row.className = stream === "stderr" ? "log-line is-stderr" : "log-line";
-  const at = document.createElement("time");
-  const moment = new Date(time * 1000);
-  at.textContent = moment.toTimeString().slice(0, 8);
-  at.title = `${moment.toISOString()}  ${stream}`;
-  const who = document.createElement("span");
-  who.className = `log-rank ${rank >= 0 ? seriesToken(rank) : ""}`;
-  who.textContent = rank >= 0 ? rank : "·";
-  who.title = rank >= 0 ? `rank ${rank}` : "the node";
-  const words = document.createElement("span");
-  words.className = "log-text";
-  words.append(...render(text));
-  row.append(at, who, words);
-  return row;
 }

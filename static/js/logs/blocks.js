@@ -1,0 +1,120 @@
+// The log as the filters leave it, by place: blocks of lines are fetched around what is in view and the least used dropped.
+const SIZE = 200;
+const KEPT = 40;
+const IN_FLIGHT = 2;
+const RETRY_MS = [1000, 2000, 4000, 8000, 15_000];
+
+export class Blocks {
+  // onData(from, to): lines came. Until the first answer `total` is 0 and `isKnown` false.
+  constructor(api, onData) {
+    Object.assign(this, { api, onData, isFollowing: false });
+    this.flights = new Map(); // block -> AbortController
+    this.clear();
+  }
+  clear() {
+    for (const flight of this.flights.values()) flight.abort();
+    clearTimeout(this.timer);
+    this.flights.clear();
+    this.blocks = new Map(); // block -> {lines: [line | undefined], isStale}; the least used first
+    this.places = new Map(); // id -> index
+    this.wanted = [];
+    Object.assign(this, { total: 0, isKnown: false, numFailed: 0, lastFrom: 0, timer: 0, view: [0, 0], numInView: 0 });
+  }
+  get(index) {
+    return this.blocks.get(Math.floor(index / SIZE))?.lines[index % SIZE];
+  }
+  indexOf(id) {
+    const index = this.places.get(id);
+    return this.get(index)?.id === id ? index : -1;
+  }
+  // What is in view; what comes next in the direction of the move is fetched too.
+  want(from, to) {
+    if (!this.isKnown) return;
+    const isUp = from < this.lastFrom;
+    this.lastFrom = from;
+    const ahead = isUp ? [from - SIZE, from - 2 * SIZE] : [to + SIZE - 1, to + 2 * SIZE - 1];
+    const inView = [from, to - 1];
+    this.view = [from, to];
+    this.wanted = [...new Set([...inView, ...ahead].filter((index) => index >= 0 && index < this.total).map((index) => Math.floor(index / SIZE)))];
+    for (const block of this.wanted) this.touch(block);
+    this.numInView = new Set(inView.map((index) => Math.floor(index / SIZE))).size;
+    this.start();
+  }
+  start() {
+    if (this.timer) return;
+    if (this.isFollowing && this.has(...this.view)) return; // the tail brings what is new
+    const missing = this.wanted.filter((block) => !this.flights.has(block) && !this.isWhole(block));
+    if (!missing.length) return;
+    const inView = this.wanted.slice(0, this.numInView);
+    // A fetch for a place that was left since gives way.
+    for (const [block, flight] of this.flights) {
+      if (this.flights.size < IN_FLIGHT || this.wanted.includes(block) || !inView.includes(missing[0])) continue;
+      flight.abort();
+      this.flights.delete(block);
+    }
+    for (const block of missing.slice(0, IN_FLIGHT - this.flights.size)) this.fetch(block);
+  }
+  async fetch(block) {
+    const flight = new AbortController();
+    this.flights.set(block, flight);
+    const page = await this.api.get("/window", { start: block * SIZE, limit: SIZE }, flight);
+    if (this.flights.get(block) !== flight) return; // given up, or the filters are others by now
+    this.flights.delete(block);
+    if (page) {
+      this.numFailed = 0;
+      this.take(page);
+      this.start();
+    } else if (this.api.trouble === "away") {
+      this.timer = setTimeout(() => this.again(), RETRY_MS[Math.min(this.numFailed++, RETRY_MS.length - 1)]);
+    }
+  }
+  again() {
+    clearTimeout(this.timer);
+    this.timer = 0;
+    this.start();
+  }
+  // An answer of /logs/window. Where the log has grown, lines may stand at other places than they did: old blocks are
+  // shown until they were asked for again.
+  take({ total, start, items }) {
+    if (this.isKnown && total !== this.total) for (const block of this.blocks.values()) block.isStale = true;
+    this.isKnown = true;
+    this.total = total;
+    items.forEach((line, at) => this.put(start + at, line));
+    for (let at = start; at < start + items.length; at += SIZE - (at % SIZE)) {
+      const block = Math.floor(at / SIZE);
+      if (at % SIZE === 0 && start + items.length >= Math.min(total, at + SIZE)) this.blocks.get(block).isStale = false;
+    }
+    while (this.blocks.size > KEPT) this.drop(this.blocks.keys().next().value);
+    this.onData(start, start + items.length);
+  }
+  put(index, line) {
+    const block = Math.floor(index / SIZE);
+    if (!this.blocks.has(block)) this.blocks.set(block, { lines: [], isStale: true });
+    const { lines } = this.blocks.get(block);
+    const known = lines[index % SIZE];
+    if (known?.id === line.id && (known.text === line.text || known.isWhole)) return; // it is drawn already
+    lines[index % SIZE] = line;
+    this.places.set(line.id, index);
+  }
+  // One line was fetched whole.
+  replace(index, line) {
+    if (this.get(index)?.id === line.id) this.blocks.get(Math.floor(index / SIZE)).lines[index % SIZE] = line;
+  }
+  has(from, to) {
+    for (let index = from; index < to; index += 1) if (!this.get(index)) return false;
+    return true;
+  }
+  isWhole(block) {
+    return this.blocks.get(block)?.isStale === false;
+  }
+  touch(block) {
+    const known = this.blocks.get(block);
+    if (!known) return;
+    this.blocks.delete(block);
+    this.blocks.set(block, known);
+  }
+  drop(block) {
+    for (const line of this.blocks.get(block).lines) if (line) this.places.delete(line.id);
+    this.blocks.delete(block);
+  }
+}

@@ -1,0 +1,123 @@
+// What keys and buttons do, in the words of keys.js.
+import { filters, write } from "./address.js";
+import { plain } from "./ansi.js";
+import { count } from "../format.js";
+import { toast } from "../toasts.js";
+
+const SIDEWAYS = 60; // px
+const CLOCKS = ["wall", "relative", "off"];
+
+export const commands = {
+  step: (view, by, isMore) => view.choose(at(view, by), { isMore }),
+  page: (view, by, isMore) => view.choose(at(view, by * (view.scroller.inView - 1)), { isMore }),
+  first: (view, isMore) => view.choose(0, { isMore }),
+  last(view, isMore) {
+    view.choose(view.source.total - 1, { isMore });
+    if (!isMore) view.follow(true);
+  },
+  sideways: (view, by) => (view.lines.scrollLeft += by * SIDEWAYS),
+  all: (view) => {
+    view.selection.choose(0, view.source.get(0)?.id ?? "");
+    view.selection.choose(view.source.total - 1, "", true);
+  },
+  async open(view) {
+    const { index } = view.selection;
+    if (index < 0 || (await view.unfold(index)) || !view.isSearching) return;
+    await place(view, index);
+  },
+  back(view) {
+    if (view.isInPlace && view.state.q) return backToHits(view);
+    view.selection.clear();
+    view.onChange("chosen");
+  },
+  place(view) {
+    if (!view.isSearching) return backToHits(view);
+    return place(view, Math.max(0, view.selection.index));
+  },
+  async hit(view, by) {
+    const { hits, selection } = view;
+    if (!hits.total) return;
+    if (view.isSearching) return view.choose((selection.index + by + hits.total) % hits.total);
+    const here = selection.index;
+    const found = by > 0 ? hits.items.find((line) => line.index > here) : hits.items.findLast((line) => line.index < here);
+    await view.goTo({ line: (found ?? hits.items.at(by > 0 ? 0 : -1)).id });
+  },
+  async error(view, by) {
+    const from = view.isSearching ? -1 : here(view);
+    const isFound = await view.goTo(by > 0 ? { error: "next", from } : { error: "previous", from: from < 0 ? view.blocks.total : from });
+    if (isFound || view.api.trouble) return;
+    toast(view.state.level.length && !view.state.level.includes("error") ? "The levels that are chosen leave errors out." : by > 0 ? "No error after this line." : "No error before this line.");
+  },
+  async "first-error"(view) {
+    if (!(await view.goTo({ error: "next", from: -1 })) && !view.api.trouble) toast("No line of these is an error.");
+  },
+  follow(view) {
+    if (view.isSearching) view.showInPlace(true);
+    view.follow(!view.isFollowing);
+  },
+  wrap(view) {
+    view.state.wrap = !view.state.wrap;
+    view.scroller.wrap(view.state.wrap);
+    view.onChange("state");
+  },
+  clock(view) {
+    view.state.clock = CLOCKS[(CLOCKS.indexOf(view.state.clock) + 1) % CLOCKS.length];
+    view.redraw();
+    view.onChange("state");
+  },
+  async link(view) {
+    const line = view.source.get(view.selection.index);
+    if (!line) return toast("Choose a line first: click it, or go to it with the arrow keys.");
+    view.state.line = line.id;
+    view.onChange("state");
+    const query = filters(view.state);
+    query.set("line", line.id);
+    await copy(`${location.origin}${location.pathname}?${query}`, "Copied a link to this line.");
+  },
+  async copy(view) {
+    const found = await view.selection.lines(view.source, view.api);
+    if (!found?.length) return;
+    const whole = await Promise.all(found.map((line) => (found.length <= 20 && line.length ? view.api.get("/line", { id: line.id }, { missing: line }) : line)));
+    const text = whole.map((line) => plain((line ?? found[0]).text)).join("\n");
+    await copy(text, `Copied ${count(found.length)} ${found.length === 1 ? "line" : "lines"}.`);
+  },
+};
+
+export const addressOf = (view) => `${location.pathname}${write(view.state)}`;
+
+// Where a step of the arrow keys leads: from the line one is at, or else into what is in view.
+function at(view, by) {
+  const { index } = view.selection;
+  if (index >= 0) return index + by;
+  const top = Math.ceil(view.scroller.top);
+  return by > 0 ? top : Math.min(view.source.total, top + view.scroller.inView) - 1;
+}
+
+// The line one is at while it is in view; else before what is in view.
+function here(view) {
+  const { index } = view.selection;
+  if (index < 0) return -1;
+  const top = Math.floor(view.scroller.top);
+  return index >= top && index <= top + view.scroller.inView ? index : top - 1;
+}
+
+async function place(view, index) {
+  const line = view.hits.get(index);
+  if (line) await view.goTo({ line: line.id });
+}
+
+function backToHits(view) {
+  const { id } = view.selection.active ?? {};
+  view.showInPlace(false);
+  const index = view.hits.indexOf(id);
+  if (index >= 0) view.choose(index, { where: "middle" });
+}
+
+async function copy(text, sentence) {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast(sentence);
+  } catch {
+    toast("This browser does not let the page copy; select the text instead.", { isProblem: true });
+  }
+}

@@ -1,0 +1,78 @@
+// The lines that a search found, in the order of the log. The server looks for as long as it is given and says where it
+// stopped; so the list grows until all is seen, or until there are more hits than anybody reads.
+const PAGE = 500;
+const MOST = 10_000; // one more batch each time one comes near the end of them
+const FIRST_MS = 100;
+const LATER_MS = 400;
+const RETRY_MS = 3000;
+
+export class Hits {
+  // onData(): hits came, or the search has gone on
+  constructor(api, onData) {
+    Object.assign(this, { api, onData, number: 0 });
+    this.clear();
+  }
+  clear() {
+    this.flight?.abort();
+    clearTimeout(this.timer);
+    this.number += 1;
+    Object.assign(this, { items: [], spans: new Map(), next: "", numScanned: 0, numLines: 0, isOver: false, isBusy: false, problem: "", limit: MOST });
+  }
+  get total() {
+    return this.items.length;
+  }
+  get(index) {
+    return this.items[index];
+  }
+  want(from, to) {
+    if (to < this.limit - PAGE || this.isOver) return;
+    this.limit += MOST;
+    this.go();
+  }
+  indexOf(id) {
+    return this.items.findIndex((line) => line.id === id);
+  }
+  // query: {q, regex, case}
+  search(query) {
+    this.clear();
+    this.query = query;
+    return this.go();
+  }
+  // Reads on from where it stopped: lines came, or more hits are wanted.
+  async go() {
+    if (this.isBusy || this.problem) return;
+    this.isBusy = true;
+    const mine = this.number;
+    let budget = this.next ? LATER_MS : FIRST_MS;
+    while (this.items.length < this.limit) {
+      this.flight = new AbortController();
+      this.api.reason = "";
+      const page = await this.api.get("/search", { ...this.query, after: this.next, limit: PAGE, budget_ms: budget }, this.flight);
+      if (mine !== this.number) return;
+      if (!page) return this.stop();
+      this.take(page);
+      if (page.is_over) break;
+      budget = LATER_MS;
+    }
+    this.isBusy = false;
+    this.onData();
+  }
+  take(page) {
+    for (const line of page.items) {
+      if (this.spans.has(line.id)) continue;
+      this.items.push(line);
+      this.spans.set(line.id, line.spans);
+    }
+    this.next = page.next ?? this.next;
+    this.numScanned = page.num_scanned;
+    this.numLines = page.total;
+    this.isOver = page.is_over;
+    this.onData();
+  }
+  stop() {
+    this.isBusy = false;
+    if (this.api.trouble === "away") this.timer = setTimeout(() => this.go(), RETRY_MS);
+    else this.problem = this.api.reason;
+    this.onData();
+  }
+}

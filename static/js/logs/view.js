@@ -1,0 +1,176 @@
+// The log that is open: which lines are wanted, where one stands among them, and what happens as it grows.
+import { filters } from "./address.js";
+import { Api } from "./api.js";
+import { Blocks } from "./blocks.js";
+import { Hits } from "./hits.js";
+import { rowOf } from "./line.js";
+import { Scroller } from "./scroller.js";
+import { Selection } from "./selection.js";
+import { Tail } from "./tail.js";
+
+const MARGIN = 20; // lines fetched beyond those in view while the log grows
+const WHOLE = 50; // long lines that are kept whole
+
+export class View {
+  // state: what the address says; onChange(what): something to show has changed, "lines" | "state" | "trouble"
+  constructor({ lines, base, start, state, onChange }) {
+    Object.assign(this, { lines, start, state, onChange, isFollowing: !state.line, isInPlace: Boolean(state.line), numNew: 0, whole: new Map() });
+    this.api = new Api(base, () => filters(this.state), () => onChange("trouble"));
+    this.blocks = new Blocks(this.api, (from, to) => this.onLines(from, to));
+    this.hits = new Hits(this.api, () => this.onHits());
+    this.selection = new Selection(() => this.mark());
+    this.tail = new Tail({ api: this.api, range: () => this.range(), isFollowing: () => this.isFollowing, onPage: (page) => this.onPage(page) });
+    this.scroller = new Scroller(lines, { source: this.blocks, rowOf: (index) => this.rowOf(index), onDraw: () => this.onDraw(), onScroll: () => this.settleFollow() });
+    this.blocks.isFollowing = this.isFollowing;
+  }
+  get source() {
+    return this.scroller.source;
+  }
+  get isSearching() {
+    return this.source === this.hits;
+  }
+  // Lines are wanted anew: the filters or the words are others. One stays near the time one was at.
+  async load() {
+    const { state } = this;
+    const at = this.isFollowing || this.isSearching ? undefined : this.source.get(Math.floor(this.scroller.top))?.time;
+    this.blocks.clear();
+    this.hits.clear();
+    this.selection.clear();
+    this.numNew = 0;
+    const isSearch = state.q !== "" && !this.isInPlace;
+    this.scroller.show(isSearch ? this.hits : this.blocks);
+    if (state.q) this.hits.search({ q: state.q, regex: state.regex ? "true" : "", case: state.case ? "true" : "" });
+    this.onChange("state");
+    const place = at === undefined || isSearch ? null : await this.api.get("/locate", { time: at }, { missing: null });
+    const start = place ? Math.max(0, place.index - MARGIN) : undefined;
+    await this.tail.fetch(place ? { start, limit: this.scroller.inView + 2 * MARGIN } : this.range());
+    if (place) this.scroller.reveal(place.index, "top");
+  }
+  range() {
+    const limit = this.scroller.inView + MARGIN;
+    if (this.isFollowing || this.isSearching || !this.blocks.isKnown) return { start: -limit, limit };
+    return { start: Math.max(0, Math.floor(this.scroller.top) - 2), limit };
+  }
+  hint() {
+    this.tail.hint();
+  }
+  onPage(page) {
+    const grown = this.blocks.isKnown ? page.total - this.blocks.total : 0;
+    this.blocks.take(page);
+    if (grown <= 0) return;
+    if (!this.isFollowing) this.numNew += grown;
+    if (this.state.q && this.hits.isOver) this.hits.go();
+    this.onChange("grown");
+  }
+  onLines(from, to) {
+    this.selection.follow(this.blocks);
+    if (!this.isSearching) {
+      if (this.isFollowing) this.scroller.top = this.blocks.total;
+      else this.hold();
+      this.scroller.pass(from, to);
+      this.scroller.drawSoon();
+    }
+    this.onChange("lines");
+  }
+  // Lines that came late stand above: what is read stays where it is.
+  hold() {
+    const { seen } = this;
+    const index = seen ? this.blocks.indexOf(seen.id) : -1;
+    if (index < 0 || index === seen.index) return;
+    this.scroller.top += index - seen.index;
+    seen.index = index;
+  }
+  onHits() {
+    if (this.isSearching) this.scroller.drawSoon();
+    else this.scroller.forget(), this.scroller.drawSoon(); // hits are marked where they stand
+    this.onChange("hits");
+  }
+  onDraw() {
+    const index = Math.min(Math.ceil(this.scroller.top), this.source.total - 1);
+    const line = this.isSearching ? null : this.source.get(index);
+    if (line) this.seen = { id: line.id, index };
+    this.mark();
+    this.onChange("drawn");
+  }
+  rowOf(index) {
+    const known = this.source.get(index);
+    const line = this.whole.get(known?.id) ?? known;
+    return rowOf({ line, index, spans: this.state.q ? this.hits.spans.get(line?.id) : undefined, clock: this.state.clock, start: this.start });
+  }
+  mark() {
+    if (!this.scroller) return;
+    const { active } = this.selection;
+    for (const [index, { row }] of this.scroller.drawn) {
+      row.classList.toggle("is-active", index === active?.index);
+      row.setAttribute("aria-selected", this.selection.has(index));
+    }
+    const row = active && this.scroller.drawn.get(active.index)?.row;
+    if (row) this.lines.setAttribute("aria-activedescendant", row.id);
+    else this.lines.removeAttribute("aria-activedescendant");
+  }
+  choose(index, { isMore = false, where = "near" } = {}) {
+    const to = Math.max(0, Math.min(this.source.total - 1, index));
+    if (to < 0 || !this.source.total) return;
+    this.scroller.reveal(to, where);
+    this.selection.choose(to, this.source.get(to)?.id ?? "", isMore);
+    this.settleFollow();
+    this.onChange("chosen");
+  }
+  // After a move: at the end one follows, elsewhere one reads.
+  settleFollow() {
+    if (this.isSearching) return;
+    const { isAtEnd } = this.scroller;
+    if (isAtEnd !== this.isFollowing) this.follow(isAtEnd, false);
+  }
+  follow(isFollowing, isMoving = true) {
+    this.isFollowing = this.blocks.isFollowing = isFollowing;
+    if (isFollowing) this.numNew = 0;
+    if (isFollowing && isMoving && !this.isSearching) {
+      this.scroller.toEnd();
+      this.tail.fetch();
+    }
+    this.onChange("state");
+  }
+  // The whole log, or only the lines that the search found.
+  showInPlace(isInPlace) {
+    this.isInPlace = isInPlace;
+    const wanted = isInPlace || !this.state.q ? this.blocks : this.hits;
+    if (this.source !== wanted) {
+      this.selection.clear();
+      this.isFollowing = this.blocks.isFollowing = false;
+      this.scroller.show(wanted);
+    }
+    this.onChange("state");
+  }
+  // Goes to the line that the question is about ({line: id}, {error: "next", from}, {time}); resolves to whether there is one.
+  async goTo(question) {
+    const place = await this.api.get("/locate", question, { missing: null });
+    if (!place) return false;
+    this.follow(false, false);
+    this.showInPlace(true);
+    if (!this.blocks.get(place.index) || !this.blocks.isKnown) {
+      const limit = this.scroller.inView + 2 * MARGIN;
+      await this.tail.fetch({ start: Math.max(0, place.index - Math.floor(limit / 2)), limit });
+    }
+    this.choose(place.index, { where: "middle" });
+    return true;
+  }
+  // A line that was cut, as it is.
+  async unfold(index) {
+    const line = this.source.get(index);
+    const whole = line?.length > line?.text.length ? await this.api.get("/line", { id: line.id }, { missing: null }) : null;
+    if (!whole) return false;
+    if (this.whole.size >= WHOLE) this.whole.delete(this.whole.keys().next().value);
+    this.whole.set(line.id, { ...whole, length: undefined });
+    this.redraw();
+    return true;
+  }
+  redraw() {
+    this.scroller.forget();
+    this.scroller.draw();
+  }
+  close() {
+    for (const part of [this.tail, this.scroller]) part.close();
+    for (const part of [this.blocks, this.hits]) part.clear();
+  }
+}
