@@ -1,36 +1,36 @@
 // The two axes of a plot: their look, where they have ticks, and what stands there.
 import { colour, faded } from "../colours.js";
-import { count, duration, number, size, tick } from "../format.js";
+import { size } from "../format.js";
+import { clockLabels, clockTicks, linearTicks, logLabels, logTicks, numberLabels, sizeLabels, sizeTicks, spanLabels, spanTicks, stepLabels } from "./ticks.js";
 
-const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 604800];
-const POWERS = Array.from({ length: 60 }, (_, power) => 2 ** power);
+const KINDS = {
+  step: [(low, high, most) => linearTicks(low, high, most, true), stepLabels],
+  relative: [spanTicks, spanLabels],
+  time: [clockTicks, clockLabels],
+  size: [sizeTicks, sizeLabels],
+  number: [linearTicks, numberLabels],
+};
+const LOG = [logTicks, logLabels];
 
-// axis: "step" or "time"; format: how the metric's values are written.
-export function axesOf(axis, format) {
-  const isBytes = format === size;
+// axis: "step", "relative" or "time"; format: how the metric's values are written.
+export function axesOf({ axis, isLogX, isLogY, format }) {
   const ticks = { stroke: colour("line"), width: 1, size: 4 };
-  const axes = { stroke: colour("faint"), font: "11px Inter Variable, sans-serif", ticks, grid: { stroke: faded(colour("line-strong"), 0.4), width: 1 } };
+  const look = { stroke: colour("faint"), font: "11px Inter Variable, sans-serif", ticks, grid: { stroke: faded(colour("line-strong"), 0.4), width: 1 }, filter: (u, splits) => splits };
+  const x = isLogX && axis !== "time" ? [LOG[0], axis === "step" ? LOG[1] : spanLabels] : KINDS[axis];
+  const y = isLogY ? [LOG[0], format === size ? sizeLabels : LOG[1]] : KINDS[format === size ? "size" : "number"];
   return [
-    { ...axes, size: 26, gap: 4, space: 56, ...(axis === "time" && { incrs: TIMES }), values: (_, values) => values.map((value) => (axis === "step" ? steps(value) : clock(value))) },
-    { ...axes, size: width, gap: 4, space: 34, ...(isBytes && { incrs: POWERS }), values: (_, values) => values.map((value) => (value === null ? "" : isBytes ? size(value) : tick(value))) },
+    { ...look, ...named(x, axis === "time" ? 84 : 52), size: 26, gap: 4 },
+    { ...look, ...named(y, 34), size: width, gap: 4 },
   ];
 }
 
-export function padded(_, low, high) {
-  if (low === null) return [0, 1];
-  const room = (high - low || Math.abs(high) || 1) * 0.06;
-  return [low >= 0 && low - room < 0 ? 0 : low - room, high + room];
+// As uPlot wants them; room: pixels between two ticks.
+function named([find, write], room) {
+  const splits = (u, which, min, max) => find(min, max, Math.max(2, Math.floor((which ? u.bbox.height : u.bbox.width) / devicePixelRatio / room)));
+  return { splits, values: (u, found) => write(found) };
 }
 
-function width(u, values) {
-  const longest = (values ?? []).reduce((most, text) => Math.max(most, text.length), 0);
+function width(u, labels) {
+  const longest = (labels ?? []).reduce((most, text) => Math.max(most, text.length), 0);
   return 16 + longest * 6.4;
-}
-
-function steps(value) {
-  return Number.isInteger(value) ? (Math.abs(value) >= 1e5 ? number(value) : count(value)) : "";
-}
-
-function clock(value) {
-  return value === 0 ? "0" : duration(value);
 }

@@ -1,134 +1,147 @@
-// One uPlot chart: lines with their raw shadow, bands of buckets, restarts as dashed lines, NaN as red ticks on the axis.
+// One uPlot chart, for its scales, axes and place on the page; what is between the axes is drawn by lines.js and marks.js.
 import uPlot from "uplot";
-import { axesOf, padded } from "./axes.js";
-import { faded, seriesColour } from "../colours.js";
+import { axesOf } from "./axes.js";
+import { seriesColour } from "../colours.js";
+import { drawLines, extentOf } from "./lines.js";
 import { drawBad, drawMarks } from "./marks.js";
+import { nearestPlace, padded } from "./views.js";
 
-const HEIGHT = 196;
+// uPlot scales what it is given; the data are ours, so it is given nothing but a line that is never drawn.
+const NOTHING = [[0, 1], [0, 1]];
 
 export class Plot {
-  // options: {axis, isLog, group, format, indexOf(key) -> colour index, onCursor(index or null), onZoom([from, to] or null)}
-  constructor(host, options) {
+  // format(value) -> text; onPlace(): called when the scales or the size changed.
+  constructor(host, { format, onPlace }) {
     this.host = host;
-    this.options = options;
+    this.format = format;
+    this.onPlace = onPlace;
     this.shape = "";
     this.built = null;
-    this.plot = null;
+    this.look = null;
+    this.lit = null; // which lines are lit: (key) -> whether, or null
+    this.onTheme = () => this.repaint();
     this.resizer = new ResizeObserver(() => this.resize());
     this.resizer.observe(host);
+    addEventListener("themechange", this.onTheme);
   }
 
-  draw(built) {
-    const old = this.built;
+  // look: {axis, isLogX, isLogY, view: [from, to] or null, colourOf(key) -> index}
+  draw(built, look) {
     this.built = built;
-    const shape = JSON.stringify([built.columns, this.options.isLog, this.options.axis]);
-    const data = [built.x, ...built.ys];
-    if (!this.plot || shape !== this.shape) {
-      this.shape = shape;
-      this.plot?.destroy();
-      this.plot = built.x.length ? new uPlot(this.uplotOptions(), data, this.host) : null;
-      this.plot?.over.addEventListener("dblclick", () => this.options.onZoom(null));
-      return;
-    }
-    const { min, max } = this.plot.scales.x;
-    const isZoomed = old?.x.length && (min > old.x[0] || max < old.x.at(-1));
-    this.plot.batch(() => {
-      this.plot.setData(data, !isZoomed);
-      if (isZoomed) this.plot.setScale("x", { min, max });
-    });
+    this.look = look;
+    this.extent = reachOf(built, look.view, this.shape === shapeOf(look) ? this.extent : null);
+    if (this.shape !== shapeOf(look)) this.make();
+    else this.refresh();
   }
 
-  // After the theme changed: same data, other colours.
+  make() {
+    const isFocused = this.host.contains(document.activeElement);
+    this.u?.destroy();
+    this.shape = shapeOf(this.look);
+    this.u = new uPlot(this.uplotOptions(), NOTHING, this.host);
+    this.onMake?.(this.u);
+    if (isFocused) this.host.focus();
+  }
+
+  // Another stretch in view, without anything being built: what a gesture does many times a second.
+  setView(view) {
+    this.look.view = view;
+    this.refresh();
+  }
+
+  // uPlot asks for both ranges when its x is set, and then draws.
+  refresh() {
+    this.u?.batch(() => this.u.setScale("x", { min: 0, max: 1 }));
+  }
+
+  light(isLit) {
+    if (!isLit && !this.lit) return;
+    this.lit = isLit;
+    this.u?.redraw(false);
+  }
+
   repaint() {
-    this.shape = "";
-    if (this.built) this.draw(this.built);
+    if (this.u) this.make();
   }
 
   resize() {
-    if (this.plot && this.host.clientWidth) this.plot.setSize({ width: this.host.clientWidth, height: this.height() });
+    const { clientWidth: width, clientHeight: height } = this.host;
+    if (this.u && width && height && (width !== this.u.width || height !== this.u.height)) this.u.setSize({ width, height });
   }
 
-  height() {
-    return this.host.closest(".is-expanded") ? Math.max(240, this.host.clientHeight) : HEIGHT;
+  get width() {
+    return this.u ? this.u.bbox.width / devicePixelRatio : this.host.clientWidth || 320;
   }
 
-  // The value of each line at a place on the x axis: the nearest one at or before it.
-  at(index) {
-    const found = new Map();
-    this.built?.columns.forEach(({ kind, key }, place) => {
-      if (kind !== "main" || found.has(key)) return;
-      for (let at = index; at >= 0 && at > index - 200; at -= 1) {
-        const value = this.built.ys[place][at];
-        if (value !== undefined) return found.set(key, value);
-      }
-    });
-    return found;
+  // The stretch of x that is shown.
+  get range() {
+    return this.look.view ?? this.extent;
   }
 
-  // Whether the crosshair is on the mark of a restart.
-  isAtRestart() {
-    const { plot, built } = this;
-    return built.marks.some(({ x }) => Math.abs(plot.valToPos(x, "x") - plot.cursor.left) < 6);
+  toValue(left) {
+    return this.u.posToVal(left, "x");
+  }
+
+  toLeft(x) {
+    return this.u.valToPos(x, "x");
+  }
+
+  toTop(y) {
+    return this.u.valToPos(y, "y");
   }
 
   close() {
     this.resizer.disconnect();
-    this.plot?.destroy();
-    this.plot = null;
+    removeEventListener("themechange", this.onTheme);
+    this.u?.destroy();
+    this.u = null;
   }
 
   uplotOptions() {
-    const { axis, isLog, group, format } = this.options;
+    const { isLogX, isLogY } = this.look;
+    const colourOf = (key) => seriesColour(this.look.colourOf(key));
+    const isLit = (key) => (this.lit ? this.lit(key) : null);
     return {
       width: this.host.clientWidth || 320,
-      height: this.height(),
-      padding: [8, 16, 0, 0],
+      height: this.host.clientHeight || 196,
+      padding: [10, 16, 0, 0],
       legend: { show: false },
-      pxAlign: false,
-      cursor: {
-        sync: { key: `${group} ${axis}`, scales: ["x", null], setSeries: false },
-        drag: { x: true, y: false, setScale: true },
-        points: { size: 6, width: 1.5, show: (u, place) => place > 0 && this.built.columns[place - 1]?.kind === "main" && undefined },
-        y: false,
+      cursor: { show: false },
+      select: { show: false },
+      scales: {
+        x: { time: false, distr: isLogX ? 3 : 1, range: () => this.range },
+        y: { distr: isLogY ? 3 : 1, range: () => this.yRange() },
       },
-      scales: { x: { time: false }, y: { distr: isLog ? 3 : 1, range: isLog ? undefined : padded } },
-      axes: axesOf(axis, format),
-      series: [{}, ...this.built.columns.map((column) => this.series(column))],
-      bands: this.bands(),
+      axes: axesOf({ ...this.look, format: this.format }),
+      series: [{}, { show: false }],
       hooks: {
         drawAxes: [(u) => drawMarks(u, this.built.marks)],
-        draw: [(u) => drawBad(u, this.built.bad)],
-        setSelect: [(u) => u.select.width > 0 && this.options.onZoom([u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x")])],
-        setCursor: [(u) => this.options.onCursor(u.cursor.idx ?? null, this)],
+        draw: [(u) => drawLines(u, this.built, { colourOf, isLit }), (u) => drawBad(u, this.built.bad), () => this.onPlace()],
       },
     };
   }
 
-  series({ kind, key }) {
-    const stroke = seriesColour(this.options.indexOf(key));
-    const shared = { spanGaps: false, points: { show: false } };
-    if (kind === "low" || kind === "high") return { ...shared, stroke: "transparent", width: 0 };
-    if (kind === "raw") return { ...shared, stroke: faded(stroke, 0.28), width: 1 };
-    if (kind === "ghost") return { ...shared, stroke: faded(stroke, 0.38), width: 1.25, dash: [4, 3] };
-    return { ...shared, stroke, width: 1.6, points: { show: (u, place) => dense(u, place), size: 5, stroke, fill: stroke } };
+  yRange() {
+    const { isLogY } = this.look;
+    const { range } = this.built;
+    if (range && (!isLogY || range.low > 0)) return padded(range.low, range.high, isLogY);
+    const [min, max] = this.range;
+    return padded(...extentOf(this.built, { min, max }, isLogY), isLogY);
   }
 
-  bands() {
-    const found = [];
-    this.built.columns.forEach(({ kind, key }, place) => {
-      if (kind !== "low") return;
-      found.push({ series: [place + 2, place + 1], fill: faded(seriesColour(this.options.indexOf(key)), 0.16) });
-    });
-    return found;
+  // The place in x that is nearest to a value of it.
+  placeOf(x) {
+    return nearestPlace(this.built.x, x);
   }
 }
 
-// Points are drawn as dots only where there are so few that a line would hide them.
-function dense(u, place) {
-  let seen = 0;
-  for (const value of u.data[place]) {
-    if (value !== undefined && value !== null) seen += 1;
-    if (seen > 14) return false;
-  }
-  return true;
+function shapeOf({ axis, isLogX, isLogY }) {
+  return `${axis} ${isLogX} ${isLogY}`;
+}
+
+// From the first x to the last; while only a part is in view, what was known of the whole stays.
+function reachOf({ x, bad }, view, known) {
+  const all = x.length ? [x[0], x.at(-1)] : bad.length ? [Math.min(...bad.map((one) => one.x)), Math.max(...bad.map((one) => one.x))] : [0, 1];
+  if (view && known) return [Math.min(known[0], all[0]), Math.max(known[1], all[1])];
+  return all[0] < all[1] ? all : [all[0] - 0.5, all[0] + 0.5];
 }

@@ -1,0 +1,42 @@
+// A flag at the top of each restart's line: by pointer and by keyboard it says what ended the attempt before.
+const MOST = 16; // in view; with more the lines stand alone
+
+export class Flags {
+  // sentenceOf(mark) -> what it says
+  constructor(sentenceOf) {
+    this.sentenceOf = sentenceOf;
+    this.flags = new Map(); // "run attempt" -> button
+  }
+
+  show(over, plot) {
+    const [from, to] = plot.range;
+    const inView = plot.built.marks.filter(({ x }) => x >= from && x <= to);
+    const shown = new Map((inView.length > MOST ? [] : inView).map((mark) => [`${mark.run} ${mark.attempt}`, mark]));
+    for (const [key, flag] of this.flags) {
+      if (shown.has(key)) continue;
+      flag.remove();
+      this.flags.delete(key);
+    }
+    for (const [key, mark] of shown) {
+      const flag = this.flags.get(key) ?? made();
+      this.flags.set(key, flag);
+      if (flag.parentElement !== over) over.append(flag);
+      const sentence = this.sentenceOf(mark);
+      if (flag.getAttribute("aria-label") !== sentence) {
+        flag.setAttribute("aria-label", sentence);
+        flag.firstChild.textContent = sentence;
+      }
+      const left = plot.toLeft(mark.x);
+      flag.style.transform = `translateX(${Math.round(left)}px)`;
+      flag.classList.toggle("is-left", left > plot.width / 2);
+    }
+  }
+}
+
+function made() {
+  const flag = document.createElement("button");
+  flag.type = "button";
+  flag.className = "chart-flag";
+  flag.append(document.createElement("span"));
+  return flag;
+}

@@ -1,0 +1,42 @@
+// What a chart says in words and numbers: its head, its legend, and what the crosshair reads.
+import { sorted } from "./legend.js";
+import { valuesAt, where } from "./reading.js";
+
+const SPOKEN = 4; // lines that are read out at most
+
+// A row for each line of what was built, in the order that the page has.
+export function rowsOf(built, { colourOf, labelOf, sort, format }) {
+  const rows = [...built.lines].map(([key, line]) => {
+    const label = labelOf(key, built);
+    const [value, min, max] = [line.last, line.min, line.max].map((one) => format(one));
+    return { key, runs: line.runs ?? [line.run], colour: colourOf(key, built), label, value, min, max, order: { name: label, value: line.last, min: line.min, max: line.max } };
+  });
+  return sorted(rows, sort);
+}
+
+export function ends({ min, max }) {
+  return `min ${min}, max ${max}`;
+}
+
+// At a place: {x, where, values: Map(key -> {x, value, low, high}), texts: Map(key -> text)}.
+export function readAt(built, place, axis, format) {
+  const x = built.x[place];
+  const values = valuesAt(built, place);
+  const texts = new Map([...values].map(([key, { value }]) => [key, format(value)]));
+  return { x, where: where(x, axis), values, texts };
+}
+
+// What the points of a bucket reach beside their mean: with that a spike in a million points is read at every zoom.
+export function spread({ value, low, high }, format) {
+  return low === null || low === undefined || (low === value && high === value) ? "" : `${format(low)} … ${format(high)}`;
+}
+
+// For ears: the line that is lit alone, else the first few.
+export function spoken(reading, rows, litKey, note = "") {
+  const read = rows.filter(({ key }) => reading.texts.has(key));
+  const lit = read.filter(({ key }) => key === litKey);
+  const said = (lit.length ? lit : read).slice(0, SPOKEN).map(({ key, label }) => (rows.length > 1 ? `${label} ${reading.texts.get(key)}` : reading.texts.get(key)));
+  const rest = lit.length ? 0 : read.length - said.length;
+  const words = said.length ? said.join(", ") + (rest > 0 ? `, and ${rest} more` : "") : "no point";
+  return `${reading.where}: ${words}${note ? `. ${note}` : ""}`;
+}

@@ -1,0 +1,53 @@
+// Pure: the stretch [from, to] of an axis that is in view, as hands move and zoom it. null: all there is.
+
+// `at` stays where it is; factor 0.5 shows half as much.
+export function zoomed([from, to], at, factor, isLog = false) {
+  if (isLog && from > 0 && at > 0) return zoomed([from, to].map(Math.log), Math.log(at), factor).map(Math.exp);
+  return [at - (at - from) * factor, at + (to - at) * factor];
+}
+
+// share: of what is in view; 0.5 moves it to the right by half.
+export function panned([from, to], share, isLog = false) {
+  if (isLog && from > 0) return panned([from, to].map(Math.log), share).map(Math.exp);
+  return [from + (to - from) * share, to + (to - from) * share];
+}
+
+// What may be shown of [first, last]: pushed back in where it left, null where it is all of it; least: the narrowest.
+export function within([from, to], [first, last], least) {
+  let width = to - from;
+  if (!(width < last - first)) return null;
+  if (width < least) {
+    const middle = (from + to) / 2;
+    [from, to, width] = [middle - least / 2, middle + least / 2, least];
+  }
+  if (from < first) return [first, first + width];
+  if (to > last) return [last - width, last];
+  return [from, to];
+}
+
+// With room at both ends, and never of no width.
+export function padded(low, high, isLog = false) {
+  if (low === null || low > high) return isLog ? [0.1, 10] : [0, 1];
+  if (isLog) {
+    const room = Math.max((high / low) ** 0.06, 1.02);
+    return [low / room, high * room];
+  }
+  const room = (high - low) * 0.06 || Math.abs(high) * 0.06 || 1;
+  return [low >= 0 && low - room < 0 ? 0 : low - room, high + room];
+}
+
+// The place in a rising x of the first that is not below the value.
+export function lowerBound(x, value) {
+  let [low, high] = [0, x.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (x[middle] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+export function nearestPlace(x, value) {
+  const at = lowerBound(x, value);
+  return at > 0 && (at === x.length || value - x[at - 1] <= x[at] - value) ? at - 1 : at;
+}
