@@ -1,7 +1,7 @@
 // Pure: how a person looks at charts, as the page's address says it. What is as at the start is left out.
 import { DEFAULTS } from "./state.js";
 
-const OURS = ["x", "smooth", "logx", "logy", "outliers", "ranks", "sort", "filter", "pin", "zoom", "open", "group", "band", "hide"];
+const OURS = ["x", "smooth", "logx", "logy", "outliers", "ranks", "order", "filter", "pin", "zoom", "open", "group", "band", "hide"];
 const LONGEST = 6000; // characters of an address that servers and mail programs still take
 
 // What an address says: {patch of the state, zoom: {axis: range}, open: name | null}.
@@ -15,7 +15,7 @@ export function readQuery(search) {
   take("logy", "isLogY", isYes);
   take("outliers", "ignoreOutliers", isYes);
   take("ranks", "ranks", (text) => text);
-  take("sort", "sort", (text) => ({ by: text.replace(/^-/, ""), isDescending: text.startsWith("-") }));
+  take("order", "sort", (text) => ({ by: text.replace(/^-/, ""), isDescending: text.startsWith("-") }));
   take("filter", "filter", (text) => text);
   take("pin", "pinned", () => query.getAll("pin"));
   take("group", "group", (by) => ({ by, band: query.get("band") }));
@@ -35,7 +35,7 @@ export function writeQuery(search, state, { zoom = {}, open = null } = {}) {
   put("logy", 1, isLogY);
   put("outliers", 1, ignoreOutliers);
   put("ranks", ranks, ranks !== DEFAULTS.ranks);
-  put("sort", `${sort.isDescending ? "-" : ""}${sort.by}`, sort.by !== "name" || sort.isDescending);
+  put("order", `${sort.isDescending ? "-" : ""}${sort.by}`, sort.by !== "name" || sort.isDescending);
   put("filter", filter, filter !== "");
   put("group", group?.by, group !== null);
   put("band", group?.band, group !== null && group.band !== "minmax");

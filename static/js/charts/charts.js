@@ -1,131 +1,149 @@
-// The Charts tab: sections by prefix, a card per metric, only those in view drawn, one set of switches for all.
-import { Card, axisOf } from "./card.js";
-import { indexed } from "../colours.js";
-import { byPlace, label, sectionOf } from "./sections.js";
-import { SeriesStore } from "./store.js";
-import { Zoom } from "./windows.js";
+// Charts of one run or of several: sections by prefix, a card per metric, only those in view drawn, one set of switches for all.
+import { streamsFor } from "../streams.js";
+import { Card } from "./card.js";
+import { contextOf } from "./context.js";
+import { Crosshair } from "./crosshair.js";
+import { Deck } from "./deck.js";
+import { Filter } from "./filter.js";
+import { Fullscreen } from "./fullscreen.js";
+import { Notes } from "./notes.js";
+import { Painter } from "./painter.js";
+import { Runs } from "./runs.js";
+import { Saving } from "./saving.js";
+import { lay, planned } from "./sections.js";
+import { axisOf } from "./state.js";
+import { Store } from "./store.js";
+import { Toolbar } from "./toolbar.js";
+import { Windows } from "./windows.js";
+import { Workspace } from "./workspace.js";
 
-const KEPT = "trainyard.charts";
-const MIN_DRAW_MS = 120;
+const LAID_BY = ["filter", "pinned", "collapsed", "axis"]; // what of the state says where cards are
+const DRAWN_BY = ["axis", "smoothing", "isLogX", "isLogY", "ignoreOutliers", "ranks", "sort", "charts", "group", "hidden", "colours"];
 
 export function mount(element) {
-  const host = element.querySelector("[data-sections]");
-  const empty = element.querySelector("[data-empty]");
-  const controls = element.querySelector("form");
-  const templates = element.querySelectorAll("template"); // of a card, and of a section
-  const cards = new Map();
-  const dirty = new Set();
-  let indexes = new Map();
-  let frame = 0;
-  let drawnAt = 0;
-
-  const store = new SeriesStore(element.dataset.api, { onNames: arrange, onData: want });
-  const zoom = new Zoom(store, want);
-  const context = {
-    store,
-    zoom,
-    onZoom: (range, axis) => zoom.set(range, { axis, start: Number(element.dataset.start), isAlong: (name) => axisOf(name, settings().axis) === axis }),
-    template: templates[0],
-    group: element.dataset.api,
-    start: Number(element.dataset.start),
-    indexOf: (key) => indexes.get(key) ?? 0,
-    settings,
-  };
-  const watcher = new IntersectionObserver(
-    (entries) => entries.forEach(({ target, isIntersecting }) => (isIntersecting ? cards.get(target.dataset.name).show() : cards.get(target.dataset.name).hide())),
-    { rootMargin: "240px" },
-  );
-
-  function settings() {
-    return {
-      axis: controls.elements.axis.value,
-      smoothing: Number(controls.elements.smoothing.value),
-      isLog: controls.elements.log.checked,
-    };
-  }
-  function arrange() {
-    indexes = indexed(store.names);
-    const names = [...store.names.keys()].filter(matcher()).sort(byPlace);
-    empty.hidden = store.names.size > 0;
-    for (const [name, card] of cards) if (!names.includes(name)) remove(name, card);
-    for (const name of names) {
-      const section = sectionOf(name, host, templates[1]);
-      const card = cards.get(name) ?? add(name);
-      if (card.element.parentElement !== section) section.append(card.element);
-    }
-    label(host, names);
-    element.querySelector("[data-no-match]").hidden = names.length > 0 || store.names.size === 0;
-  }
-  function add(name) {
-    const card = new Card(name, context);
-    card.element.dataset.name = name;
-    cards.set(name, card);
-    watcher.observe(card.element);
-    return card;
-  }
-  function remove(name, card) {
-    watcher.unobserve(card.element);
-    card.hide();
-    card.element.remove();
-    cards.delete(name);
-  }
-  function matcher() {
-    const words = controls.elements.filter.value.trim();
-    if (!words) return () => true;
-    try {
-      const pattern = new RegExp(words, "i");
-      return (name) => pattern.test(name);
-    } catch {
-      return (name) => name.toLowerCase().includes(words.toLowerCase());
-    }
-  }
-  function want(name) {
-    dirty.add(name);
-    if (!frame) frame = setTimeout(() => requestAnimationFrame(draw), Math.max(0, drawnAt + MIN_DRAW_MS - performance.now()));
-  }
-  function draw() {
-    frame = 0;
-    drawnAt = performance.now();
-    for (const name of dirty) cards.get(name)?.draw();
-    dirty.clear();
-  }
-  function redrawAll() {
-    element.querySelector("output").textContent = controls.elements.smoothing.value;
-    localStorage.setItem(KEPT, JSON.stringify(settings()));
-    for (const card of cards.values()) if (card.plot && store.loaded.has(card.name)) card.draw();
-  }
-  function onTheme() {
-    for (const card of cards.values()) card.plot?.repaint();
-    for (const card of cards.values()) card.last && card.showValues(card.last);
-  }
-  function onKey(event) {
-    if (event.key !== "Escape") return;
-    for (const card of cards.values()) if (card.element.classList.contains("is-expanded")) card.onTool("expand");
-  }
-
-  restore(controls);
-  element.querySelector("output").textContent = controls.elements.smoothing.value;
-  controls.addEventListener("submit", (event) => event.preventDefault());
-  controls.addEventListener("input", (event) => (event.target.name === "filter" ? arrange() : redrawAll()));
-  addEventListener("themechange", onTheme);
-  document.addEventListener("keydown", onKey);
-  store.list().catch(() => setTimeout(() => store.list(), 3000));
-  return () => {
-    store.close();
-    watcher.disconnect();
-    cards.forEach((card) => card.hide());
-    removeEventListener("themechange", onTheme);
-    document.removeEventListener("keydown", onKey);
-  };
+  const page = new Charts(element);
+  return () => page.close();
 }
 
-function restore(controls) {
-  try {
-    const kept = JSON.parse(localStorage.getItem(KEPT) ?? "{}");
-    if (kept.axis) controls.elements.axis.value = kept.axis;
-    if (kept.smoothing !== undefined) controls.elements.smoothing.value = kept.smoothing;
-    controls.elements.log.checked = Boolean(kept.isLog);
-  } catch {
-    localStorage.removeItem(KEPT);
+class Charts {
+  constructor(element) {
+    this.element = element;
+    const { runs, state, project, worker } = element.dataset;
+    this.runs = new Runs(read(runs));
+    this.notes = new Notes(element);
+    this.filter = new Filter(worker);
+    this.painter = new Painter((name) => this.deck.cards.get(name)?.draw());
+    this.toolbar = new Toolbar(element.querySelector("form.chart-tools"), {
+      onChange: (patch) => this.workspace.change(patch),
+      onResetZoom: () => Object.keys(this.workspace.zoom).forEach((axis) => this.zoom(axis, null)),
+      onReset: () => this.workspace.reset(),
+    });
+    const saving = new Saving(`/api/v1/projects/${project}/workspace`, read(state), (how, words) => this.toolbar.tell(how, words));
+    this.workspace = new Workspace(read(state), saving, (changed) => this.onChange(changed));
+    this.store = new Store(this.runs.list, {
+      onNames: () => this.arrange(),
+      onData: (name) => this.painter.want(name),
+      onGone: (id) => this.notes.lose(this.runs.titles.get(id) ?? id, !this.runs.isMany),
+      streamOf: streamsFor((id) => this.runs.byId.get(id)?.isLive ?? false),
+    });
+    this.windows = new Windows(this.store, (name) => this.painter.want(name), (name) => axisOf(name, this.workspace.state.axis));
+    this.crosshair = new Crosshair();
+    const context = contextOf(this, element.querySelector("template.card-template"));
+    this.deck = new Deck(element.querySelector("[data-sections]"), { store: this.store, make: (name) => new Card(name, context), isHeld: (name) => name === this.fullscreen.name });
+    this.fullscreen = new Fullscreen(() => this.deck.ordered(), (name) => this.workspace.setOpen(name));
+    this.listen();
+    for (const [axis, range] of Object.entries(this.workspace.zoom)) this.windows.set(axis, range);
+    this.showToolbar();
+    this.store.list();
+    this.tell();
   }
+
+  listen() {
+    this.over = new AbortController();
+    const { signal } = this.over;
+    this.element.addEventListener("workspace", (event) => this.onWorkspace(event.detail ?? {}), { signal });
+    this.deck.host.addEventListener("toggle", ({ target }) => this.onToggle(target), { signal, capture: true });
+    this.element.querySelector("[data-clear-filter]").addEventListener("click", () => this.toolbar.clearFilter(), { signal });
+    addEventListener("themechange", () => this.redraw(), { signal });
+  }
+
+  // Which cards there are, and where.
+  async arrange() {
+    const { state } = this.workspace;
+    const names = [...this.store.names.keys()];
+    const found = await this.filter.ask(state.filter, names);
+    if (!found || this.over.signal.aborted) return; // asked anew meanwhile
+    const plan = planned(found.fitting, state.pinned);
+    this.deck.keep(new Set(found.fitting));
+    lay(this.deck.host, this.element.querySelector("template.section-template"), plan, { ...state, elementOf: (name) => this.deck.element(name) });
+    this.notes.show({ isListed: this.store.isListed, numNames: names.length, numFitting: found.fitting.length, filter: state.filter, note: found.note });
+    this.showToolbar();
+    this.reopen();
+  }
+
+  // The chart that the address has in full screen, once it is there.
+  reopen() {
+    const name = this.workspace.open;
+    if (this.isReopened || !this.deck.cards.has(name)) return;
+    this.isReopened = true;
+    this.fullscreen.open(name);
+  }
+
+  onChange(changed) {
+    const has = (keys) => changed.some((key) => keys.includes(key));
+    if (has(LAID_BY)) this.arrange();
+    if (has(DRAWN_BY)) this.redraw();
+    this.showToolbar();
+    this.tell();
+  }
+
+  onToggle(section) {
+    const { prefix } = section.dataset;
+    const { collapsed } = this.workspace.state;
+    if (!prefix || section.open !== collapsed.includes(prefix)) return; // it was folded from here
+    this.workspace.change({ collapsed: section.open ? collapsed.filter((one) => one !== prefix) : [...collapsed, prefix] });
+  }
+
+  // From the list of runs beside the charts.
+  onWorkspace({ runs, ...patch }) {
+    if (runs) {
+      this.runs.set(runs);
+      this.store.setRuns(runs);
+      this.redraw();
+    }
+    this.workspace.change(patch);
+    this.tell();
+  }
+
+  zoom(axis, range) {
+    this.workspace.setZoom(axis, range);
+    this.windows.set(axis, range);
+    const isAlong = (name) => axisOf(name, this.workspace.state.axis) === axis;
+    for (const name of this.deck.shown) if (isAlong(name)) this.deck.cards.get(name).follow();
+    this.redraw(isAlong);
+    this.showToolbar();
+  }
+
+  redraw(isIt = () => true) {
+    this.painter.now([...this.deck.shown, this.fullscreen.name].filter((name) => name && isIt(name)));
+  }
+
+  showToolbar() {
+    const { state, zoom, isAsAtStart } = this.workspace;
+    const hasRanks = [...this.store.names.values()].some((lines) => lines.size > this.runs.list.length);
+    this.toolbar.show(state, { isZoomed: Object.keys(zoom).length > 0, isAsAtStart, hasRanks });
+  }
+
+  tell() {
+    this.element.dispatchEvent(new CustomEvent("workspacechange", { bubbles: true, detail: this.workspace.state }));
+  }
+
+  close() {
+    this.over.abort();
+    for (const part of [this.fullscreen, this.deck, this.store, this.windows, this.crosshair, this.painter, this.filter, this.toolbar, this.workspace]) part.close?.();
+  }
+}
+
+function read(id) {
+  return JSON.parse(document.getElementById(id).textContent);
 }

@@ -1,45 +1,80 @@
-// Sections of charts by the prefix of their names, and the order of what is in them.
+// Sections of charts by the prefix of their names, those that are pinned before all, and the order of what is in them.
 const ORDER = ["train", "val", "rank", "system"];
 const FIRST = ["train", "val"]; // one section, so that the first glance has both losses side by side
+const LOOKED_AT = ["loss", "accuracy", "perplexity", "tokens_per_second", "samples_per_second"];
+const PINNED = "pinned ★"; // no prefix of a name: a series called pinned/… has a section of its own
+const { compare } = new Intl.Collator("en", { numeric: true });
 
-// The grid of the section that the metric belongs to, made from the template where it is the first of it.
-export function sectionOf(name, host, template) {
-  const own = name.includes("/") ? name.slice(0, name.indexOf("/")) : "others";
-  const prefix = FIRST.includes(own) ? FIRST[0] : own;
-  let section = [...host.children].find((one) => one.dataset.prefix === prefix);
-  if (!section) {
-    section = template.content.firstElementChild.cloneNode(true);
-    section.dataset.prefix = prefix;
-    section.querySelector("h2").textContent = prefix;
-    section.querySelector("[data-by-time]").hidden = prefix !== "system";
-    const after = [...host.children].find((one) => byPlace(`${one.dataset.prefix}/`, `${prefix}/`) > 0);
-    host.insertBefore(section, after ?? null);
+// Pure: [{prefix, title, names}] in the order in which they are shown.
+export function planned(names, pinned) {
+  const shown = new Set(names);
+  const top = pinned.filter((name) => shown.has(name));
+  const isTop = new Set(top);
+  const sections = new Map();
+  for (const name of names.filter((one) => !isTop.has(one)).sort(byPlace)) {
+    const prefix = prefixOf(name);
+    if (!sections.has(prefix)) sections.set(prefix, { prefix, title: prefix, names: [] });
+    sections.get(prefix).names.push(name);
   }
-  return section.querySelector(".chart-grid");
-}
-
-// Says how many charts each section has; one without any is not shown.
-export function label(host, names) {
-  for (const section of host.querySelectorAll("details")) {
-    const shown = section.querySelectorAll(".chart-card").length;
-    section.hidden = shown === 0;
-    section.querySelector(".count").textContent = shown;
-    if (section.dataset.prefix === FIRST[0]) section.querySelector("h2").textContent = FIRST.filter((one) => names.some((name) => name.startsWith(`${one}/`))).join(" & ");
-  }
+  const first = sections.get(FIRST[0]);
+  if (first) first.title = FIRST.filter((one) => first.names.some((name) => name.startsWith(`${one}/`))).join(" & ");
+  return [...(top.length ? [{ prefix: PINNED, title: "Pinned", names: top }] : []), ...sections.values()];
 }
 
 export function byPlace(a, b) {
-  const place = (name) => {
-    const at = FIRST.includes(name.split("/")[0]) ? 0 : ORDER.indexOf(name.split("/")[0]);
-    return name.startsWith("others/") ? ORDER.length + 1 : at < 0 ? ORDER.length : at;
-  };
-  const which = (name) => FIRST.indexOf(name.split("/")[0]);
-  return place(a) - place(b) || headline(a) - headline(b) || which(a) - which(b) || a.localeCompare(b, "en", { numeric: true });
+  return place(a) - place(b) || compare(prefixOf(a), prefixOf(b)) || headline(a) - headline(b) || own(a) - own(b) || compare(a, b);
+}
+
+// Lays the cards into their sections; what stands right already is not touched.
+export function lay(host, template, plan, { collapsed, axis, elementOf }) {
+  const old = new Map([...host.children].map((section) => [section.dataset.prefix, section]));
+  let at = host.firstElementChild;
+  for (const { prefix, title, names } of plan) {
+    const section = old.get(prefix) ?? made(template, prefix);
+    old.delete(prefix);
+    if (section === at) at = at.nextElementSibling;
+    else host.insertBefore(section, at);
+    section.querySelector("h2").textContent = title;
+    section.querySelector(".count").textContent = names.length;
+    section.querySelector("[data-by-time]").hidden = prefix !== "system" || axis !== "step";
+    const isOpen = !collapsed.includes(prefix);
+    if (section.open !== isOpen) section.open = isOpen;
+    fill(section.querySelector(".chart-grid"), names.map(elementOf));
+  }
+  for (const section of old.values()) section.remove();
+}
+
+function fill(grid, elements) {
+  let at = grid.firstElementChild;
+  for (const element of elements) {
+    if (element === at) at = at.nextElementSibling;
+    else grid.insertBefore(element, at);
+  }
+}
+
+function made(template, prefix) {
+  const section = template.content.firstElementChild.cloneNode(true);
+  section.dataset.prefix = prefix;
+  return section;
+}
+
+function prefixOf(name) {
+  const first = name.includes("/") ? name.slice(0, name.indexOf("/")) : "others";
+  return FIRST.includes(first) ? FIRST[0] : first;
+}
+
+function place(name) {
+  const prefix = prefixOf(name);
+  const at = ORDER.indexOf(prefix);
+  return prefix === "others" ? ORDER.length + 1 : at < 0 ? ORDER.length : at;
 }
 
 // Within a section what people look at first comes first.
 function headline(name) {
-  const rest = name.slice(name.indexOf("/") + 1);
-  const at = ["loss", "accuracy", "perplexity", "tokens_per_second", "samples_per_second"].indexOf(rest);
-  return at < 0 ? 9 : at;
+  const at = LOOKED_AT.indexOf(name.slice(name.indexOf("/") + 1));
+  return at < 0 ? LOOKED_AT.length : at;
+}
+
+function own(name) {
+  return FIRST.indexOf(name.split("/")[0]);
 }

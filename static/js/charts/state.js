@@ -60,7 +60,7 @@ export function optionsOf(state, name) {
     ignoreOutliers: pick("ignoreOutliers"),
     ranks: pick("ranks"),
     sort: state.sort,
-    size: own.size ?? { columns: 1, height: null },
+    size: own.size ?? { columns: 1 },
   };
 }
 
@@ -94,7 +94,7 @@ function overridesOf(raw) {
   const own = {};
   for (const name of ["isLogX", "isLogY", "ignoreOutliers"]) if (typeof raw[name] === "boolean") own[name] = raw[name];
   const { columns, height } = raw.size ?? {};
-  if ([1, 2, 3, 4].includes(columns)) own.size = { columns, height: height >= 100 && height <= 2000 ? Math.round(height) : null };
+  if ([1, 2, 3, 4].includes(columns)) own.size = { columns, ...(height >= 100 && height <= 2000 && { height: Math.round(height) }) };
   return Object.keys(own).length ? own : null;
 }
 

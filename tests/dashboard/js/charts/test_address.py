@@ -59,9 +59,9 @@ def test_an_address_says_only_what_stands_in_it(address: Any) -> None:
 @pytest.mark.parametrize(
     "search",
     [
-        "?x=sideways&smooth=boxcar:9&ranks=3&sort=colour&group=&logy=perhaps",
+        "?x=sideways&smooth=boxcar:9&ranks=3&order=colour&group=&logy=perhaps",
         "?zoom=step:9-1&zoom=step:a-b&zoom=9&zoom=mile:1-2&smooth=ema:NaN&smooth=:",
-        "?sort=&x=&smooth=&filter=",
+        "?order=&x=&smooth=&filter=",
     ],
 )
 def test_what_an_address_has_wrong_is_as_at_the_start(address: Any, search: str) -> None:

@@ -1,0 +1,72 @@
+// How one person looks at these charts: the one place that changes it, tells who draws, writes the address and has it kept.
+import { readQuery, writeQuery } from "./address.js";
+import { DEFAULTS, tidy, withOverride } from "./state.js";
+
+const SETTLE_MS = 250; // browsers refuse an address that changes all the time
+
+export class Workspace {
+  // kept: the state that the server had; onChange(keys of the state that changed)
+  constructor(kept, saving, onChange) {
+    const said = readQuery(location.search);
+    this.state = tidy({ ...tidy(kept), ...said.patch });
+    this.zoom = said.zoom;
+    this.open = said.open;
+    this.saving = saving;
+    this.onChange = onChange;
+    this.write();
+  }
+
+  change(patch) {
+    const old = this.state;
+    this.state = tidy({ ...old, ...patch });
+    const changed = Object.keys(this.state).filter((key) => JSON.stringify(this.state[key]) !== JSON.stringify(old[key]));
+    if (!changed.length) return;
+    this.saving.later(this.state);
+    this.write();
+    this.onChange(changed);
+  }
+
+  changeChart(name, patch) {
+    this.change({ charts: withOverride(this.state, name, patch).charts });
+  }
+
+  togglePin(name) {
+    const { pinned } = this.state;
+    this.change({ pinned: pinned.includes(name) ? pinned.filter((one) => one !== name) : [...pinned, name] });
+  }
+
+  // How lines are drawn, as at the start; what was pinned, folded, hidden and coloured stays.
+  reset() {
+    const { axis, smoothing, isLogX, isLogY, ignoreOutliers, ranks, sort, filter, charts } = DEFAULTS;
+    this.change({ axis, smoothing, isLogX, isLogY, ignoreOutliers, ranks, sort, filter, charts });
+  }
+
+  get isAsAtStart() {
+    const { collapsed, pinned, hidden, colours, group } = this.state;
+    return JSON.stringify({ ...DEFAULTS, collapsed, pinned, hidden, colours, group }) === JSON.stringify(this.state);
+  }
+
+  setZoom(axis, range) {
+    if (range) this.zoom = { ...this.zoom, [axis]: range };
+    else delete this.zoom[axis];
+    this.write();
+  }
+
+  setOpen(name) {
+    this.open = name;
+    this.write();
+  }
+
+  write() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      const search = writeQuery(location.search, this.state, this);
+      if (search !== location.search) history.replaceState(history.state, "", location.pathname + search + location.hash);
+    }, SETTLE_MS);
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.saving.close();
+  }
+}
