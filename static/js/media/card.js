@@ -26,7 +26,7 @@ export class Card {
   }
 
   // Without its section's name, which stands above it.
-  title(words = this.item.name.replace(/^[^/]*\//, "")) {
+  title(words = this.item.name.replace(/^[^/]*\/(?=.)/, "")) {
     const title = this.element.querySelector("h3");
     title.textContent = words;
     title.title = this.item.name;
