@@ -25,7 +25,7 @@ export class Bars {
   // data: {edges, counts}
   show(data) {
     this.data = data;
-    this.at = null;
+    if (this.at !== null) this.at = this.within(this.at); // from step to step
     this.total = data.counts.reduce((sum, one) => sum + one, 0) || 1;
     this.plot.x = [data.edges[0], data.edges.at(-1)];
     this.plot.y = [0, Math.max(1, ...data.counts) * 1.04];
@@ -39,7 +39,13 @@ export class Bars {
   read(bin) {
     this.at = bin;
     this.plot.mark();
-    this.onRead(bin === null ? "" : words(this.data.edges, bin, this.data.counts[bin], this.data.counts[bin] / this.total));
+    this.onRead(this.reading());
+  }
+
+  reading() {
+    if (this.at === null) return "";
+    const { edges, counts } = this.data;
+    return words(edges, this.at, counts[this.at], counts[this.at] / this.total);
   }
 
   onKey(key) {

@@ -1,24 +1,22 @@
 // One name with its labels: the view of what stands at the chosen step, and what is loaded for it.
+import { Gone } from "./api.js";
+import { Caption } from "./caption.js";
 import { Foot } from "./foot.js";
-import { HistogramView } from "./histogram.js";
-import { ImageView } from "./image.js";
 import { arranged, standingAt } from "./steps.js";
-import { TableView } from "./table.js";
-import { TextView } from "./text.js";
+import { viewOf } from "./views.js";
 
-const VIEWS = { histogram: HistogramView, image: ImageView, text: TextView, table: TableView };
 const RETRY_MS = 3000;
 const SLOW_MS = 200;
 
 export class Card {
-  // context: {media, template, attempts() -> newest or all, step() -> of all cards (null: the newest) or undefined, onStep(step, card), onSteps(), onOpen(card)}
+  // context: {media, template, attempts() -> newest or all, step() -> of all cards (null: the newest) or undefined, onStep(step, card), onSteps(), onOpen(card), onGone()}
   constructor(item, context) {
-    Object.assign(this, { item, context, entries: [], index: -1, chosen: null, view: null, asked: 0, timer: 0, words: {} });
+    Object.assign(this, { item, context, entries: [], index: -1, chosen: null, view: null, asked: 0, timer: 0 });
     this.label = [item.name.slice(0, 80), ...Object.values(item.labels)].join(" ");
     this.element = context.template.content.firstElementChild.cloneNode(true);
     this.element.setAttribute("aria-label", this.label);
     this.body = this.element.querySelector(".media-body");
-    this.caption = this.element.querySelector(".media-caption");
+    this.caption = new Caption(this.element.querySelector(".media-caption"), this.body);
     this.title();
     this.element.querySelector(".media-labels").textContent = Object.entries(item.labels).map(([name, value]) => `${name} ${value}`).join(", ");
     this.foot = new Foot(this.element, this.label, (index) => this.choose(index));
@@ -34,14 +32,13 @@ export class Card {
 
   show() {
     if (this.view) return;
-    const View = VIEWS[this.item.kind] ?? TextView;
-    this.view = new View(this.body, {
+    this.view = viewOf(this.item.kind, this.body, {
       label: this.label,
       media: this.context.media,
       item: this.item,
       switches: this.element.querySelector("[data-views]"),
       onOpen: () => this.context.onOpen(this),
-      onRead: (text) => this.read(text),
+      onRead: (text) => this.caption.read(text),
       onPick: (step) => this.choose(standingAt(this.entries, step)),
     });
     this.load();
@@ -73,8 +70,8 @@ export class Card {
       this.foot.know(this.entries);
       this.context.onSteps();
       this.follow();
-    } catch {
-      if (mine === this.asked) this.retry(() => this.load());
+    } catch (error) {
+      if (mine === this.asked) this.fail(error, () => this.load());
     }
   }
 
@@ -108,23 +105,15 @@ export class Card {
       const whole = this.item.kind === "image" ? null : await this.context.media.item(entry.id);
       if (mine !== this.placed || !this.view) return;
       this.whole = whole;
-      this.words = this.view.show(entry, whole);
-      this.read("");
+      this.caption.set(this.view.show(entry, whole));
+      if (this.view.reading?.()) this.caption.read(this.view.reading());
       this.prefetch(index);
-    } catch {
-      if (mine === this.placed && this.view) this.retry(() => this.place(this.index));
+    } catch (error) {
+      if (mine === this.placed && this.view) this.fail(error, () => this.place(this.index));
     } finally {
       clearTimeout(slow);
       if (mine === this.placed) this.body.removeAttribute("aria-busy");
     }
-  }
-
-  // What the crosshair is on, which who reads by keyboard hears; else what the item says of itself, and what we say of it.
-  read(text) {
-    const [theirs, ours] = this.caption.children;
-    ours.setAttribute("aria-live", text && this.body.contains(document.activeElement) ? "polite" : "off");
-    ours.textContent = text || this.words.ours || "";
-    theirs.textContent = theirs.title = (!text && this.words.theirs) || "";
   }
 
   prefetch(index) {
@@ -135,10 +124,12 @@ export class Card {
     }
   }
 
-  retry(again) {
-    this.read("This could not be loaded; it is tried again.");
+  fail(error, again) {
+    const isGone = error instanceof Gone;
+    this.caption.read(isGone ? "This is no longer here." : "This could not be loaded; it is tried again.");
     clearTimeout(this.timer);
-    this.timer = setTimeout(again, RETRY_MS);
+    if (isGone) this.context.onGone();
+    else this.timer = setTimeout(again, RETRY_MS);
   }
 
   onTool(tool) {

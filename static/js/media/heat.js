@@ -28,8 +28,8 @@ export class Heat {
   // data: {edges, steps, counts: [[of each bin] of each step]}
   show(data) {
     const { edges, steps } = data;
+    if (this.at && data.steps[this.at[0]] !== this.data.steps[this.at[0]]) this.at = null;
     this.data = data;
-    this.at = null;
     this.stretches = stretches(steps);
     Object.assign(this, shares(data.counts));
     this.plot.y = [edges[0], edges.at(-1)];
@@ -52,9 +52,14 @@ export class Heat {
     if (!this.data?.steps.length) return;
     this.at = column === null ? null : [column, bin];
     this.plot.mark();
-    if (column === null) return this.onRead("");
+    this.onRead(this.reading());
+  }
+
+  reading() {
+    if (!this.at) return "";
+    const [column, bin] = this.at;
     const { edges, steps, counts } = this.data;
-    this.onRead(`step ${count(steps[column])}:  ${words(edges, bin, counts[column][bin], this.shares[column][bin])}`);
+    return `step ${count(steps[column])}:  ${words(edges, bin, counts[column][bin], this.shares[column][bin])}`;
   }
 
   onKey(key) {

@@ -34,6 +34,10 @@ export class HistogramView {
     return { ours: summary(whole.histogram, whole.meta) };
   }
 
+  reading() {
+    return this.drawing.reading();
+  }
+
   // There are more steps than there were. A failure shows in the next one: the card asks again by itself.
   async grow() {
     const { drawing } = this;

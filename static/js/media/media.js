@@ -28,6 +28,7 @@ export function mount(element) {
     onStep: (step, card) => linked.isOn && linked.go(step, card),
     onSteps: knowSteps,
     onOpen: (card) => full.toggle(card),
+    onGone: () => want(),
   };
   const watcher = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => (isIntersecting ? target.media.show() : target.media.hide())), { rootMargin: "240px" });
   let timer = 0;

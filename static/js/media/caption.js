@@ -1,0 +1,22 @@
+// The line under an item: what the crosshair reads, else the item's own words and what we say of it.
+
+export class Caption {
+  constructor(element, body) {
+    this.body = body;
+    [this.theirs, this.ours] = element.children;
+    this.words = {};
+  }
+
+  // words: {theirs: a caption that was logged, ours}
+  set(words) {
+    this.words = words;
+    this.read("");
+  }
+
+  // Who reads by keyboard hears it.
+  read(text) {
+    this.ours.setAttribute("aria-live", text && this.body.contains(document.activeElement) ? "polite" : "off");
+    this.ours.textContent = text || this.words.ours || "";
+    this.theirs.textContent = this.theirs.title = (!text && this.words.theirs) || "";
+  }
+}
