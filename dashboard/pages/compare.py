@@ -53,7 +53,7 @@ def _list(
     order = _asked(request, "sort")
     rows = ordered(rows_of(runs, values, colours, fields, differ, by), order)
     return {
-        "groups": grouped(rows, is_grouped=bool(by)),
+        "groups": grouped(rows, order, is_grouped=bool(by)),
         "is_grouped": bool(by),
         "group_by": [(path, path in by) for path in differ],
         "group_names": ", ".join(path.rpartition(".")[2] for path in by),

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dashboard.pages.badges import Badge, badge
-from dashboard.pages.compare_specs import NOT_SET, Fields, group_text
+from dashboard.pages.compare_specs import Fields, group_text
 from runs.models import Run
 
-MAX_FACTS = 6
+MAX_FACTS = 4
 LOSS = "train/loss"
 STATISTICS = {"last": "last", "min": "lowest", "max": "highest"}
 ORDERS = {
@@ -84,14 +84,16 @@ def rows_of(
             colour=colours[run.pk] + 1,
             value=values[run.pk],
             note=notes.get(number, "") if (number := number_of(values[run.pk])) is not None else "",
-            facts=[
-                Fact(path, path.rpartition(".")[2], fields[run.pk].get(path, NOT_SET)) for path in differ[:MAX_FACTS]
-            ],
-            num_more_facts=max(0, len(differ) - MAX_FACTS),
+            facts=(facts := facts_of(fields[run.pk], differ))[:MAX_FACTS],
+            num_more_facts=max(0, len(facts) - MAX_FACTS),
             group=group_text(fields[run.pk], by),
         )
         for run in runs
     ]
+
+
+def facts_of(fields: Fields, differ: Sequence[str]) -> list[Fact]:
+    return [Fact(path, path.rpartition(".")[2], fields[path]) for path in differ if fields.get(path)]
 
 
 def ordered(rows: list[Compared], order: str) -> list[Compared]:
@@ -108,8 +110,9 @@ def ordered(rows: list[Compared], order: str) -> list[Compared]:
     return rows
 
 
-def grouped(rows: Sequence[Compared], *, is_grouped: bool) -> list[Group]:
-    """Return the groups in the order in which their first rows stand; one without a name where nothing is grouped."""
+def grouped(rows: Sequence[Compared], order: str, *, is_grouped: bool) -> list[Group]:
+    """Return the groups in the order in which their first rows stand, or of their means where values are ordered;
+    one without a name where nothing is grouped."""
     found: dict[str, list[Compared]] = {}
     for row in rows:
         found.setdefault(row.group, []).append(row)
@@ -117,6 +120,9 @@ def grouped(rows: Sequence[Compared], *, is_grouped: bool) -> list[Group]:
     for text, members in found.items():
         numbers = [number for row in members if (number := number_of(row.value)) is not None]
         groups.append(Group(text, members, sum(numbers) / len(numbers) if numbers and is_grouped else None))
+    if order in ("value", "-value"):
+        sign = -1 if order.startswith("-") else 1
+        groups.sort(key=lambda group: (group.mean is None, sign * (group.mean or 0)))
     return groups
 
 

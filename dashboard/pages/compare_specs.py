@@ -33,8 +33,10 @@ class SpecTable(NamedTuple):
 
 
 def differing(fields: Sequence[Fields]) -> list[str]:
-    """Return the paths whose values are not the same in all specs, in the order in which specs have them."""
-    return [path for path in _paths(fields) if len({one.get(path) for one in fields}) > 1]
+    """Return the paths whose values are not the same in all specs: first those that are set to different values, then
+    those that only some specs have; among these in the order in which specs have them."""
+    found = [path for path in _paths(fields) if len({one.get(path) for one in fields}) > 1]
+    return sorted(found, key=lambda path: len({one[path] for one in fields if path in one}) < 2)
 
 
 def group_text(fields: Fields, by: Sequence[str]) -> str:

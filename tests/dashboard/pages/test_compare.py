@@ -146,14 +146,16 @@ def test_runs_are_grouped_by_what_differs(cast: Cast, as_user: AsUser, make_run:
     context = as_user(cast.viewer).get(address(*runs, group="train.batch_size", band="sd")).context
     groups = [(group.text, [row.run.pk for row in group.rows], group.mean) for group in context["groups"]]
     assert groups == [("batch_size 32", [runs[0].pk, runs[2].pk], 2.0), ("batch_size 64", [runs[1].pk], 5.0)]
+    context = as_user(cast.viewer).get(address(*runs, group="train.batch_size", sort="-value")).context
+    assert [group.mean for group in context["groups"]] == [5.0, 2.0]
 
 
 def test_the_spec_table_has_the_differences_or_everything(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
     runs = [make_run(spec=batch(32)), make_run(spec=batch(64, resources={"nodes": 2}))]
     client = as_user(cast.viewer)
     lines = client.get(address(*runs, base=runs[1].pk)).context["specs"].lines
-    assert [line.path for line in lines] == ["resources.nodes", "resources.processes_per_node", "train.batch_size"]
-    assert [(cell.text, cell.is_other) for cell in lines[1].cells] == [("1", True), ("–", False)]
+    assert [line.path for line in lines] == ["resources.nodes", "train.batch_size", "resources.processes_per_node"]
+    assert [(cell.text, cell.is_other) for cell in lines[2].cells] == [("1", True), ("–", False)]
     whole = client.get(address(*runs, all="1")).context["specs"]
     assert "train.steps" in [line.path for line in whole.lines if not line.is_different]
 
