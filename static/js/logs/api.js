@@ -11,6 +11,7 @@ export class Api {
   }
   // The answer, or null: it was given up, or refused, or did not come. `missing` is what a 404 stands for where it is no trouble.
   async get(path, parameters, { signal, missing } = {}) {
+    if (this.trouble === "gone") return null;
     const answer = await fetch(this.url(path, parameters), { signal }).catch(() => null);
     if (signal?.aborted) return null;
     if (!answer || answer.status >= 500 || answer.status === 429) return this.say("away");

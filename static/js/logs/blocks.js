@@ -8,11 +8,11 @@ export class Blocks {
   // onData(from, to): lines came. Until the first answer `total` is 0 and `isKnown` false.
   constructor(api, onData) {
     Object.assign(this, { api, onData, isFollowing: false });
-    this.flights = new Map(); // block -> AbortController
+    this.flights = new Map(); // block -> {flight: AbortController, isAhead}
     this.clear();
   }
   clear() {
-    for (const flight of this.flights.values()) flight.abort();
+    for (const { flight } of this.flights.values()) flight.abort();
     clearTimeout(this.timer);
     this.flights.clear();
     this.blocks = new Map(); // block -> {lines: [line | undefined], isStale}; the least used first
@@ -46,19 +46,23 @@ export class Blocks {
     const missing = this.wanted.filter((block) => !this.flights.has(block) && !this.isWhole(block));
     if (!missing.length) return;
     const inView = this.wanted.slice(0, this.numInView);
-    // A fetch for a place that was left since gives way.
-    for (const [block, flight] of this.flights) {
-      if (this.flights.size < IN_FLIGHT || this.wanted.includes(block) || !inView.includes(missing[0])) continue;
+    const urgent = missing.filter((block) => inView.includes(block));
+    // What was only fetched ahead gives way. What was in view is let come, though one has moved on: while the scroll bar
+    // is dragged, it is all there is to show.
+    for (const [block, { isAhead, flight }] of this.flights) {
+      if (!urgent.length || this.flights.size < IN_FLIGHT || !isAhead || inView.includes(block)) continue;
       flight.abort();
       this.flights.delete(block);
     }
-    for (const block of missing.slice(0, IN_FLIGHT - this.flights.size)) this.fetch(block);
+    if (!urgent.length && [...this.flights.keys()].some((block) => inView.includes(block))) return;
+    for (const block of (urgent.length ? urgent : missing).slice(0, IN_FLIGHT - this.flights.size)) this.fetch(block, !urgent.length);
   }
-  async fetch(block) {
+  async fetch(block, isAhead) {
     const flight = new AbortController();
-    this.flights.set(block, flight);
+    const entry = { flight, isAhead };
+    this.flights.set(block, entry);
     const page = await this.api.get("/window", { start: block * SIZE, limit: SIZE }, flight);
-    if (this.flights.get(block) !== flight) return; // given up, or the filters are others by now
+    if (this.flights.get(block) !== entry) return; // given up, or the filters are others by now
     this.flights.delete(block);
     if (page) {
       this.numFailed = 0;

@@ -107,6 +107,7 @@ async function place(view, index) {
 }
 
 function backToHits(view) {
+  view.state.line = "";
   const { id } = view.selection.active ?? {};
   view.showInPlace(false);
   const index = view.hits.indexOf(id);

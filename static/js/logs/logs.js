@@ -2,6 +2,7 @@
 import { read } from "./address.js";
 import { addressOf, commands } from "./commands.js";
 import { Facets } from "./facets.js";
+import { fit } from "./fit.js";
 import { anywhere, inList } from "./keys.js";
 import { LogMap } from "./map.js";
 import { Overview } from "./overview.js";
@@ -18,7 +19,7 @@ export function mount(element) {
   const panel = new Panel(element);
   const map = new LogMap(element.querySelector("[data-map]"), (share) => view.choose(Math.floor(share * view.blocks.total), { where: "middle" }));
   const facets = new Facets(element.querySelector("[data-facets]"), (kind, values) => {
-    state[kind] = values;
+    Object.assign(state, { [kind]: values, line: "" });
     renew();
   });
   const view = new View({ lines, base: element.dataset.api, start: Number(element.dataset.start), state, onChange });
@@ -109,6 +110,7 @@ export function mount(element) {
   lines.addEventListener("click", onClick);
   lines.addEventListener("dblclick", onDouble);
   document.addEventListener("keydown", onKey);
+  const unfit = fit(element);
   const stops = ["logs", "refetch", "again", "run"].map((type) => on(type, () => view.hint()));
   start();
   async function start() {
@@ -126,6 +128,7 @@ export function mount(element) {
     clearTimeout(typing);
     document.removeEventListener("keydown", onKey);
     stops.forEach((stop) => stop());
+    unfit();
     for (const part of [view, map, overview]) part.close();
   };
 }

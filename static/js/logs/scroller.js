@@ -31,11 +31,10 @@ export class Scroller {
   get inView() {
     return Math.max(1, Math.floor(this.view.clientHeight / ROW));
   }
-  show(source) {
+  show(source, top = 0) {
     this.source = source;
     this.forget();
-    this.top = 0;
-    this.draw();
+    this.moveTo(top);
   }
   // Rows are made anew: how they look has changed.
   forget() {
@@ -51,6 +50,7 @@ export class Scroller {
     this.draw();
   }
   moveTo(top) {
+    this.isEnd = this.isEnd && top >= this.top;
     this.top = top;
     this.draw();
   }

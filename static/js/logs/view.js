@@ -132,13 +132,13 @@ export class View {
     this.onChange("state");
   }
   // The whole log, or only the lines that the search found.
-  showInPlace(isInPlace) {
+  showInPlace(isInPlace, index = 0) {
     this.isInPlace = isInPlace;
     const wanted = isInPlace || !this.state.q ? this.blocks : this.hits;
     if (this.source !== wanted) {
       this.selection.clear();
       this.isFollowing = this.blocks.isFollowing = false;
-      this.scroller.show(wanted);
+      this.scroller.show(wanted, isInPlace ? Math.max(0, index - this.scroller.inView / 2) : 0);
     }
     this.onChange("state");
   }
@@ -147,7 +147,7 @@ export class View {
     const place = await this.api.get("/locate", question, { missing: null });
     if (!place) return false;
     this.follow(false, false);
-    this.showInPlace(true);
+    this.showInPlace(true, place.index);
     if (!this.blocks.get(place.index) || !this.blocks.isKnown) {
       const limit = this.scroller.inView + 2 * MARGIN;
       await this.tail.fetch({ start: Math.max(0, place.index - Math.floor(limit / 2)), limit });
