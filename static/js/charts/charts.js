@@ -17,6 +17,7 @@ import { Toolbar } from "./toolbar.js";
 import { Windows } from "./windows.js";
 import { Workspace } from "./workspace.js";
 
+const AGAIN_MS = 3000;
 const LAID_BY = ["filter", "pinned", "collapsed", "axis"]; // what of the state says where cards are
 const DRAWN_BY = ["axis", "smoothing", "isLogX", "isLogY", "ignoreOutliers", "ranks", "sort", "charts", "group", "hidden", "colours"];
 
@@ -54,7 +55,7 @@ class Charts {
     this.listen();
     for (const [axis, range] of Object.entries(this.workspace.zoom)) this.windows.set(axis, range);
     this.showToolbar();
-    this.store.list();
+    this.list();
     this.tell();
   }
 
@@ -67,6 +68,12 @@ class Charts {
     addEventListener("themechange", () => this.redraw(), { signal });
   }
 
+  async list() {
+    await this.store.list();
+    this.isListed = true;
+    await this.arrange(); // where there is nothing, that is to be said, too
+  }
+
   // Which cards there are, and where.
   async arrange() {
     const { state } = this.workspace;
@@ -76,9 +83,11 @@ class Charts {
     const plan = planned(found.fitting, state.pinned);
     this.deck.keep(new Set(found.fitting));
     lay(this.deck.host, this.element.querySelector("template.section-template"), plan, { ...state, elementOf: (name) => this.deck.element(name) });
-    this.notes.show({ isListed: this.store.isListed, numNames: names.length, numFitting: found.fitting.length, filter: state.filter, note: found.note });
+    this.notes.show({ isListed: this.isListed, isUnanswered: this.store.isUnanswered, numNames: names.length, numFitting: found.fitting.length, filter: state.filter, note: found.note });
     this.showToolbar();
     this.reopen();
+    clearTimeout(this.again);
+    if (this.store.isUnanswered) this.again = setTimeout(() => this.arrange(), AGAIN_MS);
   }
 
   // The chart that the address has in full screen, once it is there.
@@ -105,7 +114,8 @@ class Charts {
   }
 
   // From the list of runs beside the charts.
-  onWorkspace({ runs, ...patch }) {
+  onWorkspace({ runs, lit, ...patch }) {
+    if (lit !== undefined) return this.crosshair.light(lit);
     if (runs) {
       this.runs.set(runs);
       this.store.setRuns(runs);
@@ -140,6 +150,7 @@ class Charts {
 
   close() {
     this.over.abort();
+    clearTimeout(this.again);
     for (const part of [this.fullscreen, this.deck, this.store, this.windows, this.crosshair, this.painter, this.filter, this.toolbar, this.workspace]) part.close?.();
   }
 }

@@ -7,12 +7,14 @@ export class Notes {
     this.noMatch = part("no-match");
     this.filter = part("filter-note");
     this.gone = part("gone");
+    this.unanswered = part("unanswered");
     this.lost = [];
   }
 
   // note: what there is to say of the pattern.
-  show({ isListed, numNames, numFitting, filter, note }) {
-    this.empty.hidden = numNames > 0 || !isListed;
+  show({ isListed, isUnanswered, numNames, numFitting, filter, note }) {
+    this.unanswered.hidden = !isUnanswered;
+    this.empty.hidden = numNames > 0 || !isListed || isUnanswered || this.lost.length > 0;
     this.noMatch.hidden = numNames === 0 || numFitting > 0;
     if (!this.noMatch.hidden) this.noMatch.querySelector("p").textContent = `No metric of ${numNames} fits “${filter.trim()}”.`;
     this.filter.hidden = note === "";

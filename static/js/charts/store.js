@@ -43,6 +43,11 @@ export class Store {
     return this.known.all;
   }
 
+  // Whether the list of a run's series is still missing.
+  get isUnanswered() {
+    return this.listing.tries.size > 0;
+  }
+
   get points() {
     return this.runs.size > FEW_RUNS ? POINTS_OF_MANY : POINTS;
   }
