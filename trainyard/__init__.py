@@ -3,7 +3,8 @@
 Needs the standard library and msgpack only, so that it is cheap to import in any training script.
 """
 
+from trainyard.media import Histogram, Image, Table, Text
 from trainyard.sdk import Run, init
 
 __version__ = "0.1.0"
-__all__ = ["Run", "__version__", "init"]
+__all__ = ["Histogram", "Image", "Run", "Table", "Text", "__version__", "init"]

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from trainyard.devices import Arriving, is_remote
+from trainyard.media import is_media
 from trainyard.records import Payload
 
 FRAME_BYTES = 255 * 1024  # frames stay under 256 KiB with their header
@@ -56,21 +57,26 @@ def number(value: object) -> float:
 
 def clean_row(
     values: Mapping[str, Any], refuse: Refuse, *, wait: bool = False
-) -> tuple[tuple[str, ...], array[float], Arriving]:
+) -> tuple[tuple[str, ...], array[float], Arriving, list[tuple[str, Any]]]:
     """Return the names and numbers that ``values`` holds, and tell ``refuse`` about everything else.
 
-    Unless it shall ``wait``, numbers on a GPU have NaN as their place, and are what arrives later.
+    Unless it shall ``wait``, numbers on a GPU have NaN as their place, and are what arrives later. What is neither but
+    media (see ``trainyard.media``) comes last, with its names.
     """
     names: list[str] = []
+    album: list[tuple[str, Any]] = []
     arriving = Arriving()
     row = array("d")
     try:
         items = list(values.items())
     except Exception as error:  # not a mapping, or one that changes meanwhile
         refuse("log", f"takes a dictionary of numbers ({error})")
-        return (), row, arriving
+        return (), row, arriving, album
     for name, value in items:
         try:
+            if is_media(value):
+                album.append((name, value))
+                continue
             if not wait and is_remote(value):
                 arriving.take(len(row), value)
                 row.append(math.nan)
@@ -82,7 +88,7 @@ def clean_row(
             names.append(name)
     if arriving:
         arriving.mark()
-    return tuple(names), row, arriving
+    return tuple(names), row, arriving, album
 
 
 class Late:
@@ -194,7 +200,7 @@ def _columns(names: tuple[str, ...], refuse: Refuse) -> Iterator[list[int]]:
     columns: list[int] = []
     size = 0
     for column, name in enumerate(names):
-        if not _is_name(name, refuse):
+        if not is_name(name, refuse):
             continue
         name_bytes = _text_bytes(name) + 8
         if columns and size + name_bytes > NAMES_BYTES:
@@ -214,7 +220,7 @@ def _cut(values: array[float], width: int, columns: list[int]) -> array[float]:
     return kept
 
 
-def _is_name(name: object, refuse: Refuse) -> bool:
+def is_name(name: object, refuse: Refuse) -> bool:
     if not isinstance(name, str) or not name or len(name) > MAX_NAME_CHARS or _text(name) != name:
         refuse(_text(name), f"is no name of a metric: text of 1 to {MAX_NAME_CHARS} characters is")
         return False

@@ -23,6 +23,7 @@ class Outbox:
         self._unsent: deque[tuple[Payload, int]] = deque()
         self._writer: SpoolWriter | None = None
         self._limit = SpoolLimit(folder)
+        self._num_put = self._num_gone = 0  # bytes of data
         self._told: Counter[str] = Counter()
         self._told_at = float("-inf")
 
@@ -33,7 +34,13 @@ class Outbox:
     def num_points(self) -> int:
         return sum(num_points for _, num_points in self._unsent)
 
+    @property
+    def num_data_bytes(self) -> int:
+        """What the media among the payloads hold."""
+        return self._num_put - self._num_gone
+
     def put(self, payload: Payload, num_points: int) -> None:
+        self._num_put += len(payload.get("data", b""))
         self._unsent.append((payload, num_points))
 
     def write(self, done: Callable[[int], None]) -> None:
@@ -51,6 +58,7 @@ class Outbox:
             else:
                 self.num_refused_points += num_points
             self._unsent.popleft()
+            self._num_gone += len(payload.get("data", b""))
             done(num_points)
 
     def tell(self, counts: dict[str, int], *, is_last: bool = False) -> None:

@@ -10,6 +10,8 @@ import zlib
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 FORMATS = ("png", "jpeg", "webp", "gif")
+MAX_SIDE = 32_768  # pixels of what may be shown
+MAX_PIXELS = 64 * 1024 * 1024  # a browser takes four bytes for each
 COLOUR_TYPES = {1: 0, 3: 2, 4: 6}  # PNG's, by the bytes of a pixel: grey, RGB, RGBA
 LEVEL = 3  # of zlib: beyond it a photograph gets a few percent smaller and takes twice as long
 JPEG_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # the markers of frames, which say how large they are

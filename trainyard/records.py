@@ -16,6 +16,12 @@ map that always has a producer ``p`` (32 hex digits), a sequence ``q`` (1, 2, 3,
             ``bytes``, ``num_files``, ``world_size``, ``degrees`` (a map of axes to numbers), ``took_s``, ``stall_s``,
             ``at`` (Unix seconds), ``why`` and ``missing`` (true: what is called invalid was only not found there); what
             is not known is absent, and other keys are ignored
+``media``   what was logged at a step and is no number: ``name``, ``labels``, ``step``, ``at`` (Unix seconds),
+            ``kind``, ``meta`` (a map) and ``data`` (bytes). An "image": the file of a PNG, JPEG, WebP or GIF, with its
+            ``caption``, ``width``, ``height`` and ``format``. A "histogram": n + 1 edges and n counts as float64,
+            little-endian, with n as ``bins``, and ``num_not_finite``. A "text": UTF-8, with its number of ``chars`` and
+            ``format`` ("plain" or "markdown"). A "table": a list of rows in msgpack, with the names of its ``columns``,
+            its number of ``rows``, and ``num_rows`` and ``num_columns`` of the whole where it was cut
 ``damaged`` what a spool could not give back: ``why`` and ``data``, the bytes that were in its place (or their start)
 ``end``     the producer's last frame: ``at``, ``reason`` ("finish", "exit", "lost",
             "interrupt", or "error: " and what it was)

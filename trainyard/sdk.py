@@ -32,6 +32,7 @@ from trainyard.buffers import (
     payloads,
     whole_step,
 )
+from trainyard.media_queue import Album, Logged, MediaQueue, spread
 from trainyard.outbox import Outbox
 from trainyard.records import Payload, encode
 
@@ -81,7 +82,7 @@ class Run:
         self.folder = Path(local.absolute(folder))  # the script may change its folder later
         self.is_finished = False
         self.num_bad_values = 0  # values that are no numbers, steps that are no integers
-        self.num_lost_points = 0  # points for which there was no room, since the disk refused for too long
+        self.num_lost_points = 0  # for which there was no room, since the disk refused for too long; media count as one
         self.num_refused_points = 0  # points that came while the spool was at its limit
         self._steps = itertools.count()
         self._warned: set[str] = set()
@@ -96,7 +97,7 @@ class Run:
         *,
         wait_for_gpu: bool = False,
     ) -> None:
-        """Take one number for each name in ``values`` at ``step``.
+        """Take a number, or one or a list of Image, Histogram, Text or Table, for each name in ``values`` at ``step``.
 
         Without ``step`` the run counts by itself: 0, 1, 2, … one for each such call. Steps may repeat or go back.
         NaN and infinities are kept. Anything with ``item()`` or ``__float__`` is a number. A number that still lies
@@ -104,7 +105,7 @@ class Run:
         once, as ``item()`` does.
         """
         now = time.time()
-        late = None
+        late = album = None
         try:
             is_plain = PLAIN.issuperset(map(type, values.values()))
             names = tuple(values)
@@ -112,16 +113,20 @@ class Run:
         except Exception:  # not a mapping, or a number that no float can hold: the slow way finds out what
             is_plain = False
         if not is_plain:  # scalars of torch and numpy too: their float() may warn, their item() does not
-            names, numbers, late = clean_row(values, self._refuse, wait=wait_for_gpu)
+            names, numbers, late, album = clean_row(values, self._refuse, wait=wait_for_gpu)
             row = numbers.tobytes()
             learn_numpy(PLAIN)
         if step is None:
             step = next(self._steps)
         elif type(step) is not int or not -(2**63) <= step < 2**63:
             step = self._clean_step(step)
-        if step is None or not names:
+        if step is None or not (names or album):
             return
         cleaned = clean_labels(labels, self._refuse) if labels else ()
+        if album:
+            self._keep(album, cleaned, step, now)
+            if not names:
+                return
         with self._lock:
             is_taken = not self.is_finished and self._num_pending < MAX_PENDING_POINTS
             if is_taken:
@@ -159,7 +164,7 @@ class Run:
                 "note", "came after finish()" if self.is_finished else f"is larger than {MAX_NOTE_BYTES} bytes"
             )
             return
-        self._take()  # what was logged before stands before it
+        self._take(with_media=False)  # what was logged before stands before it
         self._outbox.put(told, 0)
         if self._writing.acquire(timeout=NOTE_TIMEOUT_S):
             try:
@@ -180,6 +185,16 @@ class Run:
         if rows is None:
             rows = self._groups[names, labels] = Rows()
         return rows
+
+    def _keep(self, album: Album, labels: Labels, step: int, now: float) -> None:
+        """Leave media to the writing thread, which encodes them."""
+        for name, own, media in spread(album, labels, self._refuse):
+            with self._lock:
+                is_taken = not self.is_finished and self._media.put(Logged(name, own, step, now, media))
+                self._num_pending += is_taken  # as one point
+            if not is_taken:
+                self._lose(1)
+        self._rouse()
 
     def _refuse(self, name: str, why: str) -> None:
         with self._lock:
@@ -219,6 +234,7 @@ class Run:
         self._is_asleep = True
         self._writing = threading.RLock()
         self._outbox = Outbox(self.folder, self._begin)
+        self._media = MediaQueue(self._lock, lambda: self._outbox.num_data_bytes)
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
         self._closing = threading.Event()
@@ -250,7 +266,7 @@ class Run:
             is_writable = self._write()
             self._closing.wait(FLUSH_PERIOD_S if is_writable else RETRY_PERIOD_S)
 
-    def _take(self) -> bool:
+    def _take(self, *, with_media: bool = True) -> bool:
         """Turn what was logged into payloads. Where nothing was, say that the next log call must wake this thread."""
         with self._lock:
             groups, self._groups = self._groups, {}
@@ -265,7 +281,16 @@ class Run:
             self._is_asleep = not groups and not self._late
         for payload, num_points in payloads(groups, self._refuse):
             self._outbox.put(payload, num_points)
-        return bool(groups)
+        return (with_media and self._take_media()) or bool(groups)
+
+    def _take_media(self) -> bool:
+        taken = self._media.take(self._refuse)
+        for payload in taken:
+            if payload is None:
+                self._count_written(1)
+            else:
+                self._outbox.put(payload, 1)
+        return bool(taken)
 
     def _has_arrived(self, late: Late) -> bool:
         try:
@@ -339,13 +364,16 @@ class Run:
         """Take what is left, and give what a GPU still has to compute some time to arrive."""
         deadline = time.monotonic() + FINISH_TIMEOUT_S
         self._take()
-        while self._late and time.monotonic() < deadline:
+        while (self._late or self._media) and time.monotonic() < deadline:
             time.sleep(0.01)
             self._take()
         if self._late:
             self._warn("late", "the GPU did not finish what was logged last; those points are lost")
             self.num_lost_points += sum(len(late.row) for late in self._late)
             self._late.clear()
+        if self._media:
+            self._warn("media", "what was logged last could not be encoded in time; it is lost")
+            self.num_lost_points += len(self._media)
 
     def _end_with_multiprocessing(self) -> None:
         """Children of multiprocessing leave by ``os._exit``, which skips atexit but not these finalizers."""

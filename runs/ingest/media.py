@@ -12,18 +12,11 @@ import numpy as np
 
 from runs.ingest.checks import MAX_STEP, Poison, make_head, storable, time_of
 from runs.metrics.media import HISTOGRAM, IMAGE, KINDS, TABLE, TEXT, Item
-from trainyard.pictures import FORMATS, format_of, size_of
+from trainyard.media import MAX_BINS, MAX_CAPTION, MAX_COLUMN, MAX_COLUMNS, MAX_ROWS, TEXT_FORMATS
+from trainyard.pictures import FORMATS, MAX_PIXELS, MAX_SIDE, format_of, size_of
 
-MAX_BINS = 4_096
 MAX_EDGE = 1e300  # so that the difference of two is a number
-MAX_CAPTION = 2_000
-MAX_SIDE = 32_768  # pixels
-MAX_PIXELS = 64 * 1024 * 1024  # a browser takes four bytes for each
-MAX_ROWS = 10_000
-MAX_COLUMNS = 200
-MAX_COLUMN = 500
 MAX_COUNT = 2**53
-TEXT_FORMATS = ("plain", "markdown")
 
 Meta = dict[str, Any]
 

@@ -100,8 +100,11 @@ def media_list(run_id: str) -> list[Document]:
     for start in range(0, len(ordered), IDS_PER_QUERY):
         some = [row["some"] for row in ordered[start : start + IDS_PER_QUERY]]
         labels.update(Media.objects.filter(pk__in=some).values_list("pk", "labels"))
-    names = ("name", "kind", "count", "first_step", "last_step")
-    return [{"labels": labels[row["some"]], **{name: row[name] for name in names}} for row in ordered]
+    return [
+        {"labels": labels[row["some"]], "name": row["name"], "kind": row["kind"], "count": row["count"],
+         "first_step": row["first_step"], "last_step": row["last_step"]}
+        for row in ordered
+    ]  # fmt: skip
 
 
 def steps_of(run_id: str, name: str, labels: dict[str, str], *, is_all: bool = False) -> tuple[list[Document], bool]:
