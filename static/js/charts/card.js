@@ -20,7 +20,7 @@ export class Card {
     this.settings = context.settings(name);
     this.element = context.template.content.firstElementChild.cloneNode(true);
     const part = (selector) => this.element.querySelector(selector);
-    [this.host, this.value, this.nothing] = [".chart-plot", ".chart-value", ".chart-nothing"].map(part);
+    [this.host, this.value, this.spread, this.nothing] = [".chart-plot", ".chart-value", ".chart-spread", ".chart-nothing"].map(part);
     part("h3").textContent = isLarge ? name : titleOf(name);
     part("h3").title = name;
     this.element.setAttribute("aria-label", name);
@@ -140,7 +140,8 @@ export class Card {
     const at = isSingle ? reading?.values.get(row.key) : null;
     const value = !isSingle ? "" : reading ? (at ? this.format(at.value) : "–") : row.value;
     const note = reading && this.markAt() ? "restarted here" : "";
-    put(this.value, [note, reading?.where, value, at ? spread(at, this.format) : ""].filter(Boolean).join("  ·  "));
+    put(this.value, [note, reading?.where, value].filter(Boolean).join("  ·  "));
+    put(this.spread, at ? spread(at, this.format) : "");
     this.value.title = isSingle ? ends(row) : "";
     if (!isSingle) this.legend.values(reading?.texts ?? new Map(this.rows.map(({ key, value: last }) => [key, last])));
   }

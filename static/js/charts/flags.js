@@ -29,6 +29,7 @@ export class Flags {
       const left = plot.toLeft(mark.x);
       flag.style.transform = `translateX(${Math.round(left)}px)`;
       flag.classList.toggle("is-left", left > plot.width / 2);
+      flag.firstChild.style.maxWidth = `${Math.min(260, Math.max(left, plot.width - left) - 4)}px`;
     }
   }
 }

@@ -28,7 +28,7 @@ export function drawLines(u, { x, ys, columns }, look) {
         if (kind !== pass || (isLit === true) !== isTop) return;
         const paint = look.colourOf(key);
         const strength = isLit === false ? 0.22 : 1;
-        if (pass === "high") return fill(ctx, ys[at - 1], ys[at], frame, faded(paint, 0.16 * strength * (mains > MANY ? 0.6 : 1)));
+        if (pass === "high") return (mains > MANY && !isLit ? whiskers : fill)(ctx, ys[at - 1], ys[at], frame, faded(paint, 0.16 * strength));
         ctx.strokeStyle = pass === "main" ? faded(paint, strength) : faded(paint, (pass === "raw" ? 0.3 : 0.42) * strength);
         ctx.lineWidth = (pass === "main" ? (isLit ? 2.2 : mains > MANY ? 1 : 1.6) : 1) * unit;
         ctx.setLineDash(pass === "ghost" ? [4 * unit, 3 * unit] : []);
@@ -138,6 +138,35 @@ function fill(ctx, low, high, frame, paint) {
     start = end;
   }
   ctx.fill();
+}
+
+// The same of very many lines: an upright stroke in each pixel that has points. Areas that lie over one another would be mud, and slow.
+function whiskers(ctx, low, high, frame, paint) {
+  const { toY } = frame;
+  const [from, to] = reach(high, frame);
+  ctx.strokeStyle = paint;
+  ctx.lineWidth = devicePixelRatio;
+  ctx.setLineDash([]);
+  ctx.beginPath();
+  let [column, top, bottom] = [NaN, 0, 0];
+  const put = () => {
+    if (bottom - top < 1) return;
+    ctx.moveTo(column, top);
+    ctx.lineTo(column, bottom);
+  };
+  for (let at = from; at <= to; at += 1) {
+    if (high[at] === null || !(high[at] >= low[at])) continue; // nothing here
+    const [upper, lower, left] = [toY(high[at]), toY(low[at]), Math.floor(px[at]) + 0.5];
+    if (left === column) {
+      if (upper < top) top = upper;
+      if (lower > bottom) bottom = lower;
+      continue;
+    }
+    put();
+    [column, top, bottom] = [left, upper, lower];
+  }
+  put();
+  ctx.stroke();
 }
 
 // From the last point before the view to the first behind it, so that a line enters and leaves.
