@@ -1,5 +1,5 @@
 // Sections of charts by the prefix of their names, those that are pinned before all, and the order of what is in them.
-const ORDER = ["train", "val", "rank", "system"];
+const ORDER = ["train", "rank", null, "others", "system"]; // null: all that people named themselves
 const FIRST = ["train", "val"]; // one section, so that the first glance has both losses side by side
 const LOOKED_AT = ["loss", "accuracy", "perplexity", "tokens_per_second", "samples_per_second"];
 const PINNED = "pinned ★"; // no prefix of a name: a series called pinned/… has a section of its own
@@ -64,9 +64,8 @@ function prefixOf(name) {
 }
 
 function place(name) {
-  const prefix = prefixOf(name);
-  const at = ORDER.indexOf(prefix);
-  return prefix === "others" ? ORDER.length + 1 : at < 0 ? ORDER.length : at;
+  const at = ORDER.indexOf(prefixOf(name));
+  return at < 0 ? ORDER.indexOf(null) : at;
 }
 
 // Within a section what people look at first comes first.
