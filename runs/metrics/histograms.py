@@ -26,8 +26,9 @@ def rebinned(histograms: Sequence[Histogram]) -> tuple[Floats, list[Floats]]:
     """
     if not histograms:
         return np.empty(0), []
-    low = min(float(one.edges[0]) for one in histograms)
-    high = max(float(one.edges[-1]) for one in histograms)
+    telling = [one for one in histograms if one.counts.any()] or histograms  # where all was NaN the edges mean nothing
+    low = min(float(one.edges[0]) for one in telling)
+    high = max(float(one.edges[-1]) for one in telling)
     bins = min(MAX_COMMON_BINS, max(one.counts.size for one in histograms))
     edges = np.linspace(low, high, bins + 1)
     return edges, [_on(edges, one) for one in histograms]

@@ -65,6 +65,29 @@ async def test_what_was_told_of_checkpoints_makes_the_run_s_pages_look_again() -
         assert (await ear.next())["type"] == "batch"
 
 
+async def test_new_media_make_the_run_s_pages_look_again_once_a_second_and_at_last() -> None:
+    push = Push()
+    async with Ear(run_group("run1")) as ear:
+        for number in range(3):
+            push.add(Committed("run1", 1, number, number + 1, has_media=True))
+            await sync_to_async(push.flush)(100.0 + number)  # the first goes at once
+            assert await ear.next() == {"type": "run"}
+            assert (await ear.next())["type"] == "batch"
+            push.add(Committed("run1", 1, number, number + 1, has_media=True))
+            await sync_to_async(push.flush)(100.5 + number)
+            assert (await ear.next())["type"] == "batch"
+            assert push.wait_s(100.5 + number, 5.0) == pytest.approx(0.5)
+        await sync_to_async(push.flush)(103.0)  # nothing came, but something is left to say
+        assert await ear.next() == {"type": "run"}
+        assert push.wait_s(103.0, 5.0) == 5.0
+
+
+async def test_whoever_has_no_loop_says_at_once_that_there_are_media() -> None:
+    async with Ear(run_group("run1")) as ear:
+        await sync_to_async(push_now)(Committed("run1", 1, 0, 1, has_media=True))
+        assert [await ear.next() for _ in range(2)] == [{"type": "run"}, {"type": "moved", "cursor": 1}]
+
+
 async def test_batches_within_a_tenth_of_a_second_are_sent_as_one() -> None:
     push = Push()
     async with Ear(run_group("run1")) as ear:

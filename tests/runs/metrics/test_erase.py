@@ -16,6 +16,7 @@ from runs.metrics.models import (
     Erasure,
     Level,
     LogChunk,
+    Media,
     Producer,
     Segment,
     Series,
@@ -25,7 +26,8 @@ from runs.metrics.models import (
 pytestmark = pytest.mark.django_db(databases="__all__")
 
 EVERYTHING = (
-    Axis, Block, Checkpoint, CheckpointUse, DeadLetter, Erasure, Level, LogChunk, Producer, Segment, Series, Telemetry,
+    Axis, Block, Checkpoint, CheckpointUse, DeadLetter, Erasure, Level, LogChunk, Media, Producer, Segment, Series,
+    Telemetry,
 )  # fmt: skip
 
 
@@ -38,6 +40,7 @@ def fill(run_id: str, count: int = 40_000) -> None:
     store.write_lines(run_id, attempt=1, cursor=2, lines=[store.Lines(0, "stdout", [(1.0, "x")])])
     Checkpoint.objects.create(run_id=run_id, step=100, fence=1, at=1.0)
     CheckpointUse.objects.create(run_id=run_id, attempt=1, state="off", at=1.0)
+    Media.objects.create(run_id=run_id, kind="text", step=1, time=1.0, attempt=1, cursor=2, size=1, data=b"x")
     Telemetry.objects.create(run_id=run_id, cursor=2)
 
 
