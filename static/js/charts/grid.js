@@ -28,28 +28,31 @@ export function join(tables, { width = 600, view = null, isLogX = false } = {}) 
 // Places for values that are read between the points of lines.
 export function commonX(columns, options) {
   if (columns.every((x) => isEqual(x, columns[0]))) return columns[0];
-  const found = sections(columns, options).map(({ x, from, to, places, isEnd }) => {
+  const parts = sections(columns, options).map(({ x, from, to, places }) => {
     if (x) return x;
     const [low, high] = options.isLogX ? [Math.log(from), Math.log(to)] : [from, to];
-    const even = Float64Array.from({ length: places + (isEnd ? 1 : 0) }, (_, at) => low + ((high - low) * at) / places);
+    const even = Float64Array.from({ length: places + 1 }, (_, at) => low + ((high - low) * at) / places);
     return options.isLogX ? even.map(Math.exp) : even;
   });
-  return Float64Array.from(found.flatMap((x) => Array.from(x)));
+  return union(parts, Infinity); // the ends of neighbours are one place
 }
 
-// The stretches [from, to) of x (the last one with its end), each with its x where that has no more places than `places`.
-function sections(columns, { width, view, isLogX }) {
+// The stretches before, in and behind the view, each with its x where that has no more places than `places`.
+function sections(columns, { width = 600, view, isLogX }) {
   const low = Math.min(...columns.map((x) => x[0]));
   const high = Math.max(...columns.map((x) => x.at(-1)));
   const places = Math.max(PER_CELL, PER_CELL * Math.floor((PER_PIXEL * width) / PER_CELL));
   const beside = Math.max(PER_CELL, PER_CELL * Math.floor(places / MARGIN / PER_CELL));
   const [from, to] = view ? [Math.max(view[0], low), Math.min(view[1], high)] : [low, high];
-  const bounds = from < to && (!isLogX || from > 0) ? [[low, from, beside], [from, to, places], [to, high, beside]] : [[low, high, places]];
-  const real = bounds.filter(([start, end], at) => end > start || (bounds.length === 1 && at === 0));
-  return real.map(([start, end, most], at) => {
-    const isEnd = at === real.length - 1;
-    const parts = columns.map((x) => x.subarray(lowerBound(x, start), isEnd ? upperBound(x, end) : lowerBound(x, end)));
-    return { from: start, to: end, places: most, isEnd, x: union(parts, most) };
+  const before = { from: low, to: from, places: beside, endOf: (x) => lowerBound(x, from) };
+  const behind = { from: to, to: high, places: beside, startOf: (x) => upperBound(x, to) };
+  const seen = { from, to, places, startOf: (x) => lowerBound(x, from), endOf: (x) => upperBound(x, to) };
+  const whole = { from: low, to: high, places };
+  const isViewed = from < to && (!isLogX || from > 0);
+  const found = isViewed ? [before, seen, behind].filter((one) => one.from < one.to) : [whole];
+  return found.map(({ startOf = () => 0, endOf = (x) => x.length, ...section }) => {
+    const x = union(columns.map((column) => column.subarray(startOf(column), endOf(column))), section.places);
+    return { ...section, startOf, endOf, x };
   });
 }
 
@@ -92,15 +95,15 @@ function exact(tables, { x }) {
   return { x, ys };
 }
 
-function coarse(tables, { from, to, places, isEnd }, isLogX) {
+function coarse(tables, { from, to, places, startOf, endOf }, isLogX) {
   const scale = isLogX ? (x) => (places * Math.log(x / from)) / Math.log(to / from) : (x) => (places * (x - from)) / (to - from);
   const back = isLogX ? (place) => from * (to / from) ** (place / places) : (place) => from + ((to - from) * place) / places;
   const taken = new Float64Array(places).fill(NaN); // the x of a place: that of a point in it
   const isUsed = new Uint8Array(places);
   const ys = tables.map(({ x, y }) => {
     const column = new Array(places);
-    const end = isEnd ? upperBound(x, to) : lowerBound(x, to);
-    for (let at = lowerBound(x, from); at < end; ) {
+    const end = endOf(x);
+    for (let at = startOf(x); at < end; ) {
       const cell = Math.min(places - 1, scale(x[at])) >> 2;
       let next = at + 1;
       while (next < end && Math.min(places - 1, scale(x[next])) >> 2 === cell) next += 1;

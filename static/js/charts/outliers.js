@@ -1,6 +1,7 @@
 // Pure: the range of y in which nearly all values lie.
 const LOW = 0.01;
 const HIGH = 0.99;
+const SMALLEST = 1e-300;
 const ROOM = 0.1; // of the range, on either side
 
 // columns: Float64Arrays, NaN where there is nothing; null where nothing is left out by it.
@@ -12,7 +13,7 @@ export function rangeWithoutOutliers(columns, isLog = false) {
   const sorted = values.subarray(0, length).sort();
   const [low, high] = [percentile(sorted, LOW), percentile(sorted, HIGH)];
   const room = ROOM * (high - low) || Math.abs(high) * ROOM || 1;
-  return isLog ? { low: Math.exp(low - room), high: Math.exp(high + room) } : { low: low - room, high: high + room };
+  return isLog ? { low: Math.max(Math.exp(low - room), SMALLEST), high: Math.min(Math.exp(high + room), Number.MAX_VALUE) } : { low: low - room, high: high + room };
 }
 
 // Between two values, as far as the share lies between them.

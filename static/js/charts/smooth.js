@@ -50,19 +50,26 @@ function ema({ x, y, weight }, memory) {
   });
 }
 
-// Running mean over what lies at most `memory` away on either side.
+// Running mean over what lies at most `memory` away on either side. Sums are only ever added to: subtracting what leaves
+// would leave the rounding of a value of 1e30 behind among small ones.
 function mean({ x, y, weight }, memory) {
-  let [first, end, sum, total] = [0, 0, 0, 0];
+  const [sums, totals] = [new Float64Array(x.length + 1), new Float64Array(x.length + 1)]; // from a place to the middle
+  let [first, middle, end, sum, total] = [0, 0, 0, 0, 0]; // sum: from the middle to the end
   return y.map((_, at) => {
     for (; end < x.length && x[end] - x[at] <= memory; end += 1) {
       sum += weight[end] * y[end];
       total += weight[end];
     }
-    for (; x[at] - x[first] > memory; first += 1) {
-      sum -= weight[first] * y[first];
-      total -= weight[first];
+    while (x[at] - x[first] > memory) first += 1;
+    if (first >= middle) {
+      sums[end] = totals[end] = sum = total = 0;
+      for (let place = end - 1; place >= first; place -= 1) {
+        sums[place] = sums[place + 1] + weight[place] * y[place];
+        totals[place] = totals[place + 1] + weight[place];
+      }
+      middle = end;
     }
-    return end - first === 1 ? y[at] : sum / total;
+    return (sums[first] + sum) / (totals[first] + total);
   });
 }
 

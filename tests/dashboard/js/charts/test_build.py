@@ -11,7 +11,7 @@ from tests.dashboard.js.conftest import Ask
 
 pytestmark = pytest.mark.browser
 
-# Series as answers have them, of run "r" where they name none, become an entry; what was built comes back as JSON has it.
+# Series as answers have them, of run "r" where they name none, become an entry; what was built comes back as JSON.
 BUILD = """async ({build}, [series, {starts, group, hidden, ...options}]) => {
     const {partOf} = await import("http://modules.invalid/charts/parts.js");
     const {lineKey} = await import("http://modules.invalid/charts/names.js");
