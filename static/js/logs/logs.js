@@ -22,8 +22,9 @@ export function mount(element) {
     Object.assign(state, { [kind]: values, line: "" });
     renew();
   });
+  let overview = null;
   const view = new View({ lines, base: element.dataset.api, start: Number(element.dataset.start), state, onChange });
-  const overview = new Overview({ element, view, panel, facets, map });
+  overview = new Overview({ element, view, panel, facets, map });
   const search = panel.form.elements.q;
   let typing = 0;
   search.value = state.q;
