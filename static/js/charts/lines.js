@@ -1,6 +1,7 @@
 // Draws the columns of a chart into a canvas: each line within its own pixels, so that a million points cost as many strokes as there are pixels.
 // In a column, undefined: no point here, the line goes on; null or NaN: a gap.
 import { faded } from "../colours.js";
+import { drawBand } from "./bands.js";
 import { lowerBound } from "./views.js";
 
 const MANY = 12; // lines; with more they are thinner
@@ -28,7 +29,11 @@ export function drawLines(u, { x, ys, columns }, look) {
         if (kind !== pass || (isLit === true) !== isTop) return;
         const paint = look.colourOf(key);
         const strength = isLit === false ? 0.22 : 1;
-        if (pass === "high") return (mains > MANY && !isLit ? whiskers : fill)(ctx, ys[at - 1], ys[at], frame, faded(paint, 0.16 * strength));
+        if (pass === "high") {
+          const [from, to] = reach(ys[at], frame);
+          const isOfMany = mains > MANY && !isLit;
+          return drawBand(ctx, ys[at - 1], ys[at], { from, to, px, toY: frame.toY }, { faint: faded(paint, 0.16 * strength), strong: faded(paint, (isOfMany ? 0.4 : 0.8) * strength), isOfMany });
+        }
         ctx.strokeStyle = pass === "main" ? faded(paint, strength) : faded(paint, (pass === "raw" ? 0.3 : 0.42) * strength);
         ctx.lineWidth = (pass === "main" ? (isLit ? 2.2 : mains > MANY ? 1 : 1.6) : 1) * unit;
         ctx.setLineDash(pass === "ghost" ? [4 * unit, 3 * unit] : []);
@@ -114,59 +119,6 @@ function mark(ctx, dots, radius) {
     ctx.arc(dots[at], dots[at + 1], radius, 0, 7);
   }
   ctx.fill();
-}
-
-// What lies between two columns, piece by piece where there are gaps.
-function fill(ctx, low, high, frame, paint) {
-  const { toY } = frame;
-  const [from, to] = reach(high, frame);
-  const isThere = (at) => low[at] !== null && high[at] !== null && low[at] === low[at] && high[at] === high[at];
-  ctx.fillStyle = paint;
-  ctx.beginPath();
-  for (let start = from; start <= to; start += 1) {
-    if (!isThere(start)) continue;
-    let end = start;
-    while (end < to && isThere(end + 1)) end += 1;
-    let isFirst = true;
-    for (let at = start; at <= end; at += 1) {
-      if (high[at] === undefined) continue;
-      if (isFirst) ctx.moveTo(px[at], toY(high[at]));
-      else ctx.lineTo(px[at], toY(high[at]));
-      isFirst = false;
-    }
-    for (let at = end; at >= start; at -= 1) if (low[at] !== undefined) ctx.lineTo(px[at], toY(low[at]));
-    start = end;
-  }
-  ctx.fill();
-}
-
-// The same of very many lines: an upright stroke in each pixel that has points. Areas that lie over one another would be mud, and slow.
-function whiskers(ctx, low, high, frame, paint) {
-  const { toY } = frame;
-  const [from, to] = reach(high, frame);
-  ctx.strokeStyle = paint;
-  ctx.lineWidth = devicePixelRatio;
-  ctx.setLineDash([]);
-  ctx.beginPath();
-  let [column, top, bottom] = [NaN, 0, 0];
-  const put = () => {
-    if (bottom - top < 1) return;
-    ctx.moveTo(column, top);
-    ctx.lineTo(column, bottom);
-  };
-  for (let at = from; at <= to; at += 1) {
-    if (high[at] === null || !(high[at] >= low[at])) continue; // nothing here
-    const [upper, lower, left] = [toY(high[at]), toY(low[at]), Math.floor(px[at]) + 0.5];
-    if (left === column) {
-      if (upper < top) top = upper;
-      if (lower > bottom) bottom = lower;
-      continue;
-    }
-    put();
-    [column, top, bottom] = [left, upper, lower];
-  }
-  put();
-  ctx.stroke();
 }
 
 // From the last point before the view to the first behind it, so that a line enters and leaves.

@@ -119,7 +119,7 @@ export class Pointing {
   // Into the live region, when the keys rest.
   say() {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => document.activeElement === this.card.host && (this.live.textContent = this.card.spoken()), SAY_MS);
+    this.timer = setTimeout(() => document.activeElement === this.card.host && (this.live.textContent = this.card.reader.spoken()), SAY_MS);
   }
 
   close() {

@@ -3,12 +3,13 @@ import { sorted } from "./legend.js";
 import { valuesAt, where } from "./reading.js";
 
 const SPOKEN = 4; // lines that are read out at most
+const UNIT = / (tok\/s|s|%)$/; // said once in a row
 
 // A row for each line of what was built, in the order that the page has.
 export function rowsOf(built, { colourOf, labelOf, sort, format }) {
   const rows = [...built.lines].map(([key, line]) => {
     const label = labelOf(key, built);
-    const [value, min, max] = [line.last, line.min, line.max].map((one) => format(one));
+    const [value, min, max] = [format(line.last), ...[line.min, line.max].map((one) => format(one).replace(UNIT, ""))];
     return { key, runs: line.runs ?? [line.run], colour: colourOf(key, built), label, value, min, max, order: { name: label, value: line.last, min: line.min, max: line.max } };
   });
   return sorted(rows, sort);
@@ -20,8 +21,8 @@ export function ends({ min, max }) {
 
 // At a place: {x, where, values: Map(key -> {x, value, low, high}), texts: Map(key -> text)}.
 export function readAt(built, place, axis, format) {
-  const x = built.x[place];
   const values = valuesAt(built, place);
+  const x = values.size === 1 ? [...values.values()][0].x : built.x[place]; // of a single line its own point
   const texts = new Map([...values].map(([key, { value }]) => [key, format(value)]));
   return { x, where: where(x, axis), values, texts };
 }

@@ -7,8 +7,8 @@ const DAY = 86400;
 
 // isWhole: between two whole numbers there is nothing.
 export function linearTicks(min, max, most, isWhole = false) {
-  const step = nice((max - min) / Math.max(1, most));
-  return multiples(min, max, isWhole ? Math.max(1, step) : step);
+  const step = nice(Math.max(isWhole ? 1 : 0, (max - min) / Math.max(1, most)));
+  return multiples(min, max, isWhole && !Number.isInteger(step) ? 2 * step : step);
 }
 
 // At powers of ten and, where there is room, between them; evenly where the range has no power to speak of.
@@ -60,7 +60,7 @@ export function numberLabels(ticks) {
   if (most > 0 && (most < 1e-3 || most >= 1e15)) return ticks.map((tick) => scientific(tick, step));
   const [scale, letter] = SCALES.find(([one]) => most >= one) ?? [1, ""];
   const places = Math.min(12, Math.max(0, Math.ceil(-Math.log10(step / scale) - 1e-9)));
-  return ticks.map((tick) => (tick === 0 ? "0" : (tick / scale).toFixed(places).replace("-", "−") + letter));
+  return ticks.map((tick) => (tick === 0 ? "0" : (tick / scale).toFixed(places).replace(letter ? /\.0+$/ : "", "").replace("-", "−") + letter));
 }
 
 export function stepLabels(ticks) {
@@ -114,7 +114,7 @@ function multiples(min, max, step) {
 
 function nice(least) {
   const power = 10 ** Math.floor(Math.log10(least));
-  return Number(([1, 2, 5, 10].find((one) => one * power >= least * (1 - 1e-9)) * power).toPrecision(1));
+  return Number(([1, 2, 2.5, 5, 10].find((one) => one * power >= least * (1 - 1e-9)) * power).toPrecision(2));
 }
 
 function leastStep(ticks) {

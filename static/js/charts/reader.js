@@ -1,0 +1,108 @@
+// What a card says beside its lines: its head and legend, the crosshair with its values, which line is lit, and where attempts began.
+import { Flags } from "./flags.js";
+import { Legend } from "./legend.js";
+import { ends, readAt, rowsOf, spoken, spread } from "./readout.js";
+
+const NEAR_PX = 6; // of a restart's line, for the crosshair to say it
+
+export class Reader {
+  constructor(card) {
+    this.card = card;
+    this.rows = [];
+    this.x = null; // of the crosshair
+    this.reading = null;
+    const part = (selector) => card.element.querySelector(selector);
+    [this.value, this.spread, this.nothing, this.legendHost] = [".chart-value", ".chart-spread", ".chart-nothing", ".chart-legend"].map(part);
+    this.legend = new Legend(this.legendHost, { sort: (by) => this.sortBy(by), light: (line) => card.context.crosshair.light(line) });
+    this.flags = new Flags((mark) => this.sentenceOf(mark));
+  }
+
+  // After the card was built anew.
+  show() {
+    const { built, context, settings, format } = this.card;
+    const { colourOf, labelOf, crosshair } = context;
+    this.rows = rowsOf(built, { colourOf, labelOf, sort: settings.sort, format });
+    const isEmpty = !this.rows.some(({ order }) => Number.isFinite(order.min));
+    this.card.element.classList.toggle("is-empty", isEmpty);
+    this.card.element.classList.toggle("is-bare", isEmpty && !built.bad.length);
+    put(this.nothing, !isEmpty ? "" : built.bad.length ? "no value here is a number" : "no points yet");
+    this.legendHost.hidden = this.rows.length <= 1;
+    if (this.rows.length > 1) this.legend.show(this.rows, settings.sort);
+    if (crosshair.line) this.shine(crosshair.line);
+    this.point(this.x, crosshair.source === this.card);
+  }
+
+  // After the plot moved.
+  place() {
+    const { plot } = this.card;
+    if (!plot?.u) return;
+    this.flags.show(plot.u.over, plot);
+    this.point(this.x, false);
+  }
+
+  // The crosshair is at x, or nowhere. Where the hand is, it snaps to a point.
+  point(x, isSource) {
+    const { plot, built, axis, format, pointing } = this.card;
+    this.x = x;
+    if (!plot?.u || !built || built !== plot.built) return;
+    const isIn = x !== null && built.x.length > 0 && x >= plot.range[0] && x <= plot.range[1];
+    pointing.place = isIn ? plot.placeOf(x) : null;
+    this.reading = isIn ? readAt(built, pointing.place, axis, format) : null;
+    pointing.overlay.place(isIn ? plot.toLeft(isSource ? this.reading.x : x) : null, isIn ? this.dots() : []);
+    this.showValues();
+  }
+
+  dots() {
+    const { plot, built, context } = this.card;
+    const lit = context.crosshair.line?.key;
+    return [...this.reading.values].map(([key, { x, value }]) => ({ left: plot.toLeft(x), top: plot.toTop(value), colour: context.colourOf(key, built), isLit: key === lit }));
+  }
+
+  showValues() {
+    const { rows, reading } = this;
+    const { format } = this.card;
+    const only = rows.length === 1 ? rows[0] : null;
+    const at = only && reading?.values.get(only.key);
+    const value = !only ? "" : reading ? format(at?.value) : only.value;
+    put(this.value, [reading && this.markAt() ? "restarted here" : "", reading?.where, value].filter(Boolean).join("  ·  "));
+    put(this.spread, at ? spread(at, format) : "");
+    this.value.title = only ? ends(only) : "";
+    if (rows.length > 1) this.legend.values(reading?.texts ?? new Map(rows.map(({ key, value: last }) => [key, last])));
+  }
+
+  // The line is lit where it is; where it is not, the lines of its run are; where there are none, nothing changes.
+  shine(line) {
+    if (this.rows.length < 2) return;
+    const isOf = ({ runs }) => runs.some((run) => line.runs.includes(run));
+    const here = !line ? [] : this.rows.some(({ key }) => key === line.key) ? [line.key] : this.rows.filter(isOf).map(({ key }) => key);
+    const isLit = here.length && here.length < this.rows.length ? (key) => here.includes(key) : null;
+    this.card.plot?.light(isLit);
+    this.legend.shine(isLit);
+  }
+
+  markAt() {
+    const { plot, built } = this.card;
+    const left = plot.toLeft(this.reading.x);
+    return built.marks.find(({ x }) => Math.abs(plot.toLeft(x) - left) < NEAR_PX);
+  }
+
+  sentenceOf({ run, attempt }) {
+    return this.card.context.causeOf(run, attempt)?.sentence ?? `Attempt ${attempt} began here.`;
+  }
+
+  // For who does not see the crosshair.
+  spoken() {
+    if (!this.reading) return "";
+    const mark = this.markAt();
+    return spoken(this.reading, this.rows, this.card.context.crosshair.line?.key, mark ? this.sentenceOf(mark) : "");
+  }
+
+  sortBy(by) {
+    const { sort } = this.card.settings;
+    this.card.context.changeAll({ sort: { by, isDescending: sort.by === by ? !sort.isDescending : by !== "name" } });
+  }
+}
+
+function put(element, words) {
+  if (element.textContent !== words) element.textContent = words;
+}
