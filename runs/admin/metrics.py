@@ -14,6 +14,7 @@ from runs.metrics.models import (
     Erasure,
     Level,
     LogChunk,
+    LogStream,
     Media,
     NodeSample,
     Producer,
@@ -75,11 +76,17 @@ class LevelAdmin(Written):
     exclude = ("data",)
 
 
+@admin.register(LogStream)
+class LogStreamAdmin(Written):
+    list_display = ("run_id", "attempt", "rank", "name", "num_lines")
+    search_fields = ("run_id",)
+
+
 @admin.register(LogChunk)
 class LogChunkAdmin(Written):
-    list_display = ("run_id", "attempt", "rank", "stream", "num_lines", "cursor")
+    list_display = ("run_id", "stream", "first_line", "num_lines", "size", "num_errors", "num_warnings", "cursor")
     search_fields = ("run_id",)
-    exclude = ("data",)
+    exclude = ("columns", "text")
 
 
 @admin.register(Media)

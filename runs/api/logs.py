@@ -11,6 +11,7 @@ from runs.access import get_run
 from runs.api.auth import actor
 from runs.api.streaming import text_response
 from runs.metrics import read
+from runs.metrics.log_lines import Filters
 
 router = Router(tags=["logs"])
 
@@ -46,7 +47,7 @@ def list_lines(request: HttpRequest, run_id: str, query: Query[LinesQuery]) -> A
 @router.get("/runs/{run_id}/logs/download", summary="The whole log as text")
 def download(request: HttpRequest, run_id: str, rank: int | None = None) -> StreamingHttpResponse:
     run = get_run(actor(request), run_id)
-    response = text_response(request, read.log_text(run.pk, rank))
+    response = text_response(request, read.log_text(run.pk, Filters(ranks={rank}) if rank is not None else Filters()))
     response["Content-Disposition"] = f'attachment; filename="{run.pk}.log"'
     response["X-Content-Type-Options"] = "nosniff"
     return response

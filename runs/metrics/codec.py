@@ -1,4 +1,4 @@
-"""Points and log lines as compressed bytes, and back, exactly.
+"""Points as compressed bytes, and back, exactly.
 
 Points are three equally long columns. Numbers are compressed by pcodec (which finds the differences, common divisors
 and bit widths of a column by itself); what is too short to gain anything stays as it is. Values keep every bit but a
@@ -8,11 +8,9 @@ NaN's payload, and take half the room where float32 holds them exactly.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import msgpack
 import numpy as np
 from numpy.typing import NDArray
 from pcodec import ChunkConfig, standalone
@@ -21,8 +19,6 @@ Steps = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Numbers = NDArray[Any]
 
-LINES_VERSION = 1
-LINES_LEVEL = 1
 CONFIG = ChunkConfig(compression_level=4)  # 1 is a third quicker and 5 % larger; 8 three times slower and 1 % smaller
 PLAIN, PACKED = b"-", b"p"
 KINDS = {b"q": "<i8", b"d": "<f8", b"f": "<f4", b"i": "<i4", b"B": "u1"}
@@ -139,20 +135,3 @@ def narrowed(values: Floats) -> Numbers:
         single = values.astype(np.float32)
     same = single == values
     return single if same.all() or (same | np.isnan(values)).all() else values
-
-
-def encode_lines(lines: list[tuple[float, str]]) -> bytes:
-    """Return log lines (Unix seconds, text) as bytes."""
-    body = msgpack.packb([[at for at, _ in lines], [text for _, text in lines]])
-    return bytes([LINES_VERSION]) + zlib.compress(body, LINES_LEVEL)
-
-
-def decode_lines(data: bytes) -> list[tuple[float, str]]:
-    """Return the lines that encode_lines() was given. Raises BadSegment."""
-    if not data or data[0] != LINES_VERSION:
-        raise BadSegment("unknown version of a log chunk")
-    try:
-        times, texts = msgpack.unpackb(zlib.decompress(memoryview(data)[1:]), raw=False)
-    except (zlib.error, ValueError) as error:
-        raise BadSegment(str(error)) from error
-    return list(zip(times, texts, strict=True))

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 import structlog
 from django.db.models import Count, Max
 
+from runs.metrics import log_folding
+from runs.metrics.log_folding import fold_lines
 from runs.metrics.models import Block, Segment, Telemetry
 from runs.metrics.sealing import SEAL_AS_IT_LIES, RunGone, fold_blocks, seal
 from runs.metrics.segments import POINTS_PER_SEGMENT
@@ -126,7 +128,11 @@ class Compactor:
             return
         bound = telemetry.cursor if is_quiet else max(cursor for at, cursor in heard.marks if now - at >= LAG_S)
         try:
-            if fold_blocks(run_id, bound) or seal(run_id, bound, is_quiet=is_quiet):
+            if (
+                fold_blocks(run_id, bound)
+                or seal(run_id, bound, is_quiet=is_quiet)
+                or fold_lines(run_id, bound, is_quiet=is_quiet)
+            ):
                 return
         except RunGone as error:
             log.info("compact.run_gone", run=run_id, error=str(error))
@@ -142,12 +148,12 @@ def compact_run(run_id: str, bound: int, *, is_quiet: bool) -> None:
     """Compact all that the run has up to cursor ``bound``. Raises RunGone."""
     while fold_blocks(run_id, bound):
         pass
-    while seal(run_id, bound, is_quiet=is_quiet):
+    while seal(run_id, bound, is_quiet=is_quiet) or fold_lines(run_id, bound, is_quiet=is_quiet):
         pass
 
 
 def _waiting() -> list[tuple[str, int, int]]:
-    """Return (run, batches, points) of the runs that have blocks, or segments that could be put together."""
+    """Return (run, batches, points) of the runs that have blocks, or segments or chunks that could be put together."""
     found: dict[str, tuple[int, int]] = {}
     for run_id, count in Block.objects.values_list("run_id").annotate(count=Count("pk")):
         found[run_id] = count, 0
@@ -156,4 +162,6 @@ def _waiting() -> list[tuple[str, int, int]]:
         if place["number"] > 1 or place["longest"] >= SEAL_AS_IT_LIES:
             before = found.get(place["series__run_id"], (0, 0))
             found[place["series__run_id"]] = before[0], before[1] + POINTS_PER_SEGMENT
+    for run_id, _ in log_folding.waiting():
+        found.setdefault(run_id, (0, 0))
     return [(run_id, *counts) for run_id, counts in found.items()]

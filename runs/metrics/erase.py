@@ -22,6 +22,7 @@ from runs.metrics.models import (
     Erasure,
     Level,
     LogChunk,
+    LogStream,
     Media,
     Producer,
     Segment,
@@ -32,6 +33,7 @@ from runs.metrics.rows import IDS_PER_QUERY, delete_rows
 
 AT_ONCE_S = 0.1  # a small run is gone when delete_run_data() returns
 ROWS = 100  # of up to 60 KB each in one transaction
+LOG_ROWS = 50  # of up to 200 KB
 MEDIA_ROWS = 5  # of up to 1 MiB
 HIDDEN = "~"  # before the id of a run in the rows of its series: no run has such an id
 FREE_PAGES = 2000  # of 4 KB, which are kept for what comes next
@@ -92,7 +94,8 @@ def _batches(run_id: str) -> Iterator[None]:
         yield from _delete(Level.objects.filter(series__in=some))
         yield from _delete(Series.objects.filter(pk__in=some), IDS_PER_QUERY)
     yield from _delete(Axis.objects.filter(run_id=run_id, segments=None))
-    yield from _delete(LogChunk.objects.filter(run_id=run_id))
+    yield from _delete(LogChunk.objects.filter(run_id=run_id), LOG_ROWS)
+    yield from _delete(LogStream.objects.filter(run_id=run_id, chunks=None), IDS_PER_QUERY)
     yield from _delete(Media.objects.filter(run_id=run_id), MEDIA_ROWS)
     yield from _delete(DeadLetter.objects.filter(run_id=run_id))
     Erasure.objects.filter(pk=run_id).delete()

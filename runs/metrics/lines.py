@@ -1,4 +1,4 @@
-"""Reading logs: the lines of all ranks, merged by time.
+"""Reading logs from one end to the other: the lines of all ranks, merged by time.
 
 Lines arrive late: a rank's buffer, or a node that was out of contact, may bring lines that are older than what was
 read already. So a page cursor holds, beside the place in time, which batches it is about: first everything committed
@@ -9,20 +9,20 @@ such cursors reads every line once.
 from __future__ import annotations
 
 import base64
-import heapq
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
-from django.db.models import F, QuerySet
+from runs.metrics.log_lines import Filters, Key
+from runs.metrics.log_merge import Span, backward, forward
+from runs.metrics.log_patterns import literal
+from runs.metrics.models import Telemetry
+from runs.metrics.snapshot import snapshot
 
-from runs.metrics.codec import decode_lines
-from runs.metrics.models import LogChunk, Telemetry
-
-Key = tuple[float, int, int, int, int]  # time, rank, stream, chunk, line: one order for all lines
-STREAMS = ("stdout", "stderr")
+EVERYTHING = Filters()
 
 
 class BadCursor(ValueError):
@@ -49,8 +49,8 @@ def place_of(cursor: str) -> Place:
         if key is None:
             return place
         at, *numbers = key
-        rank, stream, chunk, line = (int(number) for number in numbers)
-        return Place(place.low, place.high, (float(at), rank, stream, chunk, line))
+        attempt, rank, stream, line = (int(number) for number in numbers)
+        return Place(place.low, place.high, Key(float(at), attempt, rank, stream, line))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise BadCursor(f"{cursor[:80]!r} is no cursor of this list") from error
 
@@ -67,17 +67,17 @@ def logs(
     pass it as ``after`` to read on later). ``q`` keeps lines that contain it in any case; ``tail`` gives the last
     ``limit`` lines instead of the next ones. Raises BadCursor."""
     place = place_of(after) if after else Place()
-    now = Telemetry.objects.filter(run_id=run_id).values_list("cursor", flat=True).first() or 0
-    high = now if place.high is None else place.high
-    chunks = _chunks(run_id, rank).filter(cursor__gt=place.low, cursor__lte=high)
-    needle = q.casefold() if q else ""
-    at_end = Place(low=high).text()
-    if tail:
-        found = list(_some(_backward(chunks), needle, limit))[::-1]
-        return {"items": [item for _, item in found], "next": None, "cursor": at_end}
-    if place.key is not None:
-        chunks = chunks.filter(last_time__gte=place.key[0])
-    found = list(_some(_forward(chunks, place.key), needle, limit + 1))
+    filters = EVERYTHING if rank is None else Filters(ranks={rank})
+    find = literal(q, is_case=False).lines if q else None
+    with snapshot():
+        now = Telemetry.objects.filter(run_id=run_id).values_list("cursor", flat=True).first() or 0
+        high = now if place.high is None else place.high
+        at_end = Place(low=high).text()
+        span = Span(place.low, high, place.key)
+        if tail:
+            last = list(islice(backward(run_id, filters, Span(place.low, high), find), limit))[::-1]
+            return {"items": [item for _, item in last], "next": None, "cursor": at_end}
+        found = list(islice(forward(run_id, filters, span, find), limit + 1))
     if len(found) > limit:
         cursor = Place(place.low, high, found[limit - 1][0]).text()
         return {"items": [item for _, item in found[:limit]], "next": cursor, "cursor": cursor}
@@ -85,60 +85,8 @@ def logs(
     return {"items": [item for _, item in found], "next": at_end if high < now else None, "cursor": at_end}
 
 
-def log_text(run_id: str, rank: int | None = None) -> Iterator[str]:
+def log_text(run_id: str, filters: Filters = EVERYTHING) -> Iterator[str]:
     """Yield the whole log as lines of text: time, rank, stream, text."""
-    for _, line in _forward(_chunks(run_id, rank), None):
+    for _, line in forward(run_id, filters, Span()):
         at = datetime.fromtimestamp(line["time"], UTC).isoformat(timespec="milliseconds")
         yield f"{at} rank {line['rank']} {line['stream']}: {line['text']}\n"
-
-
-def _chunks(run_id: str, rank: int | None) -> QuerySet[LogChunk]:
-    chunks = LogChunk.objects.filter(run_id=run_id)
-    return chunks if rank is None else chunks.filter(rank=rank)
-
-
-def _some(lines: Iterable[tuple[Key, dict[str, Any]]], needle: str, count: int) -> Iterator[tuple[Key, dict[str, Any]]]:
-    for key, line in lines:
-        if needle in line["text"].casefold():
-            yield key, line
-            count -= 1
-            if count <= 0:
-                return
-
-
-def _forward(chunks: QuerySet[LogChunk], after: Key | None) -> Iterator[tuple[Key, dict[str, Any]]]:
-    """Yield the lines oldest first. A line is due once no chunk that is still unread can hold an older one."""
-    waiting: list[tuple[Key, dict[str, Any]]] = []
-    for chunk in chunks.order_by("first_time", "id").iterator(chunk_size=50):
-        while waiting and waiting[0][0][0] < chunk.first_time:
-            yield heapq.heappop(waiting)
-        for key, line in _lines_of(chunk):
-            if after is None or key > after:
-                heapq.heappush(waiting, (key, line))
-    while waiting:
-        yield heapq.heappop(waiting)
-
-
-def _backward(chunks: QuerySet[LogChunk]) -> Iterator[tuple[Key, dict[str, Any]]]:
-    """Yield the lines newest first: the same, with every number of the key turned round."""
-    waiting: list[tuple[Key, Key, dict[str, Any]]] = []
-    for chunk in chunks.order_by(F("last_time").desc(), "-id").iterator(chunk_size=50):
-        while waiting and waiting[0][1][0] > chunk.last_time:
-            _, key, line = heapq.heappop(waiting)
-            yield key, line
-        for key, line in _lines_of(chunk):
-            at, rank, stream, number, index = key
-            heapq.heappush(waiting, ((-at, -rank, -stream, -number, -index), key, line))
-    while waiting:
-        _, key, line = heapq.heappop(waiting)
-        yield key, line
-
-
-def _lines_of(chunk: LogChunk) -> Iterator[tuple[Key, dict[str, Any]]]:
-    """Yield a chunk's lines as they were written: where the clock went back, the latest time so far counts."""
-    latest = float("-inf")
-    stream = STREAMS.index(chunk.stream)
-    for index, (at, text) in enumerate(decode_lines(bytes(chunk.data))):
-        latest = max(latest, at)
-        line = {"rank": chunk.rank, "stream": chunk.stream, "time": at, "text": text, "attempt": chunk.attempt}
-        yield (latest, chunk.rank, stream, chunk.pk, index), line

@@ -137,27 +137,64 @@ class Level(models.Model):
         return f"{self.count} buckets of 2**{self.level} steps"
 
 
-class LogChunk(models.Model):
-    """Consecutive log lines of one rank and stream, compressed."""
+class LogStream(models.Model):
+    """What one rank of one attempt printed on one of its streams: its lines are counted from 0, whatever came when."""
 
     run_id = models.CharField(max_length=12)
     attempt = models.PositiveIntegerField()
     rank = models.IntegerField()
-    stream = models.CharField(max_length=8)
-    cursor = models.PositiveBigIntegerField()
-    first_time = models.FloatField()
-    last_time = models.FloatField()
+    name = models.CharField(max_length=8)  # stdout or stderr
+    num_lines = models.PositiveBigIntegerField(default=0)
+    last_time = models.FloatField(default=0)  # the latest of all: no later line is placed before it
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("run_id", "attempt", "rank", "name"), name="one_log_stream"),)
+
+    def __str__(self) -> str:
+        return f"{self.name} of rank {self.rank}"
+
+
+class LogChunk(models.Model):
+    """Consecutive lines of one stream, compressed (see runs.metrics.chunks). The chunks of a stream follow each other
+    in their lines as in their times, and compaction joins small ones without changing either."""
+
+    run_id = models.CharField(max_length=12)
+    stream = models.ForeignKey(LogStream, on_delete=models.CASCADE, related_name="chunks")
+    cursor = models.PositiveBigIntegerField()  # the newest batch in it
+    first_line = models.PositiveBigIntegerField()
     num_lines = models.PositiveIntegerField()
-    data = models.BinaryField()
+    size = models.PositiveIntegerField()  # bytes of text, before they are compressed
+    first_time = models.FloatField()  # as lines are placed: never before a line above
+    last_time = models.FloatField()
+    num_errors = models.PositiveIntegerField(default=0)
+    num_warnings = models.PositiveIntegerField(default=0)
+    num_infos = models.PositiveIntegerField(default=0)
+    num_debugs = models.PositiveIntegerField(default=0)
+    first_error = models.PositiveIntegerField(null=True)  # the place in the chunk of its first line of that level
+    columns = models.BinaryField()  # times, levels and batches of its lines
+    text = models.BinaryField()
 
     class Meta:
         indexes = (
             models.Index(fields=("run_id", "cursor"), name="log_run_cursor"),
-            models.Index(fields=("run_id", "first_time"), name="log_run_time"),
-        )
+            # Everything by which readers find a line, so that they touch no row that they do not read.
+            models.Index(
+                fields=(
+                    "stream", "first_line", "num_lines", "first_time", "last_time", "num_errors", "num_warnings",
+                    "num_infos", "num_debugs",
+                ),
+                name="log_stream_line",
+            ),
+            # What compaction looks at.
+            models.Index(
+                fields=("run_id", "stream"),
+                condition=models.Q(num_lines__lt=2048, size__lt=262_144),
+                name="log_small",
+            ),
+        )  # fmt: skip
 
     def __str__(self) -> str:
-        return f"{self.num_lines} lines of rank {self.rank}"
+        return f"{self.num_lines} lines from line {self.first_line}"
 
 
 class Media(models.Model):

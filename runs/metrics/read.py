@@ -9,15 +9,15 @@ from typing import Any
 from django.db.models import Max, Min, Sum
 
 from runs.metrics.blocks import decode_block
-from runs.metrics.codec import decode_lines
 from runs.metrics.curves import last_of, series_data, series_list, sparklines
 from runs.metrics.delta import MAX_LINES, MAX_POINTS, Delta, delta
 from runs.metrics.erase import delete_run_data
 from runs.metrics.lines import BadCursor, log_text, logs
-from runs.metrics.models import Block, LogChunk, Producer, Segment, Series, Telemetry
+from runs.metrics.log_changes import lines_since, num_lines_since
+from runs.metrics.models import Block, Producer, Segment, Series, Telemetry
 from runs.metrics.points import decoded
 from runs.metrics.snapshot import snapshot
-from runs.metrics.store import Lines, Piece
+from runs.metrics.store import Piece
 
 __all__ = [
     "BadCursor",
@@ -102,10 +102,9 @@ def delta_since(run_id: str, cursor: int) -> Delta:
 def _change(run_id: str, cursor: int, now: int) -> Delta:
     blocks = Block.objects.filter(run_id=run_id, cursor__gt=cursor)
     segments = Segment.objects.filter(series__run_id=run_id, is_sealed=False, cursor__gt=cursor)
-    chunks = LogChunk.objects.filter(run_id=run_id, cursor__gt=cursor)
     direct = segments.aggregate(total=Sum("count"), first=Min("first_step"), last=Max("last_step"))
     num_points = (direct["total"] or 0) + (blocks.aggregate(total=Sum("count"))["total"] or 0)
-    if num_points > MAX_POINTS or (chunks.aggregate(total=Sum("num_lines"))["total"] or 0) > MAX_LINES:
+    if num_points > MAX_POINTS or num_lines_since(run_id, cursor, at_most=MAX_LINES) > MAX_LINES:
         steps = [direct["first"], direct["last"]] if direct["total"] and not blocks.exists() else None
         return Delta(cursor, now, refetch=True, steps=steps)
     parts = [(row.cursor, row.attempt, row.series_id, columns) for row, columns in decoded(segments.order_by("id"))]
@@ -116,8 +115,7 @@ def _change(run_id: str, cursor: int, now: int) -> Delta:
         (attempt, Piece("", 0, names[series_id].name, names[series_id].labels, columns))
         for _, attempt, series_id, columns in sorted(parts, key=itemgetter(0))
     ]
-    lines = [Lines(row.rank, row.stream, decode_lines(bytes(row.data))) for row in chunks.order_by("cursor", "id")]
-    return delta(cursor, now, pieces, lines)
+    return delta(cursor, now, pieces, lines_since(run_id, cursor))
 
 
 def points_since(run_id: str, cursor: int) -> list[dict[str, Any]] | None:

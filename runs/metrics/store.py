@@ -1,4 +1,4 @@
-"""Writing points and log lines as segments, blocks and chunks, with the running summary of each series.
+"""Writing points as segments and blocks, with the running summary of each series; log lines: see log_writing.
 
 Called inside the transaction of a batch; nothing here opens one, and nothing here knows of frames or watermarks
 (that is runs.ingest.commit).
@@ -7,29 +7,19 @@ Called inside the transaction of a batch; nothing here opens one, and nothing he
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from runs.metrics import bulk, summaries
 from runs.metrics.blocks import encode_block
-from runs.metrics.codec import Columns, encode_lines
-from runs.metrics.models import Block, LogChunk
+from runs.metrics.codec import Columns
+from runs.metrics.log_writing import Lines, write_lines
+from runs.metrics.models import Block
 from runs.metrics.segments import Stretch, write_segments
 from runs.metrics.sheets import Head, Piece, Sheet
 from runs.metrics.summaries import SeriesTable, Summary
 
 __all__ = ["Lines", "Piece", "write_lines", "write_points", "write_sheets"]
 
-LINES_PER_CHUNK = 1000
 DIRECT = 2048  # so many points of a series in one batch become a segment at once
-
-
-@dataclass(frozen=True)
-class Lines:
-    """Consecutive lines (Unix seconds, text) of one rank and stream."""
-
-    rank: int
-    stream: str
-    lines: list[tuple[float, str]]
 
 
 def write_sheets(table: SeriesTable, *, attempt: int, cursor: int, sheets: Iterable[Sheet]) -> list[Sheet]:
@@ -80,20 +70,3 @@ def write_points(run_id: str, *, attempt: int, cursor: int, pieces: Iterable[Pie
         if part.columns.size
     ]
     write_sheets(SeriesTable(run_id), attempt=attempt, cursor=cursor, sheets=sheets)
-
-
-def write_lines(run_id: str, *, attempt: int, cursor: int, lines: Iterable[Lines]) -> None:
-    """Store log lines, chunked per rank and stream."""
-    streams: dict[tuple[int, str], list[tuple[float, str]]] = {}
-    for part in lines:
-        streams.setdefault((part.rank, part.stream), []).extend(part.lines)
-    chunks = []
-    for (rank, stream), everything in streams.items():
-        for start in range(0, len(everything), LINES_PER_CHUNK):
-            some = everything[start : start + LINES_PER_CHUNK]
-            times = [at for at, _ in some]
-            chunks.append(
-                (run_id, attempt, rank, stream, cursor, min(times), max(times), len(some), encode_lines(some))
-            )
-    names = ("run_id", "attempt", "rank", "stream", "cursor", "first_time", "last_time", "num_lines", "data")
-    bulk.insert(LogChunk, names, chunks)

@@ -14,10 +14,8 @@ from runs.metrics.codec import (
     BadSegment,
     Columns,
     decode_axis,
-    decode_lines,
     decode_values,
     encode_axis,
-    encode_lines,
     encode_values,
 )
 from tests.blocks import block_of
@@ -77,11 +75,6 @@ def test_what_is_not_finite_stays_what_it_is() -> None:
     back = decode_values(encode_values(values))
     assert math.isnan(back[0])
     assert back[1:5].tobytes() == values[1:5].tobytes()
-
-
-@given(st.lists(st.tuples(st.floats(allow_nan=False), st.text())))
-def test_any_lines_come_back_exactly(lines: list[tuple[float, str]]) -> None:
-    assert decode_lines(encode_lines(lines)) == lines
 
 
 def test_axes_of_different_lengths_are_refused() -> None:

@@ -35,7 +35,9 @@ def test_lines_of_all_ranks_come_by_time() -> None:
     store((2.0, "b"), (4.0, "d"), rank=1, stream="stderr")
     page = read.logs("run1")
     assert texts(page) == ["a", "b", "c", "d", "e"]
-    assert page["items"][1] == {"rank": 1, "stream": "stderr", "time": 2.0, "text": "b", "attempt": 1}
+    assert page["items"][1] == {
+        "id": "a1.r1.e.0", "rank": 1, "stream": "stderr", "attempt": 1, "time": 2.0, "level": "", "text": "b",
+    }  # fmt: skip
     assert page["next"] is None
 
 
