@@ -96,13 +96,9 @@ export class Blocks {
     if (!this.blocks.has(block)) this.blocks.set(block, { lines: [], isStale: true });
     const { lines } = this.blocks.get(block);
     const known = lines[index % SIZE];
-    if (known?.id === line.id && (known.text === line.text || known.isWhole)) return; // it is drawn already
+    if (known?.id === line.id && known.text === line.text) return; // it is drawn already
     lines[index % SIZE] = line;
     this.places.set(line.id, index);
-  }
-  // One line was fetched whole.
-  replace(index, line) {
-    if (this.get(index)?.id === line.id) this.blocks.get(Math.floor(index / SIZE)).lines[index % SIZE] = line;
   }
   has(from, to) {
     for (let index = from; index < to; index += 1) if (!this.get(index)) return false;

@@ -2,6 +2,7 @@
 import { seriesToken } from "../colours.js";
 import { count } from "../format.js";
 
+const SINGLE = ["stream", "attempt"]; // one of them, or all
 const LEVELS = ["error", "warning", "info", "debug"];
 
 export class Facets {
@@ -42,7 +43,9 @@ export class Facets {
     if (!button) return;
     const { kind } = button.dataset;
     button.setAttribute("aria-pressed", button.getAttribute("aria-pressed") !== "true");
-    const pressed = [...this.buttons.values()].filter((one) => one.dataset.kind === kind && one.getAttribute("aria-pressed") === "true");
+    const group = [...this.buttons.values()].filter((one) => one.dataset.kind === kind);
+    if (SINGLE.includes(kind)) for (const other of group) if (other !== button) other.setAttribute("aria-pressed", false);
+    const pressed = group.filter((one) => one.getAttribute("aria-pressed") === "true");
     this.onChange(kind, pressed.map((one) => one.dataset.value));
   }
 }

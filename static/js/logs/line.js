@@ -95,7 +95,7 @@ function levelOf({ level }) {
 function textOf(line, spans) {
   const cell = element("span", "log-text", "gridcell");
   cell.append(...words(line.text, spans));
-  if (line.length > line.text.length) {
+  if (line.length) { // it was cut
     const more = element("button", "log-more");
     more.type = "button";
     more.tabIndex = -1; // Enter on the line does the same

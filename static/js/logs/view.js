@@ -158,7 +158,7 @@ export class View {
   // A line that was cut, as it is.
   async unfold(index) {
     const line = this.source.get(index);
-    const whole = line?.length > line?.text.length ? await this.api.get("/line", { id: line.id }, { missing: null }) : null;
+    const whole = line?.length && !this.whole.has(line.id) ? await this.api.get("/line", { id: line.id }, { missing: null }) : null;
     if (!whole) return false;
     if (this.whole.size >= WHOLE) this.whole.delete(this.whole.keys().next().value);
     this.whole.set(line.id, { ...whole, length: undefined });
