@@ -8,14 +8,14 @@ from datetime import datetime
 from django import template
 from django.templatetags.static import static
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard import icons, numbers
+from dashboard.scripts import PACKAGES, script
 
 register = template.Library()
-# Bare names that our modules import, and the file of the npm package that each means.
-MODULES = {"uplot": "npm/uplot/dist/uPlot.esm.js"}
+START = "app.js"
 
 register.filter("number", numbers.number)
 register.filter("count", numbers.count)
@@ -45,5 +45,13 @@ def age(at: datetime | str | None) -> SafeString:
 
 @register.simple_tag
 def import_map() -> SafeString:
-    imports = {name: static(path) for name, path in MODULES.items()}
+    imports = {name: static(path) for name, path in PACKAGES.items()}
     return mark_safe(json.dumps({"imports": imports}).replace("<", "\\u003c"))
+
+
+@register.simple_tag
+def preload(name: str) -> SafeString:
+    """Links to all modules of a script; what the page's start has already is not named twice."""
+    there = () if name == START else script(START)
+    links = ((static(path),) for path in script(name) if path not in there)
+    return format_html_join("\n  ", '<link rel="modulepreload" href="{}">', links)

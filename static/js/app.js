@@ -1,15 +1,12 @@
 // The page's start: a static table of modules (the manifest rewrites literal imports only), mounted where the page names them.
+// What only some pages have comes with those: their templates preload it.
 import * as autosubmit from "./autosubmit.js";
-import * as charts from "./charts/charts.js";
-import * as compare from "./compare/compare.js";
 import * as copy from "./copy.js";
 import * as dialog from "./dialog.js";
 import * as eyes from "./eyes.js";
 import * as fragment from "./fragment.js";
 import * as launch from "./launch.js";
 import * as live from "./live.js";
-import * as logs from "./logs/logs.js";
-import * as media from "./media/media.js";
 import * as menu from "./menu.js";
 import * as mesh from "./mesh.js";
 import * as palette from "./palette.js";
@@ -24,7 +21,13 @@ import { startKeys } from "./keys.js";
 import { startTheme } from "./theme.js";
 import { register, mountAll } from "./modules.js";
 
-register({ autosubmit, charts, compare, copy, dialog, eyes, fragment, launch, live, logs, media, menu, mesh, palette, rail, selection, swap, title, toasts });
+register({ autosubmit, copy, dialog, eyes, fragment, launch, live, menu, mesh, palette, rail, selection, swap, title, toasts });
+register({
+  charts: () => import("./charts/charts.js"),
+  compare: () => import("./compare/compare.js"),
+  logs: () => import("./logs/logs.js"),
+  media: () => import("./media/media.js"),
+});
 startTheme();
 startForms();
 startKeys();
