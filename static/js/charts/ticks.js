@@ -58,9 +58,11 @@ export function numberLabels(ticks) {
   const most = Math.max(...ticks.map(Math.abs));
   const step = leastStep(ticks);
   if (most > 0 && (most < 1e-3 || most >= 1e15)) return ticks.map((tick) => scientific(tick, step));
-  const [scale, letter] = SCALES.find(([one]) => most >= one) ?? [1, ""];
-  const places = Math.min(12, Math.max(0, Math.ceil(-Math.log10(step / scale) - 1e-9)));
-  return ticks.map((tick) => (tick === 0 ? "0" : (tick / scale).toFixed(places).replace(letter ? /\.0+$/ : "", "").replace("-", "−") + letter));
+  return ticks.map((tick) => {
+    const [scale, letter] = SCALES.find(([one]) => Math.abs(tick) >= one) ?? [1, ""];
+    const digits = (tick / scale).toFixed(places(step / scale));
+    return tick === 0 ? "0" : (letter && digits.includes(".") ? digits.replace(/\.?0+$/, "") : digits).replace("-", "−") + letter;
+  });
 }
 
 export function stepLabels(ticks) {
@@ -107,14 +109,20 @@ function multiples(min, max, step) {
   const ticks = [];
   const first = Math.ceil(min / step - 1e-9);
   if (!Number.isFinite(first) || step <= 0) return ticks;
-  const places = Math.min(20, Math.max(0, 1 - Math.floor(Math.log10(step)))); // 0.3, not 0.30000000000000004
-  for (let at = first; at * step <= max + step * 1e-9 && ticks.length < 200; at += 1) ticks.push(step < 1e-18 ? at * step : Number((at * step).toFixed(places)) || 0);
+  const digits = Math.min(20, Math.max(0, 1 - Math.floor(Math.log10(step)))); // 0.3, not 0.30000000000000004
+  for (let at = first; at * step <= max + step * 1e-9 && ticks.length < 200; at += 1) ticks.push(step < 1e-18 ? at * step : Number((at * step).toFixed(digits)) || 0);
   return ticks;
 }
 
 function nice(least) {
   const power = 10 ** Math.floor(Math.log10(least));
   return Number(([1, 2, 2.5, 5, 10].find((one) => one * power >= least * (1 - 1e-9)) * power).toPrecision(2));
+}
+
+// How many decimals it takes to write a step: of 0.25 two.
+function places(step) {
+  for (let found = 0; found < 12; found += 1) if (Math.abs(step * 10 ** found - Math.round(step * 10 ** found)) < 1e-6 * step * 10 ** found) return found;
+  return 12;
 }
 
 function leastStep(ticks) {
@@ -125,7 +133,6 @@ function leastStep(ticks) {
 
 function scientific(tick, step) {
   if (tick === 0) return "0";
-  const places = Math.min(12, Math.max(0, Math.ceil(Math.log10(Math.abs(tick)) - 1e-9 - Math.log10(step) - 1e-9)));
-  const [digits, power] = tick.toExponential(places).split("e");
+  const [digits, power] = tick.toExponential(places(step / 10 ** Math.floor(Math.log10(Math.abs(tick)) + 1e-9))).split("e");
   return `${Number(digits)}e${Number(power)}`.replaceAll("-", "−");
 }
