@@ -5,9 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgpack
 import pytest
 
 from tests.workers.training.ranks import free_port
+from trainyard.records import frames
 from trainyard.spec import RecipeSpec, ScriptSpec, load_spec_file, parse_spec
 
 ROOT = Path(__file__).parents[3]
@@ -26,6 +28,7 @@ MESHES = {
     "tensor": {"tensor": 2},
     "tiny-steps": {"data": 2},
 }
+RANKS = {"media": 1, "script": 2}  # of those that bring code
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -34,7 +37,7 @@ def test_each_example_is_a_spec_that_says_what_it_shows(name: str) -> None:
     if isinstance(spec, RecipeSpec):
         assert spec.mesh().used == MESHES[name]
     else:
-        assert isinstance(spec, ScriptSpec) and name == "script" and spec.world_size() == 2
+        assert isinstance(spec, ScriptSpec) and spec.world_size() == RANKS[name]
 
 
 def test_no_two_examples_have_one_name() -> None:
@@ -50,3 +53,18 @@ def test_the_example_script_runs_as_torchrun_would_start_it(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert "step 50/50  loss 0." in done.stdout
     assert (tmp_path / "model.pt").exists()
+
+
+def test_the_example_of_media_logs_each_kind_and_its_pictures_come_closer(tmp_path: Path) -> None:
+    environment = {**os.environ, "TRAINYARD_SPOOL": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(EXAMPLES / "media" / "train.py"), "--steps", "60", "--show-every", "20"]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stderr == ""
+    [spool] = tmp_path.glob("*.spool")
+    logged = [frame.payload for frame in frames(spool.read_bytes()) if frame.kind == "media"]
+    assert {(item["kind"], item["step"]) for item in logged} == {
+        (kind, step) for kind in ("image", "histogram", "table", "text") for step in (1, 20, 40, 60)
+    }
+    tables = [msgpack.unpackb(item["data"]) for item in logged if item["kind"] == "table"]
+    errors = [sum(value for _, *values in rows for value in values) for rows in tables]
+    assert errors[-1] < errors[0] / 2
