@@ -6,7 +6,6 @@ Beside the loss it logs what is no number: pictures, histograms of its weights, 
 """
 
 import argparse
-import math
 
 import torch
 from torch import nn
@@ -27,8 +26,8 @@ def main() -> None:
     torch.set_num_threads(1)
     run = trainyard.init()
     places, picture = places_and_picture()
-    model = nn.Sequential(Waves(), nn.Linear(34, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3))
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    model = nn.Sequential(Waves(32), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3))
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
 
     for step in range(1, arguments.steps + 1):
         loss = nn.functional.mse_loss(model(places), picture.reshape(-1, 3))
@@ -43,11 +42,16 @@ def main() -> None:
 
 
 class Waves(nn.Module):
-    """Turn x and y into waves of eight lengths, since a small network cannot bend as often as a picture does."""
+    """Turn x and y into waves of random directions and lengths (Fourier features, Tancik et al. 2020), since a small
+    network cannot bend as often as a picture does."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.register_buffer("directions", torch.randn(2, number) * 5)
 
     def forward(self, places: torch.Tensor) -> torch.Tensor:
-        angles = torch.cat([places * math.pi * 2**power for power in range(8)], dim=1)
-        return torch.cat([places, angles.sin(), angles.cos()], dim=1)
+        angles = places @ self.directions
+        return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
 def places_and_picture() -> tuple[torch.Tensor, torch.Tensor]:
