@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -27,6 +29,7 @@ from trainyard.reader import READ_BYTES, SpoolReader
 from trainyard.records import Frame, decode
 from trainyard.spool import spool_files
 
+DOCS = Path(__file__).parents[2] / "docs" / "sdk.md"
 GIF = b"GIF89a\x03\x00\x02\x00\x00\x00\x00;"
 WEBP = {
     "VP8L": b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f" + ((3 - 1) | (2 - 1) << 14).to_bytes(4, "little") + b"\0",
@@ -113,6 +116,15 @@ def test_media_are_logged_beside_numbers_in_one_call(spool: Path) -> None:
     [points] = [frame.payload for frame in frames(spool) if frame.kind == "points"]
     assert points["g"][0][1] == ["train/loss"]
     assert (run.num_bad_values, run.num_lost_points) == (0, 0)
+
+
+def test_each_kind_and_all_that_it_takes_is_documented() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)\(.*?\)` \| (.*) \|$", DOCS.read_text(), re.MULTILINE))
+    kinds = {name: getattr(trainyard, name) for name in trainyard.__all__ if name not in ("Run", "init", "__version__")}
+    for name, kind in kinds.items():
+        said = DOCS.read_text()
+        assert all(parameter in said for parameter in inspect.signature(kind).parameters), name
+    assert rows.keys() >= kinds.keys()
 
 
 def test_media_arrive_while_the_training_goes_on_and_count_steps_by_themselves(spool: Path) -> None:
