@@ -17,7 +17,9 @@ export function byGroup(lines, { of, band }, options) {
 }
 
 function joinedBy(lines, placeOf, make, options, least = 2) {
-  return [...Map.groupBy(lines, placeOf)].flatMap(([place, members]) => (members.length < least ? members : [asOne(make(place, members), options)]));
+  const places = new Map();
+  for (const line of lines) places.set(placeOf(line), [...(places.get(placeOf(line)) ?? []), line]);
+  return [...places].flatMap(([place, members]) => (members.length < least ? members : [asOne(make(place, members), options)]));
 }
 
 function asOne({ members, band, ...line }, options) {

@@ -3,6 +3,7 @@
 const KINDS = { ema, mean, gaussian };
 const LONGEST = 0.999;
 const REACH = 3.5; // standard deviations, behind which a point counts for nothing
+const FINE = 16; // places of a standard deviation that points are told apart in
 const TABLE = 2048;
 const BELL = Float64Array.from({ length: TABLE + 2 }, (_, at) => Math.exp(-(((at / TABLE) * REACH) ** 2) / 2));
 
@@ -74,24 +75,47 @@ function mean({ x, y, weight }, memory) {
 }
 
 // Mean weighted by a bell curve that is as wide as makes it as smooth as the others.
-function gaussian({ x, y, weight }, memory) {
+function gaussian(known, memory) {
   const sigma = memory / Math.sqrt(Math.PI);
-  const reach = REACH * sigma;
-  const scale = TABLE / reach;
-  const smoothed = new Float64Array(y.length);
+  const scale = TABLE / (REACH * sigma);
+  const { x, weight, sum, tilt } = thinned(known, sigma / FINE);
   let first = 0;
-  for (let at = 0; at < y.length; at += 1) {
-    while (x[at] - x[first] >= reach) first += 1;
-    let [sum, total] = [0, 0];
-    for (let other = first; other < y.length; other += 1) {
-      const place = Math.abs(x[other] - x[at]) * scale;
+  return known.x.map((here) => {
+    while ((here - x[first]) * scale >= TABLE) first += 1;
+    let [all, total] = [0, 0];
+    for (let at = first; at < x.length; at += 1) {
+      const away = x[at] - here;
+      const place = Math.abs(away) * scale;
       if (place >= TABLE) break;
       const below = place | 0;
-      const share = weight[other] * (BELL[below] + (place - below) * (BELL[below + 1] - BELL[below]));
-      sum += share * y[other];
-      total += share;
+      const bell = BELL[below] + (place - below) * (BELL[below + 1] - BELL[below]);
+      all += bell * (sum[at] - (away / sigma ** 2) * tilt[at]);
+      total += bell * weight[at];
     }
-    smoothed[at] = sum / total;
+    return all / total;
+  });
+}
+
+// Points that lie much closer to each other than the bell is wide are taken together at their centre: their weights, the sum
+// of what they weigh, and how that leans to one side of the centre (the first two terms of the bell's Taylor series there).
+function thinned({ x, y, weight }, width) {
+  const isFine = x.length * width >= 2 * (x.at(-1) - x[0]);
+  const places = { x: [], weight: [], sum: [], tilt: [] };
+  for (let at = 0, next = 0; at < x.length; at = next) {
+    const cell = Math.floor((x[at] - x[0]) / width);
+    let [total, moment, sum, tilt] = [0, 0, 0, 0];
+    do {
+      total += weight[next];
+      moment += weight[next] * (x[next] - x[at]);
+      sum += weight[next] * y[next];
+      next += 1;
+    } while (isFine && next < x.length && Math.floor((x[next] - x[0]) / width) === cell);
+    const centre = x[at] + moment / total;
+    for (let one = at; next > at + 1 && one < next; one += 1) tilt += weight[one] * y[one] * (x[one] - centre);
+    places.x.push(centre);
+    places.weight.push(total);
+    places.sum.push(sum);
+    places.tilt.push(tilt);
   }
-  return smoothed;
+  return places;
 }

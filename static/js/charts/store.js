@@ -150,7 +150,8 @@ export class Store {
 
   take(batch, { cursors, series }) {
     for (const { run, name, labels } of series) this.learnOne(run, name, labels);
-    const found = Map.groupBy(series, ({ run, name }) => `${run} ${name}`);
+    const found = new Map();
+    for (const one of series) found.set(`${one.run} ${one.name}`, [...(found.get(`${one.run} ${one.name}`) ?? []), one]);
     for (const name of batch.names) {
       if (!this.wanted.has(name)) continue;
       if (!this.loaded.has(name)) this.loaded.set(name, emptyEntry());
