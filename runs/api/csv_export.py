@@ -1,11 +1,11 @@
-"""``/runs/{id}/series.csv``: every point, sent while it is read."""
+"""``/runs/{id}/series.csv`` and ``/series.csv``: every point, sent while it is read."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,12 +13,14 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 from ninja import Field, Query, Router, Schema
 
-from runs.access import get_run
+from runs.access import get_run, get_runs
 from runs.api.auth import actor
+from runs.api.curves import MAX_RUNS
 from runs.api.labels import labels_in
 from runs.api.streaming import stream
 from runs.metrics.curves import Curve, raw
 from runs.metrics.delta import numbers
+from runs.models import Run
 
 router = Router(tags=["series"])
 
@@ -34,15 +36,32 @@ class CsvQuery(Schema):
     attempts: Literal["newest", "all"] = Field(default="newest", description="all: what a restart trained again, too")
 
 
+class ManyCsvQuery(CsvQuery):
+    run: list[str] = Field(min_length=1, max_length=MAX_RUNS, description="may repeat")
+
+
 @router.get("/runs/{run_id}/series.csv", summary="Every point as CSV")
 def series_csv(request: HttpRequest, run_id: str, query: Query[CsvQuery]) -> StreamingHttpResponse:
-    run = get_run(actor(request), run_id)
-    curves = raw(run.pk, query.name, labels_in(query.labels), query.attempts)
-    response = stream(request, lines(curves), "text/csv; charset=utf-8")
-    file_name = "-".join((run.pk, *query.name[:1], "points")).replace("/", "-")[:120]
+    return _answer(request, [get_run(actor(request), run_id)], query, run_id)
+
+
+@router.get("/series.csv", summary="Every point of many runs as CSV")
+def many_series_csv(request: HttpRequest, query: Query[ManyCsvQuery]) -> StreamingHttpResponse:
+    return _answer(request, get_runs(actor(request), query.run), query, f"{len(query.run)}-runs")
+
+
+def _answer(request: HttpRequest, runs: Sequence[Run], query: CsvQuery, title: str) -> StreamingHttpResponse:
+    labels = labels_in(query.labels)
+    response = stream(request, lines(_curves(runs, query, labels)), "text/csv; charset=utf-8")
+    file_name = "-".join((title, *query.name[:1], "points")).replace("/", "-")[:120]
     response["Content-Disposition"] = content_disposition_header(True, f"{file_name}.csv")
     response["Cache-Control"] = "private, no-cache"
     return response
+
+
+def _curves(runs: Sequence[Run], query: CsvQuery, labels: dict[str, str]) -> Generator[Curve]:
+    for run in runs:
+        yield from raw(run.pk, query.name, labels, query.attempts)
 
 
 def lines(curves: Iterable[Curve]) -> Generator[str]:

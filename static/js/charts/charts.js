@@ -8,7 +8,7 @@ import { Filter } from "./filter.js";
 import { Fullscreen } from "./fullscreen.js";
 import { Notes } from "./notes.js";
 import { Painter } from "./painter.js";
-import { Runs } from "./runs.js";
+import { Runs, labelColours } from "./runs.js";
 import { Saving } from "./saving.js";
 import { lay, planned } from "./sections.js";
 import { axisOf } from "./state.js";
@@ -42,7 +42,7 @@ class Charts {
     const saving = new Saving(`/api/v1/projects/${project}/workspace`, read(state), (how, words) => this.toolbar.tell(how, words));
     this.workspace = new Workspace(read(state), saving, (changed) => this.onChange(changed));
     this.store = new Store(this.runs.list, {
-      onNames: () => this.arrange(),
+      onNames: () => this.onNames(),
       onData: (name) => this.painter.want(name),
       onGone: (id) => this.notes.lose(this.runs.titles.get(id) ?? id, !this.runs.isMany),
       streamOf: streamsFor((id) => this.runs.byId.get(id)?.isLive ?? false),
@@ -72,6 +72,16 @@ class Charts {
     await this.store.list();
     this.isListed = true;
     await this.arrange(); // where there is nothing, that is to be said, too
+  }
+
+  onNames() {
+    this.colours = null;
+    this.arrange();
+  }
+
+  // A colour per label set.
+  get labelled() {
+    return (this.colours ??= labelColours(this.store.names));
   }
 
   // Which cards there are, and where.

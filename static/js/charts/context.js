@@ -1,26 +1,18 @@
 // What the cards are given of the page: its data, its settings, and whom to tell.
-import { labelColours } from "./runs.js";
 import { optionsOf } from "./state.js";
 
 // page: the Charts of charts.js
 export function contextOf(page, template) {
   const { store, crosshair } = page;
-  let colours = null; // of label sets; made anew when there are other series
-  let known = -1;
-  const labelled = () => {
-    const size = [...store.names.values()].reduce((sum, lines) => sum + lines.size, 0);
-    if (size !== known) [colours, known] = [labelColours(store.names), size];
-    return colours;
-  };
   return {
     store,
     crosshair,
     template,
-    windows: { range: (axis) => page.windows.range(axis), set: (axis, range) => page.zoom(axis, range), entry: (name) => shown(page, name) },
-    settings: (name) => ({ ...optionsOf(page.workspace.state, name), starts: page.runs.starts, group: page.runs.groupsOf(page.workspace.state) }),
+    windows: { range: (axis) => page.windows.range(axis), set: (axis, range) => page.zoom(axis, range), entry: (name) => page.windows.entry(name) },
+    settings: (name) => ({ ...optionsOf(page.workspace.state, name), starts: page.runs.starts, group: page.runs.groupsOf(page.workspace.state), hidden: page.runs.hiddenOf(page.workspace.state) }),
     change: (name, patch) => page.workspace.changeChart(name, patch),
     changeAll: (patch) => page.workspace.change(patch),
-    colourOf: (key, built) => page.runs.colourOf(built.lines.get(key), page.workspace.state, labelled()),
+    colourOf: (key, built) => page.runs.colourOf(built.lines.get(key), page.workspace.state, page.labelled),
     labelOf: (key, built) => page.runs.labelOf(built.lines.get(key), key),
     onZoom: (axis, range) => page.zoom(axis, range),
     onPin: (name) => page.workspace.togglePin(name),
@@ -29,14 +21,6 @@ export function contextOf(page, template) {
     causeOf: (run, attempt) => page.runs.causeOf(run, attempt, () => page.redraw()),
     csvUrl: (name) => csvUrl(page.runs.list, name),
   };
-}
-
-// Without the lines of runs whose eye is shut.
-function shown({ windows, workspace, runs }, name) {
-  const entry = windows.entry(name);
-  const isHidden = (run) => runs.isHidden(run, workspace.state);
-  if (!entry || ![...entry.lines.values()].some(({ run }) => isHidden(run))) return entry;
-  return { ...entry, lines: new Map([...entry.lines].filter(([, { run }]) => !isHidden(run))) };
 }
 
 // Every point of the metric, named by the server.

@@ -25,8 +25,8 @@ export class Runs {
   }
 
   // Of one run alone nothing is hidden: its page would be empty.
-  isHidden(id, state) {
-    return this.isMany && state.hidden.includes(id);
+  hiddenOf(state) {
+    return this.isMany ? new Set(state.hidden) : null;
   }
 
   groupsOf(state) {
@@ -34,10 +34,16 @@ export class Runs {
     return { of: new Map(this.list.map(({ id, fields }) => [id, groupText(fields, state.group.by)])), band: state.group.band };
   }
 
+  // Of the groups by these fields: asked for each line at each move of the crosshair.
+  groupColours(by) {
+    if (this.grouped?.list !== this.list || this.grouped.by !== by) this.grouped = { list: this.list, by, colours: groupColours(this.list, by) };
+    return this.grouped.colours;
+  }
+
   // Of one run, a colour per label set; of several, a colour per run or group.
   colourOf(line, state, labelled) {
     if (!line) return 0;
-    if (line.group !== null && line.group !== undefined) return groupColours(this.list, state.group?.by ?? "").get(line.group) ?? 0;
+    if (line.group !== null && line.group !== undefined) return this.groupColours(state.group?.by ?? "").get(line.group) ?? 0;
     if (this.isMany) return state.colours[line.run] ?? this.byId.get(line.run)?.colour ?? 0;
     return labelled.get(keyOf(line.labels)) ?? 0;
   }

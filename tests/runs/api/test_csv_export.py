@@ -55,6 +55,27 @@ def test_names_labels_and_attempts_choose(mate: Api, run: Run) -> None:
     assert rows(mate("GET", f"{path}?name=none")) == []
 
 
+def test_runs_that_are_compared_come_in_one_file_in_the_order_in_which_they_are_named(
+    mate: Api, run: Run, make_run: Callable[..., Run]
+) -> None:
+    other = logged(make_run(), (7, 3.0, 0.25))
+    answer = mate("GET", f"/series.csv?run={other.pk}&run={run.pk}&name=train/loss")
+    assert answer["Content-Disposition"] == 'attachment; filename="2-runs-train-loss-points.csv"'
+    assert [(row["run"], row["step"]) for row in rows(answer)] == [
+        (other.pk, "7"),
+        (run.pk, "1"),
+        (run.pk, "1"),
+        (run.pk, str(2**62)),
+    ]
+
+
+def test_a_file_of_many_runs_needs_the_right_to_see_each(mate: Api, as_: Any, run: Run) -> None:
+    assert mate("GET", f"/series.csv?run={run.pk}&run=nothing").status_code == 404
+    assert as_("outsider")("GET", f"/series.csv?run={run.pk}").status_code == 404
+    assert mate("GET", "/series.csv").status_code == 422
+    assert mate("GET", "/series.csv?" + "&".join(["run=x"] * 101)).status_code == 422
+
+
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@x", "\t=1", "\n=1"])
 def test_a_spreadsheet_takes_names_for_text(mate: Api, run: Run, name: str) -> None:
     logged(run, (1, 1.0, 1.0), name=name)
