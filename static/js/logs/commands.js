@@ -62,7 +62,7 @@ export const commands = {
   },
   clock(view) {
     view.state.clock = CLOCKS[(CLOCKS.indexOf(view.state.clock) + 1) % CLOCKS.length];
-    view.redraw();
+    view.scroller.redraw();
     view.onChange("state");
   },
   async link(view) {

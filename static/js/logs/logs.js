@@ -34,6 +34,7 @@ export function mount(element) {
     panel.show(view);
     if (what === "drawn") overview.look();
     if (what === "grown") overview.grown();
+    if (what === "hits" || what === "state") map.find(view.hits.items);
     if (what === "state") history.replaceState(history.state, "", addressOf(view));
   }
   function renew() {
@@ -102,7 +103,7 @@ export function mount(element) {
   panel.form.addEventListener("submit", (event) => event.preventDefault());
   panel.form.elements.clock.addEventListener("change", (event) => {
     state.clock = event.target.value;
-    view.redraw();
+    view.scroller.redraw();
     onChange("state");
   });
   search.addEventListener("input", onSearch);

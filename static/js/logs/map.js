@@ -1,4 +1,4 @@
-// The whole log in a strip beside the scroll bar: where errors and warnings are, and which part is in view.
+// The whole log in a strip beside the scroll bar: where errors, warnings and hits are, and which part is in view.
 import { colour, faded } from "../colours.js";
 
 export class LogMap {
@@ -6,6 +6,7 @@ export class LogMap {
   constructor(canvas, onPick) {
     this.canvas = canvas;
     this.marks = [];
+    this.hits = [];
     this.total = 0;
     this.view = [0, 0];
     this.redraw = () => this.draw();
@@ -25,6 +26,12 @@ export class LogMap {
   show(marks, total) {
     Object.assign(this, { marks, total });
     this.draw();
+  }
+  // The lines that the search found so far: [{index}].
+  find(hits) {
+    if (!hits.length && !this.hits.length) return;
+    this.hits = hits;
+    this.frame ||= requestAnimationFrame(() => this.draw());
   }
   // The lines in view, as shares of all.
   look(from, to) {
@@ -48,6 +55,16 @@ export class LogMap {
       if (!numErrors && !numWarnings) continue;
       pen.fillStyle = colour(numErrors ? "red" : "amber");
       pen.fillRect(numErrors ? 1 : width / 2, Math.min(height - 3, (index / this.total) * height), numErrors ? width - 2 : width / 2 - 1, numErrors ? 3 : 2);
+    }
+    this.drawHits(pen, width, height);
+  }
+  drawHits(pen, width, height) {
+    pen.fillStyle = colour("accent");
+    let last = -1;
+    for (const { index } of this.hits) {
+      const y = Math.round((index / this.total) * height);
+      if (y !== last) pen.fillRect(0, Math.min(height - 1, y), width, 1);
+      last = y;
     }
   }
   close() {

@@ -1,29 +1,30 @@
-// A list of any length in a box: draws the rows in view, over a filler as high as a browser allows. Where it stands is
-// `top`, a line and the share of it that is above the box; the scroll bar follows.
+// A list of any length in a box: rows in view, over a filler as high as a browser allows. Where it stands is `top`, a line
+// and the share of it that is above the box; the scroll bar follows.
+import { Rows } from "./rows.js";
 import { ROW, aimed, barOf, moved, scaleOf } from "./scale.js";
 
 const PATIENCE_MS = 80; // rows that were read stay this long while those to come are fetched; then faint rows stand for them
 const REST_MS = 140;
 
 export class Scroller {
-  // source: {total, get(index), want(from, to)}; rowOf(index) -> element; onDraw() after each drawing
+  // source: {total, get(index), want(from, to)}; rowOf(index) -> element; onDraw() after each drawing; onScroll(): by hand
   constructor(view, { source, rowOf, onDraw, onScroll }) {
-    Object.assign(this, { view, source, rowOf, onDraw, onScroll });
-    [this.filler, this.layer, this.rows] = [".log-filler", ".log-layer", ".log-rows"].map((name) => view.querySelector(name));
-    this.top = 0;
-    this.isWrapped = false;
-    this.drawn = new Map(); // index -> {row, line}
-    this.average = ROW;
-    this.bar = 0;
-    this.missing = 0;
-    this.width = 0;
+    Object.assign(this, { view, source, onDraw, onScroll, top: 0, bar: 0, missing: 0, isEnd: false });
+    this.filler = view.querySelector(".log-filler");
+    this.rows = new Rows(view, rowOf);
     this.handle = () => this.onBar();
     view.addEventListener("scroll", this.handle, { passive: true });
     this.sizes = new ResizeObserver(() => this.draw());
     this.sizes.observe(view);
   }
+  get drawn() {
+    return this.rows.drawn;
+  }
+  get isWrapped() {
+    return this.rows.isWrapped;
+  }
   get scale() {
-    return scaleOf(this.source.total, this.view.clientHeight, this.isWrapped ? this.average : ROW);
+    return scaleOf(this.source.total, this.view.clientHeight, this.isWrapped ? this.rows.average : ROW);
   }
   get isAtEnd() {
     return this.isWrapped ? this.isEnd : this.top >= this.scale.last - 1;
@@ -33,21 +34,18 @@ export class Scroller {
   }
   show(source, top = 0) {
     this.source = source;
-    this.forget();
+    this.rows.clear();
+    this.rows.narrow();
     this.moveTo(top);
   }
-  // Rows are made anew: how they look has changed.
-  forget() {
-    this.drawn.clear();
-    this.rows.replaceChildren();
-    this.width = 0;
-    this.average = ROW;
+  redraw() {
+    this.rows.clear();
+    this.draw();
   }
   wrap(isWrapped) {
-    this.isWrapped = isWrapped;
+    this.rows.isWrapped = isWrapped;
     this.view.classList.toggle("is-wrapped", isWrapped);
-    this.forget();
-    this.draw();
+    this.redraw();
   }
   moveTo(top) {
     this.isEnd = this.isEnd && top >= this.top;
@@ -67,13 +65,9 @@ export class Scroller {
   // Pixels, by the rows' real heights.
   moveBy(px) {
     let index = Math.floor(this.top);
-    let offset = (this.top - index) * this.heightOf(index) + px;
-    while (offset < 0 && index > 0) offset += this.heightOf((index -= 1));
-    while (index < this.source.total - 1 && offset >= this.heightOf(index)) offset -= this.heightOf(index++);
-    this.moveTo(Math.max(0, index + offset / this.heightOf(index)));
-  }
-  heightOf(index) {
-    return this.isWrapped ? this.drawn.get(index)?.row.offsetHeight || this.average : ROW;
+    let offset = (this.top - index) * this.rows.heightOf(index) + px;
+    while (offset < 0 && index > 0) offset += this.rows.heightOf((index -= 1));
+    this.moveTo(this.rows.at(index, Math.max(0, offset), this.source.total));
   }
   onBar() {
     const to = this.view.scrollTop;
@@ -97,7 +91,7 @@ export class Scroller {
     const margin = this.isWrapped ? this.inView + 2 : 0; // rows above the box are measured, so that one can move up
     const [from, to] = [Math.max(0, first - margin), Math.min(scale.total, first + this.inView + 2)];
     this.source.want(from, to);
-    if (!this.isWaiting(first, to)) this.paint(from, to);
+    if (!this.isWaiting(first, to)) this.top = this.paint(from, to, this.top);
     this.settle();
   }
   // Many changes, one drawing.
@@ -124,55 +118,13 @@ export class Scroller {
     this.missing = performance.now();
     this.paint(from, Math.min(to, from + this.inView + 2), from);
   }
-  paint(from, to, top = this.top) {
-    for (const [index, { row }] of this.drawn) {
-      if (index >= from && index < to) continue;
-      row.remove();
-      this.drawn.delete(index);
-    }
-    let before = this.rows.firstElementChild;
-    for (let index = from; index < to; index += 1) {
-      const line = this.source.get(index);
-      const known = this.drawn.get(index);
-      if (known?.line === line && known) {
-        before = known.row.nextElementSibling;
-        continue;
-      }
-      const row = this.rowOf(index);
-      if (known) known.row.replaceWith(row);
-      else this.rows.insertBefore(row, before);
-      if (known) before = row.nextElementSibling;
-      this.drawn.set(index, { row, line });
-    }
-    this.place(from, top);
+  // Returns where the box begins: at the end of a wrapped list only drawing tells.
+  paint(from, to, wanted) {
+    this.rows.draw(this.source, from, to);
+    const { isEnd, top } = this.rows.place(from, wanted, this.source.total);
+    this.isEnd = isEnd;
     this.onDraw();
-  }
-  place(from, top) {
-    this.layer.style.height = `${this.view.clientHeight}px`;
-    if (this.isWrapped) this.measure();
-    else this.widen();
-    let above = 0;
-    for (let index = from; index < Math.floor(top); index += 1) above += this.heightOf(index);
-    above += (top % 1) * this.heightOf(Math.floor(top));
-    // The last line ends where the box ends.
-    const most = Math.max(0, this.rows.offsetHeight - this.view.clientHeight);
-    this.isEnd = this.drawn.has(this.source.total - 1) && above >= most - 1;
-    if (this.isEnd && top === this.top) above = this.endAt(from, most);
-    this.rows.style.transform = `translateY(${-above}px)`;
-  }
-  endAt(from, above) {
-    let [index, offset] = [from, above];
-    while (offset >= this.heightOf(index) && index < this.source.total - 1) offset -= this.heightOf(index++);
-    if (this.isWrapped) this.top = index + offset / this.heightOf(index);
-    return above;
-  }
-  measure() {
-    if (this.drawn.size) this.average = Math.max(ROW, 0.8 * this.average + (0.2 * this.rows.offsetHeight) / this.drawn.size);
-  }
-  // Rows reach as far as the widest that was seen, so that moving down does not move the text sideways.
-  widen() {
-    const { scrollWidth } = this.rows;
-    if (scrollWidth > this.width) this.rows.style.minWidth = `${(this.width = scrollWidth)}px`;
+    return top;
   }
   settle() {
     const { scale } = this;

@@ -81,8 +81,8 @@ export class View {
     seen.index = index;
   }
   onHits() {
-    if (this.isSearching) this.scroller.drawSoon();
-    else this.scroller.forget(), this.scroller.drawSoon(); // hits are marked where they stand
+    if (!this.isSearching) this.scroller.rows.clear(); // hits are marked where they stand
+    this.scroller.drawSoon();
     this.onChange("hits");
   }
   onDraw() {
@@ -162,12 +162,8 @@ export class View {
     if (!whole) return false;
     if (this.whole.size >= WHOLE) this.whole.delete(this.whole.keys().next().value);
     this.whole.set(line.id, { ...whole, length: undefined });
-    this.redraw();
+    this.scroller.redraw();
     return true;
-  }
-  redraw() {
-    this.scroller.forget();
-    this.scroller.draw();
   }
   close() {
     for (const part of [this.tail, this.scroller]) part.close();
