@@ -1,6 +1,6 @@
 // The page that compares runs: its list and the specs beside charts that show them all.
 import { startAdding } from "./adding.js";
-import { colourOf, knownRuns, paint, withGone } from "./list.js";
+import { colourOf, knownRuns, lineAt, paint, withGone } from "./list.js";
 import { change, runsIn, withQuery } from "./query.js";
 import { startSwatches } from "./swatches.js";
 import { on } from "../live.js";
@@ -113,6 +113,7 @@ export function mount(element) {
   element.addEventListener("click", onClick);
   element.addEventListener("change", onChange);
   element.addEventListener("workspacechange", onWorkspace);
+  for (const type of ["pointerover", "pointerout", "focusin", "focusout"]) list.addEventListener(type, (event) => tell({ lit: lineAt(event) }));
   const stops = ["run", "ping", "again"].map((type) => on(type, soon));
   if (charts) show();
   tell({});

@@ -53,6 +53,14 @@ export function paint(element, runs, state) {
   }
 }
 
+// The lines of the row that is pointed at, as the charts' crosshair lights them; null where none is.
+export function lineAt(event) {
+  const row = event.type.endsWith("out") ? null : event.target.closest("[data-run], [data-group]");
+  if (!row) return null;
+  const { run, group } = row.dataset;
+  return run ? { key: `run ${run}`, runs: [run] } : { key: `group ${group}`, runs: [] };
+}
+
 export function colourOf(row, state) {
   return state.colours?.[row.dataset.run] ?? Number(row.dataset.colour);
 }

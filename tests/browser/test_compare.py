@@ -1,0 +1,228 @@
+"""Which run is better, and why: chosen in the table, seen in one chart, grouped, sent to a colleague."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from benchmarks.planting import Writer, plant, plant_points
+from tests.browser.conftest import Seat, Sit, scripted, tiny
+from tests.browser.test_launching import chart, drawn
+from tests.up_process import wait_until
+from tests.whole.runs import Yard
+
+pytestmark = pytest.mark.browser
+NAMES = ("train/loss", "val/loss")
+
+
+@pytest.fixture(scope="module")
+def pair(office: Yard) -> dict[str, str]:
+    """Two runs by their names, with an odd value in one."""
+    spikes = {"pair-one": {10: 50.0}, "pair-two": {}}
+    return {name: plant_points(office.http, name, 400, NAMES, spikes=spikes[name]) for name in spikes}
+
+
+@pytest.fixture(scope="module")
+def trio(office: Yard) -> dict[str, str]:
+    """Three trained runs, two of them with one learning rate."""
+    rates = {"trio-slow": 1e-4, "trio-fast": 3e-3, "trio-fast-too": 3e-3}
+    ids = {name: office.submit(tiny(name, steps=15, learning_rate=rate)) for name, rate in rates.items()}
+    for run_id in ids.values():
+        assert office.wait_for_end(run_id)["status"] == "SUCCEEDED"
+    return ids
+
+
+@pytest.fixture
+def fleeting(office: Yard) -> Iterator[str]:
+    run_id = plant_points(office.http, "pair-fleeting", 50, NAMES)
+    yield run_id
+    office.http.delete(f"/runs/{run_id}")
+
+
+def address(*ids: str) -> str:
+    return "/runs/compare/?" + "&".join(f"run={one}" for one in ids)
+
+
+def row(page: Page, name: str) -> Locator:
+    return page.get_by_label("The runs that are compared").get_by_role("listitem").filter(
+        has=page.get_by_text(name, exact=True)
+    )  # fmt: skip
+
+
+def expect_lines(page: Page, *labels: str, name: str = "train/loss") -> None:
+    """Return when the chart has these lines and no others."""
+    drawn_now = "(card) => (card.chart.rows ?? []).map(({label}) => label).sort()"
+    expect(chart(page, name)).to_be_visible()
+    wait_until(lambda: chart(page, name).evaluate(drawn_now) == sorted(labels), f"{name} shows {labels}")
+
+
+def expect_runs(page: Page, *ids: str) -> None:
+    """Return when the chart has lines of these runs and of no others."""
+    expect(chart(page, "train/loss")).to_be_visible()
+    wait_until(lambda: {one["run"] for one in drawn(page, "train/loss")} == set(ids), f"{ids} are drawn")
+
+
+def legend(page: Page) -> Locator:
+    return chart(page, "train/loss").locator(".chart-legend tbody tr")
+
+
+def test_runs_are_chosen_by_keyboard_and_seen_in_the_same_chart(seat: Seat, pair: dict[str, str]) -> None:
+    page = seat.go("/runs/?q=pair-")
+    for name in pair:
+        page.get_by_role("link", name=name, exact=True).focus()
+        page.keyboard.press("x")
+        expect(page.get_by_role("button", name=f"Compare {name}", exact=True)).to_have_attribute("aria-pressed", "true")
+    page.reload()
+    expect(page.get_by_role("link", name="Compare 2 runs")).to_be_visible()
+    page.get_by_role("link", name="Compare 2 runs").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Compare", level=1)).to_be_visible()
+    expect_lines(page, *pair)
+    assert {point["run"] for point in drawn(page, "train/loss")} == set(pair.values())
+    assert max(drawn(page, "train/loss"), key=lambda point: point["value"])["step"] == 10
+    for name in pair:
+        expect(legend(page).filter(has_text=name)).to_be_visible()
+        expect(row(page, name)).to_contain_text("succeeded")
+
+
+def test_checked_rows_are_compared_too(seat: Seat, pair: dict[str, str]) -> None:
+    page = seat.go("/runs/?q=pair-")
+    page.get_by_label("Select pair-one").check()
+    page.get_by_role("button", name="Compare pair-two", exact=True).click()
+    link = page.get_by_role("link", name="Compare 2 runs")
+    expect(link).to_have_attribute("href", re.compile(f"run={pair['pair-two']}&run={pair['pair-one']}$"))
+    page.get_by_role("button", name="Clear the selection").click()
+    expect(link).to_be_hidden()
+
+
+def test_an_eye_and_a_colour_stay_as_they_were_chosen(seat: Seat, pair: dict[str, str]) -> None:
+    page = seat.go(address(*pair.values()))
+    expect_lines(page, *pair)
+    page.get_by_role("button", name="Show pair-two").click()
+    expect_lines(page, "pair-one")
+    expect(page).to_have_url(re.compile(f"hide={pair['pair-two']}"))
+    dot = row(page, "pair-one").get_by_role("button", name="Colour of pair-one")
+    dot.focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("group", name="Colour of pair-one").get_by_role("button", name="pink").press("Enter")
+    expect(dot).to_have_class(re.compile("series-4"))
+    expect(dot).to_be_focused()
+    expect(page.get_by_text("kept for you")).to_be_visible()
+    page.reload()
+    expect_lines(page, "pair-one")
+    expect(dot).to_have_class(re.compile("series-4"))
+    page.get_by_role("button", name="Show pair-two").click()
+    expect_lines(page, *pair)
+    seat.go("/runs/?q=pair-one")
+    expect(page.locator("tr", has_text="pair-one").locator("i.run-dot")).to_have_class(re.compile("series-4"))
+
+
+def test_a_run_is_found_by_its_name_and_taken_out_again(seat: Seat, pair: dict[str, str]) -> None:
+    page = seat.go(address(pair["pair-one"]))
+    expect_runs(page, pair["pair-one"])
+    field = page.get_by_role("combobox", name="Add a run")
+    field.fill("pair-t")
+    expect(page.get_by_role("listbox", name="Runs of that name").get_by_role("option")).to_contain_text("pair-two")
+    field.press("Enter")
+    expect_lines(page, *pair)
+    expect(page).to_have_url(re.compile(f"run={pair['pair-one']}&run={pair['pair-two']}"))
+    expect(page.get_by_role("button", name="Show pair-two")).to_be_focused()
+    page.get_by_role("button", name="Take pair-one out").press("Enter")
+    expect(row(page, "pair-one")).to_have_count(0)
+    expect_runs(page, pair["pair-two"])
+
+
+def test_groups_have_one_line_each(seat: Seat, trio: dict[str, str]) -> None:
+    page = seat.go(address(*trio.values()))
+    expect_lines(page, *trio)
+    page.get_by_role("button", name="Group by").press("Enter")
+    page.get_by_role("checkbox", name="train.learning_rate").check()
+    page.keyboard.press("Escape")
+    expect_lines(page, "learning_rate 0.0001", "learning_rate 0.003")
+    heads = page.locator(".compare-group")
+    expect(heads.filter(has_text="learning_rate 0.003")).to_contain_text("2 runs")
+    expect(heads.filter(has_text="learning_rate 0.0001")).to_contain_text("1 run")
+    page.get_by_label("Band around the mean of a group").select_option("ci")
+    expect(page).to_have_url(re.compile("group=train.learning_rate&band=ci"))
+    page.get_by_label("Order of the list").select_option("value")
+    expect(page).to_have_url(re.compile("sort=value"))
+    expect(heads.first).to_contain_text("learning_rate 0.003")
+    page.get_by_role("button", name=re.compile("^By")).press("Enter")
+    page.get_by_role("checkbox", name="train.learning_rate").uncheck()
+    expect_lines(page, *trio)
+    expect(heads).to_have_count(0)
+
+
+def test_the_specs_say_what_differs_from_a_base(seat: Seat, trio: dict[str, str]) -> None:
+    page = seat.go(address(*trio.values()))
+    lines = page.get_by_role("region", name="Specs of the runs").locator("tbody tr")
+    expect(lines.filter(has_text="train.learning_rate")).to_be_visible()
+    num_different = lines.count()
+    others = lines.filter(has_text="train.learning_rate").locator("td.is-other")
+    expect(others).to_have_text(["0.003", "0.003"])
+    page.get_by_label("Hold the others against trio-fast", exact=True).check()
+    expect(others).to_have_text(["0.0001"])
+    page.get_by_label("differences only").uncheck()
+    expect(lines.filter(has_text="train.batch_size")).to_be_visible()
+    assert lines.count() > num_different
+
+
+def test_a_run_that_is_deleted_meanwhile_says_so_and_stays(
+    seat: Seat, office: Yard, pair: dict[str, str], fleeting: str
+) -> None:
+    seat.watch.expect("404")
+    page = seat.go(address(pair["pair-one"], fleeting))
+    expect_lines(page, "pair-one", "pair-fleeting")
+    num_points = len(drawn(page, "train/loss"))
+    assert office.http.delete(f"/runs/{fleeting}").status_code in (200, 204)
+    expect(row(page, "pair-fleeting")).to_contain_text("Deleted.")
+    assert len(drawn(page, "train/loss")) == num_points
+    page.get_by_role("button", name="Take pair-fleeting out").click()
+    expect(row(page, "pair-fleeting")).to_have_count(0)
+    expect_runs(page, pair["pair-one"])
+
+
+def test_runs_that_go_on_grow_beside_each_other(
+    seat: Seat, office: Yard, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    ids = [office.submit(scripted(office, tmp_path_factory.mktemp("code"), name)) for name in ("grow-one", "grow-two")]
+    for run_id in ids:
+        office.wait_for_step(run_id, 2)
+    page = seat.go(address(*ids))
+    expect_lines(page, "grow-one", "grow-two")
+    page.evaluate("window.isTheSame = true")
+
+    def last() -> dict[str, int]:
+        return {point["run"]: point["step"] for point in drawn(page, "train/loss")}
+
+    wait_until(lambda: len(last()) == 2, "both are drawn")
+    before = last()
+    wait_until(lambda: all(last()[run] > before[run] + 2 for run in ids), "both grow")
+    office.post(f"/runs/{ids[0]}/stop")
+    expect(row(page, "grow-one")).to_contain_text("cancelled")
+    office.post(f"/runs/{ids[1]}/stop")
+    assert page.evaluate("window.isTheSame") is True, "nothing was loaded again"
+
+
+def test_long_names_of_other_scripts_fit(seat: Seat, office: Yard, pair: dict[str, str]) -> None:
+    writer = Writer()
+    name = "שלום & 🚂 " + "long" * 20
+    run_id = plant(office.http, name, [writer.begin(), writer.end()], [writer])
+    page = seat.go(address(pair["pair-one"], run_id))
+    expect(row(page, name)).to_be_visible()
+    too_wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+    assert page.evaluate(too_wide) is False
+
+
+def test_on_a_phone_the_list_is_a_sheet_above(sit: Sit, pair: dict[str, str]) -> None:
+    seat = sit(viewport={"width": 390, "height": 844})
+    page = seat.go(address(*pair.values()))
+    expect_lines(page, *pair)
+    opener = page.get_by_role("button", name="Runs", exact=True)
+    expect(opener).to_have_attribute("aria-expanded", "false")
+    expect(row(page, "pair-one")).to_be_hidden()
+    opener.click()
+    expect(row(page, "pair-one")).to_be_visible()
