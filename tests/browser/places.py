@@ -10,6 +10,8 @@ PLACES = {
     "home": "/",
     "runs": "/runs/",
     "runs-filtered-to-none": "/runs/?q=nothing-of-that-name",
+    "compare": "/runs/compare/?run={succeeded}&run={failed}",
+    "compare-nothing": "/runs/compare/",
     "run-live": "/runs/{live}/",
     "run-charts": "/runs/{succeeded}/",
     "run-failed": "/runs/{failed}/",

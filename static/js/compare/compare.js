@@ -117,9 +117,16 @@ export function mount(element) {
   const stops = ["run", "ping", "again"].map((type) => on(type, soon));
   if (charts) show();
   tell({});
+  for (const control of element.querySelectorAll("[data-part] :is(input, select)")) if (isTouched(control)) onChange({ target: control });
   return () => {
     clearTimeout(timer);
     stopAdding();
     stops.forEach((stop) => stop());
   };
+}
+
+// Whether somebody was faster than this script.
+function isTouched(control) {
+  if (control.matches("select")) return control.selectedIndex !== Math.max(0, [...control.options].findIndex((one) => one.defaultSelected));
+  return control.type === "radio" ? control.checked && !control.defaultChecked : control.checked !== control.defaultChecked;
 }
