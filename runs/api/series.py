@@ -53,6 +53,7 @@ class SeriesColumns(Schema):
     mean: list[Number] | None = None
     last: list[Number] | None = None
     count: list[int] | None = None
+    num_nan: list[int] | None = Field(default=None, description="of these, how many are NaN; absent where none is")
 
 
 class SeriesData(Schema):

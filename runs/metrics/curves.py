@@ -56,7 +56,8 @@ class Curve:
     """What a chart draws of one series in one attempt, in the order of its axis.
 
     ``columns`` are equally long: step (int64), time (Unix seconds), value where ``kind`` is raw; step, time, min, max,
-    mean, last, count (int64) where it is buckets, whose step, time and ``last`` are those of their last point.
+    mean, last, count (int64) where it is buckets, whose step, time and ``last`` are those of their last point, and
+    num_nan (int64) where some of the points are NaN, which the others leave out.
     """
 
     run_id: str

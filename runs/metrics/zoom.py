@@ -198,7 +198,7 @@ def _raw(columns: Columns, x: Axis) -> Drawn:
 
 
 def _columns(buckets: Buckets) -> Drawn:
-    return {
+    columns: Drawn = {
         "step": buckets.last_step,
         "time": buckets.last_time,
         "min": buckets.min,
@@ -207,6 +207,7 @@ def _columns(buckets: Buckets) -> Drawn:
         "last": buckets.last,
         "count": buckets.num_points,
     }
+    return columns | {"num_nan": buckets.num_nan} if buckets.num_nan.any() else columns
 
 
 def _by_steps(group: Sequence[Span], points: int) -> list[Buckets]:

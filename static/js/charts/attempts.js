@@ -58,9 +58,9 @@ function distinct(times) {
   return x;
 }
 
-function cutTo({ x, value, min, max, last, seams }, end) {
+function cutTo({ seams, ...columns }, end) {
   const cut = (column) => (column && end < column.length ? column.subarray(0, end) : column);
-  return { x: cut(x), value: cut(value), min: cut(min), max: cut(max), last: cut(last), seams: seams.filter((seam) => seam < end) };
+  return { ...Object.fromEntries(["x", "value", "min", "max", "last", "num_nan"].map((name) => [name, cut(columns[name])])), seams: seams.filter((seam) => seam < end) };
 }
 
 // What is hidden, from the last point that is shown on.
@@ -95,12 +95,14 @@ function whole(pieces, isStep) {
   };
 }
 
-// Points that are no numbers; of a bucket its last may be one.
-function badIn({ x, value, last }) {
+// Points that are no numbers. A bucket that holds one shows it by its extremes, or by how many there are.
+function badIn({ x, value, min, max, num_nan }) {
+  const [lows, highs] = [min ?? value, max ?? value];
   const found = [];
   for (let at = 0; at < x.length; at += 1) {
-    const one = value[at] - value[at] === 0 && last ? last[at] : value[at];
-    if (one - one !== 0) found.push({ x: x[at], value: one });
+    if (lows[at] !== lows[at] || num_nan?.[at] > 0) found.push({ x: x[at], value: NaN });
+    if (highs[at] === Infinity) found.push({ x: x[at], value: Infinity });
+    if (lows[at] === -Infinity) found.push({ x: x[at], value: -Infinity });
   }
   return found;
 }

@@ -1,14 +1,16 @@
-// Pure: the points of one series in one attempt, as equally long Float64Arrays {step, time, value, min, max, last}.
-// Where they are points and not buckets, min, max and last are null. What a column shows is never written to again.
+// Pure: the points of one series in one attempt, as equally long Float64Arrays {step, time, value, min, max, last, num_nan}.
+// Where they are points and not buckets, min, max and last are null; num_nan, of buckets, where none of them has a NaN. What a column shows is never written to again.
 // seams: the places before which points began to lie more or less densely than before (buckets end, points begin).
 const COLUMNS = ["step", "time", "value"];
 const BANDS = ["min", "max", "last"];
+const ALL = [...COLUMNS, ...BANDS, "num_nan"];
 
 // Of a series as an answer or a message has it. In messages "NaN" and "Infinity" are texts; Number() reads them.
 export function partOf(series) {
   const isBuckets = series.kind === "buckets";
   const band = (name) => (isBuckets ? floats(series[name]) : null);
-  return { step: floats(series.step), time: floats(series.time), value: floats(isBuckets ? series.mean : series.value), min: band("min"), max: band("max"), last: band("last"), seams: [] };
+  const value = floats(isBuckets ? series.mean : series.value);
+  return { step: floats(series.step), time: floats(series.time), value, min: band("min"), max: band("max"), last: band("last"), num_nan: series.num_nan ? floats(series.num_nan) : null, seams: [] };
 }
 
 // The one part after the other. Among buckets, a point is a bucket of its own.
@@ -19,6 +21,7 @@ export function joined(one, other) {
   const whole = { seams: [...one.seams, length, ...other.seams.map((seam) => seam + length)] };
   for (const name of COLUMNS) whole[name] = concat([one[name], other[name]]);
   for (const name of BANDS) whole[name] = one.min || other.min ? concat([one[name] ?? one.value, other[name] ?? other.value]) : null;
+  whole.num_nan = one.num_nan || other.num_nan ? concat([one, other].map((part) => part.num_nan ?? new Float64Array(part.step.length))) : null;
   return whole;
 }
 
@@ -29,8 +32,8 @@ export function grown(part, more) {
   const length = from + more.step.length;
   const room = part.room?.used === from && part.room.step.length >= length ? part.room : roomFor(part, length);
   const whole = { seams: part.min && !part.hasPoints ? [...part.seams, from] : part.seams, hasPoints: true, room };
-  for (const name of [...COLUMNS, ...BANDS]) {
-    if (room[name]) room[name].set(more[name] ?? more.value, from);
+  for (const name of ALL) {
+    if (room[name] && name !== "num_nan") room[name].set(more[name] ?? more.value, from);
     whole[name] = room[name] && room[name].subarray(0, length);
   }
   room.used = length; // who grows an older view of this room copies it
@@ -39,7 +42,7 @@ export function grown(part, more) {
 
 function roomFor(part, length) {
   const room = { used: 0 };
-  for (const name of [...COLUMNS, ...BANDS]) {
+  for (const name of ALL) {
     room[name] = part[name] && new Float64Array(Math.max(64, Math.ceil(1.5 * length)));
     room[name]?.set(part[name]);
   }
@@ -48,7 +51,7 @@ function roomFor(part, length) {
 
 export function slice(part, start, end = part.step.length) {
   const piece = { seams: part.seams.filter((seam) => seam > start && seam < end).map((seam) => seam - start) };
-  for (const name of [...COLUMNS, ...BANDS]) piece[name] = part[name] && part[name].subarray(start, end);
+  for (const name of ALL) piece[name] = part[name] && part[name].subarray(start, end);
   return piece;
 }
 
@@ -81,7 +84,7 @@ export function pick(part, isIt) {
 // The points at these places.
 export function taken(part, places) {
   const whole = { seams: [] };
-  for (const name of [...COLUMNS, ...BANDS]) whole[name] = part[name] && Float64Array.from(places, (at) => part[name][at]);
+  for (const name of ALL) whole[name] = part[name] && Float64Array.from(places, (at) => part[name][at]);
   return whole;
 }
 

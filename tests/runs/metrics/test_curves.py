@@ -73,6 +73,15 @@ def test_many_points_come_as_buckets_that_hold_every_one() -> None:
     assert part["step"] == lasts
 
 
+def test_buckets_say_how_many_of_their_points_are_nan() -> None:
+    points = [(step, float(step), math.nan if step in (700, 701) else 1.0) for step in range(1000)]
+    store(points)
+    found = only(points=10)
+    assert sum(found["num_nan"]) == 2
+    assert [step for step, num in zip(found["step"], found["num_nan"], strict=True) if num] == [767]
+    assert "num_nan" not in only(points=2, end=600), "most series have none"
+
+
 def test_a_window_has_both_its_ends() -> None:
     store(some_points(1, 100))
     assert only(start=10, end=12)["step"] == [10, 11, 12]

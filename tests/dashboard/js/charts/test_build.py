@@ -149,6 +149,15 @@ def test_what_is_not_finite_is_a_gap_with_a_mark(build: Ask) -> None:
     assert [bad["value"] for bad in built["bad"][1:]] == [-math.inf, math.inf]
 
 
+def test_a_bucket_that_holds_what_is_no_number_is_marked(build: Ask) -> None:
+    buckets = {"kind": "buckets", "step": [5, 10, 15], "mean": [2, 3, "Infinity"], "last": [2, 9, 1]}
+    part = {**buckets, "min": [1, 2, 1], "max": [3, 4, "Infinity"], "num_nan": [0, 3, 0]}
+    built = build([part, {"attempt": 2, "step": [16, 17], "value": ["NaN", "-Infinity"]}])
+    assert [bad["x"] for bad in built["bad"]] == [10, 15, 16, 17]
+    assert [str(bad["value"]) for bad in built["bad"]] == ["nan", "inf", "nan", "-inf"]
+    assert built["ys"] == [[1, 2, 1, None, None], [3, 4, None, None, None], [2, 3, None, None, None]]
+
+
 def test_a_series_without_a_single_number_has_no_line_and_no_extremes(build: Ask) -> None:
     for options in ({}, {"smoothing": {"kind": "ema", "amount": 0.9}}, {"ignoreOutliers": True}, {"isLogY": True}):
         built = build([{"step": [1, 2, 3, 4], "value": ["NaN"] * 4}], **options)
