@@ -27,9 +27,7 @@ export class Bars {
     this.data = data;
     if (this.at !== null) this.at = this.within(this.at); // from step to step
     this.total = data.counts.reduce((sum, one) => sum + one, 0) || 1;
-    this.plot.x = [data.edges[0], data.edges.at(-1)];
-    this.plot.y = [0, Math.max(1, ...data.counts) * 1.04];
-    this.plot.draw();
+    this.plot.show([data.edges[0], data.edges.at(-1)], [0, Math.max(1, ...data.counts) * 1.04]);
   }
 
   within(bin) {

@@ -12,6 +12,7 @@ export class Card {
   // context: {media, template, attempts() -> newest or all, step() -> of all cards (null: the newest) or undefined, onStep(step, card), onSteps(), onOpen(card), onGone()}
   constructor(item, context) {
     Object.assign(this, { item, context, entries: [], index: -1, chosen: null, view: null, asked: 0, timer: 0 });
+    this.kept = {}; // how a person set the view, while it is out of sight
     this.label = [item.name.slice(0, 80), ...Object.values(item.labels)].join(" ");
     this.element = context.template.content.firstElementChild.cloneNode(true);
     this.element.setAttribute("aria-label", this.label);
@@ -36,6 +37,7 @@ export class Card {
       label: this.label,
       media: this.context.media,
       item: this.item,
+      kept: this.kept,
       switches: this.element.querySelector("[data-views]"),
       onOpen: () => this.context.onOpen(this),
       onRead: (text) => this.caption.read(text),

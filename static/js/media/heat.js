@@ -32,9 +32,7 @@ export class Heat {
     this.data = data;
     this.stretches = stretches(steps);
     Object.assign(this, shares(data.counts));
-    this.plot.y = [edges[0], edges.at(-1)];
-    this.plot.x = steps.length ? [this.stretches[0][0], this.stretches.at(-1)[1]] : [0, 1];
-    this.plot.draw();
+    this.plot.show(steps.length ? [this.stretches[0][0], this.stretches.at(-1)[1]] : [0, 1], [edges[0], edges.at(-1)]);
   }
 
   choose(step) {

@@ -8,11 +8,11 @@ import { fileName, saveText } from "./save.js";
 const COLUMNS = 200; // of the heat map
 
 export class HistogramView {
-  // context: {label, media, item, switches, onRead(text), onPick(step)}
+  // context: {label, media, item, switches, kept, onRead(text), onPick(step)}
   constructor(host, context) {
     Object.assign(this, { host, context, drawing: null, entry: null, whole: null });
-    this.mode = context.item.count > 1 ? "steps" : "one";
-    this.onSwitch = (event) => event.target.dataset.view && this.turn(event.target.dataset.view);
+    this.mode = context.kept.mode ?? (context.item.count > 1 ? "steps" : "one");
+    this.onSwitch = (event) => event.target.dataset.view && this.turn((context.kept.mode = event.target.dataset.view));
     context.switches.hidden = false;
     context.switches.addEventListener("click", this.onSwitch);
     this.turn(this.mode);

@@ -15,6 +15,7 @@ export class Plot {
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "img");
     this.canvas.setAttribute("aria-label", options.label);
+    this.canvas.setAttribute("aria-busy", "true"); // until there is something to read
     this.still = document.createElement("canvas"); // all but the crosshair
     host.append(this.canvas);
     this.resizer = new ResizeObserver(() => this.draw());
@@ -38,6 +39,13 @@ export class Plot {
 
   top(value) {
     return MARGIN.top + (1 - (value - this.y[0]) / (this.y[1] - this.y[0])) * this.height;
+  }
+
+  // From the lowest to the highest value on each axis.
+  show(x, y) {
+    Object.assign(this, { x, y });
+    this.canvas.removeAttribute("aria-busy");
+    this.draw();
   }
 
   draw() {

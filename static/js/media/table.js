@@ -6,9 +6,10 @@ import { fileName, saveText } from "./save.js";
 const DRAWN = 200;
 
 export class TableView {
-  constructor(host, { label }) {
+  // kept.order: {column: its name, isDescending}, from step to step
+  constructor(host, { label, kept }) {
     this.label = label;
-    this.order = null; // {column: its name, isDescending}: kept from step to step
+    this.kept = kept;
     this.element = document.createElement("div");
     this.element.className = "media-rows";
     this.element.tabIndex = 0;
@@ -29,13 +30,14 @@ export class TableView {
 
   draw() {
     const { columns, rows } = this.table;
-    const place = this.order ? columns.indexOf(this.order.column) : -1;
-    const shown = (place < 0 ? rows : sorted(rows, place, this.order.isDescending)).slice(0, DRAWN);
+    const { order } = this.kept;
+    const place = order ? columns.indexOf(order.column) : -1;
+    const shown = (place < 0 ? rows : sorted(rows, place, order.isDescending)).slice(0, DRAWN);
     const isNumeric = columns.map((_, at) => rows.slice(0, DRAWN).every((row) => typeof row[at] !== "string") && rows.some((row) => typeof row[at] === "number"));
     const table = document.createElement("table");
     table.className = "grid-table";
     table.setAttribute("aria-label", this.label);
-    table.createTHead().insertRow().append(...columns.map((column, at) => head(column, isNumeric[at], at === place ? this.order : null)));
+    table.createTHead().insertRow().append(...columns.map((column, at) => head(column, isNumeric[at], at === place ? order : null)));
     const body = table.createTBody();
     for (const row of shown) body.insertRow().append(...columns.map((_, at) => cell(row[at], isNumeric[at])));
     this.element.replaceChildren(table);
@@ -45,7 +47,8 @@ export class TableView {
     if (!button) return;
     const at = [...this.element.querySelectorAll("th button")].indexOf(button);
     const column = this.table.columns[at];
-    this.order = { column, isDescending: this.order?.column === column && !this.order.isDescending };
+    const { order } = this.kept;
+    this.kept.order = { column, isDescending: order?.column === column && !order.isDescending };
     this.draw();
     this.element.querySelectorAll("th button")[at].focus();
   }

@@ -27,7 +27,7 @@ def place(page: Page) -> None:
 
 def draw_table(ask: Ask, columns: list[str], rows: list[list[Any]], **meta: int) -> dict[str, str]:
     function = """({TableView}, whole) => {
-        const view = new TableView(document.getElementById("place"), {label: "answers"});
+        const view = new TableView(document.getElementById("place"), {label: "answers", kept: {}});
         return view.show({step: 1}, whole);
     }"""
     words: dict[str, str] = ask("media/table.js", function, {"table": {"columns": columns, "rows": rows}, "meta": meta})
