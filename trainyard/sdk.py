@@ -39,6 +39,7 @@ from trainyard.records import Payload, encode
 FLUSH_PERIOD_S = 0.05
 RETRY_PERIOD_S = 1.0
 FINISH_TIMEOUT_S = 5.0
+ENCODE_TIMEOUT_S = 20.0  # for the media that wait at the end
 NOTE_TIMEOUT_S = 1.0
 MAX_NOTE_BYTES = 16 * 1024
 MAX_PENDING_POINTS = 4_000_000  # some 100 MB while the disk refuses
@@ -264,7 +265,8 @@ class Run:
                 self._wake.clear()
                 continue
             is_writable = self._write()
-            self._closing.wait(FLUSH_PERIOD_S if is_writable else RETRY_PERIOD_S)
+            if not self._media or not is_writable:  # else there is more to encode
+                self._closing.wait(FLUSH_PERIOD_S if is_writable else RETRY_PERIOD_S)
 
     def _take(self, *, with_media: bool = True) -> bool:
         """Turn what was logged into payloads. Where nothing was, say that the next log call must wake this thread."""
@@ -362,10 +364,10 @@ class Run:
 
     def _take_last(self) -> None:
         """Take what is left, and give what a GPU still has to compute some time to arrive."""
-        deadline = time.monotonic() + FINISH_TIMEOUT_S
+        deadline = time.monotonic() + (ENCODE_TIMEOUT_S if self._media else FINISH_TIMEOUT_S)
         self._take()
         while (self._late or self._media) and time.monotonic() < deadline:
-            time.sleep(0.01)
+            time.sleep(0 if self._media else 0.01)
             self._take()
         if self._late:
             self._warn("late", "the GPU did not finish what was logged last; those points are lost")

@@ -23,7 +23,7 @@ import pytest
 import trainyard
 from runs.ingest.records import incoming
 from tests.trainyard.spooled import eventually, told
-from trainyard import binning, media_queue
+from trainyard import binning, media_queue, sdk
 from trainyard.pictures import PNG_SIGNATURE, format_of, size_of
 from trainyard.reader import READ_BYTES, SpoolReader
 from trainyard.records import Frame, decode
@@ -512,3 +512,21 @@ def test_a_forked_child_does_not_write_what_its_parent_logged(spool: Path) -> No
         read = SpoolReader(spool, producer).read(READ_BYTES, numbers)
         texts.append([decode(frame.raw)[0].payload["data"] for frame in read if frame.kind == "media"])
     assert sorted(texts) == [[b"child"], [b"parent"]]
+
+
+def test_at_the_end_encoding_has_so_much_time_and_what_is_left_is_counted(
+    spool: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sdk, "ENCODE_TIMEOUT_S", 0.0)
+
+    class Slow(trainyard.Text):
+        def encode(self, room_bytes: int) -> Any:
+            threading.Event().wait(0.2)
+            return super().encode(room_bytes)
+
+    run = trainyard.init()
+    run.log({"slow": [Slow("x")] * 10}, step=1)
+    run.finish()
+    assert 0 < len(media(spool)) < 10
+    assert run.num_lost_points == 10 - len(media(spool)) == told(frames(spool))["lost_points"]
+    assert "encoded in time" in caplog.text
