@@ -87,8 +87,9 @@ def session(browser: Browser, running_trainyard: Up) -> Any:
 
 
 @pytest.fixture
-def sit(browser: Browser, session: Any, running_trainyard: Up) -> Iterator[Sit]:
-    """``sit(**options of the context)``: a seat of the administrator."""
+def sit(browser: Browser, session: Any, running_trainyard: Up, office: Yard) -> Iterator[Sit]:
+    """``sit(**options of the context)``: a seat of the administrator, to whom charts look as they do at first."""
+    office.http.put("/projects/default/workspace", json={"state": {}}).raise_for_status()
     with ExitStack() as stack:
 
         def sit(**options: Any) -> Seat:

@@ -54,6 +54,7 @@ class Charts {
     this.fullscreen = new Fullscreen(() => this.deck.ordered(), (name) => this.workspace.setOpen(name));
     this.listen();
     for (const [axis, range] of Object.entries(this.workspace.zoom)) this.windows.set(axis, range);
+    if (this.toolbar.typed) this.workspace.change({ filter: this.toolbar.typed });
     this.showToolbar();
     this.list();
     this.tell();

@@ -16,6 +16,11 @@ export class Toolbar {
     this.note = form.querySelector("[data-kept]");
   }
 
+  // What somebody typed before the page could hear it.
+  get typed() {
+    return this.fields.filter.value;
+  }
+
   show(state, { isZoomed, isAsAtStart, hasRanks }) {
     const { fields } = this;
     if (document.activeElement !== fields.filter) fields.filter.value = state.filter;
