@@ -113,8 +113,8 @@ def _together(run_id: str, group: Sequence[_Chunk]) -> list[bulk.Row]:
     ids = [chunk.pk for chunk in group]
     for start in range(0, len(ids), IDS_PER_QUERY):
         rows = LogChunk.objects.filter(pk__in=ids[start : start + IDS_PER_QUERY]).order_by("first_line")
-        for columns, text in rows.values_list("columns", "text"):
-            parts.append(decode_columns.__wrapped__(bytes(columns)))  # read once: not to be remembered
+        for data, text in rows.values_list("columns", "text"):
+            parts.append(decode_columns(bytes(data)))
             texts += decode_texts(bytes(text)).data.split(b"\n")
     columns = Columns(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     if len(texts) != sum(chunk.num_lines for chunk in group):

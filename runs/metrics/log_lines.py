@@ -7,6 +7,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from runs.metrics.codec import Floats
 from runs.metrics.log_levels import NAMES
 from runs.metrics.models import LogStream
 
@@ -67,6 +70,17 @@ def line_id(text: str) -> LineId:
 
 def key_of(stream: LogStream, time: float, line: int) -> Key:
     return Key(time, stream.attempt, stream.rank, STREAMS.index(stream.name), line)
+
+
+def line_behind(stream: LogStream, first_line: int, order: Floats, after: Key) -> int:
+    """Return which of consecutive lines, placed at ``order``, is the first behind a key; their number for none."""
+    own = key_of(stream, after.time, 0)[1:4]
+    if own < after[1:4]:
+        return int(np.searchsorted(order, after.time, "right"))
+    start = int(np.searchsorted(order, after.time, "left"))
+    if own > after[1:4]:
+        return start
+    return max(start, after.line + 1 - first_line)
 
 
 def document(stream: LogStream, line: int, time: float, level: int, text: str) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from runs.metrics.chunks import Columns, Floats, Texts, decode_columns, decode_texts, placed
-from runs.metrics.log_lines import Filters, Key, document, key_of
+from runs.metrics.chunks import Columns, Texts, decode_columns, decode_texts, placed
+from runs.metrics.codec import Floats
+from runs.metrics.log_lines import Filters, Key, document, key_of, line_behind
 from runs.metrics.models import LogChunk, LogStream
 
 Line = tuple[Key, dict[str, Any]]
@@ -113,7 +114,7 @@ def _lines(chunk: _Chunk, filters: Filters, span: Span, find: Find | None) -> It
     start = int(np.searchsorted(columns.batches, span.low, "right"))
     end = columns.size if span.high is None else int(np.searchsorted(columns.batches, span.high, "right"))
     if span.after is not None:
-        start = max(start, _behind(chunk, order, span.after))
+        start = max(start, line_behind(chunk.stream, chunk.first_line, order, span.after))
     for number in range(start, end) if find is None else find(texts, start):
         if number >= end:
             return
@@ -125,17 +126,6 @@ def _lines(chunk: _Chunk, filters: Filters, span: Span, find: Find | None) -> It
                 key_of(chunk.stream, float(order[number]), line),
                 document(chunk.stream, line, time, level, texts.text(number)),
             )
-
-
-def _behind(chunk: _Chunk, order: Floats, after: Key) -> int:
-    """Return the number of the chunk's first line behind that place."""
-    own = key_of(chunk.stream, after.time, 0)[1:4]
-    if own < after[1:4]:
-        return int(np.searchsorted(order, after.time, "right"))
-    start = int(np.searchsorted(order, after.time, "left"))
-    if own > after[1:4]:
-        return start
-    return max(start, after.line + 1 - chunk.first_line)
 
 
 def _chunks(run_id: str, filters: Filters, span: Span) -> list[_Chunk]:

@@ -133,12 +133,14 @@ class _Folded:
             at = folded.find(self.text, counted) if counted >= 0 else -1
 
     def spans(self, text: str) -> Spans:
-        folded, places = [], []
+        folded: list[str] = []
+        places: list[int] = []  # of the letter that each folded one comes from
         for place, letter in enumerate(text):
             fold = letter.casefold()
             folded.append(fold)
             places += [place] * len(fold)
-        whole, found = "".join(folded), []
+        whole = "".join(folded)
+        found: Spans = []
         at = whole.find(self.text) if self.text else -1
         while at >= 0 and len(found) < MAX_SPANS:
             end = at + len(self.text)
