@@ -10,7 +10,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dashboard.pages import runs_table
-from runs.models import Run, User
+from dashboard.pages.run_colours import colour_of
+from runs.models import Run, User, Workspace
 from runs.status import Status
 from tests.cast import Cast
 from tests.series import write_series
@@ -138,3 +139,15 @@ def test_a_viewer_is_offered_nothing_that_would_be_refused(cast: Cast, as_user: 
     mates, viewers = text_of(as_user(cast.mate)), text_of(as_user(cast.viewer))
     assert all(words in mates for words in offered)
     assert not any(words in viewers for words in offered)
+
+
+def test_every_run_has_its_colour_and_an_eye_for_whoever_sees_it(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    run, other = make_run(name="hello"), make_run(name="other")
+    Workspace.objects.create(user=cast.viewer, project=cast.project, state={"colours": {run.pk: 6}})
+    text = text_of(as_user(cast.viewer))
+    assert f'data-eye="{run.pk}"' in text
+    assert 'aria-label="Compare hello"' in text
+    rows = {row.run.pk: row.colour for row in as_user(cast.viewer).get("/runs/").context["rows"]}
+    assert rows == {run.pk: 7, other.pk: colour_of(other.pk) + 1}
