@@ -26,7 +26,15 @@ FOLDER = ROOT / "docs" / "screenshots"
 LOOKS = (("light", 1440), ("dark", 390))
 MAIN = {"home", "runs", "run-live", "run-failed", "launch", "clusters"}
 LOOKS_OF_MAIN = (("light", 1440), ("dark", 1440), ("dark", 390))
-LEFT_OUT = {"runs-filtered-to-none", "launch-script", "new-cluster", "new-project", "not-found", "admin-runs"}
+LEFT_OUT = {
+    "runs-filtered-to-none",
+    "compare-nothing",
+    "launch-script",
+    "new-cluster",
+    "new-project",
+    "not-found",
+    "admin-runs",
+}
 QUALITY = 80
 
 
