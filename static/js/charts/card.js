@@ -80,9 +80,16 @@ export class Card {
     if (!entry) return;
     const { axis, context, settings } = this;
     const view = this.view();
+    this.colours = new Map();
     this.built = build(entry, { ...settings, axis, width: this.plot.width, view });
-    this.plot.draw(this.built, { axis, isLogX: settings.isLogX && axis !== "time", isLogY: settings.isLogY, view, colourOf: (key) => context.colourOf(key, this.built) });
+    this.plot.draw(this.built, { axis, isLogX: settings.isLogX && axis !== "time", isLogY: settings.isLogY, view, colourOf: (key) => this.colourOf(key) });
     this.reader.show();
+  }
+
+  // Asked for each line in each frame.
+  colourOf(key) {
+    if (!this.colours.has(key)) this.colours.set(key, this.context.colourOf(key, this.built));
+    return this.colours.get(key);
   }
 
   // Only the stretch in view has changed.
@@ -116,7 +123,9 @@ export class Card {
   }
 
   showSize() {
-    this.host.style.setProperty("--plot-height", `${this.size.height}px`);
+    const { columns, height } = this.size;
+    this.element.dataset.columns = columns; // the grid's stylesheet reads it
+    this.host.style.setProperty("--plot-height", `${height}px`);
   }
 
   // What the chart holds, for who asks from a script: a row for each point, buckets by their mean.

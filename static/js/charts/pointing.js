@@ -119,7 +119,15 @@ export class Pointing {
   // Into the live region, when the keys rest.
   say() {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => document.activeElement === this.card.host && (this.live.textContent = this.card.reader.spoken()), SAY_MS);
+    this.timer = setTimeout(() => {
+      const words = this.card.reader.spoken();
+      if (document.activeElement === this.card.host && this.live.textContent !== words) this.live.textContent = words;
+    }, SAY_MS);
+  }
+
+  // Finer points came: what was said may be said better.
+  sayAgain() {
+    if (document.activeElement === this.card.host) this.say();
   }
 
   close() {

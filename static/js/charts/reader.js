@@ -20,8 +20,8 @@ export class Reader {
   // After the card was built anew.
   show() {
     const { built, context, settings, format } = this.card;
-    const { colourOf, labelOf, crosshair } = context;
-    this.rows = rowsOf(built, { colourOf, labelOf, sort: settings.sort, format });
+    const { labelOf, crosshair } = context;
+    this.rows = rowsOf(built, { colourOf: (key) => this.card.colourOf(key), labelOf, sort: settings.sort, format });
     const isEmpty = !this.rows.some(({ order }) => Number.isFinite(order.min));
     this.card.element.classList.toggle("is-empty", isEmpty);
     this.card.element.classList.toggle("is-bare", isEmpty && !built.bad.length);
@@ -30,6 +30,7 @@ export class Reader {
     if (this.rows.length > 1) this.legend.show(this.rows, settings.sort);
     if (crosshair.line) this.shine(crosshair.line);
     this.point(this.x, crosshair.source === this.card);
+    this.card.pointing.sayAgain();
   }
 
   // After the plot moved.
@@ -53,9 +54,9 @@ export class Reader {
   }
 
   dots() {
-    const { plot, built, context } = this.card;
+    const { plot, context } = this.card;
     const lit = context.crosshair.line?.key;
-    return [...this.reading.values].map(([key, { x, value }]) => ({ left: plot.toLeft(x), top: plot.toTop(value), colour: context.colourOf(key, built), isLit: key === lit }));
+    return [...this.reading.values].map(([key, { x, value }]) => ({ left: plot.toLeft(x), top: plot.toTop(value), colour: this.card.colourOf(key), isLit: key === lit }));
   }
 
   showValues() {
