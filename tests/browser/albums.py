@@ -65,13 +65,19 @@ while True:
 
 
 def album(up: Up, folder: Path) -> str:
+    """Return the id of a run with known media of every kind."""
+    return told(up, folder, SCRIPT)
+
+
+def told(up: Up, folder: Path, script: str, *arguments: str) -> str:
     """Run the script in the folder, send what it logged, and return the run's id."""
-    (folder / "album.py").write_text(SCRIPT)
+    (folder / "script.py").write_text(script)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     environment["PYTHONPATH"] = str(ROOT)
     done = subprocess.run(
-        [sys.executable, "album.py"], cwd=folder, env=environment, capture_output=True, text=True, timeout=60
-    )
+        [sys.executable, "script.py", *arguments], cwd=folder, env=environment, capture_output=True, text=True,
+        timeout=120,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "trainyard" not in done.stderr, done.stderr
     sent = trainyard(up, "sync", str(folder / "trainyard-spool"), "--json")

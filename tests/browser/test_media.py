@@ -53,7 +53,7 @@ def test_every_kind_is_shown_at_its_newest_step(media: Page) -> None:
     expect(card(media, "weights/head")).to_contain_text("2k values, from 1.")
     expect(seen(media, "answers/table").get_by_role("row")).to_have_count(201)
     expect(card(media, "answers/table")).to_contain_text(f"200 of {NUM_ROWS} rows")
-    expect(seen(media, "story").locator("pre")).to_contain_text("Step 40: the little engine")
+    expect(seen(media, "story").locator(".media-text")).to_contain_text("Step 40: the little engine")
     for name in ("samples/digit", "weights/head", "answers/table", "story"):
         expect(seen(media, name)).to_contain_text("step 40,")
 
@@ -115,7 +115,7 @@ def test_a_card_without_anything_at_the_common_step_says_so(media: Page) -> None
     media.get_by_role("slider", name="Step of all cards").press("Home")
     hostile = seen(media, "hostile/")
     expect(hostile).to_contain_text("nothing by then; the first is at step 7")
-    expect(hostile.locator("pre")).to_be_hidden()
+    expect(hostile.locator(".media-text")).to_be_hidden()
 
 
 def test_histograms_over_steps_are_read_by_keyboard(media: Page) -> None:
@@ -190,7 +190,7 @@ def test_an_image_is_saved_as_it_was_logged(media: Page, tmp_path: Path) -> None
 
 def test_what_scripts_log_stays_text(media: Page) -> None:
     hostile = seen(media, "hostile/")
-    expect(hostile.locator("pre")).to_have_text(HOSTILE)
+    expect(hostile.locator(".media-text")).to_have_text(HOSTILE)
     expect(hostile.locator("h3")).to_contain_text("<img src=x")
     expect(hostile.locator(".media-labels")).to_have_text(f"who {HOSTILE}")
     large = seen(media, "samples/large")

@@ -29,6 +29,7 @@ LOOKS_OF_MAIN = (("light", 1440), ("dark", 1440), ("dark", 390))
 LEFT_OUT = {
     "runs-filtered-to-none",
     "compare-nothing",
+    "run-media-none",
     "launch-script",
     "new-cluster",
     "new-project",
@@ -100,6 +101,9 @@ def settle(page: Page) -> None:
         expect(page.locator(".chart-card canvas").first).to_be_visible()
     if page.locator("[data-module=logs]").count():
         expect(page.locator(".log-line").first).to_be_visible()
+    if page.locator("[data-module=media]").count():
+        expect(page.locator(".media-body > *").first).to_be_visible()
+        page.wait_for_load_state("networkidle")
     if page.locator("#swagger-ui").count():
         expect(page.locator("#swagger-ui .opblock").first).to_be_visible()
     page.wait_for_function("document.fonts.status === 'loaded'", timeout=PATIENCE_MS)

@@ -1,12 +1,13 @@
-// A text, as it was logged: nothing in it is markup.
+// A text, as it was logged: nothing in it is markup but the signs of Markdown, where it says that it is such.
 import { count } from "../format.js";
+import { blocks } from "./markdown.js";
 import { fileName, saveText } from "./save.js";
 
 const SHOWN = 50_000; // characters; a browser lays out no more at once
 
 export class TextView {
   constructor(host, { label }) {
-    this.element = document.createElement("pre");
+    this.element = document.createElement("div");
     this.element.className = "media-text";
     this.element.tabIndex = 0;
     this.element.dir = "auto";
@@ -16,7 +17,10 @@ export class TextView {
   }
 
   show(entry, { text }) {
-    this.element.textContent = text.slice(0, SHOWN);
+    const isMarkdown = entry.meta.format === "markdown";
+    const shown = text.slice(0, SHOWN);
+    this.element.classList.toggle("is-plain", !isMarkdown);
+    this.element.replaceChildren(...(isMarkdown ? blocks(shown) : [shown]));
     this.element.scrollTop = 0;
     const all = `${count(text.length)} ${text.length === 1 ? "character" : "characters"}`;
     return { ours: text.length > SHOWN ? `the first ${count(SHOWN)} of ${all}; the download has all` : all };
