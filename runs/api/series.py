@@ -37,6 +37,15 @@ class SeriesList(Schema):
     next: str | None = None
 
 
+class ManySeriesItem(SeriesItem):
+    run: str
+
+
+class ManySeriesList(Schema):
+    items: list[ManySeriesItem]
+    next: str | None = None
+
+
 class SeriesColumns(Schema):
     """Equally long columns: ``value`` where kind is raw; min, max, mean, last and count where it is buckets."""
 
@@ -96,8 +105,12 @@ class DataQuery(Schema):
         )
 
 
-class ManyQuery(DataQuery):
+class RunsQuery(Schema):
     run: list[str] = Field(min_length=1, max_length=MAX_RUNS, description="may repeat")
+
+
+class ManyQuery(RunsQuery, DataQuery):
+    """Points of series of many runs."""
 
 
 _columns = {"content": {CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
@@ -120,6 +133,12 @@ def list_series(request: HttpRequest, run_id: str) -> Any:
 def series_data(request: HttpRequest, run_id: str, query: Query[DataQuery]) -> HttpResponse:
     runs = get_runs(actor(request), [run_id])
     return answer(request, runs, query.question(), form=query.format)
+
+
+@router.get("/series", response=ManySeriesList, summary="Series of many runs")
+def list_many_series(request: HttpRequest, query: Query[RunsQuery]) -> Any:
+    runs = get_runs(actor(request), query.run)
+    return {"items": read.series_lists([one.pk for one in runs]), "next": None}
 
 
 @router.get(

@@ -32,19 +32,26 @@ Window = tuple[float | None, float | None]  # from and to, both included; None: 
 def series_list(run_id: str) -> list[dict[str, Any]]:
     """Return every series of the run as PRODUCT's items, by name and labels."""
     rows = Series.objects.filter(run_id=run_id).order_by("name", "labels_key")
-    return [
-        {
-            "name": row.name,
-            "labels": row.labels,
-            "count": row.count,
-            "first_step": row.first_step,
-            "last_step": row.last_step,
-            "last": last_of(row),
-            "min": row.min,
-            "max": row.max,
-        }
-        for row in rows
-    ]
+    return [_item(row) for row in rows]
+
+
+def series_lists(run_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the same of many runs, by name, labels and run; each item says its ``run``."""
+    rows = Series.objects.filter(run_id__in=run_ids).order_by("name", "labels_key", "run_id")
+    return [{"run": row.run_id, **_item(row)} for row in rows]
+
+
+def _item(row: Series) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "labels": row.labels,
+        "count": row.count,
+        "first_step": row.first_step,
+        "last_step": row.last_step,
+        "last": last_of(row),
+        "min": row.min,
+        "max": row.max,
+    }
 
 
 def last_of(row: Series) -> float | str | None:

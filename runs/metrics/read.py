@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Max, Min, Sum
 
 from runs.metrics.blocks import decode_block
-from runs.metrics.curves import last_of, series_data, series_list, sparklines
+from runs.metrics.curves import last_of, series_data, series_list, series_lists, sparklines
 from runs.metrics.delta import MAX_LINES, MAX_POINTS, Delta, delta
 from runs.metrics.erase import delete_run_data
 from runs.metrics.lines import BadCursor, log_text, logs
@@ -31,6 +31,7 @@ __all__ = [
     "points_since",
     "series_data",
     "series_list",
+    "series_lists",
     "sparklines",
     "summaries",
     "telemetry",

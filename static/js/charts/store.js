@@ -26,7 +26,7 @@ export class Store {
     this.late = new Late();
     this.isListed = false;
     this.timer = 0; // until the new names are told
-    this.listing = new Listing({ onItems: (run, items) => this.learn(run, items), onGone: (run) => this.lose(run) });
+    this.listing = new Listing({ onItems: (items) => items.forEach(({ run, name, labels }) => this.learn(run, name, labels)), onGone: (run) => this.lose(run) });
     this.loader = new Loader({
       onSend: (batch) => this.late.begin(batch),
       onAnswer: (batch, answer) => this.take(batch, answer),
@@ -149,7 +149,7 @@ export class Store {
   }
 
   take(batch, { cursors, series }) {
-    for (const { run, name, labels } of series) this.learnOne(run, name, labels);
+    for (const { run, name, labels } of series) this.learn(run, name, labels);
     const found = new Map();
     for (const one of series) found.set(`${one.run} ${one.name}`, [...(found.get(`${one.run} ${one.name}`) ?? []), one]);
     for (const name of batch.names) {
@@ -169,7 +169,7 @@ export class Store {
   }
 
   receive(run, message) {
-    this.learn(run, message.series);
+    for (const { name, labels } of message.series) this.learn(run, name, labels);
     for (const name of new Set(message.series.map(({ name }) => name))) {
       if (this.late.keep(run, name, message) || !this.loaded.get(name)?.cursors.has(run)) continue;
       if (this.add(run, name, message)) this.onData(name);
@@ -183,12 +183,7 @@ export class Store {
     return Boolean(longest);
   }
 
-  learn(run, items) {
-    if (!this.runs.has(run)) return;
-    for (const { name, labels } of items) this.learnOne(run, name, labels);
-  }
-
-  learnOne(run, name, labels) {
+  learn(run, name, labels) {
     if (this.runs.has(run) && this.known.know(run, name, labels)) this.tellNames();
   }
 

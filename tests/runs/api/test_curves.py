@@ -99,11 +99,19 @@ def test_many_runs_come_in_one_answer(mate: Api, run: Run, make_run: Callable[..
     assert origins == {one.pk: curves.origin_of(one) for one in (run, other, empty)}
 
 
-def test_one_run_that_one_may_not_see_hides_all_and_is_not_named(as_: Any, run: Run, cast: Cast) -> None:
-    answer = as_("mate")("GET", f"/series/data?run={run.pk}&run=nothing")
+def test_the_series_of_many_runs_are_listed_in_one_answer(mate: Api, run: Run, make_run: Callable[..., Run]) -> None:
+    other, empty = logged(make_run(), *some_points(5, 3), gpu="0"), make_run()
+    items = mate("GET", f"/series?run={run.pk}&run={other.pk}&run={empty.pk}").json()["items"]
+    known = {item["run"]: (item["name"], item["labels"], item["count"]) for item in items}
+    assert known == {run.pk: ("train/loss", {}, 100), other.pk: ("train/loss", {"gpu": "0"}, 3)}
+
+
+@pytest.mark.parametrize("path", ["/series", "/series/data"])
+def test_one_run_that_one_may_not_see_hides_all_and_is_not_named(path: str, as_: Any, run: Run, cast: Cast) -> None:
+    answer = as_("mate")("GET", f"{path}?run={run.pk}&run=nothing")
     assert answer.status_code == 404 and "nothing" not in answer.json()["detail"]
-    assert as_("outsider")("GET", f"/series/data?run={run.pk}").status_code == 404
-    assert as_("")("GET", f"/series/data?run={run.pk}").status_code == 401
+    assert as_("outsider")("GET", f"{path}?run={run.pk}").status_code == 404
+    assert as_("")("GET", f"{path}?run={run.pk}").status_code == 401
 
 
 def test_too_much_for_one_answer_is_refused_with_the_limit(

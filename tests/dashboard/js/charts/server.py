@@ -35,11 +35,11 @@ class Server:
         asked = parse_qs(url.query)
         if url.path == "/api/v1/series/data":
             return self.data(route, asked)
-        run, _, rest = url.path.removeprefix("/api/v1/runs/").partition("/")
-        if run not in self.runs:
+        runs = asked.get("run") or [url.path.removeprefix("/api/v1/runs/")]
+        if not all(run in self.runs for run in runs):
             return route.fulfill(status=404)
-        items = [{"name": name, "labels": {}} for name in self.runs[run]]
-        return route.fulfill(json={"items": items, "next": None} if rest == "series" else {"id": run})
+        items = [{"run": run, "name": name, "labels": {}} for run in runs for name in self.runs[run]]
+        return route.fulfill(json={"items": items, "next": None} if url.path == "/api/v1/series" else {"id": runs[0]})
 
     def data(self, route: Route, asked: dict[str, list[str]]) -> None:
         self.asked.append(asked)

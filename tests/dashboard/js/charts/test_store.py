@@ -201,6 +201,12 @@ def test_a_run_alone_that_is_deleted_is_told(make: Make, page: Page) -> None:
     assert page.evaluate("() => heard.gone") == ["gone"]
 
 
+def test_the_list_comes_though_one_of_the_runs_is_gone(make: Make, page: Page) -> None:
+    make({"a": {"loss": line(2)}}, chosen=["a", "gone"])
+    page.evaluate("() => store.list()")
+    assert page.evaluate("() => [[...store.names.keys()], heard.gone]") == [["loss"], ["gone"]]
+
+
 def test_too_many_points_come_in_smaller_answers(make: Make, page: Page) -> None:
     names = {f"n{number}": line(2) for number in range(8)}
     server = make({"a": names}, refuse=lambda asked: 422 if len(asked["name"]) > 2 else None)
