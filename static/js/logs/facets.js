@@ -10,6 +10,7 @@ export class Facets {
   constructor(element, onChange) {
     Object.assign(this, { element, onChange });
     this.buttons = new Map(); // "kind value" -> button
+    this.numbers = new Map(); // fence of an attempt -> its number, as people count
     element.addEventListener("click", (event) => this.onClick(event.target.closest("button")));
   }
   // counts: {level: {error: 3}, rank: {0: 5}, …}; chosen: {level: ["error"], …}, which stay though they count nothing
@@ -29,7 +30,7 @@ export class Facets {
   showOne(group, kind, value, number, isPressed) {
     const key = `${kind} ${value}`;
     if (!this.buttons.has(key)) {
-      const button = made(kind, value);
+      const button = made(kind, value, kind === "attempt" ? this.numbers.get(value) : undefined);
       const after = [...this.buttons.values()].find((one) => one.dataset.kind === kind && isBefore(kind, value, one.dataset.value));
       group.insertBefore(button, after ?? null);
       this.buttons.set(key, button);
@@ -50,13 +51,13 @@ export class Facets {
   }
 }
 
-function made(kind, value) {
+function made(kind, value, label = value) {
   const button = document.createElement("button");
   button.type = "button";
   button.className = `log-facet${kind === "rank" && value >= 0 ? ` ${seriesToken(Number(value))}` : ""}${kind === "level" ? ` is-${value}` : ""}`;
   Object.assign(button.dataset, { kind, value });
   const name = document.createElement("span");
-  name.textContent = kind === "rank" && value < 0 ? "node" : value;
+  name.textContent = kind === "rank" && value < 0 ? "node" : label;
   const number = document.createElement("span");
   number.className = "log-count";
   button.append(name, " ", number);

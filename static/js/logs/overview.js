@@ -4,7 +4,8 @@ const PAUSE_MS = 3000; // between two while the log grows
 export class Overview {
   constructor({ element, view, panel, facets, map }) {
     Object.assign(this, { view, panel, facets, map, number: 0, timer: 0 });
-    this.attempts = JSON.parse(element.querySelector("#log-attempts")?.textContent ?? "[]");
+    const attempts = JSON.parse(element.querySelector("#log-attempts").textContent);
+    facets.numbers = new Map(attempts.map(({ fence, number }) => [String(fence), number]));
   }
   async load() {
     clearTimeout(this.timer);
@@ -16,10 +17,9 @@ export class Overview {
   grown() {
     this.timer ||= setTimeout(() => this.load(), PAUSE_MS);
   }
-  show({ total, levels, ranks, streams, marks }) {
+  show({ total, levels, ranks, streams, attempts, marks }) {
     const { state } = this.view;
-    const attempt = Object.fromEntries(this.attempts.map(({ fence, number }) => [fence, number]));
-    this.facets.show({ level: levels, rank: ranks, stream: streams, attempt }, state);
+    this.facets.show({ level: levels, rank: ranks, stream: streams, attempt: attempts }, state);
     this.panel.showErrors(levels.error ?? 0, state.rank.length > 0 || state.stream.length > 0);
     this.map.canvas.hidden = !marks?.length;
     this.map.show(marks ?? [], total);

@@ -45,6 +45,7 @@ export class Scroller {
   wrap(isWrapped) {
     this.rows.isWrapped = isWrapped;
     this.view.classList.toggle("is-wrapped", isWrapped);
+    this.rows.narrow();
     this.redraw();
   }
   moveTo(top) {

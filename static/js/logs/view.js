@@ -14,7 +14,7 @@ const WHOLE = 50; // long lines that are kept whole
 export class View {
   // state: what the address says; onChange(what): something to show has changed, "lines" | "state" | "trouble"
   constructor({ lines, base, start, state, onChange }) {
-    Object.assign(this, { lines, start, state, onChange, isFollowing: !state.line, isInPlace: Boolean(state.line), numNew: 0, whole: new Map() });
+    Object.assign(this, { lines, start, state, onChange, isFollowing: !state.line, isInPlace: Boolean(state.line), numNew: 0, going: 0, whole: new Map() });
     this.api = new Api(base, () => filters(this.state), () => onChange("trouble"));
     this.blocks = new Blocks(this.api, (from, to) => this.onLines(from, to));
     this.hits = new Hits(this.api, () => this.onHits());
@@ -32,6 +32,7 @@ export class View {
   // Lines are wanted anew: the filters or the words are others. One stays near the time one was at.
   async load() {
     const { state } = this;
+    this.going += 1;
     const at = this.isFollowing || this.isSearching ? undefined : this.source.get(Math.floor(this.scroller.top))?.time;
     this.blocks.clear();
     this.hits.clear();
@@ -133,6 +134,7 @@ export class View {
   }
   // The whole log, or only the lines that the search found.
   showInPlace(isInPlace, index = 0) {
+    this.going += 1;
     this.isInPlace = isInPlace;
     const wanted = isInPlace || !this.state.q ? this.blocks : this.hits;
     if (this.source !== wanted) {
@@ -142,16 +144,21 @@ export class View {
     }
     this.onChange("state");
   }
-  // Goes to the line that the question is about ({line: id}, {error: "next", from}, {time}); resolves to whether there is one.
+  // Goes to the line that the question is about ({line: id}, {error: "next", from}); resolves to whether there is one. Who
+  // asks for something else meanwhile is not brought back here.
   async goTo(question) {
+    let mine = (this.going += 1);
     const place = await this.api.get("/locate", question, { missing: null });
+    if (mine !== this.going) return true;
     if (!place) return false;
     this.follow(false, false);
     this.showInPlace(true, place.index);
+    mine = this.going;
     if (!this.blocks.get(place.index) || !this.blocks.isKnown) {
       const limit = this.scroller.inView + 2 * MARGIN;
       await this.tail.fetch({ start: Math.max(0, place.index - Math.floor(limit / 2)), limit });
     }
+    if (mine !== this.going) return true;
     this.choose(place.index, { where: "middle" });
     return true;
   }

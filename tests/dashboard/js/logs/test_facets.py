@@ -10,7 +10,8 @@ pytestmark = pytest.mark.browser
 
 FACETS = """
     const {Facets} = module;
-    const place = document.getElementById("place");
+    const place = document.createElement("div");
+    document.getElementById("place").replaceChildren(place);
     place.innerHTML = ["level", "stream", "rank", "attempt"].map((kind) => `<div data-facet=${kind}></div>`).join("");
     const changes = [];
     const facets = new Facets(place, (kind, values) => changes.push([kind, values]));
