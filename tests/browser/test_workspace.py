@@ -55,7 +55,8 @@ def odd(office: Yard) -> str:
 
 
 def titles(page: Page) -> list[str]:
-    return page.locator(".chart-card").evaluate_all("(cards) => cards.map((card) => card.dataset.name)")
+    names: list[str] = page.locator(".chart-card").evaluate_all("(cards) => cards.map((card) => card.dataset.name)")
+    return names
 
 
 def sections(page: Page) -> list[str]:

@@ -39,7 +39,7 @@ class Charts {
       onResetZoom: () => Object.keys(this.workspace.zoom).forEach((axis) => this.zoom(axis, null)),
       onReset: () => this.workspace.reset(),
     });
-    const saving = new Saving(`/api/v1/projects/${project}/workspace`, read(state), (how, words) => this.toolbar.tell(how, words));
+    const saving = new Saving(project && `/api/v1/projects/${project}/workspace`, read(state), (how, words) => this.toolbar.tell(how, words));
     this.workspace = new Workspace(read(state), saving, (changed) => this.onChange(changed));
     this.store = new Store(this.runs.list, {
       onNames: () => this.onNames(),

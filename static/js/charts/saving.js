@@ -5,7 +5,7 @@ const SETTLE_MS = 1000;
 const AGAIN_MS = 15_000;
 
 export class Saving {
-  // tell("saving" | "kept" | "failed", words): for a quiet place on the page.
+  // url: null where there is no project to keep it for; tell("kept" | "failed", words): for a quiet place on the page.
   constructor(url, kept, tell) {
     this.url = url;
     this.kept = JSON.stringify(trimmed(tidy(kept))); // as the server has it
@@ -19,7 +19,7 @@ export class Saving {
   later(state) {
     const wanted = JSON.stringify(trimmed(state));
     clearTimeout(this.timer);
-    this.wanted = wanted === this.kept ? null : wanted;
+    this.wanted = wanted === this.kept || !this.url ? null : wanted;
     if (this.wanted !== null) this.timer = setTimeout(() => this.put(), SETTLE_MS);
   }
 

@@ -14,6 +14,8 @@ export class Toolbar {
     form.querySelector("[data-reset-zoom]").addEventListener("click", onResetZoom);
     form.querySelector("[data-reset]").addEventListener("click", onReset);
     this.note = form.querySelector("[data-kept]");
+    const view = form.querySelector(".chart-view");
+    view.addEventListener("beforetoggle", () => place(view, form.querySelector(".chart-view-button")));
   }
 
   // What somebody typed before the page could hear it.
@@ -72,4 +74,11 @@ export class Toolbar {
   close() {
     clearTimeout(this.fading);
   }
+}
+
+// Under its button where there is room beside; on a phone the stylesheet has it at the bottom.
+function place(view, button) {
+  const { bottom, right } = button.getBoundingClientRect();
+  view.style.setProperty("--below", `${bottom + 4}px`);
+  view.style.setProperty("--end", `${right}px`);
 }
