@@ -89,18 +89,18 @@ class _Search:
             data = {pk: parts for pk, *parts in found}
             for row, pk in some:
                 columns, text = data[pk]
-                yield row, columns, text
+                yield row, bytes(columns), bytes(text)
 
     def _look(self, row: int, data: bytes, text: bytes) -> None:
         """Look through one chunk: behind the cursor, for one hit more than is asked for."""
-        shelf, texts = self.index.shelf, decode_texts(bytes(text))
+        shelf, texts = self.index.shelf, decode_texts(text)
         stream, first_line = shelf.streams[int(shelf.stream[row])], int(shelf.first_line[row])
         start, found = 0, []
         if self.behind is not None and self.behind.time >= shelf.first_time[row]:
-            order = self.index.order(row, decode_columns(bytes(data)))
+            order = self.index.order(row, decode_columns(data))
             start = line_behind(stream, first_line, order, self.behind)
         for line in self.pattern.lines(texts, start):
-            columns = decode_columns(bytes(data))
+            columns = decode_columns(data)
             level = int(columns.levels[line])
             if not self.index.levels or level in self.index.levels:
                 key = key_of(stream, float(self.index.order(row, columns)[line]), first_line + line)
