@@ -18,7 +18,7 @@ from trainyard.records import Payload
 FRAME_BYTES = 255 * 1024  # frames stay under 256 KiB with their header
 NAMES_BYTES = 128 * 1024  # of one call's names and values in a frame; wider calls are split by columns
 MAX_NAME_CHARS = 500
-MAX_LABELS = 50
+MAX_LABELS = 32  # a server takes no more
 
 Labels = tuple[tuple[str, str], ...]
 Refuse = Callable[[str, str], None]  # told the name of the metric and why

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from trainyard.buffers import Labels, Refuse, is_name
+from trainyard.buffers import MAX_LABELS, Labels, Refuse, is_name
 from trainyard.media import Media
 from trainyard.records import MAX_FRAME_BYTES, Payload, encode
 
@@ -72,9 +72,10 @@ def spread(album: Album, labels: Labels, refuse: Refuse) -> Iterator[tuple[str, 
             continue
         if len(value) > MAX_IN_LIST:
             refuse(name, f"has {len(value)} in a list, the first {MAX_IN_LIST} are kept")
+        given = dict(labels[: MAX_LABELS - 1])
         for index, one in enumerate(value[:MAX_IN_LIST]):
             if _is_sound(name, one, refuse):
-                yield name, tuple(sorted({**dict(labels), "index": str(index)}.items())), one
+                yield name, tuple(sorted({**given, "index": str(index)}.items())), one
 
 
 def encoded(logged: Logged, refuse: Refuse) -> Payload | None:

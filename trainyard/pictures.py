@@ -16,6 +16,7 @@ COLOUR_TYPES = {1: 0, 3: 2, 4: 6}  # PNG's, by the bytes of a pixel: grey, RGB, 
 LEVEL = 3  # of zlib: beyond it a photograph gets a few percent smaller and takes twice as long
 JPEG_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # the markers of frames, which say how large they are
 JPEG_ALONE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length behind them
+MAX_SEGMENTS = 2_000  # a photograph has a few dozen before its frame
 
 Size = tuple[int, int]  # width, height in pixels
 
@@ -89,7 +90,9 @@ def _webp_size(data: bytes) -> Size | None:
 
 def _jpeg_size(data: bytes) -> Size | None:
     at = 2
-    while data[at] == 0xFF:
+    for _ in range(MAX_SEGMENTS):
+        if data[at] != 0xFF:
+            break
         marker = data[at + 1]
         if marker == 0xFF:  # padding
             at += 1

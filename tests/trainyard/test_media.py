@@ -436,6 +436,17 @@ def test_a_list_with_something_else_in_it_is_no_list_of_media(spool: Path, caplo
     assert run.num_bad_values == 3
 
 
+def test_no_more_labels_are_sent_than_a_server_takes(spool: Path) -> None:
+    run = trainyard.init()
+    labels = {f"label {number}": "x" for number in range(40)}
+    run.log({"loss": 0.5, "story": [trainyard.Text("x")], "one": trainyard.Text("x")}, step=1, labels=labels)
+    run.finish()
+    assert [len(payload["labels"]) for payload in media(spool)] == [32, 32]
+    assert media(spool)[0]["labels"]["index"] == "0"
+    assert not any(item.poison for item in incoming(b"".join(frame.raw for frame in frames(spool))))
+    assert run.num_bad_values == 1
+
+
 def test_memory_is_bounded_and_what_finds_no_room_is_counted(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(media_queue, "MAX_BYTES", 10_000)
     spool.write_text("a file is in the way")
