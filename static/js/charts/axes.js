@@ -10,6 +10,7 @@ const KINDS = {
   size: [sizeTicks, sizeLabels],
   number: [linearTicks, numberLabels],
 };
+const MOST = 11; // ticks, however much room there is
 const LOG = [logTicks, logLabels];
 
 // axis: "step", "relative" or "time"; format: how the metric's values are written.
@@ -26,7 +27,7 @@ export function axesOf({ axis, isLogX, isLogY, format }) {
 
 // As uPlot wants them; room: pixels between two ticks.
 function named([find, write], room) {
-  const splits = (u, which, min, max) => find(min, max, Math.max(2, Math.floor((which ? u.bbox.height : u.bbox.width) / devicePixelRatio / room)));
+  const splits = (u, which, min, max) => find(min, max, Math.min(MOST, Math.max(2, Math.floor((which ? u.bbox.height : u.bbox.width) / devicePixelRatio / room))));
   return { splits, values: (u, found) => write(found) };
 }
 

@@ -1,6 +1,6 @@
 // Pure: what stands where in a chart that was built.
 import { count, duration } from "../format.js";
-import { nearestPlace } from "./views.js";
+import { lowerBound, nearestPlace } from "./views.js";
 import { clock } from "./ticks.js";
 
 const FAR = 400; // places; what is further off is not said to be here
@@ -14,8 +14,8 @@ export function isRead({ kind }) {
 export function snap(plot, left, top, near = 5) {
   const { built } = plot;
   const middle = nearestPlace(built.x, plot.toValue(left));
-  const from = nearestPlace(built.x, plot.toValue(left - near));
-  const to = nearestPlace(built.x, plot.toValue(left + near));
+  const from = Math.min(middle, lowerBound(built.x, plot.toValue(left - near)));
+  const to = Math.max(middle, lowerBound(built.x, plot.toValue(left + near)) - 1);
   let [found, key, least] = [middle, null, Infinity];
   built.columns.forEach((column, which) => {
     if (!isRead(column)) return;
