@@ -1,7 +1,5 @@
 // The lines that a search found, in the order of the log. The server looks for as long as it is given and says where it
 // stopped; so the list grows until all is seen, or until there are more hits than anybody reads.
-import { asUnits } from "./spans.js";
-
 const PAGE = 500;
 const MOST = 10_000; // one more batch each time one comes near the end of them
 const FIRST_MS = 100;
@@ -60,11 +58,14 @@ export class Hits {
     this.onData();
   }
   take(page) {
+    const last = this.items.at(-1)?.index ?? -1;
     for (const line of page.items) {
       if (this.spans.has(line.id)) continue;
       this.items.push(line);
-      this.spans.set(line.id, asUnits(line.text, line.spans));
+      this.spans.set(line.id, line.spans);
     }
+    // Lines that came late may stand before those that were found already.
+    if (page.items[0]?.index < last) this.items.sort((one, other) => one.index - other.index);
     this.next = page.next ?? this.next;
     this.numScanned = page.num_scanned;
     this.numLines = page.total;

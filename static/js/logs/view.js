@@ -19,7 +19,7 @@ export class View {
     this.blocks = new Blocks(this.api, (from, to) => this.onLines(from, to));
     this.hits = new Hits(this.api, () => this.onHits());
     this.selection = new Selection(() => this.mark());
-    this.tail = new Tail({ api: this.api, range: () => this.range(), isFollowing: () => this.isFollowing, onPage: (page) => this.onPage(page) });
+    this.tail = new Tail({ api: this.api, range: () => this.range(), isFollowing: () => this.isFollowing && !this.isSearching, onPage: (page) => this.onPage(page) });
     this.scroller = new Scroller(lines, { source: this.blocks, rowOf: (index) => this.rowOf(index), onDraw: () => this.onDraw(), onScroll: () => this.settleFollow() });
     this.blocks.isFollowing = this.isFollowing;
   }

@@ -49,6 +49,17 @@ def test_a_hit_counts_once(ask: Ask) -> None:
     assert told(ask, script) == [[3, 9], "a"]
 
 
+def test_a_hit_that_came_late_stands_where_it_belongs(ask: Ask) -> None:
+    script = """
+        server.pages = [page([3, 9], "a", true)];
+        await hits.search({q: "x"});
+        server.pages = [page([5], null, true)];
+        await hits.go();
+        return [hits.items.map((line) => line.index), hits.next];
+    """
+    assert told(ask, script) == [[3, 5, 9], "a"]
+
+
 def test_more_hits_than_anybody_reads_wait_until_one_comes_near(ask: Ask) -> None:
     script = """
         const full = (from) => page(Array.from({length: 500}, (_, at) => from + at), `c${from}`);
