@@ -9,7 +9,7 @@ from unfold.admin import ModelAdmin, TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from runs.admin.base import Editable, Written
-from runs.models import IdempotencyKey, Invitation, Membership, Project, SignInLink, Token, User
+from runs.models import IdempotencyKey, Invitation, Membership, Project, SignInLink, Token, User, Workspace
 
 admin.site.unregister(Group)  # roles are per project
 
@@ -42,6 +42,12 @@ class MembershipAdmin(Editable):
     list_filter = ("role", "project")
     search_fields = ("user__username", "project__name")
     autocomplete_fields = ("user", "project")
+
+
+@admin.register(Workspace)
+class WorkspaceAdmin(Written):
+    list_display = ("user", "project", "saved_at")
+    search_fields = ("user__username", "project__name")
 
 
 @admin.register(Invitation)
