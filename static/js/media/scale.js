@@ -11,13 +11,14 @@ export function ticks(low, high, most) {
   return found;
 }
 
-// The stretch [from, to] that each of the ascending steps covers: half way to its neighbours, and no wider on one side
-// than on the other, so that steps without anything stay empty.
+// The stretch [from, to] that each of the ascending steps covers: half way to its neighbours, and on one side not much
+// more than on the other, so that steps without anything stay empty.
 export function stretches(steps) {
   const gaps = steps.slice(1).map((step, at) => step - steps[at]);
   return steps.map((step, at) => {
-    const half = Math.min(gaps[at - 1] ?? Infinity, gaps[at] ?? Infinity) / 2;
-    return Number.isFinite(half) ? [step - half, step + half] : [step - 0.5, step + 0.5];
+    const most = 1.5 * Math.min(gaps[at - 1] ?? Infinity, gaps[at] ?? Infinity);
+    const [before, after] = [gaps[at - 1] ?? gaps[at] ?? 1, gaps[at] ?? gaps[at - 1] ?? 1];
+    return [step - Math.min(before, most) / 2, step + Math.min(after, most) / 2];
   });
 }
 

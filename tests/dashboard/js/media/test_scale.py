@@ -26,14 +26,15 @@ def test_ticks_are_round_numbers_within(low: float, high: float, most: int, foun
 
 def test_a_step_reaches_half_way_to_its_neighbours(ask: Ask) -> None:
     assert ask(MODULE, "({stretches}) => stretches([0, 10, 20])") == [[-5, 5], [5, 15], [15, 25]]
+    assert ask(MODULE, "({stretches}) => stretches([1, 10, 20])") == [[-3.5, 5.5], [5.5, 15], [15, 25]]
     assert ask(MODULE, "({stretches}) => stretches([7])") == [[6.5, 7.5]]
     assert ask(MODULE, "({stretches}) => stretches([])") == []
 
 
 def test_steps_without_anything_stay_empty(ask: Ask) -> None:
     found = ask(MODULE, "({stretches}) => stretches([0, 10, 20, 500, 510])")
-    assert found[2] == [15, 25]
-    assert found[3] == [495, 505]
+    assert found[2] == [15, 27.5]
+    assert found[3] == [492.5, 505]
 
 
 @pytest.mark.parametrize(("value", "last", "nearest"), [(-1, -1, 0), (0, 0, 0), (4, 0, 0), (6, 0, 1), (25, 2, 2)])
