@@ -12,7 +12,7 @@ export function contextOf(page, template) {
     settings: (name) => ({ ...optionsOf(page.workspace.state, name), starts: page.runs.starts, group: page.runs.groupsOf(page.workspace.state), hidden: page.runs.hiddenOf(page.workspace.state) }),
     change: (name, patch) => page.workspace.changeChart(name, patch),
     changeAll: (patch) => page.workspace.change(patch),
-    colourOf: (key, built) => page.runs.colourOf(built.lines.get(key), page.workspace.state, page.labelled),
+    colourOf: (key, built) => page.runs.colourOf(built.lines.get(key), page.workspace.state, page.layout.labelled),
     labelOf: (key, built) => page.runs.labelOf(built.lines.get(key), key),
     onZoom: (axis, range) => page.zoom(axis, range),
     onPin: (name) => page.workspace.togglePin(name),

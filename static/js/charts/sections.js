@@ -27,6 +27,8 @@ export function byPlace(a, b) {
 
 // Lays the cards into their sections; what stands right already is not touched.
 export function lay(host, template, plan, { collapsed, axis, elementOf }) {
+  const focused = host.contains(document.activeElement) ? document.activeElement : null;
+  const isByKeys = focused?.matches(":focus-visible");
   const old = new Map([...host.children].map((section) => [section.dataset.prefix, section]));
   let at = host.firstElementChild;
   for (const { prefix, title, names } of plan) {
@@ -42,6 +44,8 @@ export function lay(host, template, plan, { collapsed, axis, elementOf }) {
     fill(section.querySelector(".chart-grid"), names.map(elementOf));
   }
   for (const section of old.values()) section.remove();
+  // A card that moved takes the focus along; the page follows only those who use keys.
+  if (focused?.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: !isByKeys });
 }
 
 function fill(grid, elements) {

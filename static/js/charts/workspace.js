@@ -5,7 +5,7 @@ import { DEFAULTS, tidy, withOverride } from "./state.js";
 const SETTLE_MS = 250; // browsers refuse an address that changes all the time
 
 export class Workspace {
-  // kept: the state that the server had; onChange(keys of the state that changed)
+  // kept: the state that the server had; onChange(keys of the state that changed, the one chart that it is about or null)
   constructor(kept, saving, onChange) {
     const said = readQuery(location.search);
     this.state = tidy({ ...tidy(kept), ...said.patch });
@@ -16,23 +16,23 @@ export class Workspace {
     this.write();
   }
 
-  change(patch) {
+  change(patch, name = null) {
     const old = this.state;
     this.state = tidy({ ...old, ...patch });
     const changed = Object.keys(this.state).filter((key) => JSON.stringify(this.state[key]) !== JSON.stringify(old[key]));
     if (!changed.length) return;
     this.saving.later(this.state);
     this.write();
-    this.onChange(changed);
+    this.onChange(changed, name);
   }
 
   changeChart(name, patch) {
-    this.change({ charts: withOverride(this.state, name, patch).charts });
+    this.change({ charts: withOverride(this.state, name, patch).charts }, name);
   }
 
   togglePin(name) {
     const { pinned } = this.state;
-    this.change({ pinned: pinned.includes(name) ? pinned.filter((one) => one !== name) : [...pinned, name] });
+    this.change({ pinned: pinned.includes(name) ? pinned.filter((one) => one !== name) : [...pinned, name] }, name);
   }
 
   // How lines are drawn, as at the start; what was pinned, folded, hidden and coloured stays.

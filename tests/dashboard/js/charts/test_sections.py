@@ -112,3 +112,18 @@ def test_markup_in_a_prefix_is_text(ask: Ask, page: Page) -> None:
     )
     assert found[0][0] == "<img src=x onerror=alert(1)>"
     assert page.locator("#place img").count() == 0
+
+
+def test_a_card_that_moves_takes_the_focus_along(ask: Ask) -> None:
+    found = ask(
+        "charts/sections.js",
+        f"""({{lay, planned}}) => {{ {PLACE}
+          host.replaceChildren();
+          show(["train/loss", "zeta/2"]);
+          elements.get("zeta/2").tabIndex = 0;
+          elements.get("zeta/2").focus();
+          show(["train/loss", "zeta/2"], {{ pinned: ["zeta/2"] }});
+          return [seen()[0], document.activeElement.textContent];
+        }}""",
+    )
+    assert found == [["Pinned", True, "zeta/2"], "zeta/2"]
