@@ -16,7 +16,8 @@ export function mount(host) {
     const checked = [...host.querySelectorAll(".row-check:checked")].map((box) => box.value);
     const runs = [...new Set([...chosen, ...checked])].slice(0, MOST);
     words.textContent = `Compare ${runs.length} run${runs.length === 1 ? "" : "s"}`;
-    link.href = `${link.dataset.compare}?${new URLSearchParams(runs.map((run) => ["run", run]))}`;
+    // Whoever chose a run wants to see it, whatever was hidden in an earlier comparison.
+    link.href = `${link.dataset.compare}?${new URLSearchParams([...runs.map((run) => ["run", run]), ["hide", ""]])}`;
     bar.classList.toggle("is-eyes-only", checked.length === 0);
     bar.hidden = runs.length === 0;
   }

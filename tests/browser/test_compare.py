@@ -93,7 +93,7 @@ def test_checked_rows_are_compared_too(seat: Seat, pair: dict[str, str]) -> None
     page.get_by_label("Select pair-one").check()
     page.get_by_role("button", name="Compare pair-two", exact=True).click()
     link = page.get_by_role("link", name="Compare 2 runs")
-    expect(link).to_have_attribute("href", re.compile(f"run={pair['pair-two']}&run={pair['pair-one']}$"))
+    expect(link).to_have_attribute("href", re.compile(f"run={pair['pair-two']}&run={pair['pair-one']}&hide=$"))
     page.get_by_role("button", name="Clear the selection").click()
     expect(link).to_be_hidden()
 
@@ -154,6 +154,11 @@ def test_groups_have_one_line_each(seat: Seat, trio: dict[str, str]) -> None:
     page.get_by_role("checkbox", name="train.learning_rate").uncheck()
     expect_lines(page, *trio)
     expect(heads).to_have_count(0)
+    page.get_by_role("button", name="Hide all").click()
+    page.get_by_role("button", name="Show trio-slow").click()
+    expect_lines(page, "trio-slow")
+    page.get_by_role("button", name="Show all").click()
+    expect_lines(page, *trio)
 
 
 def test_the_specs_say_what_differs_from_a_base(seat: Seat, trio: dict[str, str]) -> None:

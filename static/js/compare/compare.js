@@ -1,6 +1,6 @@
 // The page that compares runs: its list and the specs beside charts that show them all.
 import { startAdding } from "./adding.js";
-import { colourOf, knownRuns, lineAt, paint, withGone } from "./list.js";
+import { colourOf, knownRuns, lineAt, paint, toggled, withGone } from "./list.js";
 import { change, runsIn, withQuery } from "./query.js";
 import { startSwatches } from "./swatches.js";
 import { on } from "../live.js";
@@ -8,6 +8,7 @@ import { mountAll, sweep } from "../modules.js";
 import { patch } from "../patch.js";
 
 const MIN_MS = 1500; // between two looks at how the runs are
+const QUIET_MS = 9000;
 const ASKED = ["metric", "statistic", "sort"]; // selects of the list that are parameters of its address
 
 export function mount(element) {
@@ -18,7 +19,7 @@ export function mount(element) {
   let state = { hidden: [], colours: {}, group: null };
   let known = []; // the runs as the charts have them
   let timer = 0;
-  let lastAt = 0;
+  let lastAt = Date.now();
 
   const tell = (detail) => charts?.dispatchEvent(new CustomEvent("workspace", { detail }));
   const openSwatches = startSwatches(element.querySelector("#swatches"), (button, index) => {
@@ -72,13 +73,10 @@ export function mount(element) {
   function onClick(event) {
     const row = event.target.closest("[data-run]");
     if (event.target.closest("[data-fold]")) return fold(element.dataset.list !== "closed");
-    if (event.target.closest("[data-eye]")) return toggle(row.dataset.run);
+    if (event.target.closest("[data-eye]")) return tell({ hidden: toggled(state.hidden, [row.dataset.run]) });
+    if (event.target.closest("[data-eyes]")) return tell({ hidden: toggled(state.hidden, runsIn()) });
     if (event.target.closest("[data-pick]")) return openSwatches(event.target, colourOf(row, state));
     if (event.target.closest("[data-close]")) takeOut(row);
-  }
-  function toggle(id) {
-    const hidden = state.hidden.includes(id) ? state.hidden.filter((one) => one !== id) : [...state.hidden, id];
-    tell({ hidden });
   }
   function onChange(event) {
     const { name, value, checked } = event.target;
@@ -114,7 +112,11 @@ export function mount(element) {
   element.addEventListener("change", onChange);
   element.addEventListener("workspacechange", onWorkspace);
   for (const type of ["pointerover", "pointerout", "focusin", "focusout"]) list.addEventListener(type, (event) => tell({ lit: lineAt(event) }));
-  const stops = ["run", "ping", "again"].map((type) => on(type, soon));
+  const stops = [
+    on("run", ({ run }) => runsIn().includes(run) && soon()),
+    on("ping", () => Date.now() - lastAt > QUIET_MS && soon()), // nobody is told that a run was deleted
+    on("again", soon),
+  ];
   if (charts) show();
   tell({});
   for (const control of element.querySelectorAll("[data-part] :is(input, select)")) if (isTouched(control)) onChange({ target: control });

@@ -47,6 +47,8 @@ export function paint(element, runs, state) {
     else press(row, !hidden.has(row.dataset.run));
     tint(row.querySelector(".run-dot"), ofGroup ?? colourOf(row, state), ofGroup !== null);
   }
+  const all = element.querySelector("[data-eyes]");
+  if (all) all.textContent = runs.some(({ id }) => hidden.has(id)) ? "Show all" : "Hide all";
   for (const dot of element.querySelectorAll("[data-dot]")) {
     const row = element.querySelector(`[data-run="${CSS.escape(dot.dataset.dot)}"]`);
     if (row) tint(dot, colourOf(row, state));
@@ -59,6 +61,12 @@ export function lineAt(event) {
   if (!row) return null;
   const { run, group } = row.dataset;
   return run ? { key: `run ${run}`, runs: [run] } : { key: `group ${group}`, runs: [] };
+}
+
+// With these runs shown where any of them is hidden, else hidden.
+export function toggled(hidden, ids) {
+  const others = hidden.filter((id) => !ids.includes(id));
+  return others.length < hidden.length ? others : [...hidden, ...ids];
 }
 
 export function colourOf(row, state) {
