@@ -11,7 +11,8 @@ export class Windows {
   constructor(store, onData, axisFor = (name) => axisOf(name, "step")) {
     Object.assign(this, { store, onData, axisFor });
     this.ranges = new Map(); // axis -> [from, to], as the plots have it
-    this.held = new Map(); // name -> {axis, from, to, orders: Map(run -> of the store's answer), parts: Map("line attempt" -> points)}
+    // name -> {axis, from, to, orders: Map(run -> of the store's answer), origins: {run: its start}, parts: Map("line attempt" -> points)}
+    this.held = new Map();
     this.timers = new Map();
     this.pending = new Map(); // "run name" -> the window that is on the way
     this.spliced = new WeakMap(); // finer points -> {part, start, whole}
@@ -50,23 +51,19 @@ export class Windows {
     if (!this.timers.has(this.axisFor(name))) this.need(name); // it came into view, or was loaded anew
     if (!window || window.axis !== this.axisFor(name)) return entry;
     const lines = new Map();
-    for (const [key, line] of entry.lines) lines.set(key, { ...line, parts: this.finer(window, key, line.parts, false), tails: this.finer(window, key, line.tails, true) });
+    for (const [key, line] of entry.lines) {
+      const stretch = stretchOf(window, line.run);
+      const finer = (all, isTail) => new Map([...all].map(([attempt, part]) => [attempt, this.finer(part, window.parts.get(placeOf(key, attempt, isTail)), stretch)]));
+      lines.set(key, { ...line, parts: finer(line.parts, false), tails: finer(line.tails, true) });
+    }
     return { ...entry, lines };
   }
 
-  finer(window, key, all, isTail) {
-    const found = new Map();
-    for (const [attempt, part] of all) {
-      const fine = part.min && window.parts.get(placeOf(key, attempt, isTail));
-      found.set(attempt, fine ? this.splice(part, fine, window) : part);
-    }
-    return found;
-  }
-
-  splice(part, fine, window) {
+  finer(part, fine, stretch) {
+    if (!part.min || !fine) return part;
     const known = this.spliced.get(fine);
     if (known?.part === part) return known.whole;
-    const whole = spliced(part, fine, window);
+    const whole = spliced(part, fine, stretch);
     this.spliced.set(fine, { part, whole });
     return whole;
   }
@@ -103,11 +100,12 @@ export class Windows {
     });
   }
 
-  take({ runs, names, window }, { series }) {
+  take({ runs, names, window }, { series, origins = {} }) {
     if (!isSame(window, windowOf(window.axis, this.range(window.axis)))) return; // somebody looks elsewhere by now
     for (const name of names) {
       if (!this.store.loaded.has(name)) continue;
-      if (!isSame(this.held.get(name), window)) this.held.set(name, { ...window, orders: new Map(), parts: new Map() });
+      if (!isSame(this.held.get(name), window)) this.held.set(name, { ...window, orders: new Map(), origins: {}, parts: new Map() });
+      Object.assign(this.held.get(name).origins, origins);
       for (const run of runs) this.held.get(name).orders.set(run, this.store.loaded.get(name).orders.get(run));
     }
     for (const one of series) this.held.get(one.name)?.parts.set(placeOf(lineKey(one.run, one.labels), one.attempt, one.superseded), partOf(one));
@@ -127,6 +125,13 @@ export function windowOf(axis, range) {
   const half = (range[1] - range[0]) / 2;
   const [from, to] = [range[0] - half, range[1] + half];
   return axis === "step" ? { axis, from: Math.floor(from), to: Math.ceil(to) } : { axis, from, to };
+}
+
+// The window as the points of a run have it: in steps, or in Unix seconds.
+function stretchOf({ axis, from, to, origins }, run) {
+  if (axis === "step") return { axis, from, to };
+  const shift = axis === "relative" ? (origins[run] ?? 0) : 0;
+  return { axis: "time", from: from + shift, to: to + shift };
 }
 
 function isSame(one, other) {

@@ -14,6 +14,7 @@ from playwright.sync_api import Page, Route
 from runs.api.columns import CONTENT_TYPE, as_columns
 from runs.metrics.curves import Curve
 
+ORIGIN = 30.0  # when each run started
 Data = dict[str, list[float]]
 
 
@@ -52,7 +53,10 @@ class Server:
             for name in asked["name"]
             if name in self.runs[run]
         ]
-        body = as_columns({"cursors": dict.fromkeys(asked["run"], self.cursor)}, curves, is_many=True)
+        head: dict[str, Any] = {"cursors": dict.fromkeys(asked["run"], self.cursor)}
+        if asked.get("x") == ["relative"]:
+            head["origins"] = dict.fromkeys(asked["run"], ORIGIN)
+        body = as_columns(head, curves, is_many=True)
         return route.fulfill(body=body, content_type=CONTENT_TYPE)
 
     def kind_of(self, asked: dict[str, list[str]]) -> str:
@@ -60,8 +64,9 @@ class Server:
 
     def columns(self, run: str, name: str, asked: dict[str, list[str]]) -> dict[str, Any]:
         steps, values = (np.array(self.runs[run][name][column], float) for column in ("step", "value"))
-        if "from" in asked:
-            inside = (steps >= float(asked["from"][0])) & (steps <= float(asked["to"][0]))
+        if "from" in asked:  # a step takes a second
+            shift = -ORIGIN if asked["x"] == ["relative"] else 0
+            inside = (steps + shift >= float(asked["from"][0])) & (steps + shift <= float(asked["to"][0]))
             steps, values = steps[inside], values[inside]
         elif self.kind == "buckets":
             steps, values = steps[9::10], values[9::10]

@@ -247,6 +247,18 @@ def test_a_window_has_its_own_points_in_the_place_of_buckets(make: Make, page: P
     assert page.evaluate("() => windows.range('step')") is None
 
 
+@pytest.mark.parametrize(("axis", "window"), [("relative", [10, 20]), ("time", [40, 50])])
+def test_a_window_of_time_lies_where_each_run_has_it(axis: str, window: list[int], make: Make, page: Page) -> None:
+    server = make({"a": {"loss": line(100)}}, kind="buckets")
+    page.evaluate("(axis) => { windows.axisFor = () => axis; store.want('loss'); }", axis)
+    loaded(page, "loss")
+    page.evaluate("([axis, window]) => windows.set(axis, window)", [axis, window])
+    wait(page, "() => heard.data.includes('window loss')")
+    (steps, _), *_ = page.evaluate("() => lines('loss', windows.entry('loss'))")["a []"]
+    assert steps == [9, 19, 29, *range(35, 56), 59, 69, 79, 89, 99]
+    assert server.asked[-1]["x"] == [axis]
+
+
 def test_what_is_exact_already_is_not_asked_for_in_a_window(make: Make, page: Page) -> None:
     server = make({"a": {"loss": line(100), "system/cpu": line(100)}})
     page.evaluate("() => { store.want('loss'); store.want('system/cpu'); }")
