@@ -26,7 +26,7 @@ from tests.trainyard.spooled import eventually, told
 from trainyard import binning, media_queue, sdk
 from trainyard.pictures import PNG_SIGNATURE, format_of, size_of
 from trainyard.reader import READ_BYTES, SpoolReader
-from trainyard.records import Frame, decode
+from trainyard.records import MAX_FRAME_BYTES, Frame, decode
 from trainyard.spool import spool_files
 
 DOCS = Path(__file__).parents[2] / "docs" / "sdk.md"
@@ -407,6 +407,17 @@ def test_what_is_larger_than_a_record_is_refused_with_advice(
     run.finish()
     assert [payload["name"] for payload in media(spool)] == ["small"]
     assert run.num_bad_values == 1 and word in caplog.text
+
+
+def test_up_to_the_last_byte_it_is_either_stored_or_refused(spool: Path) -> None:
+    run = trainyard.init()
+    sizes = range(MAX_FRAME_BYTES - 300, MAX_FRAME_BYTES, 13)
+    for step, size in enumerate(sizes):
+        run.log({"large": trainyard.Text("x" * size)}, step=step)
+    run.finish()
+    stored = len(media(spool))
+    assert 0 < stored < len(sizes)
+    assert (run.num_bad_values, run.num_lost_points) == (len(sizes) - stored, 0)
 
 
 def test_a_file_that_is_larger_is_not_even_read(spool: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
