@@ -19,6 +19,7 @@ log = structlog.get_logger(__name__)
 READ_BYTES = 256 * 1024
 FRAME_BYTES = 255 * 1024  # of lines, so that a frame stays below 256 KiB
 ROOM_WAIT_S = 60.0
+STATE_EVERY_S = 5.0  # so often a progress bar that does not end its line is shown as it is
 
 
 class LogTail:
@@ -29,8 +30,10 @@ class LogTail:
         self.stream = stream
         self._path = path
         self._offset = offset
+        self._bar_since: float | None = None  # a line is not ended and has a carriage return: the state of then is old
+        self._was_bar = False  # the last line was such a state
 
-    def move(self, spool: SpoolWriter, *, is_final: bool = False) -> bool:
+    def move(self, spool: SpoolWriter, *, is_final: bool = False, now: float | None = None) -> bool:
         """Append the next lines to ``spool``; False when there is none. Raises OSError; then they come again.
 
         The frame carries the offset behind its lines, so that whoever follows us knows where to go on.
@@ -41,13 +44,30 @@ class LogTail:
                 data = file.read(READ_BYTES)
         except FileNotFoundError:  # the rank has not come so far
             return False
-        lines, taken = split_lines(data, is_final=is_final, room_bytes=FRAME_BYTES)
-        if not lines:
-            return False
-        now, offset = time.time(), self._offset + taken
-        timed = [[now, line] for line in lines]
-        spool.append({"t": "logs", "rank": self.rank, "stream": self.stream, "lines": timed, "offset": offset})
+        takes_state = self._is_due(data, time.monotonic() if now is None else now)
+        lines, taken = split_lines(data, is_final=is_final, takes_state=takes_state, room_bytes=FRAME_BYTES)
+        offset = self._offset + taken
+        if self._was_bar and lines[:1] == [""]:  # the end of a line that was shown
+            lines = lines[1:]
+        if lines:
+            at = time.time()
+            timed = [[at, line] for line in lines]
+            spool.append({"t": "logs", "rank": self.rank, "stream": self.stream, "lines": timed, "offset": offset})
+        if taken:
+            self._was_bar = takes_state and not data[:taken].endswith(b"\n")
         self._offset = offset
+        return bool(lines)
+
+    def _is_due(self, data: bytes, now: float) -> bool:
+        """Whether a progress bar has gone on for so long that its state is to be seen."""
+        if b"\r" not in data[data.rfind(b"\n") + 1 :]:
+            self._bar_since = None
+            return False
+        if self._bar_since is None:
+            self._bar_since = now
+        if now - self._bar_since < STATE_EVERY_S:
+            return False
+        self._bar_since = now
         return True
 
     def drain(self, spool: SpoolWriter, limit: SpoolLimit, *, until: float) -> None:
