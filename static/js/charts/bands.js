@@ -2,7 +2,8 @@
 const JUTS_PX = 6;
 const ASIDE = 3; // pixels: what is wider is seen as an area
 
-const [lefts, tops, bottoms] = [1, 2, 3].map(() => new Float64Array(8192)); // of each pixel that has points
+// Of each pixel that has points: where it is, the highest and the lowest of them, and whether a gap is before it.
+const [lefts, tops, bottoms, gaps] = [1, 2, 3, 4].map(() => new Float64Array(16384));
 let count = 0;
 
 // path: what lines.js knows of the view: {from, to, px, toY}; faint, strong: colours. Areas that lie over one another would be mud, and slow.
@@ -11,49 +12,55 @@ export function drawBand(ctx, low, high, path, { faint, strong, isOfMany }) {
   ctx.setLineDash([]);
   ctx.lineWidth = devicePixelRatio;
   if (isOfMany) strokes(ctx, faint);
-  else area(ctx, low, high, path, faint);
+  else area(ctx, faint);
   juts(ctx, strong);
 }
 
 function gather(low, high, { from, to, px, toY }) {
   count = 0;
+  let column = NaN;
+  let gap = 0;
   for (let at = from; at <= to && count < lefts.length; at += 1) {
-    if (high[at] === null || !(high[at] >= low[at])) continue; // nothing here
-    const [top, bottom, left] = [toY(high[at]), toY(low[at]), Math.floor(px[at]) + 0.5];
-    if (count && lefts[count - 1] === left) {
-      tops[count - 1] = Math.min(tops[count - 1], top);
-      bottoms[count - 1] = Math.max(bottoms[count - 1], bottom);
-    } else {
-      [lefts[count], tops[count], bottoms[count]] = [left, top, bottom];
-      count += 1;
+    const [upper, lower] = [high[at], low[at]];
+    if (upper === undefined || lower === undefined) continue;
+    if (upper === null || lower === null || !(upper >= lower)) {
+      gap = 1;
+      continue;
     }
+    const [top, bottom] = [toY(upper), toY(lower)];
+    const here = Math.floor(px[at]);
+    if (here === column && !gap) {
+      if (top < tops[count - 1]) tops[count - 1] = top;
+      if (bottom > bottoms[count - 1]) bottoms[count - 1] = bottom;
+      continue;
+    }
+    lefts[count] = px[at];
+    tops[count] = top;
+    bottoms[count] = bottom;
+    gaps[count] = gap;
+    count += 1;
+    column = here;
+    gap = 0;
   }
 }
 
 function strokes(ctx, paint) {
   ctx.strokeStyle = paint;
   ctx.beginPath();
-  for (let at = 0; at < count; at += 1) if (bottoms[at] - tops[at] >= 1) line(ctx, lefts[at], tops[at], bottoms[at]);
+  for (let at = 0; at < count; at += 1) if (bottoms[at] - tops[at] >= 1) line(ctx, at, tops[at], bottoms[at]);
   ctx.stroke();
 }
 
 // Piece by piece where there are gaps.
-function area(ctx, low, high, { from, to, px, toY }, paint) {
-  const isThere = (at) => low[at] !== null && high[at] !== null && low[at] === low[at] && high[at] === high[at];
+function area(ctx, paint) {
   ctx.fillStyle = paint;
   ctx.beginPath();
-  for (let start = from; start <= to; start += 1) {
-    if (!isThere(start)) continue;
-    let end = start;
-    while (end < to && isThere(end + 1)) end += 1;
-    let isFirst = true;
-    for (let at = start; at <= end; at += 1) {
-      if (high[at] === undefined) continue;
-      if (isFirst) ctx.moveTo(px[at], toY(high[at]));
-      else ctx.lineTo(px[at], toY(high[at]));
-      isFirst = false;
-    }
-    for (let at = end; at >= start; at -= 1) if (low[at] !== undefined) ctx.lineTo(px[at], toY(low[at]));
+  for (let start = 0; start < count; ) {
+    let end = start + 1;
+    while (end < count && !gaps[end]) end += 1;
+    ctx.moveTo(lefts[start], tops[start]);
+    for (let at = start + 1; at < end; at += 1) ctx.lineTo(lefts[at], tops[at]);
+    for (let at = end - 1; at >= start; at -= 1) ctx.lineTo(lefts[at], bottoms[at]);
     start = end;
   }
   ctx.fill();
@@ -63,17 +70,17 @@ function area(ctx, low, high, { from, to, px, toY }, paint) {
 function juts(ctx, paint) {
   ctx.strokeStyle = paint;
   ctx.beginPath();
-  for (let at = 0; at < count; at += 1) {
+  for (let at = 1; at < count - 1; at += 1) {
     const [before, behind] = [Math.max(0, at - ASIDE), Math.min(count - 1, at + ASIDE)];
-    if (before === at || behind === at) continue;
     const [roof, floor] = [Math.min(tops[before], tops[behind]), Math.max(bottoms[before], bottoms[behind])];
-    if (tops[at] < roof - JUTS_PX) line(ctx, lefts[at], tops[at], roof);
-    if (bottoms[at] > floor + JUTS_PX) line(ctx, lefts[at], floor, bottoms[at]);
+    if (tops[at] < roof - JUTS_PX) line(ctx, at, tops[at], roof);
+    if (bottoms[at] > floor + JUTS_PX) line(ctx, at, floor, bottoms[at]);
   }
   ctx.stroke();
 }
 
-function line(ctx, left, from, to) {
+function line(ctx, at, from, to) {
+  const left = Math.floor(lefts[at]) + 0.5; // in the middle of a pixel a stroke is sharp
   ctx.moveTo(left, from);
   ctx.lineTo(left, to);
 }
