@@ -208,7 +208,7 @@ def test_facets_leave_the_lines_that_are_wanted(seat: Seat, loud: str) -> None:
 
 def test_errors_are_gone_through_by_key(seat: Seat, loud: str) -> None:
     page = opened(seat, loud)
-    expect(page.get_by_role("button", name="2 errors")).to_be_enabled()
+    expect(page.get_by_role("button", name="First error 2")).to_be_enabled()
     page.keyboard.press("e")
     expect(chosen(page)).to_contain_text(COLD)
     expect(chosen(page)).to_be_in_viewport()
@@ -223,7 +223,7 @@ def test_errors_are_gone_through_by_key(seat: Seat, loud: str) -> None:
 
 def test_a_link_leads_to_its_line(seat: Seat, loud: str) -> None:
     page = opened(seat, loud)
-    page.get_by_role("button", name="2 errors").click()
+    page.get_by_role("button", name="First error 2").click()
     expect(chosen(page)).to_contain_text(COLD)
     page.keyboard.press("y")
     expect(page.get_by_text("Copied a link to this line.")).to_be_visible()

@@ -1,8 +1,8 @@
 // The lines that a search found, in the order of the log. The server looks for as long as it is given and says where it
 // stopped; so the list grows until all is seen, or until there are more hits than anybody reads.
-const PAGE = 500;
-const MOST = 10_000; // one more batch each time one comes near the end of them
-const FIRST_MS = 100;
+const PAGE = 100;
+const MOST = 1000; // as many again each time one comes near the end of them
+const FIRST_MS = 150;
 const LATER_MS = 400;
 const RETRY_MS = 3000;
 
@@ -25,7 +25,7 @@ export class Hits {
     return this.items[index];
   }
   want(from, to) {
-    if (to < this.limit - PAGE || this.isOver) return;
+    if (to < this.limit - 3 * PAGE || this.isOver) return;
     this.limit += MOST;
     this.go();
   }

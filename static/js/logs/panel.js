@@ -33,8 +33,8 @@ export class Panel {
     view.lines.setAttribute("aria-rowcount", view.source.total || -1);
   }
   showErrors(number, isFiltered) {
-    const text = number ? `${count(number)} ${number === 1 ? "error" : "errors"}` : isFiltered ? "No errors here" : "No errors";
-    set(this.errors, text);
+    set(this.errors, number ? "First error" : isFiltered ? "No errors here" : "No errors");
+    set(this.errors.nextElementSibling, number ? count(number) : "");
     this.errors.parentElement.disabled = !number;
     this.errors.parentElement.classList.toggle("has-errors", number > 0);
   }

@@ -3,7 +3,7 @@
 import { Rows } from "./rows.js";
 import { ROW, aimed, barOf, moved, scaleOf } from "./scale.js";
 
-const PATIENCE_MS = 80; // rows that were read stay this long while those to come are fetched; then faint rows stand for them
+const PATIENCE_MS = 250; // rows that were read stay this long while those to come are fetched; then faint rows stand for them
 const REST_MS = 140;
 
 export class Scroller {

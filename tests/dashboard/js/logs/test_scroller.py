@@ -124,7 +124,7 @@ def test_what_was_read_stays_until_faint_rows_stand_for_what_comes(ask: Ask) -> 
         list.has = (at) => at < 100;
         scroller.moveTo(500);
         const at_once = ends();
-        await new Promise((done) => setTimeout(done, 150));
+        await new Promise((done) => setTimeout(done, 350));
         const faint = inView().join("");
         list.has = () => true;
         scroller.draw();
