@@ -48,9 +48,18 @@ function draw({ key, x, value, min, max, ghosts }, { isLogY, smoothing }, range,
     add("high", key, x, plottable(max, isLogY));
   }
   const smoothed = smoothing ? smooth(x, clean, smoothing, range) : clean;
-  if (smoothed !== clean && !min) add("raw", key, x, clean); // a band is shadow enough
+  const raw = smoothed !== clean && rawOf(clean, min, max);
+  if (raw) add("raw", key, x, raw);
   add("main", key, x, smoothed);
   for (const ghost of ghosts) add("ghost", key, ghost.x, plottable(ghost.value, isLogY));
+}
+
+// What was smoothed. Among buckets only the single points: elsewhere the band is shadow enough.
+function rawOf(value, min, max) {
+  if (!min) return value;
+  let num = 0;
+  const raw = value.map((one, at) => (min[at] === max[at] ? (num++, one) : NaN));
+  return num > 1 ? raw : null;
 }
 
 // How far x reaches over all lines, so that all are smoothed alike.

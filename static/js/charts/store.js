@@ -1,12 +1,12 @@
 // The points of the runs as the page knows them: loaded when a chart asks, then grown by what the streams bring.
-import { append, dropRun, emptyEntry, replace } from "./entries.js";
-import { Late } from "./late.js";
+import { Holdings } from "./holdings.js";
 import { Listing } from "./listing.js";
 import { Loader } from "./loader.js";
 import { Names } from "./names.js";
 
-const POINTS = 1500; // of a line; one that grew past three times as many is asked for again, in buckets
+const POINTS = 1500; // of a line
 const POINTS_OF_MANY = 600;
+const TOO_MANY = 3; // times as many: a line that grew past it is asked for again, in buckets
 const FEW_RUNS = 4;
 const AGAIN_MS = 200;
 const NAMES_MS = 16; // of many runs come together
@@ -22,25 +22,35 @@ export class Store {
     this.streams = new Map(); // run -> {stream, stops}
     this.known = new Names();
     this.wanted = new Set();
-    this.loaded = new Map(); // name -> entry (entries.js)
-    this.late = new Late();
     this.isListed = false;
     this.timer = 0; // until the new names are told
+    this.held = new Holdings({
+      onData: (name) => this.onData(name),
+      isWanted: (run, name) => this.wanted.has(name) && this.runs.has(run),
+      askAgain: (run, name) => this.ask(run, name, AGAIN_MS),
+      continues: (run, cursor) => this.streams.get(run)?.stream.continues(cursor) ?? true,
+      limit: () => TOO_MANY * this.points,
+    });
     this.listing = new Listing({ onItems: (items) => items.forEach(({ run, name, labels }) => this.learn(run, name, labels)), onGone: (run) => this.lose(run) });
     this.loader = new Loader({
-      onSend: (batch) => this.late.begin(batch),
+      onSend: (batch) => this.held.begin(batch),
       onAnswer: (batch, answer) => this.take(batch, answer),
-      onFail: (batch) => this.late.end(batch),
+      onFail: (batch) => this.held.fail(batch),
       onGone: (run) => this.lose(run),
       points: () => this.points,
       numLines: (run, name) => this.numLines(run, name),
-      isWanted: (run, name) => this.wanted.has(name) && this.runs.has(run),
+      isWanted: (run, name) => this.held.isWanted(run, name),
     });
     this.setRuns(runs);
   }
 
   get names() {
     return this.known.all;
+  }
+
+  // name -> entry (entries.js)
+  get loaded() {
+    return this.held.loaded;
   }
 
   // Whether the list of a run's series is still missing.
@@ -90,10 +100,7 @@ export class Store {
   leave(id) {
     this.silence(id);
     this.known.drop(id);
-    for (const [name, entry] of this.loaded) {
-      dropRun(entry, id);
-      this.onData(name);
-    }
+    this.held.dropRun(id);
     this.tellNames();
   }
 
@@ -128,13 +135,15 @@ export class Store {
   // Nobody looks at it any more, nor will soon.
   forget(name) {
     this.wanted.delete(name);
-    this.loaded.delete(name);
+    this.held.forget(name);
     this.loader.dropName(name);
   }
 
+  // The server is there again: what did not come is asked for now.
   again(id) {
     this.list([id]);
     this.loader.hurry();
+    for (const name of this.wanted) if (!this.loaded.get(name)?.cursors.has(id)) this.ask(id, name, AGAIN_MS);
   }
 
   reload(ids = [...this.runs.keys()]) {
@@ -148,39 +157,14 @@ export class Store {
     if (this.runs.has(id) && !this.runs.get(id).isGone) this.loader.ask(id, name, delayMs);
   }
 
-  take(batch, { cursors, series }) {
-    for (const { run, name, labels } of series) this.learn(run, name, labels);
-    const found = new Map();
-    for (const one of series) found.set(`${one.run} ${one.name}`, [...(found.get(`${one.run} ${one.name}`) ?? []), one]);
-    for (const name of batch.names) {
-      if (!this.wanted.has(name)) continue;
-      if (!this.loaded.has(name)) this.loaded.set(name, emptyEntry());
-      for (const run of batch.runs) if (this.runs.has(run)) this.takeOne(batch, run, name, cursors[run], found.get(`${run} ${name}`) ?? []);
-      this.onData(name);
-    }
-    this.late.end(batch);
-  }
-
-  takeOne(batch, run, name, cursor, series) {
-    const entry = this.loaded.get(name);
-    if (!replace(entry, run, { cursor, order: batch.order }, series)) return;
-    for (const message of this.late.of(run, name)) this.add(run, name, message);
-    if (!this.streams.get(run)?.stream.continues(cursor)) this.ask(run, name, AGAIN_MS);
+  take(batch, answer) {
+    for (const { run, name, labels } of answer.series) this.learn(run, name, labels);
+    this.held.take(batch, answer);
   }
 
   receive(run, message) {
     for (const { name, labels } of message.series) this.learn(run, name, labels);
-    for (const name of new Set(message.series.map(({ name }) => name))) {
-      if (this.late.keep(run, name, message) || !this.loaded.get(name)?.cursors.has(run)) continue;
-      if (this.add(run, name, message)) this.onData(name);
-    }
-  }
-
-  // False when it was there already, or is asked for again as something lies between.
-  add(run, name, message) {
-    const longest = append(this.loaded.get(name), run, name, message);
-    if (longest === null || longest > 3 * this.points) this.ask(run, name, AGAIN_MS);
-    return Boolean(longest);
+    this.held.receive(run, message);
   }
 
   learn(run, name, labels) {

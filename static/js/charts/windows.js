@@ -2,6 +2,7 @@
 import { Loader } from "./loader.js";
 import { axisOf, lineKey } from "./names.js";
 import { partOf, spliced } from "./parts.js";
+import { isSame, stretchOf, windowOf } from "./stretches.js";
 
 const SETTLE_MS = 220;
 const AXES = ["step", "relative", "time"];
@@ -117,25 +118,6 @@ export class Windows {
     for (const name of names) this.held.delete(name);
     names.forEach((name) => this.onData(name));
   }
-}
-
-// What is loaded: as much again on either side together, so that there is something to pan to.
-export function windowOf(axis, range) {
-  if (!range) return null;
-  const half = (range[1] - range[0]) / 2;
-  const [from, to] = [range[0] - half, range[1] + half];
-  return axis === "step" ? { axis, from: Math.floor(from), to: Math.ceil(to) } : { axis, from, to };
-}
-
-// The window as the points of a run have it: in steps, or in Unix seconds.
-function stretchOf({ axis, from, to, origins }, run) {
-  if (axis === "step") return { axis, from, to };
-  const shift = axis === "relative" ? (origins[run] ?? 0) : 0;
-  return { axis: "time", from: from + shift, to: to + shift };
-}
-
-function isSame(one, other) {
-  return Boolean(one && other) && one.axis === other.axis && one.from === other.from && one.to === other.to;
 }
 
 function placeOf(key, attempt, isTail) {

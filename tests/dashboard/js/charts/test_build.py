@@ -180,6 +180,22 @@ def test_smoothing_keeps_the_raw_line_behind_and_does_not_move_a_flat_one(build:
     assert kinds(build([POINTS], smoothing={"kind": "ema", "amount": 0})) == ["main"]
 
 
+def test_single_points_among_buckets_are_seen_behind_their_smoothed_line(build: Ask) -> None:
+    buckets = {"kind": "buckets", "step": [5, 10], "mean": [2, 3], "min": [1, 2], "max": [3, 4], "last": [2, 3]}
+    fine = {"attempt": 2, "step": [11, 12], "value": [5, 6]}
+    smoothing = {"kind": "mean", "amount": 0.9}
+    built = build([buckets, fine], smoothing=smoothing)
+    assert kinds(built) == ["low", "high", "raw", "main"]
+    assert built["ys"][2] == [None, None, 5, 6]
+    assert kinds(
+        build([{**buckets, "step": [5, 6]}, {"step": [7], "value": [1], "attempt": 2}], smoothing=smoothing)
+    ) == [
+        "low",
+        "high",
+        "main",
+    ]
+
+
 def test_a_logarithmic_axis_leaves_out_what_it_cannot_show(build: Ask) -> None:
     assert build([{"step": [1, 2, 3], "value": [0, 10, -1]}], isLogY=True)["ys"] == [[None, 10, None]]
     built = build([{"step": [-1, 0, 1, 2], "value": [1, 2, 3, 4]}], isLogX=True)
