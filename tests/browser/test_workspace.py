@@ -229,10 +229,10 @@ def test_a_run_without_points_teaches_how_to_log_one(seat: Seat, office: Yard) -
 
 def test_a_list_that_does_not_come_is_asked_for_again(seat: Seat, plain: str) -> None:
     page = seat.page
-    seat.watch.expect("the list of series did not come", "net::ERR_FAILED", "series?limit")
-    page.route("**/series?limit=*", lambda route: route.abort())
+    seat.watch.expect("the list of series did not come", "net::ERR_FAILED", "/api/v1/series?run")
+    page.route("**/api/v1/series?run=*", lambda route: route.abort())
     seat.go(f"/runs/{plain}/")
     expect(page.get_by_text("The list of metrics did not come. The page goes on asking")).to_be_visible()
-    page.unroute("**/series?limit=*")
+    page.unroute("**/api/v1/series?run=*")
     expect(chart(page, "train/loss")).to_be_visible()
     expect(page.get_by_text("The list of metrics did not come.")).to_be_hidden()
