@@ -1,7 +1,7 @@
 // What a card says beside its lines: its head and legend, the crosshair with its values, which line is lit, and where attempts began.
 import { Flags } from "./flags.js";
 import { Legend } from "./legend.js";
-import { ends, readAt, rowsOf, spoken, spread } from "./readout.js";
+import { ends, readAt, rowsOf, spoken, spread, summary } from "./readout.js";
 
 const NEAR_PX = 6; // of a restart's line, for the crosshair to say it
 
@@ -93,7 +93,7 @@ export class Reader {
 
   // For who does not see the crosshair.
   spoken() {
-    if (!this.reading) return "";
+    if (!this.reading) return summary(this.rows);
     const mark = this.markAt();
     return spoken(this.reading, this.rows, this.card.context.crosshair.line?.key, mark ? this.sentenceOf(mark) : "");
   }

@@ -32,6 +32,11 @@ export function spread({ value, low, high }, format) {
   return low === null || low === undefined || (low === value && high === value) ? "" : `${format(low)} … ${format(high)}`;
 }
 
+// Of a chart as a whole, for who comes to it by keyboard.
+export function summary(rows) {
+  return rows.length === 1 ? `last ${rows[0].value}, ${ends(rows[0])}` : rows.length ? `${rows.length} lines` : "no points yet";
+}
+
 // For ears: the line that is lit alone, else the first few.
 export function spoken(reading, rows, litKey, note = "") {
   const read = rows.filter(({ key }) => reading.texts.has(key));

@@ -255,6 +255,7 @@ def test_keys_zoom_pan_and_give_all_back(table: Page) -> None:
 def test_the_arrows_choose_a_line_and_its_value_alone_is_said(table: Page) -> None:
     card = lay(table, "rank/wait", line(1, 2, labels={"rank": "0"}), line(3, 4, labels={"rank": "1"}))
     card.get_by_role("application").focus()
+    expect(card.locator("[aria-live]")).to_have_text("2 lines")
     table.keyboard.press("ArrowRight")
     expect(card.locator("[aria-live]")).to_have_text("step 1: rank 0 1, rank 1 3")
     table.keyboard.press("ArrowDown")
