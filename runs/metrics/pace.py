@@ -51,7 +51,8 @@ def advanced(pace: Pace, attempt: int, axes: Iterable[tuple[Iterable[str], Steps
             return Pace(attempt, step, step_at, pace.intervals_s)
         steps, times = np.insert(steps, 0, step), np.insert(times, 0, step_at)
     newest = slice(-KEEP - 1, None)
-    took = np.diff(times[newest]) / np.diff(steps[newest].astype(np.float64))
+    gaps = np.maximum(np.diff(steps[newest].astype(np.float64)), 1)  # as floats, large neighbours may be the same
+    took = np.diff(times[newest]) / gaps
     intervals = [*pace.intervals_s, *took[took > 0].tolist()][-KEEP:]  # a clock that jumped back says nothing
     return Pace(attempt, int(steps[-1]), float(times[-1]), intervals)
 

@@ -45,3 +45,9 @@ def test_a_newer_attempt_goes_back_to_its_own_step_and_an_older_one_changes_noth
 def test_a_clock_that_jumps_back_adds_no_interval() -> None:
     pace = paced(Pace(1, 1, 100.0, []), 1, [("train/loss", points((2, 50.0), (3, 51.0)))])
     assert (pace.step, pace.intervals_s) == (3, [1.0])
+
+
+def test_steps_that_no_float_tells_apart_are_still_a_step_apart() -> None:
+    largest = 2**63 - 1
+    pace = paced(Pace(), 1, [("train/loss", points((-(2**63), 0.0), (largest - 1, 1.0), (largest, 3.0)))])
+    assert (pace.step, pace.intervals_s[-1]) == (largest, 2.0)
