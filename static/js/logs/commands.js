@@ -37,8 +37,10 @@ export const commands = {
   async hit(view, by) {
     const { hits, selection } = view;
     if (!hits.total) return;
-    if (view.isSearching) return view.choose((selection.index + by + hits.total) % hits.total);
     const here = selection.index;
+    const isLast = view.isSearching ? here === hits.total - 1 : here >= hits.items.at(-1).index;
+    if (by > 0 && isLast && !hits.isOver) return hits.want(hits.total, hits.total + 1); // there may be more
+    if (view.isSearching) return view.choose((here + by + hits.total) % hits.total);
     const found = by > 0 ? hits.items.find((line) => line.index > here) : hits.items.findLast((line) => line.index < here);
     await view.goTo({ line: (found ?? hits.items.at(by > 0 ? 0 : -1)).id });
   },
