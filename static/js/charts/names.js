@@ -1,19 +1,30 @@
 // Which series the runs have: as the server lists them, and as messages bring new ones.
 import { getJson } from "./columns.js";
 
+const TELL_MS = 16; // names of many runs come together
+
 export class Names {
-  constructor() {
+  // onChange(): there are other series than before
+  constructor(onChange) {
+    this.onChange = onChange;
     this.all = new Map(); // name -> Map(line key -> {run, labels})
+    this.timer = 0;
   }
 
-  // True when it was not known.
   know(run, name, labels) {
     const key = lineKey(run, labels);
     if (!this.all.has(name)) this.all.set(name, new Map());
     const known = this.all.get(name);
-    if (known.has(key)) return false;
+    if (known.has(key)) return;
     known.set(key, { run, labels: labels ?? {} });
-    return true;
+    this.tell();
+  }
+
+  // How many lines the run has of this name.
+  count(run, name) {
+    let num = 0;
+    for (const line of this.all.get(name)?.values() ?? []) num += line.run === run;
+    return num;
   }
 
   // Forgets what only this run had.
@@ -22,6 +33,18 @@ export class Names {
       for (const [key, line] of known) if (line.run === run) known.delete(key);
       if (known.size === 0) this.all.delete(name);
     }
+    this.tell();
+  }
+
+  tell() {
+    this.timer ||= setTimeout(() => {
+      this.timer = 0;
+      this.onChange();
+    }, TELL_MS);
+  }
+
+  close() {
+    clearTimeout(this.timer);
   }
 }
 

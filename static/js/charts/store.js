@@ -3,43 +3,46 @@ import { Holdings } from "./holdings.js";
 import { Listing } from "./listing.js";
 import { Loader } from "./loader.js";
 import { Names } from "./names.js";
+import { Subscriptions } from "./subscriptions.js";
 
 const POINTS = 1500; // of a line
 const POINTS_OF_MANY = 600;
 const TOO_MANY = 3; // times as many: a line that grew past it is asked for again, in buckets
 const FEW_RUNS = 4;
 const AGAIN_MS = 200;
-const NAMES_MS = 16; // of many runs come together
-const SILENT = { on: () => () => {}, continues: () => true };
 const ignore = () => {};
 
 export class Store {
   // runs: [{id, start}], start in Unix seconds; onNames(): there are other series than before; onData(name): its points changed;
   // onGone(run): it was deleted; streamOf(run) -> {on(type, listener) -> stop, continues(cursor)}.
-  constructor(runs, { onNames = ignore, onData = ignore, onGone = ignore, streamOf = () => SILENT } = {}) {
-    Object.assign(this, { onNames, onData, onGone, streamOf });
+  constructor(runs, { onNames = ignore, onData = ignore, onGone = ignore, streamOf } = {}) {
+    this.onGone = onGone;
     this.runs = new Map(); // id -> {id, start, isGone}
-    this.streams = new Map(); // run -> {stream, stops}
-    this.known = new Names();
+    this.known = new Names(onNames);
     this.wanted = new Set();
     this.isListed = false;
-    this.timer = 0; // until the new names are told
     this.held = new Holdings({
-      onData: (name) => this.onData(name),
+      onData,
       isWanted: (run, name) => this.wanted.has(name) && this.runs.has(run),
       askAgain: (run, name) => this.ask(run, name, AGAIN_MS),
-      continues: (run, cursor) => this.streams.get(run)?.stream.continues(cursor) ?? true,
+      continues: (run, cursor) => this.streams.continues(run, cursor),
       limit: () => TOO_MANY * this.points,
     });
-    this.listing = new Listing({ onItems: (items) => items.forEach(({ run, name, labels }) => this.learn(run, name, labels)), onGone: (run) => this.lose(run) });
+    this.listing = new Listing({ onItems: (items) => this.learn(items), onGone: (run) => this.lose(run) });
     this.loader = new Loader({
       onSend: (batch) => this.held.begin(batch),
       onAnswer: (batch, answer) => this.take(batch, answer),
       onFail: (batch) => this.held.fail(batch),
       onGone: (run) => this.lose(run),
       points: () => this.points,
-      numLines: (run, name) => this.numLines(run, name),
+      numLines: (run, name) => this.known.count(run, name),
       isWanted: (run, name) => this.held.isWanted(run, name),
+    });
+    this.streams = new Subscriptions(streamOf, {
+      points: (run, message) => this.receive(run, message),
+      refetch: (run) => this.reload([run]),
+      again: (run) => this.again(run),
+      gone: (run) => this.lose(run),
     });
     this.setRuns(runs);
   }
@@ -65,15 +68,12 @@ export class Store {
   close() {
     this.loader.close();
     this.listing.close();
-    clearTimeout(this.timer);
-    for (const { stops } of this.streams.values()) stops.forEach((stop) => stop());
-    this.streams.clear();
+    this.known.close();
+    this.streams.closeAll();
   }
 
   numLines(run, name) {
-    let num = 0;
-    for (const line of this.names.get(name)?.values() ?? []) num += line.run === run;
-    return num;
+    return this.known.count(run, name);
   }
 
   // Other runs were chosen: loads what the wanted names lack, drops what is gone.
@@ -85,14 +85,7 @@ export class Store {
   }
 
   join(id) {
-    const stream = this.streamOf(id) ?? SILENT;
-    const stops = [
-      stream.on("points", (message) => this.receive(id, message)),
-      stream.on("refetch", () => this.reload([id])),
-      stream.on("again", () => this.again(id)),
-      stream.on("gone", () => this.lose(id)),
-    ];
-    this.streams.set(id, { stream, stops });
+    this.streams.open(id);
     for (const name of this.wanted) this.ask(id, name);
     if (this.isListed) this.list([id]);
   }
@@ -101,7 +94,6 @@ export class Store {
     this.silence(id);
     this.known.drop(id);
     this.held.dropRun(id);
-    this.tellNames();
   }
 
   // The run was deleted: what was drawn of it stays, until other runs are chosen.
@@ -114,8 +106,7 @@ export class Store {
   }
 
   silence(id) {
-    this.streams.get(id)?.stops.forEach((stop) => stop());
-    this.streams.delete(id);
+    this.streams.close(id);
     this.loader.dropRun(id);
     this.listing.drop(id);
   }
@@ -158,23 +149,16 @@ export class Store {
   }
 
   take(batch, answer) {
-    for (const { run, name, labels } of answer.series) this.learn(run, name, labels);
+    this.learn(answer.series);
     this.held.take(batch, answer);
   }
 
   receive(run, message) {
-    for (const { name, labels } of message.series) this.learn(run, name, labels);
+    this.learn(message.series.map(({ name, labels }) => ({ run, name, labels })));
     this.held.receive(run, message);
   }
 
-  learn(run, name, labels) {
-    if (this.runs.has(run) && this.known.know(run, name, labels)) this.tellNames();
-  }
-
-  tellNames() {
-    this.timer ||= setTimeout(() => {
-      this.timer = 0;
-      this.onNames();
-    }, NAMES_MS);
+  learn(series) {
+    for (const { run, name, labels } of series) if (this.runs.has(run)) this.known.know(run, name, labels);
   }
 }
