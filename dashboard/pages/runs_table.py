@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.http import content_disposition_header
 
 from dashboard.pages.frame import page, refusal, show
 from dashboard.pages.rows import coloured, rows
+from dashboard.pages.runs_csv import MAX_RUNS, as_csv
 from runs.access import projects_with
 from runs.api import paging
 from runs.listing import SORTS, BadQuery, check_sort, find_runs, statuses_of
-from runs.models import Role
+from runs.models import Role, Run
 
 LIMIT = 50
 VIEWS = (
@@ -35,18 +39,10 @@ class View(NamedTuple):
 
 @page()
 def table(request: HttpRequest) -> HttpResponse:
-    asked = {name: request.GET.get(name, "").strip()[:200] for name in ASKED}
+    asked = _asked(request)
     try:
-        query = find_runs(
-            request.user,
-            status=statuses_of(asked["view"]) if asked["view"] not in ("", "archived") else (),
-            is_archived=asked["view"] == "archived",
-            project=asked["project"],
-            tags=[asked["tag"]] if asked["tag"] else (),
-            words=asked["q"],
-        )
         sort = check_sort(asked["sort"] or NEWEST_FIRST)
-        found = paging.page(query, rows, sort=sort, cursor=asked["cursor"], limit=LIMIT)
+        found = paging.page(_runs(request, asked), rows, sort=sort, cursor=asked["cursor"], limit=LIMIT)
     except (BadQuery, paging.BadCursor) as error:
         return refusal(request, 400, str(error))
     context = {
@@ -62,8 +58,40 @@ def table(request: HttpRequest) -> HttpResponse:
         "kept": [(name, asked[name]) for name in ("view", "tag", "project", "sort") if asked[name]],
         "is_filtered": any(asked[name] for name in ("view", "q", "tag", "project")),
         "fragment_url": _url(asked, fragment="table"),
+        "csv_url": reverse("runs-csv") + _url(asked, cursor=""),
     }
     return show(request, "runs/table.html", context, fragments={"table": "runs/_table.html"})
+
+
+@page()
+def export(request: HttpRequest) -> HttpResponse:
+    """The runs that the table shows, on all its pages, as CSV."""
+    asked = _asked(request)
+    try:
+        sort = check_sort(asked["sort"] or NEWEST_FIRST)
+        runs = _runs(request, asked).order_by(sort, "-pk" if sort.startswith("-") else "pk")
+    except BadQuery as error:
+        return refusal(request, 400, str(error))
+    answer = HttpResponse(as_csv(runs), content_type="text/csv; charset=utf-8")
+    name = f"runs-first-{MAX_RUNS}.csv" if runs.count() > MAX_RUNS else "runs.csv"
+    answer["Content-Disposition"] = content_disposition_header(True, name)
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+def _asked(request: HttpRequest) -> dict[str, str]:
+    return {name: request.GET.get(name, "").strip()[:200] for name in ASKED}
+
+
+def _runs(request: HttpRequest, asked: dict[str, str]) -> QuerySet[Run]:
+    return find_runs(
+        request.user,
+        status=statuses_of(asked["view"]) if asked["view"] not in ("", "archived") else (),
+        is_archived=asked["view"] == "archived",
+        project=asked["project"],
+        tags=[asked["tag"]] if asked["tag"] else (),
+        words=asked["q"],
+    )
 
 
 def _url(asked: dict[str, str], **changes: str) -> str:

@@ -67,6 +67,7 @@ urlpatterns = [
     route("account/tokens/<slug:token_id>/revoke/", account.revoke, "revoke-token"),
     route("runs/", runs_table.table, "runs"),
     route("runs/do/<slug:verb>/", run_verbs.do_many, "do-many"),
+    route("runs/csv/", runs_table.export, "runs-csv"),
     route("runs/compare/", compare.compare, "compare"),
     route("runs/<slug:run_id>/", run.charts, "run"),
     route("runs/<slug:run_id>/ranks/", run.ranks, "run-ranks"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -9,11 +11,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dashboard.pages import runs_table
+from dashboard.pages import runs_csv, runs_table
 from dashboard.pages.run_colours import colour_of
-from runs.models import Run, User, Workspace
+from runs.models import Project, Run, User, Workspace
 from runs.status import Status
-from tests.cast import Cast
+from tests.cast import Cast, spec
 from tests.series import write_series
 
 pytestmark = pytest.mark.django_db
@@ -151,3 +153,46 @@ def test_every_run_has_its_colour_and_an_eye_for_whoever_sees_it(
     assert 'aria-label="Compare hello"' in text
     rows = {row.run.pk: row.colour for row in as_user(cast.viewer).get("/runs/").context["rows"]}
     assert rows == {run.pk: 7, other.pk: colour_of(other.pk) + 1}
+
+
+def saved(client: Client, query: str = "") -> list[dict[str, str]]:
+    answer = client.get(f"/runs/csv/{query}")
+    assert answer["Content-Type"] == "text/csv; charset=utf-8"
+    return list(csv.DictReader(io.StringIO(answer.content.decode(), newline="")))
+
+
+def test_the_table_is_saved_as_csv_in_its_order_with_specs_and_losses(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    first = make_run(name="alpha", spec=spec(train={"steps": 3, "learning_rate": 0.1}), tags=["x", "y"])
+    make_run(name="bravo")
+    make_run(name="secret", project=Project.objects.create(name="other"))
+    write_series(first, "train/loss", [3.0, -1.5])
+    rows = saved(as_user(cast.viewer), "?sort=-name")
+    assert [row["name"] for row in rows] == ["bravo", "alpha"]
+    assert (rows[1]["id"], rows[1]["tags"], rows[1]["status"]) == (first.pk, "x y", "QUEUED")
+    assert (rows[1]["train/loss last"], rows[1]["train/loss max"], rows[0]["train/loss last"]) == ("-1.5", "3.0", "")
+    assert (rows[1]["train.learning_rate"], rows[0]["train.learning_rate"]) == ("0.1", "")
+    assert [row["name"] for row in saved(as_user(cast.viewer), "?q=alp")] == ["alpha"]
+
+
+def test_a_spreadsheet_runs_nothing_of_what_people_named(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    make_run(name="=cmd", spec=spec(notes='@SUM(1, "2")', shift="-3"))
+    (row,) = saved(as_user(cast.viewer))
+    assert (row["name"], row["notes"], row["shift"]) == ("'=cmd", '\'@SUM(1, "2")', "-3")
+
+
+def test_a_file_that_is_not_everything_says_so_in_its_name(
+    cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (runs_table, runs_csv):
+        monkeypatch.setattr(module, "MAX_RUNS", 2)
+    for _ in range(3):
+        make_run()
+    client = as_user(cast.viewer)
+    assert "runs-first-2.csv" in client.get("/runs/csv/")["Content-Disposition"]
+    assert len(saved(client)) == 2
+
+
+def test_a_file_of_a_filter_that_means_nothing_is_refused(cast: Cast, as_user: AsUser) -> None:
+    assert as_user(cast.viewer).get("/runs/csv/?sort=spec").status_code == 400
