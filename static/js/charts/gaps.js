@@ -1,5 +1,7 @@
 // Pure: where a line has no points for long. There it is broken, so that nobody reads a value where none was logged.
 const TIMES = 8; // as far apart as this many points usually are
+const FEW = 3;
+const OFTEN = 16; // who pauses after every few points logs in bursts: that is a rhythm, and no gap
 const NEAR = 2; // points on either side that tell what is usual here
 
 // The places after which a gap lies. seams: places before which points lie more or less densely than before.
@@ -12,7 +14,8 @@ export function gapsIn(x, seams = []) {
     const least = TIMES * (isSeam ? Math.max(usual[stretch], usual[stretch + 1]) : usual[stretch]);
     if (least > 0 && x[at + 1] - x[at] >= least && x[at + 1] - x[at] >= TIMES * around(x, at, isSeam)) found.push(at);
   }
-  return found;
+  const isRhythm = found.length > FEW && found.length * OFTEN > x.length;
+  return isRhythm ? [] : found;
 }
 
 // The table {x, value, min, max} with a row of NaN in the middle of each gap.

@@ -32,6 +32,7 @@ export class Windows {
     if (range) this.ranges.set(axis, range);
     else this.ranges.delete(axis);
     if (!range) return this.clear(axis);
+    for (const name of this.held.keys()) if (!this.store.loaded.has(name)) this.held.delete(name);
     const settled = () => {
       this.timers.delete(axis);
       for (const name of this.store.loaded.keys()) if (this.axisFor(name) === axis) this.need(name);

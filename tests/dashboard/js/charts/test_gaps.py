@@ -28,6 +28,8 @@ BROKEN = """({broken}, [x, value, min, gaps]) => {
         ([], []),
         ([1, 2, 3, 4, 5, 1000], [4]),  # the last point came late
         ([0, 1000, 1001, 1002, 1003], [0]),
+        ([burst + at for burst in range(0, 5000, 100) for at in range(5)], []),  # logged in bursts
+        ([burst + at for burst in range(0, 300, 100) for at in range(5)], [4, 9]),
     ],
 )
 def test_a_gap_is_eight_times_as_long_as_points_are_apart(x: list[float], gaps: list[int], ask: Ask) -> None:
