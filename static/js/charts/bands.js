@@ -1,5 +1,6 @@
 // Draws what lies between two columns, low and high: as an area, of very many lines as upright strokes; what juts out is never lost.
-const JUTS_PX = 6;
+const JUTS_PX = 6; // and over half of what the band is high beside it
+const WIDE_PX = 4;
 const ASIDE = 3; // pixels: what is wider is seen as an area
 
 // Of each pixel that has points: where it is, the highest and the lowest of them, and whether a gap is before it.
@@ -44,11 +45,18 @@ function gather(low, high, { from, to, px, toY }) {
   }
 }
 
+// As wide as what they stand for, unless that is so wide that they would be areas again.
 function strokes(ctx, paint) {
+  const spacing = count > 1 ? (lefts[count - 1] - lefts[0]) / (count - 1) : 1;
+  ctx.lineWidth = spacing < WIDE_PX ? Math.max(devicePixelRatio, spacing) : devicePixelRatio;
   ctx.strokeStyle = paint;
   ctx.beginPath();
-  for (let at = 0; at < count; at += 1) if (bottoms[at] - tops[at] >= 1) line(ctx, at, tops[at], bottoms[at]);
+  for (let at = 0; at < count; at += 1) {
+    const left = ctx.lineWidth > devicePixelRatio ? lefts[at] : Math.floor(lefts[at]) + 0.5;
+    if (bottoms[at] - tops[at] >= 1) line(ctx, left, tops[at], bottoms[at]);
+  }
   ctx.stroke();
+  ctx.lineWidth = devicePixelRatio;
 }
 
 // Piece by piece where there are gaps.
@@ -73,14 +81,15 @@ function juts(ctx, paint) {
   for (let at = 1; at < count - 1; at += 1) {
     const [before, behind] = [Math.max(0, at - ASIDE), Math.min(count - 1, at + ASIDE)];
     const [roof, floor] = [Math.min(tops[before], tops[behind]), Math.max(bottoms[before], bottoms[behind])];
-    if (tops[at] < roof - JUTS_PX) line(ctx, at, tops[at], roof);
-    if (bottoms[at] > floor + JUTS_PX) line(ctx, at, floor, bottoms[at]);
+    const left = Math.floor(lefts[at]) + 0.5; // in the middle of a pixel a stroke is sharp
+    const least = Math.max(JUTS_PX, (floor - roof) / 2);
+    if (tops[at] < roof - least) line(ctx, left, tops[at], roof);
+    if (bottoms[at] > floor + least) line(ctx, left, floor, bottoms[at]);
   }
   ctx.stroke();
 }
 
-function line(ctx, at, from, to) {
-  const left = Math.floor(lefts[at]) + 0.5; // in the middle of a pixel a stroke is sharp
+function line(ctx, left, from, to) {
   ctx.moveTo(left, from);
   ctx.lineTo(left, to);
 }

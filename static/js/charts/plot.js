@@ -104,7 +104,7 @@ export class Plot {
     return {
       width: this.host.clientWidth || 320,
       height: this.host.clientHeight || 196,
-      padding: [10, 16, 0, 0],
+      padding: [10, 20, 0, 0],
       legend: { show: false },
       cursor: { show: false },
       select: { show: false },
