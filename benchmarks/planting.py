@@ -114,6 +114,26 @@ def plant_points(
     return plant(http, name, [writer.begin(), *frames, writer.end()], [writer])
 
 
+def plant_odd(http: httpx.Client, name: str, num_steps: int = 3_000) -> str:
+    """Make a run of four ranks of which one is slow for a while, and whose loss is not always a number."""
+    random = np.random.default_rng(5)
+    writers = [Writer(rank) for rank in range(4)]
+    steps = np.arange(1, num_steps + 1, dtype=np.int64)
+    times = START_S + steps / 10
+    frames = [writer.begin() for writer in writers]
+    for rank, writer in enumerate(writers):
+        seconds = 0.24 + 0.004 * rank + random.gamma(2, 0.004, num_steps)
+        memory = 2**30 * (6.2 + 0.1 * rank) + random.normal(0, 2e6, num_steps)
+        if rank == 2:
+            seconds[num_steps // 2 : num_steps * 2 // 3] += 0.11
+        named = ("rank/step_seconds", "rank/memory_bytes")
+        frames += writer.points(named, steps, times, np.stack([seconds, memory], 1), rank=str(rank))
+    losses = [scale / steps**0.2 + random.normal(0, noise, num_steps) for scale, noise in ((4, 0.08), (4.2, 0.02))]
+    losses[0][[num_steps // 4, num_steps // 4 + 7, num_steps // 2]] = np.nan, np.nan, np.inf
+    frames += writers[0].points(("train/loss", "val/loss"), steps, times, np.stack(losses, 1))
+    return plant(http, name, [*frames, *(writer.end() for writer in writers)], writers)
+
+
 def log_frames(writers: Sequence[Writer], num_lines: int, planted: Mapping[int, str]) -> Iterator[bytes]:
     """Yield the frames of ``num_lines`` lines that the ranks print in turn; ``planted`` are others by place."""
     for rank, writer in enumerate(writers):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from benchmarks.planting import plant_lines, plant_odd
 from tests.browser.conftest import PATIENCE_MS, scripted, sign_in_link, sitting
 from tests.browser.places import FOR_STRANGERS, PLACES, furnish
 from tests.servers import short_folder
@@ -28,6 +29,7 @@ MAIN = {"home", "runs", "run-live", "run-failed", "launch", "clusters"}
 LOOKS_OF_MAIN = (("light", 1440), ("dark", 1440), ("dark", 390))
 LEFT_OUT = {
     "runs-filtered-to-none",
+    "compare",
     "compare-nothing",
     "run-media-none",
     "launch-script",
@@ -37,6 +39,17 @@ LEFT_OUT = {
     "admin-runs",
 }
 QUALITY = 80
+# Pages with more on them than the tests need; what is done there before the picture is in `ready`.
+SCENES = {
+    "compare": "/runs/compare/?{sweep}&smooth=ema:0.6",
+    "run-restarted": "/runs/{restarted}/?filter=loss&smooth=ema:0.7",
+    "run-odd": "/runs/{odd}/?smooth=gaussian:0.9",
+    "run-full": "/runs/{odd}/?open=rank/step_seconds&smooth=ema:0.5",
+    "run-search": "/runs/{talkative}/logs/?q=loss+1%5C.0.*gradient+norm+1%5C.9&regex=1",
+    "run-long-log": "/runs/{talkative}/logs/",
+}
+ERROR = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+WARNING = "WARNING the loss is not finite: this step is skipped"
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +82,10 @@ def test_every_page_is_photographed(browser: Browser, own_trainyard: Up, tmp_pat
         for name in sorted(PLACES.keys() - LEFT_OUT - set(FOR_STRANGERS)):
             seat.go(PLACES[name].format(**things))
             shoot(page, name)
+        stage(yard, things)
+        for name, path in SCENES.items():
+            seat.go(path.format(**things))
+            shoot(page, name)
         yard.post(f"/runs/{things['live']}/stop")
         yard.wait_for_end(things["live"])
     with sitting(browser, own_trainyard.url, reduced_motion="reduce") as seat:
@@ -77,10 +94,35 @@ def test_every_page_is_photographed(browser: Browser, own_trainyard: Up, tmp_pat
             shoot(seat.page, name)
 
 
+def stage(yard: Yard, things: dict[str, str]) -> None:
+    """Make the runs of SCENES: a sweep, one that was restarted, one with odd values on four ranks, a long log."""
+    rates = (3e-4, 1e-3, 3e-3, 1e-2)
+    sweep = [
+        yard.submit(example("hello-gpt", steps=80, learning_rate=one) | {"name": f"rate-{one:g}"}) for one in rates
+    ]
+    things["sweep"] = "&".join(f"run={run}" for run in sweep)
+    restarted = example("tiny-steps", steps=100_000) | {"name": "tried-again", "checkpoint": {"every_steps": 200}}
+    things["restarted"] = yard.submit(restarted)
+    yard.wait_for_step(things["restarted"], 330)
+    yard.post(f"/runs/{things['restarted']}/stop")
+    yard.wait_for_end(things["restarted"])
+    yard.post(f"/runs/{things['restarted']}/restart")
+    for run in sweep:
+        yard.wait_for_end(run)
+    yard.wait_for_step(things["restarted"], 700)
+    yard.post(f"/runs/{things['restarted']}/stop")
+    yard.wait_for_end(things["restarted"])
+    things["odd"] = plant_odd(yard.http, "a-slow-rank")
+    places = {61_003: WARNING, 61_011: WARNING, 70_005: ERROR}
+    things["talkative"] = plant_lines(yard.http, "eight-ranks", 100_000, planted=places)
+
+
 def shoot(page: Page, name: str) -> None:
     """Write the page as it is now in its looks."""
     if name == "run-failed":
         page.get_by_text("Evidence").click()
+    if name == "run-long-log":
+        page.get_by_role("button", name="First error").click()
     for theme, width in LOOKS_OF_MAIN if name in MAIN else LOOKS:
         page.set_viewport_size({"width": width, "height": 900 if width > 600 else 844})
         scheme: Any = theme
