@@ -1,6 +1,7 @@
 // What keys and buttons do, in the words of keys.js.
 import { filters, write } from "./address.js";
 import { plain } from "./ansi.js";
+import { goTo, showInPlace, unfold } from "./going.js";
 import { count } from "../format.js";
 import { toast } from "../toasts.js";
 
@@ -22,7 +23,7 @@ export const commands = {
   },
   async open(view) {
     const { index } = view.selection;
-    if (index < 0 || (await view.unfold(index)) || !view.isSearching) return;
+    if (index < 0 || (await unfold(view, index)) || !view.isSearching) return;
     await place(view, index);
   },
   back(view) {
@@ -42,19 +43,20 @@ export const commands = {
     if (by > 0 && isLast && !hits.isOver) return hits.want(hits.total, hits.total + 1); // there may be more
     if (view.isSearching) return view.choose((here + by + hits.total) % hits.total);
     const found = by > 0 ? hits.items.find((line) => line.index > here) : hits.items.findLast((line) => line.index < here);
-    await view.goTo({ line: (found ?? hits.items.at(by > 0 ? 0 : -1)).id });
+    await goTo(view, { line: (found ?? hits.items.at(by > 0 ? 0 : -1)).id });
   },
   async error(view, by) {
     const from = view.isSearching ? -1 : here(view);
-    const isFound = await view.goTo(by > 0 ? { error: "next", from } : { error: "previous", from: from < 0 ? view.blocks.total : from });
-    if (isFound || view.api.trouble) return;
-    toast(view.state.level.length && !view.state.level.includes("error") ? "The levels that are chosen leave errors out." : by > 0 ? "No error after this line." : "No error before this line.");
+    const question = by > 0 ? { error: "next", from } : { error: "previous", from: from < 0 ? view.blocks.total : from };
+    if ((await goTo(view, question)) || view.api.trouble) return;
+    const isLeftOut = view.state.level.length && !view.state.level.includes("error");
+    toast(isLeftOut ? "The levels that are chosen leave errors out." : `No error ${by > 0 ? "after" : "before"} this line.`);
   },
   async "first-error"(view) {
-    if (!(await view.goTo({ error: "next", from: -1 })) && !view.api.trouble) toast("No line of these is an error.");
+    if (!(await goTo(view, { error: "next", from: -1 })) && !view.api.trouble) toast("No line of these is an error.");
   },
   follow(view) {
-    if (view.isSearching) view.showInPlace(true);
+    if (view.isSearching) showInPlace(view, true);
     view.follow(!view.isFollowing);
   },
   wrap(view) {
@@ -105,13 +107,13 @@ function here(view) {
 
 async function place(view, index) {
   const line = view.hits.get(index);
-  if (line) await view.goTo({ line: line.id });
+  if (line) await goTo(view, { line: line.id });
 }
 
 function backToHits(view) {
   view.state.line = "";
   const { id } = view.selection.active ?? {};
-  view.showInPlace(false);
+  showInPlace(view, false);
   const index = view.hits.indexOf(id);
   if (index >= 0) view.choose(index, { where: "middle" });
 }

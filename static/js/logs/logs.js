@@ -3,6 +3,7 @@ import { read } from "./address.js";
 import { addressOf, commands } from "./commands.js";
 import { Facets } from "./facets.js";
 import { fit } from "./fit.js";
+import { goTo, unfold } from "./going.js";
 import { anywhere, inList } from "./keys.js";
 import { LogMap } from "./map.js";
 import { Overview } from "./overview.js";
@@ -93,7 +94,7 @@ export function mount(element) {
     if (event.shiftKey) getSelection().removeAllRanges();
     view.choose(index, { isMore: event.shiftKey });
     lines.focus();
-    if (event.target.closest(".log-more")) view.unfold(index);
+    if (event.target.closest(".log-more")) unfold(view, index);
     if (event.target.closest(".log-time")) commands.link(view);
   }
   function onDouble(event) {
@@ -120,7 +121,7 @@ export function mount(element) {
     overview.load();
     const isSearch = Boolean(state.q);
     if (!state.line || isSearch) await view.load();
-    if (state.line && !(await view.goTo({ line: state.line })) && !view.api.trouble) {
+    if (state.line && !(await goTo(view, { line: state.line })) && !view.api.trouble) {
       toast("The line that this link is about is not among these.", { isProblem: true });
       view.isInPlace = false;
       view.follow(true);

@@ -8,8 +8,7 @@ import { Scroller } from "./scroller.js";
 import { Selection } from "./selection.js";
 import { Tail } from "./tail.js";
 
-const MARGIN = 20; // lines fetched beyond those in view while the log grows
-const WHOLE = 50; // long lines that are kept whole
+export const MARGIN = 20; // lines fetched beyond those in view while the log grows
 
 export class View {
   // state: what the address says; onChange(what): something to show has changed, "lines" | "state" | "trouble"
@@ -131,46 +130,6 @@ export class View {
       this.tail.fetch();
     }
     this.onChange("state");
-  }
-  // The whole log, or only the lines that the search found.
-  showInPlace(isInPlace, index = 0) {
-    this.going += 1;
-    this.isInPlace = isInPlace;
-    const wanted = isInPlace || !this.state.q ? this.blocks : this.hits;
-    if (this.source !== wanted) {
-      this.selection.clear();
-      this.isFollowing = this.blocks.isFollowing = false;
-      this.scroller.show(wanted, isInPlace ? Math.max(0, index - this.scroller.inView / 2) : 0);
-    }
-    this.onChange("state");
-  }
-  // Goes to the line that the question is about ({line: id}, {error: "next", from}); resolves to whether there is one. Who
-  // asks for something else meanwhile is not brought back here.
-  async goTo(question) {
-    let mine = (this.going += 1);
-    const place = await this.api.get("/locate", question, { missing: null });
-    if (mine !== this.going) return true;
-    if (!place) return false;
-    this.follow(false, false);
-    this.showInPlace(true, place.index);
-    mine = this.going;
-    if (!this.blocks.get(place.index) || !this.blocks.isKnown) {
-      const limit = this.scroller.inView + 2 * MARGIN;
-      await this.tail.fetch({ start: Math.max(0, place.index - Math.floor(limit / 2)), limit });
-    }
-    if (mine !== this.going) return true;
-    this.choose(place.index, { where: "middle" });
-    return true;
-  }
-  // A line that was cut, as it is.
-  async unfold(index) {
-    const line = this.source.get(index);
-    const whole = line?.length && !this.whole.has(line.id) ? await this.api.get("/line", { id: line.id }, { missing: null }) : null;
-    if (!whole) return false;
-    if (this.whole.size >= WHOLE) this.whole.delete(this.whole.keys().next().value);
-    this.whole.set(line.id, { ...whole, length: undefined });
-    this.scroller.redraw();
-    return true;
   }
   close() {
     for (const part of [this.tail, this.scroller]) part.close();
