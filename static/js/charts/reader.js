@@ -66,9 +66,18 @@ export class Reader {
     const at = only && reading?.values.get(only.key);
     const value = !only ? "" : reading ? format(at?.value) : only.value;
     put(this.value, [reading && this.markAt() ? "restarted here" : "", reading?.where, value].filter(Boolean).join("  ·  "));
-    put(this.spread, at ? spread(at, format) : "");
+    this.showSpread(at);
     this.value.title = only ? ends(only) : "";
     if (rows.length > 1) this.legend.values(reading?.texts ?? new Map(rows.map(({ key, value: last }) => [key, last])));
+  }
+
+  // What a bucket reaches; of several lines what the lit one has, whose row may be far down.
+  showSpread(at) {
+    const { reading, rows } = this;
+    const { format, context } = this.card;
+    const lit = rows.length > 1 && reading ? rows.find(({ key }) => key === context.crosshair.line?.key) : null;
+    const value = lit ? reading.values.get(lit.key) : at;
+    put(this.spread, [lit && `${lit.label}  ${format(value?.value)}`, value && spread(value, format)].filter(Boolean).join("  ·  "));
   }
 
   // The line is lit where it is; where it is not, the lines of its run are; where there are none, nothing changes.
@@ -79,6 +88,7 @@ export class Reader {
     const isLit = here.length && here.length < this.rows.length ? (key) => here.includes(key) : null;
     this.card.plot?.light(isLit);
     this.legend.shine(isLit);
+    this.showSpread();
   }
 
   markAt() {

@@ -262,6 +262,7 @@ def test_the_arrows_choose_a_line_and_its_value_alone_is_said(table: Page) -> No
     table.keyboard.press("ArrowDown")
     expect(card.locator("[aria-live]")).to_have_text("step 1: rank 1 3")
     expect(card.locator("tr.is-lit")).to_contain_text("rank 1")
+    expect(card.locator(".chart-spread")).to_have_text("rank 1  3")
 
 
 def test_live_points_leave_the_view_and_the_crosshair_where_they_are(table: Page) -> None:
