@@ -72,7 +72,7 @@ function lineOf({ id, name, words }, index) {
   line.id = `add-run-${index}`;
   line.dataset.id = id;
   line.setAttribute("role", "option");
-  for (const [className, text] of [["clip", name], ["faint xs nowrap push", words]]) {
+  for (const [className, text] of [["clip", name], ["muted xs nowrap push", words]]) {
     const part = document.createElement("span");
     part.className = className;
     part.textContent = text;
