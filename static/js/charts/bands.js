@@ -1,5 +1,5 @@
 // Draws what lies between two columns, low and high: as an area, of very many lines as upright strokes; what juts out is never lost.
-const JUTS_PX = 6; // and over half of what the band is high beside it
+const JUTS_PX = 8; // and more than the band is high beside it: noise is no spike
 const WIDE_PX = 4;
 const ASIDE = 3; // pixels: what is wider is seen as an area
 
@@ -79,10 +79,11 @@ function juts(ctx, paint) {
   ctx.strokeStyle = paint;
   ctx.beginPath();
   for (let at = 1; at < count - 1; at += 1) {
+    if (bottoms[at] - tops[at] < 1) continue; // a point, which its line shows
     const [before, behind] = [Math.max(0, at - ASIDE), Math.min(count - 1, at + ASIDE)];
     const [roof, floor] = [Math.min(tops[before], tops[behind]), Math.max(bottoms[before], bottoms[behind])];
     const left = Math.floor(lefts[at]) + 0.5; // in the middle of a pixel a stroke is sharp
-    const least = Math.max(JUTS_PX, (floor - roof) / 2);
+    const least = Math.max(JUTS_PX, floor - roof);
     if (tops[at] < roof - least) line(ctx, left, tops[at], roof);
     if (bottoms[at] > floor + least) line(ctx, left, floor, bottoms[at]);
   }

@@ -131,11 +131,11 @@ export class Card {
   // What the chart holds, for who asks from a script: a row for each point, buckets by their mean.
   points() {
     const rows = ({ run, labels, parts }) => [...parts].flatMap(([attempt, { step, time, value }]) => Array.from(step, (one, at) => ({ run, labels, attempt, step: one, time: time[at], value: value[at] })));
-    return [...(this.context.store.loaded.get(this.name)?.lines.values() ?? [])].flatMap(rows);
+    return [...(this.context.windows.entry(this.name)?.lines.values() ?? [])].flatMap(rows);
   }
 }
 
 // Without the section's name; where training and validation share a section, with it.
-function titleOf(name) {
+export function titleOf(name) {
   return name.includes("/") && !/^(train|val)\//.test(name) ? name.slice(name.indexOf("/") + 1) : name;
 }

@@ -33,7 +33,7 @@ export function drawLines(u, { x, ys, columns }, look) {
           const [from, to] = reach(ys[at], frame);
           const isOfMany = mains > MANY && !isLit;
           const faint = isOfMany ? Math.max(0.04, 1.6 / mains) : 0.16; // many that lie over one another are as dark as one
-          return drawBand(ctx, ys[at - 1], ys[at], { from, to, px, toY: frame.toY }, { faint: faded(paint, faint * strength), strong: faded(paint, (isOfMany ? 0.4 : 0.8) * strength), isOfMany });
+          return drawBand(ctx, ys[at - 1], ys[at], { from, to, px, toY: frame.toY }, { faint: faded(paint, faint * strength), strong: faded(paint, (isOfMany ? 0.4 : 0.6) * strength), isOfMany });
         }
         ctx.strokeStyle = pass === "main" ? faded(paint, strength) : faded(paint, (pass === "raw" ? 0.3 : 0.42) * strength);
         ctx.lineWidth = (pass === "main" ? (isLit ? 2.2 : mains > MANY ? 1 : 1.6) : 1) * unit;
