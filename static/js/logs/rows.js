@@ -70,6 +70,6 @@ export class Rows {
   // Rows reach as far as the widest that was seen, so that moving down does not move the text sideways.
   widen() {
     const { scrollWidth } = this.rows;
-    if (scrollWidth > this.width) this.rows.style.minWidth = `${(this.width = scrollWidth)}px`;
+    if (scrollWidth > this.width) this.rows.style.minWidth = `max(100%, ${(this.width = scrollWidth)}px)`;
   }
 }
