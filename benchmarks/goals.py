@@ -29,6 +29,8 @@ SENT_POWERSGD = Goal(AT_LEAST, 15, of="ratio")
 SENT_LOCAL = Goal(AT_LEAST, 9.5, of="ratio")  # one average in ten steps
 BUBBLE = Goal(AT_LEAST, 1 / 1.2, of="ratio")  # a pipeline waits at most a fifth longer than its formula says
 CHECKPOINT_STALL = Goal(AT_MOST, 1)  # percent of the wall time, 10 M parameters at the default interval
+SEARCH = Goal(AT_MOST, 200)  # milliseconds until the first hit of a rare word in a million lines, at the server
+WINDOW = Goal(AT_MOST, 50)  # …and for 200 lines from anywhere, p95
 PAGE_USABLE = Goal(AT_MOST, 1_000)  # milliseconds until 200 series of 100,000 points can be worked with
 PAGE_MEMORY = Goal(AT_MOST, 300)  # MB of the page's process
 PAGE_LIVE = Goal(AT_MOST, 30)  # percent of a core, 200 points ten times a second

@@ -129,9 +129,9 @@ def levels_of(lines: Sequence[bytes]) -> Codes:
 def lines_with(find: Callable[[bytes, int], int], texts: Texts, first: int = 0) -> Iterator[int]:
     """Yield the numbers of the lines, from ``first`` on, in which ``find`` (given the bytes and where to begin) finds
     something: it returns the offset, -1 for nothing."""
-    if first >= texts.starts.size:
+    if first and first >= texts.starts.size:
         return
-    at = find(texts.data, int(texts.starts[first]))
+    at = find(texts.data, int(texts.starts[first]) if first else 0)  # most chunks have nothing: no line is looked up
     while at >= 0:
         yield texts.line_at(at)
         end = texts.data.find(b"\n", at)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import re2
@@ -111,10 +112,13 @@ class _Folded:
 
     text: str
 
+    @cached_property
+    def quick(self) -> re2._Regexp:
+        return _compiled(self.text, literal=True, case_sensitive=False, encoding=ENCODING.LATIN1)
+
     def lines(self, texts: Texts, first: int) -> Iterator[int]:
         if self.text.isascii() and (texts.data.isascii() or FOLDING_LETTERS.search(texts.data) is None):
-            quick = _compiled(self.text, literal=True, case_sensitive=False, encoding=ENCODING.LATIN1)
-            return lines_with(lambda data, at: offset_of(quick.search(data, at)), texts, first)
+            return lines_with(lambda data, at: offset_of(self.quick.search(data, at)), texts, first)
         if not self.text.isascii() and texts.data.isascii():
             return iter(())
         return self._in_folded(texts, first)

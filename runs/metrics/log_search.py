@@ -27,7 +27,7 @@ from runs.metrics.log_windows import cut, item_of
 from runs.metrics.models import LogChunk
 from runs.metrics.snapshot import snapshot
 
-CHUNKS_PER_QUERY = 8  # of up to 512 KB of text each
+CHUNKS_PER_QUERY = 16  # of up to 512 KB of text each, compressed
 END = float("inf")
 
 
