@@ -1,4 +1,5 @@
 // What a card says beside its lines: its head and legend, the crosshair with its values, which line is lit, and where attempts began.
+import { whyEmpty } from "./emptiness.js";
 import { Flags } from "./flags.js";
 import { Legend } from "./legend.js";
 import { ends, readAt, rowsOf, spoken, spread, summary } from "./readout.js";
@@ -22,10 +23,10 @@ export class Reader {
     const { built, context, settings, format } = this.card;
     const { labelOf, crosshair } = context;
     this.rows = rowsOf(built, { colourOf: (key) => this.card.colourOf(key), labelOf, sort: settings.sort, format });
-    const isEmpty = !this.rows.some(({ order }) => Number.isFinite(order.min));
-    this.card.element.classList.toggle("is-empty", isEmpty);
-    this.card.element.classList.toggle("is-bare", isEmpty && !built.bad.length);
-    put(this.nothing, !isEmpty ? "" : built.bad.length ? "no value here is a number" : "no points yet");
+    const why = whyEmpty(this.rows, built.bad.length, settings.isLogY);
+    this.card.element.classList.toggle("is-empty", why !== "");
+    this.card.element.classList.toggle("is-bare", !built.bad.length && !this.rows.some(({ order }) => Number.isFinite(order.min)));
+    put(this.nothing, why);
     this.legendHost.hidden = this.rows.length <= 1;
     if (this.rows.length > 1) this.legend.show(this.rows, settings.sort);
     if (crosshair.line) this.shine(crosshair.line);
