@@ -73,6 +73,10 @@ export class Plot {
     return this.u ? this.u.bbox.width / devicePixelRatio : this.host.clientWidth || 320;
   }
 
+  get height() {
+    return this.u.bbox.height / devicePixelRatio;
+  }
+
   // The stretch of x that is shown.
   get range() {
     return this.look.view ?? this.extent;

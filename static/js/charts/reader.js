@@ -65,7 +65,7 @@ export class Reader {
     const { format } = this.card;
     const only = rows.length === 1 ? rows[0] : null;
     const at = only && reading?.values.get(only.key);
-    const value = !only ? "" : reading ? format(at?.value) : only.value;
+    const value = !only ? "" : reading ? (reading.texts.get(only.key) ?? "–") : only.value;
     put(this.value, [reading && this.markAt() ? "restarted here" : "", reading?.where, value].filter(Boolean).join("  ·  "));
     this.showSpread(at);
     this.value.title = only ? ends(only) : "";

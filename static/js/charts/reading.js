@@ -3,6 +3,7 @@ import { count, duration } from "../format.js";
 import { lowerBound, nearestPlace } from "./views.js";
 import { clock } from "./ticks.js";
 
+const SIGN_PX = 10;
 const FAR = 400; // places; what is further off is not said to be here
 
 // Whether a column has something to read: lines, and the edges of bands.
@@ -27,6 +28,9 @@ export function snap(plot, left, top, near = 5) {
       if (distance < least) [found, key, least] = [at, column.key, distance];
     }
   });
+  // The sign of what is no number, where the pointer is at it.
+  const sign = built.bad.find(({ x, value }) => Math.abs(plot.toLeft(x) - left) <= near && Math.abs(top - (value > 0 ? 0 : plot.height)) < SIGN_PX);
+  if (sign) return { place: nearestPlace(built.x, sign.x), key: null, distance: Infinity };
   return { place: found, key, distance: Math.sqrt(least) };
 }
 
@@ -43,11 +47,18 @@ export function valuesAt({ x, ys, columns }, place) {
   return found;
 }
 
-// The next place in a direction where some line has a point; null at the end.
-export function nextPlace({ x, ys, columns }, place, step) {
+// What is no number at this x; undefined where all is well.
+export function badAt(built, x) {
+  built.badByX ??= new Map(built.bad?.map((one) => [one.x, one.value]));
+  return built.badByX.get(x);
+}
+
+// The next place in a direction where some line has a point, be it no number; null at the end.
+export function nextPlace(built, place, step) {
+  const { x, ys, columns } = built;
   const lines = ys.filter((_, which) => columns[which].kind === "main");
   for (let at = place + step; at >= 0 && at < x.length; at += step) {
-    if (lines.some((y) => y[at] !== null && y[at] !== undefined && y[at] === y[at])) return at;
+    if (lines.some((y) => y[at] !== null && y[at] !== undefined && y[at] === y[at]) || badAt(built, x[at]) !== undefined) return at;
   }
   return null;
 }

@@ -1,6 +1,6 @@
 // What a chart says in words and numbers: its head, its legend, and what the crosshair reads.
 import { sorted } from "./legend.js";
-import { valuesAt, where } from "./reading.js";
+import { badAt, valuesAt, where } from "./reading.js";
 
 const SPOKEN = 4; // lines that are read out at most
 const UNIT = / (tok\/s|s|%)$/; // said once in a row
@@ -24,6 +24,8 @@ export function readAt(built, place, axis, format) {
   const values = valuesAt(built, place);
   const x = values.size === 1 ? [...values.values()][0].x : built.x[place]; // of a single line its own point
   const texts = new Map([...values].map(([key, { value }]) => [key, format(value)]));
+  const bad = badAt(built, x);
+  if (bad !== undefined && built.lines.size === 1) texts.set([...built.lines.keys()][0], format(bad));
   return { x, where: where(x, axis), values, texts };
 }
 

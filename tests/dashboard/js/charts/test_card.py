@@ -194,6 +194,13 @@ def test_signs_show_what_is_no_number(table: Page) -> None:
         return [isRed(at(2), bottom - 3), isRed(at(4), top + 4), isRed(at(6), bottom - 4), isRed(at(4), bottom - 4)];
     }"""
     assert card.evaluate(reds) == [True, True, True, False]
+    point_at(table, card, 4, top=3)
+    expect(value(card)).to_have_text("step 4  ·  ∞")
+    card.get_by_role("application").focus()
+    table.keyboard.press("ArrowLeft")
+    table.keyboard.press("ArrowLeft")
+    expect(value(card)).to_have_text("step 2  ·  NaN")
+    expect(card.locator("[aria-live]")).to_have_text("step 2: NaN")
 
 
 def test_a_spike_of_one_bucket_is_drawn_to_its_tip(table: Page) -> None:
