@@ -17,7 +17,8 @@ export function build(entry, options = {}) {
   const lines = shown(entry, options);
   const drawn = [];
   const add = (kind, key, x, y) => x.length && drawn.push({ kind, key, x, y });
-  for (const line of lines) draw(line, options, rangeOf(lines), add);
+  const range = rangeOf(lines);
+  for (const line of lines) draw(line, options, range, add);
   const columns = drawn.map(({ kind, key }) => ({ kind, key }));
   return {
     ...join(drawn, options),

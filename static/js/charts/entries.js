@@ -25,15 +25,14 @@ export function replace(entry, run, { cursor, order = 0 }, found) {
   return true;
 }
 
-// Adds what the message has of this name, and returns how many points its longest line has then; 0 when all was there
+// Adds a message of this name's points, and returns how many points its longest line has then; 0 when all was there
 // already, and null when something lies between.
-export function append(entry, run, name, message) {
+export function append(entry, run, message) {
   const cursor = entry.cursors.get(run);
   if (message.cursor <= cursor) return 0;
   if (message.from < cursor) return null;
   let longest = 0;
   for (const series of message.series) {
-    if (series.name !== name) continue;
     const { parts } = lineOf(entry, run, series.labels);
     const part = grown(parts.get(series.attempt), partOf(series));
     parts.set(series.attempt, part);

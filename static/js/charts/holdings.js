@@ -20,12 +20,7 @@ export class Holdings {
   }
 
   take(batch, { cursors, series }) {
-    const found = new Map(); // "run name" -> its series
-    for (const one of series) {
-      const place = `${one.run} ${one.name}`;
-      if (!found.has(place)) found.set(place, []);
-      found.get(place).push(one);
-    }
+    const found = grouped(series, (one) => `${one.run} ${one.name}`);
     for (const name of batch.names) {
       const runs = batch.runs.filter((run) => this.isWanted(run, name));
       if (!runs.length) continue;
@@ -42,8 +37,9 @@ export class Holdings {
     if (!this.continues(run, cursor)) this.askAgain(run, name);
   }
 
-  receive(run, message) {
-    for (const name of new Set(message.series.map(({ name }) => name))) {
+  receive(run, { from, cursor, series }) {
+    for (const [name, own] of grouped(series, (one) => one.name)) {
+      const message = { from, cursor, series: own };
       if (this.late.keep(run, name, message) || !this.loaded.get(name)?.cursors.has(run)) continue;
       if (this.add(run, name, message)) this.onData(name);
     }
@@ -51,7 +47,7 @@ export class Holdings {
 
   // False when it was there already, or is asked for again as something lies between.
   add(run, name, message) {
-    const longest = append(this.loaded.get(name), run, name, message);
+    const longest = append(this.loaded.get(name), run, message);
     if (longest === null || longest > this.limit()) this.askAgain(run, name);
     return Boolean(longest);
   }
@@ -66,4 +62,14 @@ export class Holdings {
       this.onData(name);
     }
   }
+}
+
+function grouped(all, keyOf) {
+  const groups = new Map();
+  for (const one of all) {
+    const key = keyOf(one);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(one);
+  }
+  return groups;
 }
