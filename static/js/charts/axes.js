@@ -1,7 +1,8 @@
 // The two axes of a plot: their look, where they have ticks, and what stands there.
 import { colour, faded } from "../colours.js";
 import { size } from "../format.js";
-import { clockLabels, clockTicks, linearTicks, logLabels, logTicks, numberLabels, sizeLabels, sizeTicks, spanLabels, spanTicks, stepLabels } from "./ticks.js";
+import { clockLabels, logLabels, numberLabels, sizeLabels, spanLabels, stepLabels } from "./labels.js";
+import { clockTicks, linearTicks, logTicks, sizeTicks, spanTicks } from "./ticks.js";
 
 const KINDS = {
   step: [(low, high, most) => linearTicks(low, high, most, true), stepLabels],

@@ -1,7 +1,7 @@
 // Pure: what stands where in a chart that was built.
 import { count, duration } from "../format.js";
+import { clock } from "./labels.js";
 import { lowerBound, nearestPlace } from "./views.js";
-import { clock } from "./ticks.js";
 
 const SIGN_PX = 10;
 const FAR = 400; // places; what is further off is not said to be here

@@ -14,9 +14,10 @@ from tests.dashboard.js.conftest import Ask
 
 pytestmark = pytest.mark.browser
 
-CALL = """(ticks, [find, write, ...rest]) => {
+CALL = """async (ticks, [find, write, ...rest]) => {
+    const labels = await import("http://modules.invalid/charts/labels.js");
     const found = ticks[find](...rest);
-    return [found, ticks[write](found)];
+    return [found, labels[write](found)];
 }"""
 NUMBERS = st.floats(-1e12, 1e12, allow_nan=False, allow_subnormal=False)
 
@@ -85,7 +86,8 @@ def test_memory_is_counted_in_powers_of_two(ticks: Ask) -> None:
 
 
 def test_a_clock_says_the_day_where_it_is_a_new_one(ask: Ask) -> None:
-    clock = """({clockTicks, clockLabels}) => {
+    clock = """async ({clockTicks}) => {
+        const {clockLabels} = await import("http://modules.invalid/charts/labels.js");
         const at = (...parts) => new Date(2026, 10, ...parts) / 1000;
         return [clockLabels(clockTicks(at(21, 22, 50), at(22, 1, 10), 4)), clockLabels(clockTicks(at(1), at(29), 4))];
     }"""
@@ -98,10 +100,10 @@ def test_a_clock_says_the_day_where_it_is_a_new_one(ask: Ask) -> None:
 @settings(max_examples=8, deadline=None)
 def test_ticks_lie_in_the_range_rise_and_say_different_things(data: list[tuple[float, float, int]], ask: Ask) -> None:
     cases = [(low, high, most) for low, high, most in data if high - low > 1e-9 * max(abs(low), abs(high), 1e-6)]
-    every = """(ticks, cases) => cases.map(([low, high, most]) => {
-        const found = ticks.linearTicks(low, high, most);
-        return [found, ticks.numberLabels(found)];
-    })"""
+    every = """async ({linearTicks}, cases) => {
+        const {numberLabels} = await import("http://modules.invalid/charts/labels.js");
+        return cases.map((one) => [linearTicks(...one), numberLabels(linearTicks(...one))]);
+    }"""
     for (low, high, most), (found, labels) in zip(cases, ask("charts/ticks.js", every, cases), strict=True):
         room = (high - low) * 1e-6
         assert all(low - room <= tick <= high + room for tick in found), (low, high, found)
