@@ -1,6 +1,6 @@
 // Charts of one run or of several: sections by prefix, a card per metric, only those in view drawn, one set of switches for all.
 import { streamsFor } from "../streams.js";
-import { Card } from "./card.js";
+import { Card, titleOf } from "./card.js";
 import { contextOf } from "./context.js";
 import { Crosshair } from "./crosshair.js";
 import { Deck } from "./deck.js";
@@ -9,7 +9,7 @@ import { Layout } from "./layout.js";
 import { Painter } from "./painter.js";
 import { Runs } from "./runs.js";
 import { Saving } from "./saving.js";
-import { axisOf } from "./state.js";
+import { axisOf, optionsOf } from "./state.js";
 import { Store } from "./store.js";
 import { Toolbar } from "./toolbar.js";
 import { Windows } from "./windows.js";
@@ -46,7 +46,14 @@ class Charts {
     this.windows = new Windows(this.store, (name) => this.painter.want(name), (name) => axisOf(name, this.workspace.state.axis));
     this.crosshair = new Crosshair();
     const context = contextOf(this, element.querySelector("template.card-template"));
-    this.deck = new Deck(element.querySelector("[data-sections]"), { store: this.store, make: (name) => new Card(name, context), isHeld: (name) => name === this.fullscreen.name });
+    this.deck = new Deck(element.querySelector("[data-sections]"), {
+      store: this.store,
+      template: element.querySelector("template.light-template"),
+      make: (name) => new Card(name, context),
+      isHeld: (name) => name === this.fullscreen.name,
+      titleOf,
+      sizeOf: (name) => optionsOf(this.workspace.state, name).size,
+    });
     this.fullscreen = new Fullscreen(() => this.deck.ordered(), (name) => this.workspace.setOpen(name));
     this.listen();
     for (const [axis, range] of Object.entries(this.workspace.zoom)) this.windows.set(axis, range);

@@ -1,14 +1,17 @@
-// The cards: one per metric, drawn while in view, their points forgotten when many others were looked at since.
+// The cards: one per metric, a light one until it comes into view, drawn while it is there; the points of metrics that nobody
+// looked at for long are forgotten.
 const MARGIN = "240px"; // beyond the screen: drawn before one gets there
 const REMEMBERED = 40; // metrics whose points are held
 const NARROWEST = 280;
 const GAP = 12;
 
 export class Deck {
-  // host: where the sections lie; make(name) -> card; isHeld(name): somebody looks at it elsewhere
-  constructor(host, { make, store, isHeld }) {
-    Object.assign(this, { host, make, store, isHeld });
-    this.cards = new Map();
+  // host: where the sections lie; template: of a light card; make(name) -> card; isHeld(name): somebody looks at it elsewhere;
+  // sizeOf(name) -> {columns, height}; titleOf(name) -> text
+  constructor(host, { template, make, store, isHeld, sizeOf, titleOf }) {
+    Object.assign(this, { host, template, make, store, isHeld, sizeOf, titleOf });
+    this.places = new Map(); // name -> element
+    this.cards = new Map(); // those that were in view
     this.shown = new Set(); // names
     this.resting = new Set(); // names that were shown, the longest unseen first
     this.watcher = new IntersectionObserver((entries) => entries.forEach((entry) => this.see(entry)), { rootMargin: MARGIN });
@@ -17,40 +20,64 @@ export class Deck {
   }
 
   element(name) {
-    if (!this.cards.has(name)) this.add(name);
-    return this.cards.get(name).element;
+    if (!this.places.has(name)) this.put(name, this.light(name));
+    return this.places.get(name);
   }
 
-  add(name) {
-    const card = this.make(name);
-    card.element.dataset.name = name;
-    this.cards.set(name, card);
-    this.watcher.observe(card.element);
+  put(name, element) {
+    element.dataset.name = name;
+    this.places.set(name, element);
+    this.watcher.observe(element);
+  }
+
+  // Two hundred whole cards are twenty thousand nodes; this is where one will be, with its title.
+  light(name) {
+    const element = this.template.content.firstElementChild.cloneNode(true);
+    const { columns, height } = this.sizeOf(name);
+    element.querySelector("h3").textContent = this.titleOf(name);
+    element.setAttribute("aria-label", name);
+    element.dataset.columns = columns;
+    if (height) element.querySelector(".chart-plot").style.setProperty("--plot-height", `${height}px`);
+    element.chart = { points: () => [] };
+    return element;
+  }
+
+  // The card itself, from now on in the place of the light one.
+  card(name) {
+    if (!this.cards.has(name)) {
+      const card = this.make(name);
+      const light = this.element(name);
+      this.cards.set(name, card);
+      this.watcher.unobserve(light);
+      light.replaceWith(card.element);
+      this.put(name, card.element);
+    }
+    return this.cards.get(name);
   }
 
   // Without those that are not in names.
   keep(names) {
-    for (const [name, card] of this.cards) {
+    for (const [name, element] of this.places) {
       if (names.has(name)) continue;
-      this.watcher.unobserve(card.element);
+      this.watcher.unobserve(element);
       this.rest(name);
-      card.close();
-      card.element.remove();
+      this.cards.get(name)?.close();
+      element.remove();
       this.cards.delete(name);
+      this.places.delete(name);
     }
   }
 
   see({ target, isIntersecting }) {
     const name = target.dataset.name;
-    const card = this.cards.get(name);
-    if (!card) return;
+    if (this.places.get(name) !== target) return;
     if (isIntersecting) {
       this.resting.delete(name);
       this.shown.add(name);
-      card.show();
+      this.card(name).show();
     } else {
       this.rest(name);
-      card.hide();
+      this.cards.get(name)?.hide();
     }
   }
 
@@ -66,10 +93,10 @@ export class Deck {
     }
   }
 
-  // In the order of the page.
+  // In the order of the page: of a Map, what who leafs through the cards needs.
   ordered() {
     const names = [...this.host.querySelectorAll(".chart-card")].map((element) => element.dataset.name);
-    return new Map(names.filter((name) => this.cards.has(name)).map((name) => [name, this.cards.get(name)]));
+    return { keys: () => names.values(), get: (name) => (this.places.has(name) ? this.card(name) : undefined) };
   }
 
   // As many columns as there is room for: the stylesheet lets no card be wider than they are.

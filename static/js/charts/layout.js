@@ -51,7 +51,7 @@ export class Layout {
   // The chart that the address has in full screen, once it is there.
   reopen() {
     const { deck, fullscreen, workspace } = this.page;
-    if (this.isReopened || !deck.cards.has(workspace.open)) return;
+    if (this.isReopened || !deck.places.has(workspace.open)) return;
     this.isReopened = true;
     fullscreen.open(workspace.open);
   }
