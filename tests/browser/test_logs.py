@@ -284,6 +284,21 @@ def test_the_tail_is_followed_until_one_reads_further_up(seat: Seat, loud: str) 
     expect(follow).to_have_attribute("aria-pressed", "true")
 
 
+def test_a_search_goes_on_while_the_log_grows(seat: Seat, loud: str) -> None:
+    page = opened(seat, loud, "?q=tick&rank=1")
+    expect(found(page)).to_have_text(re.compile("^[0-9,]+ hits$"))
+    before = number(found(page))
+    page.wait_for_function(
+        "(before) => Number.parseInt(document.querySelector('#log-found').textContent.replace(',', '')) > before + 3",
+        arg=before,
+    )
+    assert len(set(texts(page))) == len(texts(page)), "each hit is there once"
+
+
+def number(words: Locator) -> int:
+    return int(re.sub(r"\D", "", words.inner_text()))
+
+
 def test_a_connection_that_breaks_is_told_and_heals(seat: Seat, loud: str) -> None:
     seat.watch.expect("ERR_INTERNET_DISCONNECTED", "WebSocket")
     page = opened(seat, loud)
