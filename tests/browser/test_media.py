@@ -129,6 +129,7 @@ def test_histograms_over_steps_are_read_by_keyboard(media: Page) -> None:
     expect(head).to_contain_text("step 10:")
     plot.press("Enter")
     expect(head.locator(".media-at")).to_contain_text("step 10,")
+    expect(head).to_have_attribute("data-shown", "10")
     head.get_by_role("button", name="one step").press("Enter")
     expect(plot).to_have_attribute("aria-label", "Histogram of weights/head; the arrow keys read it")
     read = set()
@@ -237,6 +238,23 @@ def test_it_fits_a_phone(sit: Sit, logged: str) -> None:
     for name in ("hostile/", "answers/table", "weights/head"):
         expect(seen(page, name).locator(".media-body > *")).to_be_visible()
     assert page.evaluate(TOO_WIDE) == []
+
+
+def test_what_could_not_be_loaded_is_said_and_tried_again(media: Page, seat: Seat) -> None:
+    seat.watch.expect("net::ERR_INTERNET_DISCONNECTED", "WebSocket")
+    table = seen(media, "answers/table")
+    expect(table).to_contain_text("step 40,")
+    media.context.set_offline(True)
+    slider(media, "answers/table").press("Home")  # not fetched in advance
+    expect(table).to_contain_text("This could not be loaded; it is tried again.")
+    media.context.set_offline(False)
+    expect(table.get_by_role("row").nth(2)).to_contain_text("prompt 1")
+    expect(table).to_contain_text(f"200 of {NUM_ROWS} rows drawn")
+
+
+def test_the_keys_of_the_page_are_told(media: Page) -> None:
+    media.keyboard.press("?")
+    expect(media.get_by_role("dialog", name="Keys")).to_contain_text("In full screen: neighbouring step")
 
 
 @pytest.fixture
