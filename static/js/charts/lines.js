@@ -2,7 +2,7 @@
 // In a column, undefined: no point here, the line goes on; null or NaN: a gap.
 import { faded } from "../colours.js";
 import { drawBand } from "./bands.js";
-import { lowerBound } from "./views.js";
+import { inView } from "./ranges.js";
 
 const MANY = 12; // lines; with more they are thinner
 const FEW = 14; // points; so few are drawn as dots too
@@ -44,25 +44,6 @@ export function drawLines(u, { x, ys, columns }, look) {
     }
   }
   ctx.restore();
-}
-
-export function inView(x, { min, max }) {
-  return [lowerBound(x, min), lowerBound(x, max + Math.abs(max) * 1e-15)].map((at, which) => (which && x[at] === max ? at + 1 : at));
-}
-
-// The lowest and the highest drawable value in view, over all columns; [null, null] where there is none.
-export function extentOf({ x, ys }, scale, isLog) {
-  const [first, last] = inView(x, scale);
-  let [low, high] = [Infinity, -Infinity];
-  for (const y of ys) {
-    for (let at = Math.max(0, first - 1); at < last + 1 && at < y.length; at += 1) {
-      const value = y[at];
-      if (value === null || !Number.isFinite(value) || (isLog && value <= 0)) continue;
-      if (value < low) low = value;
-      if (value > high) high = value;
-    }
-  }
-  return low <= high ? [low, high] : [null, null];
 }
 
 function stroke(ctx, y, frame) {

@@ -2,9 +2,10 @@
 import uPlot from "uplot";
 import { axesOf } from "./axes.js";
 import { seriesColour } from "../colours.js";
-import { drawLines, extentOf } from "./lines.js";
+import { drawLines } from "./lines.js";
 import { drawBad, drawMarks } from "./marks.js";
-import { nearestPlace, padded } from "./views.js";
+import { reachOf, yRangeOf } from "./ranges.js";
+import { nearestPlace } from "./views.js";
 
 // uPlot scales what it is given; the data are ours, so it is given nothing but a line that is never drawn.
 const NOTHING = [[0, 1], [0, 1]];
@@ -29,7 +30,7 @@ export class Plot {
   draw(built, look) {
     this.built = built;
     this.look = look;
-    this.extent = reachOf(built, look.view, this.shape === shapeOf(look) ? this.extent : null);
+    this.extent = reachOf(built, look.view, this.shape === shapeOf(look) ? this.extent : null, look.isLogX);
     if (this.shape !== shapeOf(look)) this.make();
     else this.refresh();
   }
@@ -114,7 +115,7 @@ export class Plot {
       select: { show: false },
       scales: {
         x: { time: false, distr: isLogX ? 3 : 1, range: () => this.range },
-        y: { distr: isLogY ? 3 : 1, range: () => this.yRange() },
+        y: { distr: isLogY ? 3 : 1, range: () => yRangeOf(this.built, this.range, isLogY) },
       },
       axes: axesOf({ ...this.look, format: this.format }),
       series: [{}, { show: false }],
@@ -125,14 +126,6 @@ export class Plot {
     };
   }
 
-  yRange() {
-    const { isLogY } = this.look;
-    const { range } = this.built;
-    if (range && (!isLogY || range.low > 0)) return padded(range.low, range.high, isLogY);
-    const [min, max] = this.range;
-    return padded(...extentOf(this.built, { min, max }, isLogY), isLogY);
-  }
-
   // The place in x that is nearest to a value of it.
   placeOf(x) {
     return nearestPlace(this.built.x, x);
@@ -141,11 +134,4 @@ export class Plot {
 
 function shapeOf({ axis, isLogX, isLogY }) {
   return `${axis} ${isLogX} ${isLogY}`;
-}
-
-// From the first x to the last; while only a part is in view, what was known of the whole stays.
-function reachOf({ x, bad }, view, known) {
-  const all = x.length ? [x[0], x.at(-1)] : bad.length ? [Math.min(...bad.map((one) => one.x)), Math.max(...bad.map((one) => one.x))] : [0, 1];
-  if (view && known) return [Math.min(known[0], all[0]), Math.max(known[1], all[1])];
-  return all[0] < all[1] ? all : [all[0] - 0.5, all[0] + 0.5];
 }

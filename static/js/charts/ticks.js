@@ -10,6 +10,7 @@ export function linearTicks(min, max, most, isWhole = false) {
 
 // At powers of ten and, where there is room, between them; evenly where the range has no power to speak of.
 export function logTicks(min, max, most) {
+  if (!(min > 0 && max < Infinity)) return [];
   const [low, high] = [Math.log10(min), Math.log10(max)];
   const stride = Math.max(1, Math.ceil((high - low) / Math.max(1, most)));
   const between = (high - low) * 3 <= most ? [1, 2, 5] : [1];

@@ -177,7 +177,9 @@ def test_a_restart_says_its_cause_to_pointer_and_keyboard(table: Page) -> None:
 def test_a_chart_without_a_line_says_why(values: list[Any], words: str, table: Page) -> None:
     card = lay(table, "odd", *([line(*values)] if values else []))
     expect(card.locator(".chart-nothing")).to_have_text(words)
-    assert card.evaluate("(card) => card.chart.plot.range.every(Number.isFinite)")
+    for change in ("{isLogX: true}", "{isLogY: true}", "{axis: 'relative'}", "{axis: 'time'}"):
+        table.evaluate(f"context.change('odd', {change})")
+        assert card.evaluate("(card) => card.chart.plot.range.every(Number.isFinite)")
 
 
 def test_signs_show_what_is_no_number(table: Page) -> None:

@@ -115,3 +115,5 @@ def test_ticks_lie_in_the_range_rise_and_say_different_things(data: list[tuple[f
 def test_where_there_is_no_range_there_are_no_ticks(ticks: Ask) -> None:
     no_range: Any = ticks("linearTicks", "numberLabels", 1, 1, 4)
     assert no_range == [[], []]
+    for low, high in ((0, 1), (-1, 1), (1, 1)):
+        assert ticks("logTicks", "logLabels", low, high, 4)[0] in ([], [1])
