@@ -53,13 +53,14 @@ class Shared {
   }
 
   begin() {
-    if (!this.isLive()) return;
-    this.hasSocket = this.slots.take();
+    let wasLive = this.isLive();
+    this.hasSocket = wasLive && this.slots.take();
     if (this.hasSocket) return this.stream.open();
     this.asking = setInterval(() => {
       if (document.hidden) return;
-      this.stream.emit({ type: "refetch" });
-      if (!this.isLive()) clearInterval(this.asking);
+      const isLive = this.isLive(); // a run that ended may be started again
+      if (isLive || wasLive) this.stream.emit({ type: "refetch" });
+      wasLive = isLive;
     }, this.askMs);
   }
 

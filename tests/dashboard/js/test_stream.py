@@ -179,6 +179,18 @@ def test_beyond_so_many_sockets_a_live_run_is_asked_for_now_and_then(page: Page,
     assert server.urls[-1] == "/ws/runs/d/"
 
 
+def test_a_run_that_is_started_again_is_asked_for(page: Page, server: Server) -> None:
+    page.clock.install()
+    page.evaluate(SHARE, {"live": [], "most": 2})
+    page.evaluate("void listen('ended')")
+    page.clock.run_for(3_000)
+    assert page.evaluate("asked") == []
+    page.evaluate("live.add('ended')")
+    page.clock.run_for(1_100)
+    assert page.evaluate("asked") == ["ended"]
+    assert server.urls == []
+
+
 def test_the_run_of_the_page_shares_its_socket(page: Page, server: Server) -> None:
     page.evaluate(SHARE, {"live": ["a"], "most": 2})
     page.evaluate(
