@@ -1,6 +1,6 @@
 // The two axes of a plot: their look, where they have ticks, and what stands there.
 import { colour, faded } from "../colours.js";
-import { size } from "../format.js";
+import { count, size } from "../format.js";
 import { clockLabels, logLabels, numberLabels, sizeLabels, spanLabels, stepLabels } from "./labels.js";
 import { clockTicks, linearTicks, logTicks, sizeTicks, spanTicks } from "./ticks.js";
 
@@ -26,9 +26,10 @@ export function axesOf({ axis, isLogX, isLogY, format }) {
   ];
 }
 
-// As uPlot wants them; room: pixels between two ticks.
+// As uPlot wants them; room: pixels between two ticks. Steps that are written out need more the longer they are.
 function named([find, write], room) {
-  const splits = (u, which, min, max) => find(min, max, Math.min(MOST, Math.max(2, Math.floor((which ? u.bbox.height : u.bbox.width) / devicePixelRatio / room))));
+  const needed = (min, max) => (write === stepLabels && max - min < 1000 * MOST ? Math.max(room, 14 + 6.4 * count(max).length) : room);
+  const splits = (u, which, min, max) => find(min, max, Math.min(MOST, Math.max(2, Math.floor((which ? u.bbox.height : u.bbox.width) / devicePixelRatio / needed(min, max)))));
   return { splits, values: (u, found) => write(found) };
 }
 
