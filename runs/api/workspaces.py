@@ -40,9 +40,16 @@ def show(request: HttpRequest, project_id: str) -> dict[str, Any]:
 def keep(request: HttpRequest, project_id: str, body: WorkspaceIn) -> dict[str, Any] | HttpResponse:
     user = actor(request)
     project = get_project(user, project_id)
-    num_bytes = len(json.dumps(body.state, ensure_ascii=False).encode())
-    if num_bytes > MAX_BYTES:
-        words = f"state: {num_bytes:,} bytes are more than the {MAX_BYTES:,} that are kept"
-        return problem(422, words, code="invalid", errors=[{"path": "state", "message": words}])
+    if words := _why_not(body.state):
+        return problem(422, f"state: {words}", code="invalid", errors=[{"path": "state", "message": words}])
     kept, _ = Workspace.objects.update_or_create(user=user, project=project, defaults={"state": body.state})
     return {"state": kept.state, "saved_at": stamp(kept.saved_at)}
+
+
+def _why_not(state: dict[str, Any]) -> str:
+    """Return why the state cannot be kept; "" where it can."""
+    try:
+        num_bytes = len(json.dumps(state, ensure_ascii=False, allow_nan=False).encode())
+    except (ValueError, RecursionError):  # NaN, halves of surrogate pairs, brackets without end
+        return "this is not JSON that can be kept"
+    return f"{num_bytes:,} bytes are more than the {MAX_BYTES:,} that are kept" if num_bytes > MAX_BYTES else ""

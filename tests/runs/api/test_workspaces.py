@@ -55,6 +55,26 @@ def test_what_is_no_state_is_refused(mate: Api, body: Any) -> None:
     assert not Workspace.objects.exists()
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"state": {"a": NaN}}',
+        b'{"state": {"a": Infinity}}',
+        b'{"state": {"a": "\\ud800"}}',
+        b'{"state": {"\\udfff": 1}}',
+        b'{"state": {"a": ' + b"[" * 5_000 + b"]" * 5_000 + b"}}",
+    ],
+)
+def test_what_no_database_could_keep_is_refused(mate: Api, body: bytes) -> None:
+    answer = mate("PUT", PATH, body)
+    assert answer.status_code == 422, answer.content
+    assert not Workspace.objects.exists()
+
+
+def test_a_nul_is_kept_or_refused_as_the_database_can(mate: Api) -> None:
+    assert mate("PUT", PATH, {"state": {"filter": "a\0b"}}).status_code in (200, 422)
+
+
 def test_a_browser_needs_the_token_of_its_page(cast: Cast) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(cast.mate)
