@@ -12,39 +12,41 @@ import json
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from runs.metrics.chunks import decode_columns, decode_texts
+from runs.metrics.chunks import Columns, decode_columns, decode_texts
 from runs.metrics.lines import BadCursor
 from runs.metrics.log_index import Index, Refs, index_of
-from runs.metrics.log_lines import Filters, Key, key_of, line_behind
+from runs.metrics.log_lines import Filters, Key, document, key_of, line_behind
 from runs.metrics.log_patterns import Pattern, Spans
-from runs.metrics.log_windows import cut, item_of
-from runs.metrics.models import LogChunk
+from runs.metrics.log_windows import cut
+from runs.metrics.models import LogChunk, LogStream
 from runs.metrics.snapshot import snapshot
 
 CHUNKS_PER_QUERY = 16  # of up to 512 KB of text each, compressed
 END = float("inf")
 
 
-@dataclass(frozen=True)
-class _Hit:
-    key: Key
+class _Hit(NamedTuple):
+    """In the order of all lines: rows are in the order of their streams."""
+
+    time: float  # as it is placed
     row: int
-    line: int
-    item: dict[str, Any]
+    line: int  # in its row
+    said: float  # the time that the rank said
+    level: int
+    text: bytes
 
 
 def search(
     run_id: str, pattern: Pattern, filters: Filters, *, after: str = "", limit: int = 100, budget_s: float = 0.15
 ) -> dict[str, Any]:
     """Return hits behind the place of a cursor, oldest first, as many as were found within the budget, and where to go
-    on. Each call comes further, if need be beyond its budget: as many chunks as begin at one moment are looked at
-    together. Raises BadCursor."""
+    on. Each call comes further by a chunk at least, if need be beyond its budget: those that overlap it are looked at
+    with it. Raises BadCursor."""
     behind = _key(after) if after else None
     deadline = time.monotonic() + budget_s
     with snapshot():
@@ -53,7 +55,7 @@ def search(
         ready = search.ready(frontier)
         if len(ready) > limit or (len(ready) == limit and frontier < END):
             ready = ready[:limit]
-            place: Key | None = ready[-1].key
+            place: Key | None = search.key(ready[-1])
         else:
             place = Key(frontier, -1, 0, 0, 0) if frontier < END else None
         return search.answer(ready, place)
@@ -75,11 +77,14 @@ class _Search:
             rows = rows[shelf.last_time[rows] >= self.behind.time]
         rows = rows[np.argsort(shelf.first_time[rows], kind="stable")]
         begun = max(float(shelf.first_time[rows[0]]), self.behind.time if self.behind else -END) if rows.size else END
+        passed = END  # the end of a chunk that was looked at: to stop before would be to open it again
         for row, data, text in self._opened(rows.tolist()):
             frontier = float(shelf.first_time[row])
-            if len(self.ready(frontier)) >= self.limit or (frontier > begun and time.monotonic() >= deadline):
+            is_late = frontier > begun and frontier >= passed and time.monotonic() >= deadline
+            if is_late or len(self.ready(frontier)) > self.limit:
                 return frontier
             self._look(row, data, text)
+            passed = min(passed, float(shelf.last_time[row]))
         return END
 
     def _opened(self, rows: list[int]) -> Iterator[tuple[int, bytes, bytes]]:
@@ -92,40 +97,56 @@ class _Search:
                 yield row, bytes(columns), bytes(text)
 
     def _look(self, row: int, data: bytes, text: bytes) -> None:
-        """Look through one chunk: behind the cursor, for one hit more than is asked for."""
+        """Look through one chunk: behind the cursor, for one hit more than is asked for, and none behind those that
+        are enough. What is not kept is found again behind the next cursor."""
         shelf, texts = self.index.shelf, decode_texts(text)
-        stream, first_line = shelf.streams[int(shelf.stream[row])], int(shelf.first_line[row])
-        start, found = 0, []
+        columns: Columns | None = None
+        start, found, bound = 0, [], self.hits[self.limit].time if len(self.hits) > self.limit else END
         if self.behind is not None and self.behind.time >= shelf.first_time[row]:
-            order = self.index.order(row, decode_columns(data))
-            start = line_behind(stream, first_line, order, self.behind)
-        for line in self.pattern.lines(texts, start):
             columns = decode_columns(data)
-            level = int(columns.levels[line])
-            if not self.index.levels or level in self.index.levels:
-                key = key_of(stream, float(self.index.order(row, columns)[line]), first_line + line)
-                found.append(_Hit(key, row, line, cut(item_of(shelf, row, line, columns, texts))))
-            if len(found) > self.limit:
+            start = line_behind(*self.stream(row), self.index.order(row, columns), self.behind)
+        times: list[float] = []
+        fits: list[bool] = []
+        for line in self.pattern.lines(texts, start):
+            if columns is None or not times:
+                columns = columns or decode_columns(data)
+                times, fits = self.index.order(row, columns).tolist(), self.index.fits(columns).tolist()
+            if times[line] > bound or len(found) > self.limit:
                 break
-        # More than are told are not kept: they are found again behind the cursor.
-        self.hits = sorted([*self.hits, *found], key=attrgetter("key"))[: self.limit + 1]
+            if fits[line]:
+                said, level = float(columns.times[line]), int(columns.levels[line])
+                found.append(_Hit(times[line], row, line, said, level, texts.line(line)))
+        self.hits = sorted([*self.hits, *found], key=itemgetter(0, 1, 2))[: self.limit + 1]
+
+    def key(self, hit: _Hit) -> Key:
+        stream, first_line = self.stream(hit.row)
+        return key_of(stream, hit.time, first_line + hit.line)
+
+    def item(self, hit: _Hit) -> dict[str, Any]:
+        stream, first_line = self.stream(hit.row)
+        return cut(document(stream, first_line + hit.line, hit.said, hit.level, hit.text.decode()))
+
+    def stream(self, row: int) -> tuple[LogStream, int]:
+        """Return whose lines a row has, and the number of the first."""
+        shelf = self.index.shelf
+        return shelf.streams[int(shelf.stream[row])], int(shelf.first_line[row])
 
     def ready(self, frontier: float) -> list[_Hit]:
         """Return the hits before that moment."""
-        return self.hits[: bisect_left(self.hits, frontier, key=lambda hit: hit.key.time)]
+        return self.hits[: bisect_left(self.hits, frontier, key=itemgetter(0))]
 
     def answer(self, hits: list[_Hit], place: Key | None) -> dict[str, Any]:
         refs = Refs(np.array([hit.row for hit in hits], np.int64), np.array([hit.line for hit in hits], np.int64))
-        places = self.index.ordinals(refs, np.array([hit.key.time for hit in hits], np.float64)).tolist()
-        for hit, number in zip(hits, places, strict=True):
-            hit.item["index"] = number
-            hit.item["spans"] = in_utf16(hit.item["text"], self.pattern.spans(hit.item["text"]))
+        places = self.index.ordinals(refs, np.array([hit.time for hit in hits], np.float64)).tolist()
+        items = [self.item(hit) | {"index": number} for hit, number in zip(hits, places, strict=True)]
+        for item in items:
+            item["spans"] = in_utf16(item["text"], self.pattern.spans(item["text"]))
         if place is None:
             num_scanned = self.index.total
         else:
-            num_scanned = places[-1] + 1 if hits and hits[-1].key == place else self.index.num_before(place.time)
+            num_scanned = places[-1] + 1 if hits and self.key(hits[-1]) == place else self.index.num_before(place.time)
         return {
-            "items": [hit.item for hit in hits],
+            "items": items,
             "next": None if place is None else _text(place),
             "num_scanned": num_scanned,
             "total": self.index.total,
