@@ -101,7 +101,8 @@ class _Search:
         are enough. What is not kept is found again behind the next cursor."""
         shelf, texts = self.index.shelf, decode_texts(text)
         columns: Columns | None = None
-        start, found, bound = 0, [], self.hits[self.limit].time if len(self.hits) > self.limit else END
+        found: list[_Hit] = []
+        start, bound = 0, self.hits[self.limit].time if len(self.hits) > self.limit else END
         if self.behind is not None and self.behind.time >= shelf.first_time[row]:
             columns = decode_columns(data)
             start = line_behind(*self.stream(row), self.index.order(row, columns), self.behind)
