@@ -238,6 +238,10 @@ def test_it_fits_a_phone(sit: Sit, logged: str) -> None:
     for name in ("hostile/", "answers/table", "weights/head"):
         expect(seen(page, name).locator(".media-body > *")).to_be_visible()
     assert page.evaluate(TOO_WIDE) == []
+    card(page, "weights/head").get_by_role("button", name="Full screen").click()
+    full = page.get_by_role("dialog", name="weights/head").bounding_box() or {}
+    assert full["x"] >= 0
+    assert full["x"] + full["width"] <= page.evaluate("document.documentElement.clientWidth")
 
 
 def test_what_could_not_be_loaded_is_said_and_tried_again(media: Page, seat: Seat) -> None:
