@@ -112,6 +112,14 @@ class Client:
         """Return one page: ``items`` and ``next``."""
         return self._json("GET", f"runs/{_part(run)}/logs", params=_given(query))
 
+    def search_logs(self, run: str, **query: Any) -> Document:
+        """Return ``items`` (lines that fit) and ``next``, which is None when all was searched."""
+        return self._json("GET", f"runs/{_part(run)}/logs/search", params=_given(query))
+
+    def log_line(self, run: str, line: str) -> Document:
+        """Return one line, whole."""
+        return self._json("GET", f"runs/{_part(run)}/logs/line", params={"id": line})
+
     # Where runs go
 
     def clusters(self) -> Iterator[Document]:

@@ -13,6 +13,8 @@ from trainyard.client import Client
 
 PAGE = 1000
 POLL_S = 0.5
+HITS = 500
+BUDGET_MS = 1000
 
 
 class Line(NamedTuple):
@@ -34,23 +36,51 @@ class LogReader:
         while True:
             page = self._client.logs(self._run_id, rank=self._rank, after=self._after, limit=PAGE)
             for item in page["items"]:
-                head = f"[{item['rank']}] " if self._rank is None else ""
-                yield Line(f"{head}{item['text']}", item)
+                yield _line(item, self._rank)
             self._after = page["cursor"]  # where to read on later, also at the end
             if page["next"] is None:
                 return
 
 
 def logs(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    if arguments.grep is not None or (arguments.level and not arguments.follow):
+        for line in found(client, arguments):
+            _print(line, arguments, screen)
+        return 0
     reader = LogReader(client, arguments.id, arguments.rank)
     while True:
         # Asked before reading: what an ended run wrote is all there (a run ends when its records have arrived).
         is_last = not arguments.follow or client.run(arguments.id)["status"] in ("SUCCEEDED", "FAILED", "CANCELLED")
         for line in reader.new_lines():
-            if arguments.json:
-                print(json.dumps(line.document), flush=arguments.follow)
-            else:
-                screen.line(line.text)
+            if not arguments.level or (line.document["level"] or "none") in arguments.level:
+                _print(line, arguments, screen)
         if is_last:
             return 0
         time.sleep(POLL_S)
+
+
+def found(client: Client, arguments: argparse.Namespace) -> Iterator[Line]:
+    """Yield the lines that fit, oldest first, as the server finds them."""
+    after: str | None = ""
+    while after is not None:
+        page = client.search_logs(
+            arguments.id, q=arguments.grep or "^", regex=True, rank=arguments.rank, level=arguments.level, after=after,
+            limit=HITS, budget_ms=BUDGET_MS,
+        )  # fmt: skip
+        for item in page["items"]:
+            whole = client.log_line(arguments.id, item["id"]) if item.get("length") else item
+            shown = {name: value for name, value in whole.items() if name not in ("spans", "index")}
+            yield _line(shown, arguments.rank)
+        after = page["next"]
+
+
+def _line(document: dict[str, Any], rank: int | None) -> Line:
+    head = f"[{document['rank']}] " if rank is None else ""
+    return Line(f"{head}{document['text']}", document)
+
+
+def _print(line: Line, arguments: argparse.Namespace, screen: Screen) -> None:
+    if arguments.json:
+        print(json.dumps(line.document), flush=arguments.follow)
+    else:
+        screen.line(line.text)

@@ -10,6 +10,7 @@ from trainyard import __version__
 from trainyard.cli import acting, launching, logs, metrics, programs, reading, syncing
 
 Command = Callable[..., int]
+LEVELS = ("error", "warning", "info", "debug", "none")
 SORTS = [f"{sign}{field}" for field in ("created_at", "name", "status") for sign in ("", "-")]
 
 
@@ -79,7 +80,10 @@ def _add_reading(commands: Any) -> None:
     _speaks_json(show)
     lines = _command(commands, "logs", logs.logs, "print what the ranks of a run wrote")
     _takes_run(lines)
-    lines.add_argument("--follow", "-f", action="store_true", help="go on until the run ends")
+    how = lines.add_mutually_exclusive_group()
+    how.add_argument("--follow", "-f", action="store_true", help="go on until the run ends")
+    how.add_argument("--grep", metavar="PATTERN", help="only lines that fit this regular expression (RE2), in any case")
+    lines.add_argument("--level", choices=LEVELS, action="append", help="only lines of this level; may be repeated")
     lines.add_argument("--rank", type=_not_negative, metavar="N", help="only this rank")
     _speaks_json(lines)
     numbers = _command(commands, "metrics", metrics.metrics, "list a run's metrics, or print the points of one")
