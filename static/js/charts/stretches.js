@@ -18,3 +18,7 @@ export function stretchOf({ axis, from, to, origins }, run) {
 export function isSame(one, other) {
   return Boolean(one && other) && one.axis === other.axis && one.from === other.from && one.to === other.to;
 }
+
+export function covers({ from, to }, range) {
+  return from <= range[0] && to >= range[1];
+}

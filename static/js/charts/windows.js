@@ -2,7 +2,7 @@
 import { Loader } from "./loader.js";
 import { axisOf, lineKey } from "./names.js";
 import { partOf, spliced } from "./parts.js";
-import { isSame, stretchOf, windowOf } from "./stretches.js";
+import { covers, isSame, stretchOf, windowOf } from "./stretches.js";
 
 const SETTLE_MS = 220;
 const AXES = ["step", "relative", "time"];
@@ -27,8 +27,6 @@ export class Windows {
   // [from, to] on the axis; null: everything.
   set(axis, range) {
     if (String(range) === String(this.range(axis))) return;
-    clearTimeout(this.timers.get(axis));
-    this.timers.delete(axis);
     if (range) this.ranges.set(axis, range);
     else this.ranges.delete(axis);
     if (!range) return this.clear(axis);
@@ -37,7 +35,8 @@ export class Windows {
       this.timers.delete(axis);
       for (const name of this.store.loaded.keys()) if (this.axisFor(name) === axis) this.need(name);
     };
-    this.timers.set(axis, setTimeout(settled, SETTLE_MS));
+    // Who goes on zooming gets finer points on the way, too.
+    if (!this.timers.has(axis)) this.timers.set(axis, setTimeout(settled, SETTLE_MS));
   }
 
   close() {
@@ -103,14 +102,17 @@ export class Windows {
   }
 
   take({ runs, names, window }, { series, origins = {} }) {
-    if (!isSame(window, windowOf(window.axis, this.range(window.axis)))) return; // somebody looks elsewhere by now
+    const range = this.range(window.axis);
+    if (!range || !covers(window, range)) return; // somebody looks elsewhere by now
     for (const name of names) {
-      if (!this.store.loaded.has(name)) continue;
+      const held = this.held.get(name);
+      const isFiner = held?.axis === window.axis && covers(held, range) && held.to - held.from < window.to - window.from;
+      if (isFiner || !this.store.loaded.has(name)) continue;
       if (!isSame(this.held.get(name), window)) this.held.set(name, { ...window, orders: new Map(), origins: {}, parts: new Map() });
       Object.assign(this.held.get(name).origins, origins);
       for (const run of runs) this.held.get(name).orders.set(run, this.store.loaded.get(name).orders.get(run));
     }
-    for (const one of series) this.held.get(one.name)?.parts.set(placeOf(lineKey(one.run, one.labels), one.attempt, one.superseded), partOf(one));
+    for (const one of series) if (isSame(this.held.get(one.name), window)) this.held.get(one.name).parts.set(placeOf(lineKey(one.run, one.labels), one.attempt, one.superseded), partOf(one));
     names.forEach((name) => this.onData(name));
   }
 

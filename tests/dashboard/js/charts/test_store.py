@@ -268,6 +268,29 @@ def test_what_is_exact_already_is_not_asked_for_in_a_window(make: Make, page: Pa
     assert (page.evaluate("() => windows.pending.size"), len(server.asked)) == (0, 1)
 
 
+def test_who_goes_on_zooming_gets_the_wider_window_first_and_never_a_coarser_one_behind(make: Make, page: Page) -> None:
+    server = make({"a": {"loss": line(200)}}, kind="buckets")
+    page.evaluate("() => store.want('loss')")
+    loaded(page, "loss")
+    whole = server.data
+    ranges = iter([[80, 100], None])
+
+    def while_zooming(route: Any, asked: Any) -> None:
+        if further := next(ranges, None):
+            page.evaluate("(range) => windows.set('step', range)", further)
+        whole(route, asked)
+
+    server.data = while_zooming  # type: ignore[method-assign]
+    page.evaluate("() => windows.set('step', [50, 150])")
+    wait(page, "() => heard.data.includes('window loss')")
+    wait(page, "() => windows.held.get('loss').from === 70")
+    (steps, _), *_ = page.evaluate("() => lines('loss', windows.entry('loss'))")["a []"]
+    assert steps[:9] == [9, 19, 29, 39, 49, 59, 69, 70, 71]
+    page.evaluate("""() => windows.take({runs: ['a'], names: ['loss'], window: {axis: 'step', from: 0, to: 200}},
+        {series: []})""")
+    assert page.evaluate("() => windows.held.get('loss').from") == 70
+
+
 def test_what_comes_into_view_while_zoomed_gets_its_window(make: Make, page: Page) -> None:
     server = make({"a": {"loss": line(100), "system/cpu": line(100)}}, kind="buckets")
     page.evaluate("() => windows.set('step', [40, 50])")
