@@ -21,7 +21,7 @@ export function axesOf({ axis, isLogX, isLogY, format }) {
   const x = isLogX && axis !== "time" ? [LOG[0], axis === "step" ? LOG[1] : spanLabels] : KINDS[axis];
   const y = isLogY ? [LOG[0], format === size ? sizeLabels : LOG[1]] : KINDS[format === size ? "size" : "number"];
   return [
-    { ...look, ...named(x, axis === "time" ? 84 : 52), size: 26, gap: 4 },
+    { ...look, ...named(x, axis === "time" ? 74 : 52), size: 26, gap: 4 },
     { ...look, ...named(y, 34), size: width, gap: 4 },
   ];
 }

@@ -1,5 +1,5 @@
 // Pure: what stands at the ticks of an axis.
-import { count, duration, number, size } from "../format.js";
+import { count, duration, size, tick as short } from "../format.js";
 
 const SCALES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
 const DAY = 86400;
@@ -22,8 +22,8 @@ export function stepLabels(ticks) {
 }
 
 export function logLabels(ticks) {
-  const isEven = ticks.every((tick) => /^[125](e|$)/.test(tick.toExponential().replace(/e.*/, "")));
-  return isEven ? ticks.map((tick) => number(tick).replace(/\.0+(?=\D*$)/, "")) : numberLabels(ticks);
+  const isEven = ticks.every((tick) => /^[1235](e|$)/.test(tick.toExponential().replace(/e.*/, "")));
+  return isEven ? ticks.map(short) : numberLabels(ticks);
 }
 
 export function sizeLabels(ticks) {

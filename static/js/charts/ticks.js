@@ -1,6 +1,7 @@
 // Pure: where an axis has its ticks. `most`: how many there is room for.
 const SPANS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800]; // seconds
 const DAY = 86400;
+const BETWEEN = [[1, 2, 5], [1, 3], [1]]; // of each power, the most first
 
 // isWhole: between two whole numbers there is nothing.
 export function linearTicks(min, max, most, isWhole = false) {
@@ -11,14 +12,20 @@ export function linearTicks(min, max, most, isWhole = false) {
 // At powers of ten and, where there is room, between them; evenly where the range has no power to speak of.
 export function logTicks(min, max, most) {
   if (!(min > 0 && max < Infinity)) return [];
-  const [low, high] = [Math.log10(min), Math.log10(max)];
-  const stride = Math.max(1, Math.ceil((high - low) / Math.max(1, most)));
-  const between = (high - low) * 3 <= most ? [1, 2, 5] : [1];
+  const all = BETWEEN.map((between) => powers(min, max, between, 1)).find((ticks) => ticks.length > 1 && ticks.length <= most + 1);
+  if (all) return all;
+  const stride = Math.max(1, Math.ceil(Math.log10(max / min) / Math.max(1, most)));
+  const ticks = stride > 1 ? powers(min, max, [1], stride) : [];
+  return ticks.length > 1 ? ticks : linearTicks(min, max, most);
+}
+
+function powers(min, max, between, stride) {
   const ticks = [];
-  for (let power = Math.ceil(Math.floor(low) / stride) * stride; power <= high; power += stride) {
+  const last = Math.floor(Math.log10(max));
+  for (let power = Math.ceil(Math.floor(Math.log10(min)) / stride) * stride; power <= last; power += stride) {
     for (const one of between) if (one * 10 ** power >= min && one * 10 ** power <= max) ticks.push(Number(`${one}e${power}`));
   }
-  return ticks.length > 2 ? ticks : linearTicks(min, max, most);
+  return ticks;
 }
 
 // In powers of two, as memory is counted.
