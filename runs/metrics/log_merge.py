@@ -7,8 +7,9 @@ looked up again from the last line that was given.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def backward(run_id: str, filters: Filters, span: Span, find: Find | None = None
         if line is not None:
             yield line
         if lines is None:
-            lines = iter(list(_lines(chunk, filters, span, find))[::-1])
+            lines = _lines(chunk, filters, span, find, is_backward=True)
         if (following := next(lines, None)) is not None:
             heapq.heappush(heap, (_turned(following[0]), number, chunk, lines, following))
 
@@ -109,15 +110,18 @@ def _forward(chunks: list[_Chunk], filters: Filters, span: Span, find: Find | No
             heapq.heappush(heap, (following[0], number, chunk, lines, following))
 
 
-def _lines(chunk: _Chunk, filters: Filters, span: Span, find: Find | None) -> Iterator[Line]:
+def _lines(
+    chunk: _Chunk, filters: Filters, span: Span, find: Find | None, *, is_backward: bool = False
+) -> Iterator[Line]:
     columns, order, texts = chunk.open()
     start = int(np.searchsorted(columns.batches, span.low, "right"))
     end = columns.size if span.high is None else int(np.searchsorted(columns.batches, span.high, "right"))
     if span.after is not None:
         start = max(start, line_behind(chunk.stream, chunk.first_line, order, span.after))
-    for number in range(start, end) if find is None else find(texts, start):
-        if number >= end:
-            return
+    wanted: Iterable[int] = range(start, end)
+    if find is not None:
+        wanted = takewhile(lambda number: number < end, find(texts, start))
+    for number in reversed(list(wanted)) if is_backward else wanted:
         level = int(columns.levels[number])
         if not filters.levels or level in filters.levels:
             line = chunk.first_line + number
