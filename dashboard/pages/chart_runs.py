@@ -9,10 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 from dashboard.pages.run_colours import colour_of
+from runs.metrics.models import Series
 from runs.models import Attempt, Event, Run, User, Workspace
 
 TOLD = ("restarted", "restored")  # of what happens between two attempts, what people ask about
 MAX_FIELDS = 400
+MAX_SERIES = 1_000
 MAX_CHARS = 120
 ITS_OWN = ("name", "project", "local.id")  # of a spec, what says nothing about how it trains
 
@@ -27,7 +29,21 @@ def charts_context(user: User, runs: Sequence[Run], *, colours: Mapping[str, int
     known = chart_runs(runs)
     for one in known:
         one["colour"] = (colours or {}).get(one["id"], one["colour"])
-    return {"charts": {"runs": known, "project_id": project_id, "state": kept.state if kept else {}}}
+    return {
+        "charts": {
+            "runs": known,
+            "project_id": project_id,
+            "state": kept.state if kept else {},
+            "series": _series(runs),
+        }
+    }
+
+
+def _series(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Return the first series, so that a page has cards to draw before it has asked; it asks for all of them."""
+    rows = Series.objects.filter(run_id__in=[run.pk for run in runs]).order_by("name", "labels_key")
+    found = rows.values_list("run_id", "name", "labels")[:MAX_SERIES]
+    return [{"run": run, "name": name, "labels": labels} for run, name, labels in found]
 
 
 def chart_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:

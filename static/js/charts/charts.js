@@ -26,7 +26,7 @@ export function mount(element) {
 class Charts {
   constructor(element) {
     this.element = element;
-    const { runs, state, project } = element.dataset;
+    const { runs, series, state, project } = element.dataset;
     this.runs = new Runs(read(runs));
     this.layout = new Layout(this);
     this.painter = new Painter((name) => this.deck.cards.get(name)?.draw());
@@ -59,6 +59,7 @@ class Charts {
     for (const [axis, range] of Object.entries(this.workspace.zoom)) this.windows.set(axis, range);
     if (this.toolbar.typed) this.workspace.change({ filter: this.toolbar.typed });
     this.showToolbar();
+    this.store.learn(read(series)); // what the page came with; the server is asked for what is missing
     this.layout.list();
     this.tell();
   }

@@ -7,7 +7,9 @@ from zlib import crc32
 import pytest
 from django.utils import timezone
 
+from dashboard.pages import chart_runs as chart_runs_module
 from dashboard.pages.chart_runs import MAX_CHARS, MAX_FIELDS, chart_runs, charts_context, fields_of
+from runs.metrics.models import Series
 from runs.models import Attempt, Run, Workspace
 from runs.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
@@ -92,4 +94,19 @@ def test_the_page_knows_how_this_person_looks_at_charts_of_the_project(cast: Cas
 
 
 def test_without_a_run_there_is_nothing_to_know(cast: Cast) -> None:
-    assert charts_context(cast.mate, []) == {"charts": {"runs": [], "project_id": "", "state": {}}}
+    assert charts_context(cast.mate, []) == {"charts": {"runs": [], "project_id": "", "state": {}, "series": []}}
+
+
+def test_the_page_comes_with_the_first_series_of_its_runs(
+    cast: Cast, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [make_run(name=name) for name in ("one", "two")]
+    for run, name, labels in ((runs[0], "train/loss", {}), (runs[1], "rank/seconds", {"rank": "0"})):
+        Series.objects.create(run_id=run.pk, name=name, labels=labels, labels_key=str(labels))
+    Series.objects.create(run_id="another", name="train/secret")
+    assert charts_context(cast.mate, runs)["charts"]["series"] == [
+        {"run": runs[1].pk, "name": "rank/seconds", "labels": {"rank": "0"}},
+        {"run": runs[0].pk, "name": "train/loss", "labels": {}},
+    ]
+    monkeypatch.setattr(chart_runs_module, "MAX_SERIES", 1)
+    assert len(charts_context(cast.mate, runs)["charts"]["series"]) == 1
