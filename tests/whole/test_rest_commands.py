@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.planting import plant_points
 from tests.up_process import ROOT
 from tests.whole.runs import FINAL, Yard, example
 from trainyard.bundle import pack
 
-# What the state of the run in these commands does not allow, who is not there, and what only a node can sign.
+# What the state of the run in these commands does not allow, who or what is not there, what only a node can sign.
 REFUSED = {
     "POST /runs/{run_id}/stop": 409,
     "POST /runs/{run_id}/frames": 409,
@@ -24,6 +25,7 @@ REFUSED = {
     "POST /runs/{run_id}/resume": 409,
     "PUT /projects/{project_id}/members/{username}": 404,
     "DELETE /projects/{project_id}/members/{username}": 404,
+    "GET /runs/{run_id}/logs/locate": 404,  # no line of it is an error
     "GET /runs/{run_id}/media/{media_id}": 404,
     "GET /runs/{run_id}/media/{media_id}/file": 404,
     "GET /bundles/{sha256}": 401,
@@ -57,6 +59,7 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
     token = yard.post("/tokens", {"name": "to be revoked"})["id"]
     names = {"URL": yard.up.url, "TOKEN": yard.up.token, "RUN": run_id, "JOB": job, "ID": token}
     names |= {"NODE": "x", "SEAL": "1.x", "FENCE": "1", "SHA256": "0" * 64, "MEDIA": "1"}
+    names["OTHER"] = plant_points(yard.http, "another", 5, ["train/loss"])
     wrong = {}
     for heading, command in commands().items():
         status = call(command, names, tmp_path, yard)
