@@ -20,6 +20,8 @@ export function mount(element) {
   let known = []; // the runs as the charts have them
   let timer = 0;
   let lastAt = Date.now();
+  const asked = { list: 0, specs: 0 };
+  const taken = { list: 0, specs: 0 };
 
   const tell = (detail) => charts?.dispatchEvent(new CustomEvent("workspace", { detail }));
   const openSwatches = startSwatches(element.querySelector("#swatches"), (button, index) => {
@@ -27,10 +29,15 @@ export function mount(element) {
   });
   const stopAdding = startAdding(element.querySelector("[data-add]"), { url: element.dataset.jump, isHere: (id) => runsIn().includes(id), onAdd: add });
 
+  // The newest part; null where it did not come, or behind one that was asked for later.
   async function fetchPart(name) {
+    const mine = (asked[name] += 1);
     const query = withQuery(location.search, { fragment: name, group: state.group?.by ?? "", band: state.group?.band ?? "" });
     const answer = await fetch(`${location.pathname}${query}`, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
-    return answer?.ok ? answer.text() : null; // else the lamp says that the server is away, and the next message asks again
+    const html = answer?.ok ? await answer.text().catch(() => null) : null; // else the lamp says that the server is away, and the next message asks again
+    if (html === null || mine < taken[name]) return null;
+    taken[name] = mine;
+    return html;
   }
   async function refresh() {
     timer = 0;
@@ -95,10 +102,11 @@ export function mount(element) {
     list.querySelector(`[data-run="${CSS.escape(id)}"] [data-eye]`)?.focus();
   }
   async function takeOut(row) {
-    const next = row.nextElementSibling ?? row.previousElementSibling;
+    const buttons = [...list.querySelectorAll("[data-close]")];
+    const at = buttons.indexOf(row.querySelector("[data-close]"));
     change({ run: runsIn().filter((id) => id !== row.dataset.run) });
     if (!runsIn().length) return location.reload();
-    next?.querySelector("[data-close]")?.focus();
+    (buttons[at + 1] ?? buttons[at - 1])?.focus();
     row.remove();
     await Promise.all([refresh(), refreshSpecs()]);
   }

@@ -57,7 +57,8 @@ export function paint(element, runs, state) {
 
 // The lines of the row that is pointed at, as the charts' crosshair lights them; null where none is.
 export function lineAt(event) {
-  const row = event.type.endsWith("out") ? null : event.target.closest("[data-run], [data-group]");
+  const at = event.type.endsWith("out") ? event.relatedTarget : event.target; // within a row nothing changes
+  const row = event.currentTarget.contains(at) ? at.closest("[data-run], [data-group]") : null;
   if (!row) return null;
   const { run, group } = row.dataset;
   return run ? { key: `run ${run}`, runs: [run] } : { key: `group ${group}`, runs: [] };

@@ -1,0 +1,97 @@
+"""The page that compares runs, with a server that answers when the test lets it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.dashboard.js.conftest import Ask
+
+pytestmark = pytest.mark.browser
+
+# The list's rows are those that an answer names; each answer waits for `answer(place among those asked, ids)`.
+SETUP = """
+    const row = (id) => `<li data-key="run-${id}" data-run="${id}" data-colour="0"><button data-eye></button><button class="run-dot" data-pick></button>
+        <a class="name">${id}</a><button data-close>close ${id}</button><div class="compare-facts"></div></li>`;
+    const list = (ids, head = "") => `${head}<ul data-runs>${ids.map(row).join("")}</ul>
+        <script id="compared-runs" type="application/json">${JSON.stringify(ids.map((id) => ({ id, fields: {} })))}<\\/script>`;
+    const place = document.getElementById("place");
+    history.replaceState(null, "", "?run=a&run=b&run=c");
+    place.innerHTML = `<div data-jump="/jump"><b data-count></b><button data-fold></button><div data-part="list">${list(["a", "b", "c"])}</div>
+        <div data-part="specs"></div><div data-module="charts"></div>
+        <div data-add><input><ul role="listbox"></ul></div><div id="swatches" popover></div></div>`;
+    const asked = [];
+    const { fetch } = globalThis;
+    globalThis.fetch = (url) => new Promise((done) => asked.push({ url, done }));
+    const rest = () => new Promise((go) => setTimeout(go));
+    const lists = () => asked.filter(({ url }) => url.includes("fragment=list"));
+    const answer = async (one, html) => { one.done({ ok: true, text: async () => html }); await rest(); };
+    const page = place.firstElementChild;
+    const charts = page.querySelector("[data-module=charts]");
+    const heard = [];
+    charts.addEventListener("workspace", ({ detail }) => heard.push(detail));
+    const unmount = mount(page);
+    const rows = () => [...page.querySelectorAll("[data-run] .name")].map((one) => one.textContent);
+"""
+
+
+@pytest.fixture
+def compare(ask: Ask) -> Any:
+    """``compare("…; return rows();")`` -> what it returned."""
+
+    def run(steps: str) -> Any:
+        end = "} finally { globalThis.fetch = fetch; unmount(); history.replaceState(null, '', '/'); }"
+        return ask("compare/compare.js", f"async ({{mount}}) => {{ {SETUP} try {{ {steps} {end} }}")
+
+    return run
+
+
+def test_an_answer_that_comes_late_does_not_undo_a_newer_one(compare: Any) -> None:
+    found = compare("""
+        page.querySelector("[data-run=c] [data-close]").click();
+        page.querySelector("[data-run=b] [data-close]").click();
+        const [old, newer] = lists();
+        await answer(newer, list(["a"], "<i>newer</i>"));
+        await answer(old, list(["a", "b"], "<i>old</i>"));
+        return [page.querySelector("i").textContent, rows()];
+    """)
+    assert found == ["newer", ["a"]]
+
+
+def test_a_run_that_was_just_added_is_not_said_to_be_deleted_by_an_older_answer(compare: Any) -> None:
+    found = compare("""
+        page.querySelector("[data-run=c] [data-close]").click();
+        history.replaceState(null, "", "?run=a&run=b&run=d");
+        page.querySelector("[data-run=b] [data-close]").click();
+        const [old, newer] = lists();
+        await answer(newer, list(["a", "d"]));
+        await answer(old, list(["a", "b"]));
+        return [rows(), page.querySelectorAll(".is-gone").length];
+    """)
+    assert found == [["a", "d"], 0]
+
+
+def test_who_takes_a_run_out_comes_to_the_next_one_past_the_head_of_a_group(compare: Any) -> None:
+    found = compare("""
+        page.querySelector("[data-run=c]").insertAdjacentHTML("beforebegin", '<li data-group="lr 1"><i class="run-dot"></i></li>');
+        page.querySelector("[data-run=b] [data-close]").click();
+        const next = document.activeElement.textContent;
+        page.querySelector("[data-run=c] [data-close]").click();
+        return [next, document.activeElement.textContent];
+    """)
+    assert found == ["close c", "close a"]
+
+
+def test_a_pointer_that_moves_within_a_row_leaves_its_lines_lit(compare: Any) -> None:
+    found = compare("""
+        const [eye, name] = ["[data-eye]", ".name"].map((part) => page.querySelector(`[data-run=a] ${part}`));
+        const point = (type, from, to) => from.dispatchEvent(new PointerEvent(type, { bubbles: true, relatedTarget: to }));
+        heard.length = 0;
+        point("pointerover", eye, null);
+        point("pointerout", eye, name);
+        point("pointerover", name, eye);
+        point("pointerout", name, page);
+        return heard.map(({ lit }) => lit?.key ?? null);
+    """)
+    assert found == ["run a", "run a", "run a", None]
