@@ -1,25 +1,30 @@
 // The few signs of Markdown that logged texts have, as elements: headings, lists, code, emphasis. All else stays text,
 // links and HTML too.
 const INLINE = /(`+)(.+?)\1|\*\*(.+?)\*\*|(?<![\w*])[*_](?![\s*_])(.+?)(?<![\s*_])[*_](?!\w)/gs;
+const HEADING = /^#{1,6}\s+(.*)/;
 const MOST = 4000; // characters of a paragraph in which signs are looked for: that takes time by the square
 
 export function blocks(text) {
   const found = [];
   for (const [at, part] of text.replaceAll("\r\n", "\n").split(/^```.*\n?/m).entries()) {
     if (at % 2) found.push(element("pre", [part.replace(/\n$/, "")]));
-    else for (const paragraph of part.split(/\n\s*\n/)) if (paragraph.trim()) found.push(...block(paragraph.replace(/^\n+|\s+$/g, "")));
+    else for (const paragraph of part.split(/\n\s*\n/)) if (paragraph.trim()) found.push(...block(paragraph.replace(/^\n+/, "").trimEnd()));
   }
   return found;
 }
 
 function block(text) {
   const lines = text.split("\n");
-  const heading = /^#{1,6}\s+(.*)/.exec(lines[0]);
-  if (heading) return [element("p", inline(heading[1]), "media-heading"), ...(lines.length > 1 ? block(lines.slice(1).join("\n")) : [])];
+  const firstOther = lines.findIndex((line) => !HEADING.test(line));
+  const headings = lines.splice(0, firstOther < 0 ? lines.length : firstOther).map((line) => element("p", inline(HEADING.exec(line)[1]), "media-heading"));
+  return [...headings, ...(lines.length ? [listOrParagraph(lines)] : [])];
+}
+
+function listOrParagraph(lines) {
   for (const [tag, bullet] of [["ul", /^\s*[-*+]\s+/], ["ol", /^\s*\d+[.)]\s+/]]) {
-    if (lines.every((line) => bullet.test(line))) return [element(tag, lines.map((line) => element("li", inline(line.replace(bullet, "")))))];
+    if (lines.every((line) => bullet.test(line))) return element(tag, lines.map((line) => element("li", inline(line.replace(bullet, "")))));
   }
-  return [element("p", inline(text))];
+  return element("p", inline(lines.join("\n")));
 }
 
 function inline(text) {

@@ -47,3 +47,14 @@ def test_a_long_text_of_signs_takes_no_time(ask: Ask) -> None:
         return performance.now() - start;
     }"""
     assert ask("media/markdown.js", function) < 5_000
+
+
+@pytest.mark.parametrize(("text", "num"), [("# a\n" * 12_000, 12_000), ("a" + " " * 49_000 + "b", 1)])
+def test_a_text_of_nothing_but_headings_or_spaces_is_drawn_at_once(text: str, num: int, ask: Ask) -> None:
+    function = """({blocks}, text) => {
+        const start = performance.now();
+        return [blocks(text).length, performance.now() - start];
+    }"""
+    found, took_ms = ask("media/markdown.js", function, text)
+    assert found == num
+    assert took_ms < 500
