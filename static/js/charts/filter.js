@@ -32,7 +32,7 @@ export class Filter {
     const worker = await this.ready();
     if (number !== this.number) return null;
     this.isBusy = true;
-    const answer = new Promise((resolve) => worker.addEventListener("message", ({ data }) => data.number === number && resolve(data.fitting)));
+    const answer = new Promise((resolve) => (worker.onmessage = ({ data }) => data.number === number && resolve(data.fitting)));
     worker.postMessage({ number, pattern, names });
     const fitting = await Promise.race([answer, later(MOMENT_MS).then(() => Promise.race([answer, later(GRACE_MS)]))]);
     if (number !== this.number) return null;

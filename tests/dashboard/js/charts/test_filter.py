@@ -62,3 +62,18 @@ def test_after_one_that_explodes_the_next_is_answered(ask: Ask) -> None:
         NAMES,
     )
     assert [one and one["fitting"] for one in found] == [["train/loss", "val/loss"], None, ["val/loss"]]
+
+
+def test_a_question_leaves_nothing_behind_for_the_next_one(ask: Ask) -> None:
+    count = """async ({Filter}, names) => {
+        const { addEventListener } = Worker.prototype;
+        let num = 0;
+        Worker.prototype.addEventListener = function (...all) { num += 1; return addEventListener.apply(this, all); };
+        const filter = new Filter('http://modules.invalid/charts/filter_worker.js');
+        const found = [];
+        for (let at = 0; at < 5; at += 1) found.push((await filter.ask("^train", names)).fitting.length);
+        Worker.prototype.addEventListener = addEventListener;
+        filter.close();
+        return [found, num];
+    }"""
+    assert ask("charts/filter.js", count, NAMES) == [[2] * 5, 1], "one listener: for the worker's start"
