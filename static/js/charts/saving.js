@@ -12,6 +12,7 @@ export class Saving {
     this.tell = tell;
     this.wanted = null;
     this.timer = 0;
+    this.number = 0; // of the request
     this.flush = () => this.wanted !== null && this.put({ keepalive: true });
     addEventListener("pagehide", this.flush);
   }
@@ -27,6 +28,7 @@ export class Saving {
     clearTimeout(this.timer);
     const wanted = this.wanted;
     this.wanted = null;
+    const mine = (this.number += 1);
     try {
       const headers = { "Content-Type": "application/json", "X-CSRFToken": document.querySelector("meta[name=csrf-token]").content };
       const answer = await fetch(this.url, { method: "PUT", headers, body: `{"state":${wanted}}`, ...options });
@@ -34,6 +36,7 @@ export class Saving {
       this.kept = wanted;
       this.tell("kept", "kept for you");
     } catch {
+      if (mine !== this.number) return; // what was changed since is on its way, or has arrived
       this.tell("failed", "not kept yet");
       this.wanted ??= wanted; // unless it was changed meanwhile
       this.timer = setTimeout(() => this.wanted !== null && this.put(), AGAIN_MS);

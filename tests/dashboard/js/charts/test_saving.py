@@ -66,3 +66,18 @@ def test_what_the_server_refuses_is_said_and_not_sent_again(saving: Any) -> None
     sent, told = saving("status = 422; later({isLogY: true}); await rest(1500);")
     assert len(sent) == 1
     assert told == [["failed", "too much to keep"]]
+
+
+def test_what_did_not_arrive_is_not_sent_behind_what_was_changed_since(saving: Any) -> None:
+    sent, told = saving("""
+        const plain = globalThis.fetch;
+        let fail;
+        globalThis.fetch = () => new Promise((_, reject) => (fail = reject));
+        later({isLogY: true}); await rest(1100);
+        globalThis.fetch = plain;
+        later({isLogX: true}); await rest(1100);
+        fail(new TypeError("no connection")); await rest(0);
+        dispatchEvent(new Event('pagehide')); await rest(0);
+    """)
+    assert [state for _, _, _, state, _ in sent] == [{"isLogX": True}]
+    assert told == [["kept", "kept for you"]]
