@@ -124,3 +124,16 @@ def test_an_answer_for_other_filters_is_thrown_away(ask: Ask) -> None:
         return [blocks.isKnown, blocks.total, blocks.get(0)];
     """
     assert told(ask, script) == [False, 0, None]
+
+
+def test_a_line_that_moved_is_known_at_its_new_place_alone(ask: Ask) -> None:
+    script = """
+        const line = (id) => ({id, text: id});
+        blocks.take({total: 201, start: 199, items: [line("a"), line("b")]});
+        blocks.take({total: 202, start: 199, items: [line("late"), line("a"), line("b")]});
+        blocks.drop(0);
+        const moved = ["late", "a", "b"].map((id) => blocks.indexOf(id));
+        blocks.take({total: 202, start: 200, items: [line("x"), line("y")]});
+        return [moved, [...blocks.places.keys()]];
+    """
+    assert told(ask, script) == [[-1, 200, 201], ["x", "y"]]
