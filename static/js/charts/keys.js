@@ -3,7 +3,8 @@ const PAGE = 10; // points, with Shift
 const NEAR = 0.9; // of the view: beyond it a step of the crosshair moves the view along
 
 // on: {step(number of points), pan(share), zoom(factor), reset(), open(), log(), line(1 or -1), ends(1 or -1), leave()}
-export function listenKeys(element, on) {
+// isDrawn(): whether there is a plot; without one no key means anything.
+export function listenKeys(element, on, isDrawn) {
   function actionOf({ key, shiftKey }) {
     switch (key) {
       case "ArrowRight":
@@ -41,7 +42,7 @@ export function listenKeys(element, on) {
     }
   }
   element.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target !== element) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target !== element || !isDrawn()) return;
     const act = actionOf(event);
     if (!act || act() === false) return;
     event.preventDefault();

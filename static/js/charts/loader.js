@@ -74,6 +74,7 @@ export class Loader {
     if (tries >= MAX_TRIES) return;
     const again = () => {
       clearTimeout(timer);
+      this.timers.delete(timer);
       this.retrying.delete(again);
       const runs = batch.runs.filter((run) => batch.names.some((name) => this.isWanted(run, name)));
       const names = batch.names.filter((name) => runs.some((run) => this.isWanted(run, name)));

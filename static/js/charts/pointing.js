@@ -15,7 +15,7 @@ export class Pointing {
     this.frame = 0;
     this.timer = 0;
     this.live = card.element.querySelector(".chart-live");
-    listenKeys(card.host, this.keys());
+    listenKeys(card.host, this.keys(), () => Boolean(card.plot?.u));
     card.host.addEventListener("focus", () => this.say());
     card.host.addEventListener("blur", () => this.leave());
   }

@@ -83,7 +83,7 @@ export class Reader {
 
   // The line is lit where it is; where it is not, the lines of its run are; where there are none, nothing changes.
   shine(line) {
-    if (this.rows.length < 2) return;
+    if (this.rows.length < 2) return this.card.plot?.light(null);
     const isOf = ({ runs }) => runs.some((run) => line.runs.includes(run));
     const here = !line ? [] : this.rows.some(({ key }) => key === line.key) ? [line.key] : this.rows.filter(isOf).map(({ key }) => key);
     const isLit = here.length && here.length < this.rows.length ? (key) => here.includes(key) : null;

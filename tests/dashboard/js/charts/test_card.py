@@ -316,3 +316,24 @@ def drag(page: Page, card: Locator, start: float, end: float) -> None:
 def seen(page: Page) -> list[float]:
     zoom: list[float] = page.evaluate("zoom.step")
     return zoom
+
+
+@pytest.mark.parametrize(
+    "key", ["ArrowRight", "ArrowLeft", "+", "-", "0", "[", "]", "Home", "End", "ArrowDown", "Escape"]
+)
+def test_a_key_on_a_chart_without_a_plot_does_nothing(table: Page, key: str) -> None:
+    problems: list[str] = []
+    table.on("pageerror", lambda error: problems.append(str(error)))
+    table.evaluate("""() => {
+        put("train/empty", []);
+        context.store.loaded.delete("train/empty");
+        put("train/loss", [{step: [1, 2, 3], value: [3, 2, 1]}]);
+        cards.get("train/empty").hide(); cards.get("train/empty").show();
+    }""")
+    waiting = table.get_by_role("article", name="train/empty", exact=True).locator(".chart-plot")
+    waiting.press(key)
+    away = table.get_by_role("article", name="train/loss", exact=True).locator(".chart-plot")
+    away.focus()
+    table.evaluate("cards.get('train/loss').hide()")  # it was scrolled out of sight, and keeps the focus
+    away.press(key)
+    assert problems == []
