@@ -11,7 +11,7 @@ export class Zoom {
     frame.addEventListener("pointerup", () => (this.from = null));
     frame.addEventListener("pointercancel", () => (this.from = null));
     frame.addEventListener("dblclick", () => this.reset());
-    this.onKey = (event) => this.isOn() && this.press(event.key);
+    this.onKey = (event) => this.isOn() && !event.ctrlKey && !event.metaKey && !event.altKey && this.press(event.key); // with those the browser zooms the page
     document.addEventListener("keydown", this.onKey);
   }
 
