@@ -9,7 +9,7 @@ import pytest
 from trainyard.spool import SpoolWriter, read_frames
 from workers.supervisor.lines import LINE_LIMIT_BYTES, split_lines
 from workers.supervisor.logs import READ_BYTES, LogTail
-from workers.supervisor.terminal import shown
+from workers.supervisor.terminal import ESCAPE, shown
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,18 @@ def test_a_line_of_exactly_the_limit_is_one_line() -> None:
         ("\x1b[31mred\x1b[0m\rb", "b\x1b[31med\x1b[0m"),
         ("\x1b[31mred\x1b[0m\r\x1b[32mgreen\x1b[0m", "\x1b[32mgreen\x1b[0m"),
         ("ä🙂x\rö", "ö🙂x"),
+        ("x\r\x1b[0;" + "1;" * 40 + "1my", "y"),
     ],
 )
 def test_a_line_is_what_a_terminal_shows_at_its_end(line: str, seen: str) -> None:
     assert shown(line) == seen
+
+
+def test_of_many_colours_without_a_reset_none_is_cut_in_two() -> None:
+    bar = "".join(f"\x1b[38;2;{place};{200 - place};120m#" for place in range(40))
+    seen = shown(f" 10%\r{bar}")
+    assert ESCAPE.sub("", seen) == "#" * 40
+    assert "\x1b[38;2;39;161;120m#" in seen
 
 
 def test_what_is_hidden_changes_nothing() -> None:

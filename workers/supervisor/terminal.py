@@ -55,8 +55,15 @@ def _write(cells: list[Cell], part: str, style: str) -> str:
         if escape[2] == "K":
             _erase(cells, column, escape[1])
         elif escape[2] == "m":
-            style = "" if escape[1] in ("", "0") else (style + escape[0])[-LONGEST_STYLE:]
+            style = "" if escape[1] in ("", "0") else _last(style + escape[0])
     return style
+
+
+def _last(style: str) -> str:
+    """Return the last of the escapes, each whole."""
+    kept = style[-LONGEST_STYLE:]
+    start = kept.find("\x1b")
+    return kept[start:] if start >= 0 else ""
 
 
 def _erase(cells: list[Cell], column: int, how: str) -> None:
