@@ -88,5 +88,12 @@ def logs(
 def log_text(run_id: str, filters: Filters = EVERYTHING) -> Iterator[str]:
     """Yield the whole log as lines of text: time, rank, stream, text."""
     for _, line in forward(run_id, filters, Span()):
-        at = datetime.fromtimestamp(line["time"], UTC).isoformat(timespec="milliseconds")
-        yield f"{at} rank {line['rank']} {line['stream']}: {line['text']}\n"
+        yield f"{_moment(line['time'])} rank {line['rank']} {line['stream']}: {line['text']}\n"
+
+
+def _moment(at: float) -> str:
+    """Return Unix seconds as a date and time, and as they are where no calendar has them: ranks have odd clocks."""
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return str(at)

@@ -60,6 +60,15 @@ def test_who_follows_gets_lines_that_came_late_once() -> None:
     assert texts(read.logs("run1", after=page["cursor"])) == []
 
 
+@pytest.mark.parametrize("at", [1e12, 1e300, -1e13])
+def test_a_time_that_no_calendar_has_does_not_end_the_text_of_the_log(at: float) -> None:
+    store((0.0, "a"), (at, "b"))
+    store((2.0, "c"), rank=1)
+    found = sorted(line.partition(": ")[2] for line in read.log_text("run1"))
+    assert found == ["a\n", "b\n", "c\n"]
+    assert any(line.startswith(f"{at} rank 0") for line in read.log_text("run1"))
+
+
 def test_what_is_committed_while_one_pages_comes_at_the_end() -> None:
     store((1.0, "a"), (2.0, "b"))
     first = read.logs("run1", limit=1)
