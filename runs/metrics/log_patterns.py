@@ -14,7 +14,7 @@ from typing import Protocol
 
 import re2
 
-from runs.metrics.chunks import Texts, lines_with, offset_of
+from runs.metrics.chunks import Texts, encoded, lines_with, offset_of
 
 MAX_CHARS = 500
 MAX_PROGRAM = 5_000  # instructions: the worst of such takes a second or two for the longest chunk there is
@@ -50,7 +50,8 @@ def regex(source: str, *, is_case: bool) -> Pattern:
 
 
 def literal(text: str, *, is_case: bool) -> Pattern:
-    """Return the pattern of a text."""
+    """Return the pattern of a text, whose line feeds are what stands for them within a line."""
+    text = encoded(text).decode()
     if is_case:
         return _Expression(_compiled(text, literal=True, encoding=ENCODING.UTF8))
     return _Folded(text.casefold())

@@ -53,6 +53,13 @@ def test_in_any_case_means_what_casefold_means(lines: list[str], text: str, firs
     assert found(literal(text, is_case=False), lines, first) == wanted
 
 
+@pytest.mark.parametrize("is_case", [True, False])
+def test_a_text_with_a_line_feed_is_found_within_a_line_and_never_across_two(is_case: bool) -> None:
+    pattern = literal("o\nb", is_case=is_case)
+    assert found(pattern, ["foo", "bar", "foo\nbar"]) == ["foo\u2424bar"]
+    assert pattern.spans("foo\u2424bar") == [(2, 5)]
+
+
 def test_no_other_letter_folds_to_an_ascii_letter() -> None:
     known = "".join(
         chr(code) for code in range(128, sys.maxunicode + 1) if any(letter.isascii() for letter in chr(code).casefold())
