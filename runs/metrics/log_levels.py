@@ -31,7 +31,7 @@ LETTERS = {"E": ERROR, "F": ERROR, "C": ERROR, "W": WARNING, "I": INFO, "D": DEB
 HINT = (
     rb"ERROR|CRIT|FATAL|EMERG|ALERT|SEVERE|PANIC|WARN|INFO|NOTICE|DEBUG|TRACE|VERBOSE"
     rb"|Error|Exception|Interrupt|Exit|Timeout|Traceback|Warning"
-    rb"|error|warning:|fatal|panic|[Ll]evel|LEVEL|everity|EVERITY|[EWIFDC](?:\d{4} | )"
+    rb"|error|warning[:\[]|fatal|panic|[Ll]evel|LEVEL|everity|EVERITY|[EWIFDC](?:\d{4} | )"
     rb"|[\[m](?:info|warn|debug|notice|crit|alert|emerg|severe|trace|verbose)"  # m: the end of a colour's code
 )
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")

@@ -49,6 +49,7 @@ LINES = {
         "/a/b.py:12: UserWarning: something",
         "<frozen runpy>:128: RuntimeWarning: x",
         "warning: unused",
+        "warning[unused]: a variable",
         "ts=1 level=warn msg=x",
     ],
     "info": [
@@ -105,7 +106,7 @@ def test_lines_together_have_the_levels_that_they_have_alone() -> None:
 PIECES = (
     "ERROR", "WARN", "INFO", "DEBUG", "error", "warning", "level", "=", ":", " ", "[", "]", "E0719 10:00:00.1", "[W ",
     "ValueError", "UserWarning", "Traceback (most recent call last)", "\x1b[31m", "\x1b[0m", "1.2", "x", "-",
-    "severity", "fatal", '"', "info", "É",
+    "severity", "fatal", '"', "info", "É", "[a]:",
 )  # fmt: skip
 
 
