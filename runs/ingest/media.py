@@ -12,11 +12,11 @@ import numpy as np
 
 from runs.ingest.checks import MAX_STEP, Poison, make_head, storable, time_of
 from runs.metrics.media import HISTOGRAM, IMAGE, KINDS, TABLE, TEXT, Item
+from trainyard.binning import MAX_COUNT
 from trainyard.media import MAX_BINS, MAX_CAPTION, MAX_COLUMN, MAX_COLUMNS, MAX_ROWS, TEXT_FORMATS
 from trainyard.pictures import FORMATS, MAX_PIXELS, MAX_SIDE, format_of, size_of
 
 MAX_EDGE = 1e300  # so that the difference of two is a number
-MAX_COUNT = 2**53
 
 Meta = dict[str, Any]
 
@@ -46,8 +46,8 @@ def _histogram(meta: Meta, data: bytes) -> tuple[Meta, bytes]:
     edges, counts = numbers[: bins + 1], numbers[bins + 1 :]
     if not (np.abs(edges) <= MAX_EDGE).all() or not (np.diff(edges) > 0).all():
         raise Poison("the edges of a histogram are finite numbers that grow")
-    if not (np.isfinite(counts) & (counts >= 0)).all():
-        raise Poison("the counts of a histogram are finite numbers from 0 up")
+    if not ((counts >= 0) & (counts <= MAX_COUNT)).all():
+        raise Poison(f"the counts of a histogram are numbers from 0 to {MAX_COUNT:,}")
     known: Meta = {"bins": bins}
     for name in ("count", "num_not_finite"):
         if (value := _count(meta, name)) is not None:

@@ -137,6 +137,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "edges that do not grow": (histogram(edges=(0.0, 0.0, 1.0)), "edges"),
     "a count below nought": (histogram(counts=(1.0, -1.0)), "counts"),
     "a count that is NaN": (histogram(counts=(1.0, math.nan)), "counts"),
+    "a count that no chart can add up": (histogram(counts=(1.0, 1e308)), "counts"),
     "a number of NaN that is none": (histogram(meta={"bins": 2, "num_not_finite": -1}), "num_not_finite"),
     "a text that is no text": (text(data=b"\xff\xfe"), "UTF-8"),
     "a text that is a page": (text(meta={"format": "html"}), "format"),
