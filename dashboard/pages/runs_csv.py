@@ -15,6 +15,7 @@ from runs.models import Run
 from runs.presenters import run_documents
 
 MAX_RUNS = 5000
+MAX_FIELDS = 2000  # of all specs together; a spreadsheet has 16,384 columns
 RUNS_AT_ONCE = 200
 FACTS = ("id", "name", "status", "project", "cluster", "step", "created_by", "created_at", "started_at", "ended_at")
 METRICS = ("train/loss", "val/loss")
@@ -28,7 +29,8 @@ def as_csv(runs: QuerySet[Run]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     metrics = [f"{name} {statistic}" for name in METRICS for statistic in STATISTICS]
-    writer.writerow([*FACTS, "tags", *metrics, *(_text(path) for path in paths)])
+    own = [*FACTS, "tags", *metrics]
+    writer.writerow([*own, *(_text(f"spec {path}" if path in own else path) for path in paths)])
     for some in _in_parts(runs):
         for document in run_documents(some):
             writer.writerow([_text(cell) for cell in _cells(document, paths)])
@@ -36,11 +38,13 @@ def as_csv(runs: QuerySet[Run]) -> str:
 
 
 def _paths(runs: QuerySet[Run]) -> list[str]:
-    """The fields that any of the specs has."""
+    """The first MAX_FIELDS of the fields that any of the specs has."""
     found: dict[str, None] = {}
     for spec in runs.values_list("spec", flat=True)[:MAX_RUNS].iterator(RUNS_AT_ONCE):
         found.update(dict.fromkeys(fields_of(spec)))
-    return list(found)
+        if len(found) >= MAX_FIELDS:
+            break
+    return list(found)[:MAX_FIELDS]
 
 
 def _in_parts(runs: QuerySet[Run]) -> Iterator[Sequence[Run]]:

@@ -182,6 +182,18 @@ def test_a_spreadsheet_runs_nothing_of_what_people_named(cast: Cast, as_user: As
     assert (row["name"], row["notes"], row["shift"]) == ("'=cmd", '\'@SUM(1, "2")', "-3")
 
 
+def test_a_file_has_each_column_once_and_no_more_than_it_has_room_for(
+    cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs_csv, "MAX_FIELDS", 4)
+    make_run(name="alpha", tags=["x"], spec={"name": "alpha", "tags": ["x", "y"], "a": 1, "step": 7, "b": 2, "c": 3})
+    header = as_user(cast.viewer).get("/runs/csv/").content.decode().partition("\n")[0].split(",")
+    assert len(set(header)) == len(header)
+    assert header[-4:] == ["spec tags", "a", "spec step", "b"]
+    (row,) = saved(as_user(cast.viewer))
+    assert (row["tags"], row["spec tags"], row["spec step"], row["b"]) == ("x", "x, y", "7", "2")
+
+
 def test_a_file_that_is_not_everything_says_so_in_its_name(
     cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
