@@ -199,11 +199,14 @@ def search(request: HttpRequest, run_id: str, query: Query[SearchQuery]) -> Any:
         pattern = make(query.q, is_case=query.case)
     except log_patterns.BadPattern as error:
         raise ValidationError({"q": str(error)}) from error
-    return _as_it_is(
-        log_search.search(
-            run.pk, pattern, query.filters, after=query.after, limit=query.limit, budget_s=query.budget_ms / 1000
+    budget_s = query.budget_ms / 1000
+    try:
+        found = log_search.search(
+            run.pk, pattern, query.filters, after=query.after, limit=query.limit, budget_s=budget_s
         )
-    )
+    except log_search.TooSlow as error:
+        raise ValidationError({"q": str(error)}) from error
+    return _as_it_is(found)
 
 
 def _as_it_is(found: dict[str, Any]) -> HttpResponse:

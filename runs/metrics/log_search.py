@@ -27,7 +27,12 @@ from runs.metrics.models import LogChunk, LogStream
 from runs.metrics.snapshot import snapshot
 
 CHUNKS_PER_QUERY = 16  # of up to 512 KB of text each, compressed
+OVERRUN_S = 5.0  # so long it goes on behind its deadline to spare the next call what it has open
 END = float("inf")
+
+
+class TooSlow(ValueError):
+    """A search that cannot even come to a place from which one could go on."""
 
 
 class _Hit(NamedTuple):
@@ -46,7 +51,7 @@ def search(
 ) -> dict[str, Any]:
     """Return hits behind the place of a cursor, oldest first, as many as were found within the budget, and where to go
     on. Each call comes further by a chunk at least, if need be beyond its budget: those that overlap it are looked at
-    with it. Raises BadCursor."""
+    with it, unless that takes far too long. Raises BadCursor and TooSlow."""
     behind = _key(after) if after else None
     deadline = time.monotonic() + budget_s
     with snapshot():
@@ -80,9 +85,14 @@ class _Search:
         passed = END  # the end of a chunk that was looked at: to stop before would be to open it again
         for row, data, text in self._opened(rows.tolist()):
             frontier = float(shelf.first_time[row])
-            is_late = frontier > begun and frontier >= passed and time.monotonic() >= deadline
+            late_s = time.monotonic() - deadline
+            is_late = frontier > begun and (late_s >= OVERRUN_S or (late_s >= 0 and frontier >= passed))
             if is_late or len(self.ready(frontier)) > self.limit:
                 return frontier
+            if late_s >= 4 * OVERRUN_S and passed < END:
+                raise TooSlow(
+                    "this takes too long in the logs of so many ranks at once: seek less, or in fewer of them"
+                )
             self._look(row, data, text)
             passed = min(passed, float(shelf.last_time[row]))
         return END

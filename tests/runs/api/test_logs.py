@@ -7,6 +7,7 @@ import pytest
 
 from runs.ingest.commit import Source, commit
 from runs.ingest.records import incoming
+from runs.metrics import log_search
 from runs.models import Run
 from tests.runs.api.conftest import Api
 from tests.spools import Spool
@@ -167,6 +168,15 @@ def test_what_is_wrong_is_said(mate: Api, run: Run, path: str, word: str) -> Non
     answer = mate("GET", f"/runs/{run.pk}/logs/{path}")
     assert answer.status_code == 422, answer.content
     assert word in str(answer.json())
+
+
+def test_a_search_that_would_not_end_is_refused(mate: Api, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def search(*_: object, **__: object) -> None:
+        raise log_search.TooSlow("this takes too long")
+
+    monkeypatch.setattr(log_search, "search", search)
+    answer = mate("GET", f"/runs/{run.pk}/logs/search?q=x")
+    assert (answer.status_code, answer.json()["errors"]) == (422, [{"path": "q", "message": "this takes too long"}])
 
 
 @pytest.mark.parametrize("path", PATHS)

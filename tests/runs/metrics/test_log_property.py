@@ -221,3 +221,26 @@ def test_all_of_it_is_put_together_in_the_end(writer: Writer) -> None:
         if not fold_lines("run1", writer.cursor, is_quiet=True):
             break
     assert LogChunk.objects.count() == len(writer.streams)
+
+
+def write_at(*times: float) -> None:
+    """Lines of a rank each that begin at these times and overlap."""
+    lines = [store.Lines(rank, "stdout", [(at, "needle"), (99.0 + rank, "needle")]) for rank, at in enumerate(times)]
+    store.write_lines("run1", attempt=1, cursor=1, lines=lines)
+    Telemetry.objects.create(run_id="run1", cursor=1)
+
+
+def test_a_search_that_takes_far_too_long_stops_where_it_can_be_gone_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_at(1.0, 2.0, 3.0)
+    find = literal("needle", is_case=True)
+    assert log_search.search("run1", find, Filters(), budget_s=0)["is_over"]
+    monkeypatch.setattr(log_search, "OVERRUN_S", 0)
+    page = log_search.search("run1", find, Filters(), budget_s=0)
+    assert ([item["time"] for item in page["items"]], page["is_over"]) == ([1.0], False)
+
+
+def test_a_search_that_takes_far_too_long_and_cannot_stop_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_at(1.0, 1.0, 1.0)
+    monkeypatch.setattr(log_search, "OVERRUN_S", 0)
+    with pytest.raises(log_search.TooSlow, match="too long"):
+        log_search.search("run1", literal("needle", is_case=True), Filters(), budget_s=0)
