@@ -14,7 +14,7 @@ from runs.metrics.log_levels import NAMES
 from runs.metrics.models import LogStream
 
 STREAMS = ("stdout", "stderr")
-LINE_ID = re.compile(r"a(\d{1,9})\.r(-?\d{1,9})\.([oe])\.(\d{1,18})", re.ASCII)
+LINE_ID = re.compile(r"a(\d{1,10})\.r(-?\d{1,10})\.([oe])\.(\d{1,18})", re.ASCII)
 
 
 class BadLine(ValueError):

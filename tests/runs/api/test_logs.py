@@ -113,6 +113,14 @@ def test_lines_moments_and_errors_are_located(get: Get) -> None:
         get(f"/locate?{nowhere}", 404)
 
 
+def test_every_rank_that_is_taken_has_lines_with_an_id(mate: Api, run: Run) -> None:
+    frame = Spool().logs([(1.0, "far out")], rank=2**31 - 1)
+    commit(run.pk, fence=1, source=Source("node1", "node-a"), batch=incoming(frame))
+    (item,) = mate("GET", f"/runs/{run.pk}/logs/window?rank={2**31 - 1}").json()["items"]
+    assert mate("GET", f"/runs/{run.pk}/logs/line?id={item['id']}").json()["text"] == "far out"
+    assert mate("GET", f"/runs/{run.pk}/logs/line?id=a9999999999.r9999999999.o.0").status_code == 404
+
+
 def test_a_search_marks_what_it_found(get: Get) -> None:
     page = get("/search?q=BOOM")
     assert [(item["id"], item["index"], item["spans"]) for item in page["items"]] == [
