@@ -6,6 +6,7 @@ Images are kept as they came, everything else compressed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from runs.metrics.summaries import text_of
 
 HISTOGRAM, IMAGE, TEXT, TABLE = KINDS = ("histogram", "image", "text", "table")
 MAX_STEPS = 2_000  # of one name and labels, in an answer
+MAX_HISTOGRAMS = 4_000  # that one answer adds up; each takes up to 64 KB of memory
 MAX_DATA_BYTES = 4 * 1024 * 1024  # what one item may unpack to; a frame has 1 MiB
 LEVEL = 3  # of zstandard
 
@@ -147,10 +149,11 @@ def content(row: Media) -> Document:
 
 
 def histograms(run_id: str, name: str, labels: dict[str, str], at_most: int) -> Document:
-    """Return the histograms of at most so many steps on common edges; those of several ranks at a step are added."""
-    chosen, is_thinned = _thinned(
-        [one for one in _places(run_id, name, labels, HISTOGRAM) if not one.superseded], at_most
-    )
+    """Return the histograms of at most so many steps on common edges; those of several ranks at a step are added, and
+    of very many ranks fewer steps are read."""
+    places = [one for one in _places(run_id, name, labels, HISTOGRAM) if not one.superseded]
+    num_ranks = max(Counter(step for step, _ in {(one.step, one.rank) for one in places}).values(), default=1)
+    chosen, is_thinned = _thinned(places, max(1, min(at_most, MAX_HISTOGRAMS // num_ranks)))
     newest = {(place.step, place.rank): place.pk for place in chosen}  # of two at one step the one that came later
     found: dict[int, tuple[float, Histogram]] = {}
     ids = sorted(newest.values())

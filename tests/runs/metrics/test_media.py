@@ -88,6 +88,17 @@ def test_they_go_with_their_run_in_slices(monkeypatch: pytest.MonkeyPatch) -> No
     assert Media.objects.filter(run_id="run2").count() == 23
 
 
+def test_of_many_ranks_fewer_steps_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(media, "MAX_HISTOGRAMS", 10)
+    data = np.array([0.0, 1.0, 2.0]).tobytes()  # two edges, and a count of 2
+    for rank in range(3):
+        found = [(rank, Item("w", {}, "{}", "histogram", step, 1.0, {}, data)) for step in range(50) for _ in (1, 2)]
+        media.write_media("run1", attempt=1, cursor=1, items=found, totals=Totals(), at_most=PLENTY)
+    answer = media.histograms("run1", "w", {}, 50)
+    assert (answer["steps"], answer["counts"], answer["thinned"]) == ([0, 24, 49], [[6.0]] * 3, True)
+    assert len(media.histograms("run1", "w", {}, 2)["steps"]) == 2
+
+
 finite = st.floats(-1e6, 1e6)
 histograms = st.lists(
     st.tuples(
