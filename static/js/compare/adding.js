@@ -7,14 +7,17 @@ export function startAdding(host, { url, isHere, onAdd }) {
   const list = host.querySelector("[role=listbox]");
   let timer = 0;
   let asked = 0;
+  let drawn = ""; // the words that the list is for
 
   async function ask() {
+    clearTimeout(timer);
     const mine = ++asked;
     const words = input.value.trim();
     const found = words ? (await find(url, words)).filter(({ id }) => !isHere(id)) : [];
     if (mine === asked) draw(found, words);
   }
   function draw(found, words) {
+    drawn = words;
     list.replaceChildren(...found.map(lineOf));
     list.hidden = !words;
     input.setAttribute("aria-expanded", !list.hidden);
@@ -35,17 +38,25 @@ export function startAdding(host, { url, isHere, onAdd }) {
     input.value = "";
     draw([], "");
   }
+  function leave() {
+    asked += 1;
+    draw([], ""); // what was typed stays
+  }
   function add(line) {
     if (!line) return;
     close();
     onAdd(line.dataset.id);
+  }
+  async function addChosen() {
+    if (input.value.trim() !== drawn) await ask(); // the list is still that of other words
+    if (input.value.trim() === drawn) add(options().find((line) => line.getAttribute("aria-selected") === "true"));
   }
   function onKey(event) {
     const all = options();
     const at = all.findIndex((line) => line.getAttribute("aria-selected") === "true");
     if (event.key === "ArrowDown" && all.length) select((at + 1) % all.length);
     else if (event.key === "ArrowUp" && all.length) select((at - 1 + all.length) % all.length);
-    else if (event.key === "Enter") add(all[at]);
+    else if (event.key === "Enter") addChosen();
     else if (event.key === "Escape" && !list.hidden) close();
     else return;
     event.preventDefault();
@@ -55,6 +66,8 @@ export function startAdding(host, { url, isHere, onAdd }) {
     timer = setTimeout(ask, WAIT_MS);
   });
   input.addEventListener("keydown", onKey);
+  input.addEventListener("blur", leave);
+  input.addEventListener("focus", () => input.value && ask());
   list.addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus
   list.addEventListener("click", (event) => add(event.target.closest("[data-id]")));
   return () => clearTimeout(timer);

@@ -12,13 +12,16 @@ pytestmark = pytest.mark.browser
 
 # The list's rows are those that an answer names; each answer waits for `answer(place among those asked, ids)`.
 SETUP = """
-    const row = (id) => `<li data-key="run-${id}" data-run="${id}" data-colour="0"><button data-eye></button><button class="run-dot" data-pick></button>
-        <a class="name">${id}</a><button data-close>close ${id}</button><div class="compare-facts"></div></li>`;
+    const row = (id) => `<li data-key="run-${id}" data-run="${id}" data-colour="0">
+        <button data-eye></button><button class="run-dot" data-pick></button><a class="name">${id}</a>
+        <button data-close>close ${id}</button><div class="compare-facts"></div></li>`;
+    const known = (ids) => JSON.stringify(ids.map((id) => ({ id, fields: {} })));
     const list = (ids, head = "") => `${head}<ul data-runs>${ids.map(row).join("")}</ul>
-        <script id="compared-runs" type="application/json">${JSON.stringify(ids.map((id) => ({ id, fields: {} })))}<\\/script>`;
+        <script id="compared-runs" type="application/json">${known(ids)}<\\/script>`;
     const place = document.getElementById("place");
     history.replaceState(null, "", "?run=a&run=b&run=c");
-    place.innerHTML = `<div data-jump="/jump"><b data-count></b><button data-fold></button><div data-part="list">${list(["a", "b", "c"])}</div>
+    place.innerHTML = `<div data-jump="/jump"><b data-count></b><button data-fold></button>
+        <div data-part="list">${list(["a", "b", "c"])}</div>
         <div data-part="specs"></div><div data-module="charts"></div>
         <div data-add><input><ul role="listbox"></ul></div><div id="swatches" popover></div></div>`;
     const asked = [];
@@ -74,7 +77,8 @@ def test_a_run_that_was_just_added_is_not_said_to_be_deleted_by_an_older_answer(
 
 def test_who_takes_a_run_out_comes_to_the_next_one_past_the_head_of_a_group(compare: Any) -> None:
     found = compare("""
-        page.querySelector("[data-run=c]").insertAdjacentHTML("beforebegin", '<li data-group="lr 1"><i class="run-dot"></i></li>');
+        const head = '<li data-group="lr 1"><i class="run-dot"></i></li>';
+        page.querySelector("[data-run=c]").insertAdjacentHTML("beforebegin", head);
         page.querySelector("[data-run=b] [data-close]").click();
         const next = document.activeElement.textContent;
         page.querySelector("[data-run=c] [data-close]").click();
@@ -86,7 +90,8 @@ def test_who_takes_a_run_out_comes_to_the_next_one_past_the_head_of_a_group(comp
 def test_a_pointer_that_moves_within_a_row_leaves_its_lines_lit(compare: Any) -> None:
     found = compare("""
         const [eye, name] = ["[data-eye]", ".name"].map((part) => page.querySelector(`[data-run=a] ${part}`));
-        const point = (type, from, to) => from.dispatchEvent(new PointerEvent(type, { bubbles: true, relatedTarget: to }));
+        const moved = (type, relatedTarget) => new PointerEvent(type, { bubbles: true, relatedTarget });
+        const point = (type, from, to) => from.dispatchEvent(moved(type, to));
         heard.length = 0;
         point("pointerover", eye, null);
         point("pointerout", eye, name);
@@ -95,3 +100,50 @@ def test_a_pointer_that_moves_within_a_row_leaves_its_lines_lit(compare: Any) ->
         return heard.map(({ lit }) => lit?.key ?? null);
     """)
     assert found == ["run a", "run a", "run a", None]
+
+
+ADDING = """
+    const input = page.querySelector("[data-add] input");
+    const found = page.querySelector("[role=listbox]");
+    const soon = (ms) => new Promise((go) => setTimeout(go, ms));
+    const type = async (words) => { input.value = words; input.dispatchEvent(new Event("input")); await soon(150); };
+    const press = (key) => input.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    const items = (...ids) => ({ ok: true, json: async () => ({
+        items: ids.map((id) => ({ url: `/runs/${id}/`, label: id, kind: "succeeded" })),
+    }) });
+    globalThis.fetch = (url) => url.startsWith("/jump")
+        ? Promise.resolve(url.endsWith("q=new") ? items("new") : items("old"))
+        : new Promise((done) => asked.push({ url, done }));
+"""
+
+
+def test_enter_adds_what_was_typed_last_though_its_answer_is_not_there_yet(compare: Any) -> None:
+    steps = (
+        ADDING
+        + """
+        await type("old");
+        input.value = "new";
+        input.dispatchEvent(new Event("input"));
+        press("Enter");
+        await soon(50);
+        return new URLSearchParams(location.search).getAll("run");
+    """
+    )
+    assert compare(steps) == ["a", "b", "c", "new"]
+
+
+def test_who_goes_elsewhere_closes_the_list_of_runs_to_add_and_finds_it_again(compare: Any) -> None:
+    steps = (
+        ADDING
+        + """
+        input.focus();
+        await type("old");
+        const shown = [[found.hidden, input.ariaExpanded]];
+        page.querySelector("[data-fold]").focus();
+        shown.push([found.hidden, input.ariaExpanded]);
+        input.focus();
+        await soon(50);
+        return [...shown, [found.hidden, input.ariaExpanded, input.value]];
+    """
+    )
+    assert compare(steps) == [[False, "true"], [True, "false"], [False, "true", "old"]]
