@@ -15,7 +15,7 @@ export function mount(menu) {
     items()[0]?.focus({ focusVisible: false });
   }
   function items() {
-    return [...menu.querySelectorAll("a[href], button:not(:disabled)")];
+    return [...menu.querySelectorAll("a[href], button:not(:disabled), input[type=checkbox]")];
   }
   function onKey(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
