@@ -8,7 +8,6 @@ import * as fragment from "./fragment.js";
 import * as launch from "./launch.js";
 import * as live from "./live.js";
 import * as menu from "./menu.js";
-import * as mesh from "./mesh.js";
 import * as palette from "./palette.js";
 import * as rail from "./rail.js";
 import * as selection from "./selection.js";
@@ -21,12 +20,13 @@ import { startKeys } from "./keys.js";
 import { startTheme } from "./theme.js";
 import { register, mountAll } from "./modules.js";
 
-register({ autosubmit, copy, dialog, eyes, fragment, launch, live, menu, mesh, palette, rail, selection, swap, title, toasts });
+register({ autosubmit, copy, dialog, eyes, fragment, launch, live, menu, palette, rail, selection, swap, title, toasts });
 register({
   charts: () => import("./charts/charts.js"),
   compare: () => import("./compare/compare.js"),
   logs: () => import("./logs/logs.js"),
   media: () => import("./media/media.js"),
+  mesh: () => import("./mesh.js"),
 });
 startTheme();
 startForms();

@@ -1,14 +1,10 @@
 // The page's own stream, and the lamp that says how it is.
 import { Stream } from "./stream.js";
 
-export { judge } from "./judge.js";
-
 const WORDS = { connecting: "connecting", live: "live", paused: "paused", off: "not allowed" };
 export const own = new Stream(""); // known before the lamp is mounted, so that every module may listen
 
 export const on = (type, listener) => own.on(type, listener);
-export const emit = (message) => own.emit(message);
-export const continues = (cursor) => own.continues(cursor);
 
 export function mount(lamp) {
   if (!lamp.dataset.socket) return;

@@ -13,7 +13,13 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "static" / "js"
 NAMED = {"uplot": ROOT / "node_modules" / "uplot" / "dist" / "uPlot.esm.js"}  # as the import map says
 MOST_BYTES = 150_000
-LATER = ("charts/charts.js", "compare/compare.js", "logs/logs.js", "media/media.js")  # with the pages that have them
+LATER = (
+    "charts/charts.js",
+    "compare/compare.js",
+    "logs/logs.js",
+    "media/media.js",
+    "mesh.js",
+)  # with the pages that have them
 WORKERS = ("charts/filter_worker.js",)  # named by templates
 IMPORTS = re.compile(r"""(?:\bfrom\s*|\bimport\s*\(?\s*|new URL\(\s*)["']([^"']+)["']""")
 
@@ -34,7 +40,9 @@ def modules(start: Path, *, without: Collection[Path] = ()) -> set[Path]:
     return found
 
 
-@pytest.mark.parametrize("own", [["charts/charts.js"], ["compare/compare.js", "charts/charts.js"], ["logs/logs.js"]])
+@pytest.mark.parametrize(
+    "own", [["charts/charts.js"], ["compare/compare.js", "charts/charts.js"], ["logs/logs.js"], ["media/media.js"]]
+)
 def test_the_script_of_a_page_is_light(own: list[str]) -> None:
     later = {SCRIPTS / name for name in LATER}
     wanted = {path for name in own for path in modules(SCRIPTS / name)} | modules(SCRIPTS / "app.js", without=later)

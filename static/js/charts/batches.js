@@ -1,6 +1,6 @@
 // Pure: how what is wanted of many runs is asked for in few requests, none of them larger than the server answers.
 export const MAX_RUNS = 100;
-export const MAX_NAMES = 200;
+const MAX_NAMES = 200;
 export const MAX_POINTS = 400_000; // of one answer
 const MAX_CHARS = 12_000; // of names in an address
 

@@ -61,10 +61,3 @@ function clipped(ctx, words, room) {
   }
   return `${words.slice(0, low)}…`;
 }
-
-export function save(href, name) {
-  const link = document.createElement("a");
-  link.href = href;
-  link.download = name;
-  link.click();
-}

@@ -7,7 +7,7 @@ const SIGN_PX = 10;
 const FAR = 400; // places; what is further off is not said to be here
 
 // Whether a column has something to read: lines, and the edges of bands.
-export function isRead({ kind }) {
+function isRead({ kind }) {
   return kind === "main" || kind === "low" || kind === "high";
 }
 

@@ -84,7 +84,7 @@ export function labelColours(names) {
   return new Map([...kinds.values()].flatMap((keys) => [...keys].sort(compare).map((key, at) => [key, at])));
 }
 
-export function labelWords(labels) {
+function labelWords(labels) {
   return Object.entries(labels ?? {}).map(([name, value]) => (name === "node" ? value : `${name} ${value}`)).join(" ");
 }
 

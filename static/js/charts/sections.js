@@ -21,7 +21,7 @@ export function planned(names, pinned) {
   return [...(top.length ? [{ prefix: PINNED, title: "Pinned", names: top }] : []), ...sections.values()];
 }
 
-export function byPlace(a, b) {
+function byPlace(a, b) {
   return place(a) - place(b) || compare(prefixOf(a), prefixOf(b)) || headline(a) - headline(b) || own(a) - own(b) || compare(a, b);
 }
 

@@ -1,6 +1,7 @@
 // The buttons of a card: what they do, and how they say what is on.
-import { toast } from "../toasts.js";
-import { picture, save } from "./picture.js";
+import { copyText } from "../copy.js";
+import { save, saveBlob } from "../save.js";
+import { picture } from "./picture.js";
 
 export const TOOLS = {
   menu: (card) => {
@@ -14,20 +15,12 @@ export const TOOLS = {
   csv: (card) => save(card.context.csvUrl(card.name), ""), // every point, named by the server
   png: async (card) => {
     const blob = await picture(card);
-    if (!blob) return;
-    const href = URL.createObjectURL(blob);
-    save(href, `${card.name.replaceAll(/[^\w.-]+/g, "-")}.png`);
-    setTimeout(() => URL.revokeObjectURL(href), 10_000);
+    if (blob) saveBlob(blob, `${card.name.replaceAll(/[^\w.-]+/g, "-")}.png`);
   },
-  link: async (card) => {
+  link: (card) => {
     const address = new URL(location.href);
     address.searchParams.set("open", card.name);
-    try {
-      await navigator.clipboard.writeText(address);
-      toast("Copied a link that opens this chart.");
-    } catch {
-      toast("This browser does not let the page copy; open the chart and take the address.", { isProblem: true });
-    }
+    return copyText(address, "Copied a link that opens this chart.", "open the chart and take the address");
   },
 };
 

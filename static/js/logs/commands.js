@@ -2,6 +2,7 @@
 import { filters, write } from "./address.js";
 import { plain } from "./ansi.js";
 import { goTo, showInPlace, unfold } from "./going.js";
+import { copyText } from "../copy.js";
 import { count } from "../format.js";
 import { toast } from "../toasts.js";
 
@@ -76,14 +77,14 @@ export const commands = {
     view.onChange("state");
     const query = filters(view.state);
     query.set("line", line.id);
-    await copy(`${location.origin}${location.pathname}?${query}`, "Copied a link to this line.");
+    await copyText(`${location.origin}${location.pathname}?${query}`, "Copied a link to this line.");
   },
   async copy(view) {
     const found = await view.selection.lines(view.source, view.api);
     if (!found?.length) return;
     const whole = await Promise.all(found.map((line) => (found.length <= 20 && line.length ? view.api.get("/line", { id: line.id }, { missing: line }) : line)));
     const text = whole.map((line) => plain((line ?? found[0]).text)).join("\n");
-    await copy(text, `Copied ${count(found.length)} ${found.length === 1 ? "line" : "lines"}.`);
+    await copyText(text, `Copied ${count(found.length)} ${found.length === 1 ? "line" : "lines"}.`);
   },
 };
 
@@ -116,13 +117,4 @@ function backToHits(view) {
   showInPlace(view, false);
   const index = view.hits.indexOf(id);
   if (index >= 0) view.choose(index, { where: "middle" });
-}
-
-async function copy(text, sentence) {
-  try {
-    await navigator.clipboard.writeText(text);
-    toast(sentence);
-  } catch {
-    toast("This browser does not let the page copy; select the text instead.", { isProblem: true });
-  }
 }

@@ -5,7 +5,7 @@ import { seriesToken } from "../colours.js";
 
 const LEVELS = { error: "E", warning: "W", info: "I", debug: "D" };
 
-export function rowId(index) {
+function rowId(index) {
   return `log-line-${index}`;
 }
 

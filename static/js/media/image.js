@@ -1,6 +1,7 @@
 // An image with what it is of. Small ones are drawn large, pixel by pixel; in full screen one zooms and drags.
 import { size } from "../format.js";
-import { fileName, save } from "./save.js";
+import { save } from "../save.js";
+import { fileName } from "./save.js";
 import { Zoom } from "./zoom.js";
 
 const SMALL = 200; // pixels: below this, smoothing would hide what is in it

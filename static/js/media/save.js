@@ -1,16 +1,8 @@
-// Hands a file to the browser's downloads.
+// The files of what is looked at.
+import { saveBlob } from "../save.js";
 
 export function saveText(text, name, type) {
-  const href = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
-  save(href, name);
-  setTimeout(() => URL.revokeObjectURL(href), 10_000);
-}
-
-export function save(href, name) {
-  const link = document.createElement("a");
-  link.href = href;
-  link.download = name;
-  link.click();
+  saveBlob(new Blob([text], { type: `${type};charset=utf-8` }), name);
 }
 
 // Short, and of letters that every file system takes.

@@ -1,7 +1,7 @@
 // Cards in sections by the prefix of their names; which are folded is kept in this browser.
 const KEPT = "trainyard.media.folded";
 
-export function prefixOf(name) {
+function prefixOf(name) {
   return name.includes("/") ? name.slice(0, name.indexOf("/")) : "others";
 }
 

@@ -29,4 +29,4 @@ pytestmark = pytest.mark.browser
     ],
 )
 def test_a_message_is_judged_by_its_cursor(message: dict[str, Any], cursor: int | None, verdict: str, ask: Ask) -> None:
-    assert ask("live.js", "({judge}, [message, cursor]) => judge(message, cursor)", [message, cursor]) == verdict
+    assert ask("judge.js", "({judge}, [message, cursor]) => judge(message, cursor)", [message, cursor]) == verdict

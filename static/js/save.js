@@ -1,0 +1,15 @@
+// Hands a file to the browser's downloads.
+const KEPT_MS = 10_000; // until the browser has surely read it
+
+export function save(href, name) {
+  const link = document.createElement("a");
+  link.href = href;
+  link.download = name;
+  link.click();
+}
+
+export function saveBlob(blob, name) {
+  const href = URL.createObjectURL(blob);
+  save(href, name);
+  setTimeout(() => URL.revokeObjectURL(href), KEPT_MS);
+}
