@@ -162,6 +162,6 @@ def _waiting() -> list[tuple[str, int, int]]:
         if place["number"] > 1 or place["longest"] >= SEAL_AS_IT_LIES:
             before = found.get(place["series__run_id"], (0, 0))
             found[place["series__run_id"]] = before[0], before[1] + POINTS_PER_SEGMENT
-    for run_id, _ in log_folding.waiting():
+    for run_id in log_folding.waiting():
         found.setdefault(run_id, (0, 0))
     return [(run_id, *counts) for run_id, counts in found.items()]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count
+from django.db.models import Count, Exists, OuterRef
 
 from runs.metrics import bulk
 from runs.metrics.chunks import BYTES_PER_CHUNK, LINES_PER_CHUNK, Columns, decode_columns, decode_texts, placed
@@ -61,15 +61,13 @@ def fold_lines(run_id: str, bound: int, *, is_quiet: bool) -> bool:
     return True
 
 
-def waiting() -> list[tuple[str, int]]:
-    """Return (run, number of small chunks) of the runs that may have some to put together."""
-    small = (
-        LogChunk.objects.filter(**SMALL).values("run_id", "stream").annotate(number=Count("pk")).filter(number__gt=1)
-    )
-    found: dict[str, int] = {}
-    for place in small:
-        found[place["run_id"]] = found.get(place["run_id"], 0) + place["number"]
-    return list(found.items())
+def waiting() -> list[str]:
+    """Return the runs that have small chunks right behind each other: two such fit into one."""
+    small = LogChunk.objects.filter(**SMALL)
+    several = small.values("stream").annotate(number=Count("pk")).filter(number__gt=1).values("stream")
+    behind = small.filter(stream=OuterRef("stream"), first_line=OuterRef("first_line") + OuterRef("num_lines"))
+    found = small.filter(stream__in=several).filter(Exists(behind))
+    return list(found.order_by("run_id").values_list("run_id", flat=True).distinct())
 
 
 def _groups(run_id: str, bound: int, *, is_quiet: bool) -> Iterator[list[_Chunk]]:
@@ -78,8 +76,13 @@ def _groups(run_id: str, bound: int, *, is_quiet: bool) -> Iterator[list[_Chunk]
     for place in small.values("stream").annotate(number=Count("pk")).filter(number__gt=1).order_by("stream"):
         rows = small.filter(stream=place["stream"], cursor__lte=bound).order_by("first_line")
         names = ("pk", "stream_id", "first_line", "num_lines", "size", "first_time")
-        *full, last = _joined(_Chunk(*row) for row in rows.values_list(*names)[:ROWS_PER_STEP])
-        yield from (group for group in [*full, last if is_quiet else _worth_it(last)] if len(group) > 1)
+        start, is_more = 0, True
+        while is_more:  # those in front may stand alone for ever
+            some = rows.filter(first_line__gte=start).values_list(*names)[:ROWS_PER_STEP]
+            *full, last = _joined(_Chunk(*row) for row in some)
+            yield from (group for group in [*full, last if is_quiet else _worth_it(last)] if len(group) > 1)
+            is_more = len(some) == ROWS_PER_STEP
+            start = last[-1].first_line + (len(last) > 1) if is_more else 0  # a last one alone belongs to what follows
 
 
 def _joined(chunks: Iterable[_Chunk]) -> list[list[_Chunk]]:

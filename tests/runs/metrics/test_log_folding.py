@@ -68,6 +68,24 @@ def test_what_is_young_stays_as_it_came() -> None:
     assert sorted(LogChunk.objects.values_list("cursor", flat=True)) == [30, *range(31, 41)]
 
 
+def test_small_chunks_between_large_ones_wait_for_nothing_and_hold_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_folding, "ROWS_PER_STEP", 3)
+    for cursor in range(1, 11, 2):
+        write(cursor)
+        write(cursor + 1, 3000)
+    assert log_folding.waiting() == []
+    for cursor in range(11, 16):
+        write(cursor, rank=0)
+        write(cursor, rank=1)
+    assert log_folding.waiting() == ["run1"]
+    before = everything()
+    assert fold(15, is_quiet=True)
+    assert (
+        LogChunk.objects.filter(stream__rank=0).count() == 11 and LogChunk.objects.filter(stream__rank=1).count() == 1
+    )
+    assert log_folding.waiting() == [] and everything() == before
+
+
 def test_full_chunks_and_large_texts_are_left_alone() -> None:
     write(1, LINES_PER_CHUNK)
     write(2, 4, text="x" * 100_000)
