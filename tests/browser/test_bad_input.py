@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page, WebSocketRoute, expect
+from playwright.sync_api import Locator, WebSocketRoute, expect
 
 from benchmarks.planting import START_S, Writer, plant, send
 from tests.browser.conftest import Seat
@@ -72,7 +72,7 @@ def test_every_series_is_drawn_without_a_problem(drawing: str, seat: Seat, bad: 
     for name in (*VALUES, *CLOCKS, "bad/single", "bad/far_steps"):
         card = chart(page, name)
         card.scroll_into_view_if_needed()
-        wait_until_built(page, card)
+        wait_until_built(card)
         card.get_by_role("application").press("ArrowLeft")
     assert seat.watch.unexpected() == []
 
@@ -81,7 +81,7 @@ def test_a_series_that_is_no_number_at_all_is_marked_and_says_so(seat: Seat, bad
     page = seat.go(f"/runs/{bad}/")
     for name, words in (("bad/all_nan", "NaN"), ("bad/all_infinite", "∞")):
         card = chart(page, name)
-        wait_until_built(page, card)
+        wait_until_built(card)
         expect(card).to_contain_text(words)
         assert card.evaluate("(card) => card.chart.built.bad.length") == NUM
 
@@ -101,7 +101,7 @@ def test_a_plot_that_shows_no_line_says_why(seat: Seat, bad: str) -> None:
 def test_numbers_beside_those_that_are_none_are_read(seat: Seat, bad: str) -> None:
     page = seat.go(f"/runs/{bad}/")
     card = chart(page, "bad/some_of_each")
-    wait_until_built(page, card)
+    wait_until_built(card)
     marks = card.evaluate("(card) => card.chart.built.bad.map(({x, value}) => [x, String(value)])")
     assert sorted(marks) == [[10, "NaN"], [20, "Infinity"], [30, "-Infinity"]]
     expect(card.locator(".chart-value")).to_contain_text("1")
@@ -115,7 +115,7 @@ def test_a_clock_that_goes_back_leaves_every_point(seat: Seat, bad: str) -> None
         for name in CLOCKS:
             card = chart(page, name)
             card.scroll_into_view_if_needed()
-            wait_until_built(page, card)
+            wait_until_built(card)
             assert len(drawn(page, name)) == NUM
             xs = card.evaluate("(card) => [...card.chart.built.x]")
             assert xs == sorted(xs), f"{name} by {axis}"
@@ -143,7 +143,7 @@ def test_a_connection_that_flaps_loses_and_repeats_nothing(seat: Seat, office: Y
         send(office.http, run_id, writer.points(["train/loss"], steps, START_S + steps, (1.0 / steps)[:, None]))
         sent += steps.size
         if turn == 0:
-            wait_until_built(page, chart(page, "train/loss"))
+            wait_until_built(chart(page, "train/loss"))
         if turn % 2:
             page.context.set_offline(True)
         sockets[-1].close(code=3000)
@@ -155,9 +155,8 @@ def test_a_connection_that_flaps_loses_and_repeats_nothing(seat: Seat, office: Y
     assert len(sockets) >= 7
 
 
-def wait_until_built(page: Page, card: Locator) -> None:
+def wait_until_built(card: Locator) -> None:
     """Return when the chart has been drawn from its points."""
     expect(card).to_be_visible()
-    page.wait_for_function(
-        "(card) => card.chart.built !== null && card.chart.points().length > 0", arg=card.element_handle()
-    )
+    is_built = "(card) => Boolean(card.chart?.built) && card.chart.points().length > 0"
+    wait_until(lambda: card.count() == 1 and card.evaluate(is_built), "the chart is drawn")

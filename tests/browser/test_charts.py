@@ -16,6 +16,7 @@ from benchmarks.planting import START_S, Writer, plant, plant_points
 from tests.browser.conftest import Seat
 from tests.browser.test_launching import chart
 from tests.browser.test_pages import AXE, barriers
+from tests.up_process import wait_until
 from tests.whole.runs import Yard
 
 pytestmark = pytest.mark.browser
@@ -72,7 +73,7 @@ def test_keys_alone_lead_there_too(seat: Seat, million: str) -> None:
     page = seat.go(f"/runs/{million}/")
     loss = chart(page, "train/loss")
     plot = loss.get_by_role("application", name="Plot of train/loss")
-    wait_until_drawn(page, loss)
+    wait_until_drawn(loss)
     plot.focus()
     for _ in range(NUM_ZOOMS + 12):
         step_to(page, loss, SPIKE)
@@ -108,7 +109,7 @@ def test_a_line_that_is_pointed_at_is_lit_in_all_charts_and_the_legends_sort_tog
 def test_full_screen_has_the_neighbours_on_arrow_keys_and_gives_the_focus_back(seat: Seat, ranks: str) -> None:
     page = seat.go(f"/runs/{ranks}/")
     plot = chart(page, "train/loss").get_by_role("application")
-    wait_until_drawn(page, chart(page, "train/loss"))
+    wait_until_drawn(chart(page, "train/loss"))
     plot.focus()
     page.keyboard.press("Enter")
     full = page.get_by_role("dialog", name="train/loss")
@@ -128,7 +129,7 @@ def test_full_screen_has_the_neighbours_on_arrow_keys_and_gives_the_focus_back(s
 def test_a_chart_is_saved_as_a_picture(seat: Seat, ranks: str, tmp_path: Path) -> None:
     page = seat.go(f"/runs/{ranks}/")
     card = chart(page, "rank/step_time_s")
-    wait_until_drawn(page, card)
+    wait_until_drawn(card)
     with page.expect_download() as download:
         card.get_by_role("button", name="PNG").click()
     assert download.value.suggested_filename == "rank-step_time_s.png"
@@ -144,25 +145,25 @@ def test_a_chart_is_saved_as_a_picture(seat: Seat, ranks: str, tmp_path: Path) -
 def test_a_chart_keeps_the_size_that_it_was_given(seat: Seat, ranks: str) -> None:
     page = seat.go(f"/runs/{ranks}/")
     card = chart(page, "rank/wait_s")
-    wait_until_drawn(page, card)
+    wait_until_drawn(card)
     before = size_of(card)
     card.get_by_role("button", name=re.compile("^Size of the chart")).focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowDown")
-    page.wait_for_function("([card, width]) => card.offsetWidth > 1.8 * width", arg=[card.element_handle(), before[0]])
+    wait_until(lambda: size_of(card)[0] > 1.8 * before[0], "the chart is two columns wide")
     assert size_of(card)[1] > before[1]
     expect(page.get_by_text("kept for you")).to_be_attached()
     page.reload()
-    wait_until_drawn(page, card)
+    wait_until_drawn(card)
     assert size_of(card)[0] > 1.8 * before[0]
     card.get_by_role("button", name=re.compile("^Size of the chart")).press("Enter")
-    page.wait_for_function("([card, width]) => card.offsetWidth === width", arg=[card.element_handle(), before[0]])
+    wait_until(lambda: size_of(card)[0] == before[0], "the chart is as wide as before")
 
 
 def test_a_chart_has_a_logarithmic_axis_of_its_own(seat: Seat, ranks: str) -> None:
     page = seat.go(f"/runs/{ranks}/")
     card = chart(page, "train/loss")
-    wait_until_drawn(page, card)
+    wait_until_drawn(card)
     log = card.get_by_role("button", name="log y")
     card.get_by_role("application").press("l")
     expect(log).to_have_attribute("aria-pressed", "true")
@@ -171,8 +172,10 @@ def test_a_chart_has_a_logarithmic_axis_of_its_own(seat: Seat, ranks: str) -> No
     expect(log).to_have_attribute("aria-pressed", "false")
 
 
-def wait_until_drawn(page: Page, card: Locator) -> None:
-    page.wait_for_function("(card) => card.chart.plot?.built?.x.length", arg=card.element_handle())
+def wait_until_drawn(card: Locator) -> None:
+    """Its element is another one once somebody has seen it: it is looked for each time."""
+    is_drawn = "(card) => Boolean(card.chart?.plot?.built?.x.length)"
+    wait_until(lambda: card.count() == 1 and card.evaluate(is_drawn), "the chart is drawn")
 
 
 def width_of(card: Locator) -> float:
@@ -205,7 +208,7 @@ def settle(page: Page, card: Locator) -> None:
 
 def point_at(page: Page, card: Locator, step: int) -> None:
     """Put the pointer where a step is, at the top of the plot."""
-    wait_until_drawn(page, card)
+    wait_until_drawn(card)
     card.scroll_into_view_if_needed()
     box = box_of(card)
     left = card.evaluate("(card, x) => card.chart.plot.toLeft(x)", step)

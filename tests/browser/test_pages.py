@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, ViewportSize
 
 from tests.browser.conftest import Seat, Sit, scripted
 from tests.browser.places import FOR_STRANGERS, PLACES, furnish
@@ -15,7 +15,8 @@ from tests.whole.runs import Yard
 
 pytestmark = pytest.mark.browser
 
-PHONE = {"width": 390, "height": 844}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+DESK: ViewportSize = {"width": 1440, "height": 900}
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 # axe reads the styles that it can reach by itself; preloading would fetch them all again.
 OPTIONS = {"resultTypes": ["violations"], "preload": False}
@@ -60,15 +61,12 @@ def visit(name: str, sit: Sit, things: dict[str, str], **options: Any) -> Seat:
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_a_page_fits_a_phone(name: str, sit: Sit, things: dict[str, str]) -> None:
-    page = visit(name, sit, things, viewport=PHONE).page
-    assert page.evaluate(TOO_WIDE) == []
-
-
-@pytest.mark.parametrize("name", PLACES)
-def test_a_page_shuts_nobody_out(name: str, sit: Sit, things: dict[str, str]) -> None:
+def test_a_page_fits_a_phone_and_shuts_nobody_out(name: str, sit: Sit, things: dict[str, str]) -> None:
     seat = visit(name, sit, things, reduced_motion="reduce")
     assert seat.watch.unexpected() == []
+    seat.page.set_viewport_size(PHONE)
+    assert seat.page.evaluate(TOO_WIDE) == []
+    seat.page.set_viewport_size(DESK)
     seat.watch.expect("")  # from here on the console has what axe does
     seat.page.evaluate(AXE.read_text())
     assert barriers(seat.page, rules=LEFT_TO_OTHERS.get(name, {})) == []

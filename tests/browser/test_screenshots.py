@@ -77,12 +77,12 @@ def test_every_page_is_photographed(browser: Browser, own_trainyard: Up, tmp_pat
         things["succeeded"] = yard.submit(example("hello-gpt"))
         yard.wait_for_end(things["failed"])
         yard.wait_for_end(things["succeeded"])
+        stage(yard, things)
         things["live"] = yard.submit(example("tiny-steps", steps=50_000) | {"name": "tiny-steps"})
         yard.wait_for_step(things["live"], 300)
         for name in sorted(PLACES.keys() - LEFT_OUT - set(FOR_STRANGERS)):
             seat.go(PLACES[name].format(**things))
             shoot(page, name)
-        stage(yard, things)
         for name, path in SCENES.items():
             seat.go(path.format(**things))
             shoot(page, name)
@@ -101,14 +101,14 @@ def stage(yard: Yard, things: dict[str, str]) -> None:
         yard.submit(example("hello-gpt", steps=80, learning_rate=one) | {"name": f"rate-{one:g}"}) for one in rates
     ]
     things["sweep"] = "&".join(f"run={run}" for run in sweep)
+    for run in sweep:
+        yard.wait_for_end(run)
     restarted = example("tiny-steps", steps=100_000) | {"name": "tried-again", "checkpoint": {"every_steps": 200}}
     things["restarted"] = yard.submit(restarted)
     yard.wait_for_step(things["restarted"], 330)
     yard.post(f"/runs/{things['restarted']}/stop")
     yard.wait_for_end(things["restarted"])
     yard.post(f"/runs/{things['restarted']}/restart")
-    for run in sweep:
-        yard.wait_for_end(run)
     yard.wait_for_step(things["restarted"], 700)
     yard.post(f"/runs/{things['restarted']}/stop")
     yard.wait_for_end(things["restarted"])
