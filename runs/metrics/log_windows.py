@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from runs.metrics.chunks import Columns, Places, Texts, decode_columns, decode_texts
+from runs.metrics.chunks import Codes, Columns, Places, Texts, decode_columns, decode_texts
 from runs.metrics.log_index import Index, Refs, Shelf, index_of, shelf_of, times_of
 from runs.metrics.log_levels import ERROR, NAMES, WARNING
 from runs.metrics.log_lines import STREAMS, Filters, LineId, document
@@ -21,6 +22,7 @@ from runs.metrics.snapshot import snapshot
 
 MAX_CHARS = 4_000  # of a line in a list
 NUM_MARKS = 200
+MAX_SORTED = 20_000_000  # lines; they take some 20 bytes each
 
 
 def cursor_of(run_id: str) -> int:
@@ -80,10 +82,25 @@ def marks(index: Index) -> list[list[int]]:
     number = min(NUM_MARKS, index.total)
     starts = np.arange(number) * index.total // number
     columns = [starts]
+    num_told = int(index.shelf.counts[:, [ERROR, WARNING]].sum())
+    is_much = num_told * len(index.shelf.streams) > 4 * index.total  # each is looked up in what overlaps it
+    levels = _levels(index) if is_much and index.total <= MAX_SORTED else None
     for level in (ERROR, WARNING):
-        places = _places_of(index, level)
+        places = _places_of(index, level) if levels is None else np.flatnonzero(levels == level)
         columns.append(np.bincount(np.searchsorted(starts, places, "right") - 1, minlength=number))
     return np.stack(columns, axis=1).tolist()  # type: ignore[no-any-return]
+
+
+def _levels(index: Index) -> Codes:
+    """Return the levels of all lines, in their order."""
+    found = []
+    for row, columns in index.columns(np.flatnonzero(index.counts)):
+        fits = index.fits(columns)
+        found.append((row, index.order(row, columns)[fits], columns.levels[fits]))
+    found.sort(key=itemgetter(0))
+    sequence = np.argsort(np.concatenate([times for _, times, _ in found]), kind="stable")
+    levels: Codes = np.concatenate([part for _, _, part in found])[sequence]
+    return levels
 
 
 def _places_of(index: Index, level: int) -> Places:

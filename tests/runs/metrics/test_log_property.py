@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from runs.metrics import log_search, log_windows, read, store
+from runs.metrics.chunks import Places
+from runs.metrics.codec import Floats
 from runs.metrics.log_folding import fold_lines
+from runs.metrics.log_index import Index, Refs
 from runs.metrics.log_levels import CODES, NAMES, level_of
 from runs.metrics.log_lines import STREAMS, Filters, line_id
 from runs.metrics.log_patterns import literal, regex
@@ -244,3 +247,34 @@ def test_a_search_that_takes_far_too_long_and_cannot_stop_is_refused(monkeypatch
     monkeypatch.setattr(log_search, "OVERRUN_S", 0)
     with pytest.raises(log_search.TooSlow, match="too long"):
         log_search.search("run1", literal("needle", is_case=True), Filters(), budget_s=0)
+
+
+def test_marks_are_the_same_in_both_ways_and_cheap_where_many_ranks_warn(monkeypatch: pytest.MonkeyPatch) -> None:
+    num_ranks, num_lines = 60, 200
+    store.write_lines(
+        "run1",
+        attempt=1,
+        cursor=1,
+        lines=[
+            store.Lines(rank, "stdout", [(float(at), TEXTS[(at + rank) % 3]) for at in range(num_lines)])
+            for rank in range(num_ranks)
+        ],
+    )
+    Telemetry.objects.create(run_id="run1", cursor=1)
+    looked_up = 0
+    ordinals = Index.ordinals
+
+    def counted(index: Index, refs: Refs, times: Floats) -> Places:
+        nonlocal looked_up
+        looked_up += refs.rows.size
+        return ordinals(index, refs, times)
+
+    monkeypatch.setattr(Index, "ordinals", counted)
+    for filters in (Filters(), Filters(levels=frozenset({CODES["error"], CODES["info"]}))):
+        at_once = log_windows.overview("run1", filters)["marks"]
+        assert looked_up < 10
+        with monkeypatch.context() as other:
+            other.setattr(log_windows, "MAX_SORTED", 0)
+            assert log_windows.overview("run1", filters)["marks"] == at_once
+        assert looked_up > 1000
+        looked_up = 0
