@@ -231,3 +231,12 @@ def test_on_a_phone_the_list_is_a_sheet_above(sit: Sit, pair: dict[str, str]) ->
     expect(row(page, "pair-one")).to_be_hidden()
     opener.click()
     expect(row(page, "pair-one")).to_be_visible()
+
+
+def test_the_list_is_there_again_when_the_window_is_wide_again(sit: Sit, pair: dict[str, str]) -> None:
+    seat = sit(viewport={"width": 390, "height": 844})
+    page = seat.go(address(*pair.values()))
+    expect_lines(page, *pair)
+    expect(row(page, "pair-one")).to_be_hidden()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(row(page, "pair-one")).to_be_visible()

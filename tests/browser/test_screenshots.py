@@ -45,9 +45,13 @@ SCENES = {
     "run-restarted": "/runs/{restarted}/?filter=loss&smooth=ema:0.7",
     "run-odd": "/runs/{odd}/?smooth=gaussian:0.9",
     "run-full": "/runs/{odd}/?open=rank/step_seconds&smooth=ema:0.5",
-    "run-search": "/runs/{talkative}/logs/?q=loss+1%5C.0.*gradient+norm+1%5C.9&regex=1",
+    "run-search": "/runs/{talkative}/logs/?q=loss+1%5C.2.*norm+1%5C.9&regex=1",
     "run-long-log": "/runs/{talkative}/logs/",
 }
+ARE_DRAWN = """() => [...document.querySelectorAll(".chart-card")].every((card) => {
+    const {top, bottom} = card.getBoundingClientRect();
+    return bottom < 0 || top > innerHeight || card.querySelector("canvas") || card.matches(".is-empty");
+})"""
 ERROR = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
 WARNING = "WARNING the loss is not finite: this step is skipped"
 
@@ -141,6 +145,8 @@ def settle(page: Page) -> None:
         expect(page.locator(".connection[data-state=live]")).to_be_attached()
     if page.locator("[data-module=charts]").count():
         expect(page.locator(".chart-card canvas").first).to_be_visible()
+        page.wait_for_load_state("networkidle")
+        page.wait_for_function(ARE_DRAWN, timeout=PATIENCE_MS)
     if page.locator("[data-module=logs]").count():
         expect(page.locator(".log-line").first).to_be_visible()
     if page.locator("[data-module=media]").count():

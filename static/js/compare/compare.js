@@ -115,7 +115,10 @@ export function mount(element) {
     folder.setAttribute("aria-expanded", !isClosed);
   }
 
-  if (matchMedia("(max-width: 900px)").matches && charts) fold(true);
+  const narrow = matchMedia("(max-width: 900px)");
+  const onWidth = () => fold(narrow.matches && charts !== null);
+  onWidth();
+  narrow.addEventListener("change", onWidth);
   element.addEventListener("click", onClick);
   element.addEventListener("change", onChange);
   element.addEventListener("workspacechange", onWorkspace);
@@ -130,6 +133,7 @@ export function mount(element) {
   for (const control of element.querySelectorAll("[data-part] :is(input, select)")) if (isTouched(control)) onChange({ target: control });
   return () => {
     clearTimeout(timer);
+    narrow.removeEventListener("change", onWidth);
     stopAdding();
     stops.forEach((stop) => stop());
   };
