@@ -1,6 +1,7 @@
 // What bench_page asks of a page: functions that run in it, by name. Times are milliseconds of performance.now().
 (() => {
   const POINTS = "application/vnd.trainyard.columns";
+  const PATIENCE_MS = 30_000;
   const inView = (element) => {
     const box = element.getBoundingClientRect();
     return box.height > 0 && box.bottom > 0 && box.top < innerHeight;
@@ -8,7 +9,11 @@
   const frame = () => new Promise(requestAnimationFrame);
   const painted = async () => [await frame(), await frame()];
   const until = async (isSo) => {
-    while (!isSo()) await frame();
+    const began = performance.now();
+    while (!isSo()) {
+      if (performance.now() - began > PATIENCE_MS) throw new Error(`it never came to be: ${isSo}`);
+      await frame();
+    }
     return performance.now();
   };
   const cards = () => [...document.querySelectorAll(".chart-card")].filter(inView);
