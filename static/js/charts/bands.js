@@ -45,18 +45,17 @@ function gather(low, high, { from, to, px, toY }) {
   }
 }
 
-// As wide as what they stand for, unless that is so wide that they would be areas again.
+// Each as wide as what it stands for, unless that is so wide that they would be areas again. Rectangles of whole pixels: as one
+// path of thousands of upright strokes, fifty bands cost a browser without a GPU 300 ms.
 function strokes(ctx, paint) {
-  const spacing = count > 1 ? (lefts[count - 1] - lefts[0]) / (count - 1) : 1;
-  ctx.lineWidth = spacing < WIDE_PX ? Math.max(devicePixelRatio, spacing) : devicePixelRatio;
-  ctx.strokeStyle = paint;
-  ctx.beginPath();
+  ctx.fillStyle = paint;
   for (let at = 0; at < count; at += 1) {
-    const left = ctx.lineWidth > devicePixelRatio ? lefts[at] : Math.floor(lefts[at]) + 0.5;
-    if (bottoms[at] - tops[at] >= 1) line(ctx, left, tops[at], bottoms[at]);
+    if (bottoms[at] - tops[at] < 1) continue;
+    const [left, top] = [Math.floor(lefts[at]), Math.round(tops[at])];
+    const isNear = at + 1 < count && !gaps[at + 1] && lefts[at + 1] - lefts[at] < WIDE_PX;
+    const right = isNear ? Math.floor(lefts[at + 1]) : left + devicePixelRatio;
+    ctx.fillRect(left, top, right - left, Math.round(bottoms[at]) - top);
   }
-  ctx.stroke();
-  ctx.lineWidth = devicePixelRatio;
 }
 
 // Piece by piece where there are gaps.
