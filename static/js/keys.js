@@ -8,7 +8,7 @@ export function startKeys() {
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || document.querySelector("dialog[open]")) return;
     if (isGoing && Date.now() - isGoing < 1200) {
       isGoing = 0;
-      const link = document.querySelector(`[data-keys="g ${event.key}"]`);
+      const link = document.querySelector(`[data-keys="g ${CSS.escape(event.key)}"]`);
       if (link) {
         event.preventDefault();
         location.assign(link.href);

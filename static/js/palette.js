@@ -62,7 +62,7 @@ export function mount(dialog) {
     event.preventDefault();
   }
   function onDocumentKey(event) {
-    if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
+    if (event.key?.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
     open();
   }

@@ -9,6 +9,8 @@ import { HEIGHT, listenResize } from "./resize.js";
 import { listenTools, showTools, TOOLS } from "./tools.js";
 import { Zooming } from "./zooming.js";
 
+const STILL_PX = 0.5;
+
 export class Card {
   // context: what the page lends its charts. isLarge: the one of the full screen.
   constructor(name, context, { isLarge = false } = {}) {
@@ -82,7 +84,9 @@ export class Card {
     const view = this.view();
     this.colours = new Map();
     this.built = build(entry, { ...settings, axis, width: this.plot.width, view });
+    const before = this.plot.extent;
     this.plot.draw(this.built, { axis, isLogX: settings.isLogX && axis !== "time", isLogY: settings.isLogY, view, colourOf: (key) => this.colourOf(key) });
+    this.isCalm = !this.twin && isStill(before, this.plot.extent, this.plot.width);
     this.reader.show();
   }
 
@@ -133,6 +137,13 @@ export class Card {
     const rows = ({ run, labels, parts }) => [...parts].flatMap(([attempt, { step, time, value }]) => Array.from(step, (one, at) => ({ run, labels, attempt, step: one, time: time[at], value: value[at] })));
     return [...(this.context.windows.entry(this.name)?.lines.values() ?? [])].flatMap(rows);
   }
+}
+
+// Whether x has grown by so little that nothing moved in the plot.
+function isStill(before, after, width) {
+  if (!before || !after) return false;
+  const moved = Math.abs(after[0] - before[0]) + Math.abs(after[1] - before[1]);
+  return (moved / (after[1] - after[0])) * width < STILL_PX;
 }
 
 // Without the section's name; where training and validation share a section, with it.

@@ -29,7 +29,7 @@ class Charts {
     const { runs, series, state, project } = element.dataset;
     this.runs = new Runs(read(runs));
     this.layout = new Layout(this);
-    this.painter = new Painter((name) => this.deck.cards.get(name)?.draw());
+    this.painter = new Painter((name) => this.deck.cards.get(name)?.draw(), (name) => this.deck.cards.get(name)?.isCalm ?? false);
     this.toolbar = new Toolbar(element.querySelector("form.chart-tools"), {
       onChange: (patch) => this.workspace.change(patch),
       onResetZoom: () => Object.keys(this.workspace.zoom).forEach((axis) => this.zoom(axis, null)),

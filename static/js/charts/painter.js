@@ -1,12 +1,16 @@
 // When charts are drawn: together in an animation frame, seldom enough that the page stays free for the person, never unseen.
 const LIVE_MS = 100; // new data: at most ten times a second
+const CALM_MS = 250; // of charts in which it moves nothing that anybody sees
 const SHARE = 3; // …and three times as long idle as drawing
 const FRAME_MS = 12; // what one frame may take; the rest is drawn in the next
 
 export class Painter {
-  constructor(draw) {
-    this.draw = draw; // of a name
+  // draw(name); isCalm(name): whether what comes new to it is less than a pixel
+  constructor(draw, isCalm = () => false) {
+    Object.assign(this, { draw, isCalm });
     this.dirty = new Set();
+    this.urgent = new Set(); // of these: what a person changed
+    this.drawnAt = new Map();
     this.timer = 0;
     this.frame = 0;
     this.idleUntil = 0;
@@ -23,7 +27,10 @@ export class Painter {
 
   // A person changed something: in the next frame.
   now(names) {
-    for (const name of names) this.dirty.add(name);
+    for (const name of names) {
+      this.dirty.add(name);
+      this.urgent.add(name);
+    }
     this.schedule(0);
   }
 
@@ -39,14 +46,25 @@ export class Painter {
   paint() {
     this.frame = 0;
     const start = performance.now();
+    let end = start;
+    let isLate = false;
     for (const name of this.dirty) {
+      if (this.mayWait(name, start)) continue;
+      isLate = end - start > FRAME_MS;
+      if (isLate) break;
       this.dirty.delete(name);
+      this.urgent.delete(name);
       this.draw(name);
-      if (performance.now() - start > FRAME_MS) break;
+      end = performance.now();
+      this.drawnAt.set(name, end);
     }
-    const end = performance.now();
-    this.idleUntil = end + Math.max(LIVE_MS, SHARE * (end - start));
-    if (this.dirty.size) this.schedule(0);
+    const rest = Math.max(LIVE_MS, SHARE * (end - start));
+    this.idleUntil = end + rest;
+    if (this.dirty.size) this.schedule(isLate ? 0 : rest);
+  }
+
+  mayWait(name, now) {
+    return !this.urgent.has(name) && now - (this.drawnAt.get(name) ?? -Infinity) < CALM_MS && this.isCalm(name);
   }
 
   close() {

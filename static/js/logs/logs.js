@@ -12,7 +12,7 @@ import { View } from "./view.js";
 import { on } from "../live.js";
 import { toast } from "../toasts.js";
 
-const TYPING_MS = 150;
+const TYPING_MS = 50;
 
 export function mount(element) {
   const state = read(location.search);

@@ -101,3 +101,22 @@ def test_a_page_that_nobody_sees_draws_nothing_until_somebody_does(ask: Ask) -> 
           return [unseen, names()]; }}""",
     )
     assert found == [[], ["a", "b"]]
+
+
+def test_a_chart_in_which_nothing_moves_is_drawn_four_times_a_second_and_at_once_for_a_person(ask: Ask) -> None:
+    live, by_hand = ask(
+        "charts/painter.js",
+        f"""async ({{Painter}}) => {{ {SETUP}
+          const mixed = new Painter((name) => drawn.push([name, performance.now()]), (name) => name === 'calm');
+          const end = performance.now() + 1300;
+          while (performance.now() < end) {{ mixed.want('calm'); mixed.want('lively'); await rest(5); }}
+          const live = drawn.splice(0);
+          mixed.now(['calm']);
+          await frames(2);
+          mixed.close(); return [live, names()]; }}""",
+    )
+    times = {name: [at for one, at in live if one == name] for name in ("calm", "lively")}
+    assert min(after - before for before, after in pairwise(times["calm"])) >= 245
+    assert len(times["calm"]) >= 2, "it is not forgotten"
+    assert len(times["lively"]) > len(times["calm"])
+    assert "calm" in by_hand
