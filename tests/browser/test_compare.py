@@ -240,3 +240,11 @@ def test_the_list_is_there_again_when_the_window_is_wide_again(sit: Sit, pair: d
     expect(row(page, "pair-one")).to_be_hidden()
     page.set_viewport_size({"width": 1440, "height": 900})
     expect(row(page, "pair-one")).to_be_visible()
+
+
+def test_a_plot_is_as_high_as_its_place_beside_cards_that_grew_first(seat: Seat, pair: dict[str, str]) -> None:
+    page = seat.go(address(*pair.values()))
+    heights = """(card) => [card.chart.plot.u.height, card.chart.host.clientHeight]"""
+    for name in NAMES:
+        expect_lines(page, *pair, name=name)
+        wait_until(lambda name=name: len(set(chart(page, name).evaluate(heights))) == 1, f"{name} fits its place")

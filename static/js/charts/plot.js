@@ -41,6 +41,8 @@ export class Plot {
     this.shape = shapeOf(this.look);
     this.u = new uPlot(this.uplotOptions(), NOTHING, this.host);
     this.onMake?.(this.u);
+    // What is drawn in the same frame may change the place and change it back, which no observer is told of.
+    requestAnimationFrame(() => this.resize());
     if (isFocused) this.host.focus();
   }
 
