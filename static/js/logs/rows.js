@@ -13,6 +13,7 @@ export class Rows {
   clear() {
     this.drawn.clear();
     this.rows.replaceChildren();
+    this.view.removeAttribute("aria-activedescendant"); // the row that it names is gone
     this.average = ROW;
   }
   narrow() {
