@@ -275,9 +275,10 @@ def test_the_tail_is_followed_until_one_reads_further_up(seat: Seat, loud: str) 
     page.mouse.wheel(0, -900)
     expect(follow).to_have_attribute("aria-pressed", "false")
     page.wait_for_function(FURTHER_UP, arg=before)
-    first = top.text_content() or ""
     more = page.get_by_role("button", name=re.compile("new lines?$"))
     expect(more).to_be_visible()
+    first, told = top.text_content() or "", more.inner_text()  # the wheel has come to rest by then
+    expect(more).not_to_have_text(told)
     expect(top).to_have_text(first)
     more.click()
     expect(more).to_be_hidden()
