@@ -76,18 +76,8 @@ def forward(run_id: str, filters: Filters, span: Span, find: Find | None = None)
 
 def backward(run_id: str, filters: Filters, span: Span, find: Find | None = None) -> Iterator[Line]:
     """Yield the lines newest first; within a snapshot, since it does not look again."""
-    heap: list[tuple[tuple[float, ...], int, _Chunk, Iterator[Line] | None, Line | None]] = []
-    for number, chunk in enumerate(_chunks(run_id, filters, span)):
-        heap.append((_turned(chunk.last), number, chunk, None, None))
-    heapq.heapify(heap)
-    while heap:
-        _, number, chunk, lines, line = heapq.heappop(heap)
-        if line is not None:
-            yield line
-        if lines is None:
-            lines = _lines(chunk, filters, span, find, is_backward=True)
-        if (following := next(lines, None)) is not None:
-            heapq.heappush(heap, (_turned(following[0]), number, chunk, lines, following))
+    chunks = [(_turned(chunk.last), chunk) for chunk in _chunks(run_id, filters, span)]
+    yield from _merged(chunks, lambda chunk: _lines(chunk, filters, span, find, is_backward=True), _turned)
 
 
 def _turned(key: Key) -> tuple[float, ...]:
@@ -96,8 +86,18 @@ def _turned(key: Key) -> tuple[float, ...]:
 
 def _forward(chunks: list[_Chunk], filters: Filters, span: Span, find: Find | None) -> Iterator[Line]:
     """A chunk is opened when its first line is due, and closed when its last one was."""
-    heap: list[tuple[Key, int, _Chunk, Iterator[Line] | None, Line | None]] = [
-        (chunk.first, number, chunk, None, None) for number, chunk in enumerate(chunks)
+    found = [(chunk.first, chunk) for chunk in chunks]
+    yield from _merged(found, lambda chunk: _lines(chunk, filters, span, find), lambda key: key)
+
+
+def _merged(
+    chunks: Iterable[tuple[tuple[float, ...], _Chunk]],
+    lines_of: Callable[[_Chunk], Iterator[Line]],
+    place_of: Callable[[Key], tuple[float, ...]],
+) -> Iterator[Line]:
+    """Yield the lines of chunks in the order of their places; each chunk comes with that of the first line to come."""
+    heap: list[tuple[tuple[float, ...], int, _Chunk, Iterator[Line] | None, Line | None]] = [
+        (place, number, chunk, None, None) for number, (place, chunk) in enumerate(chunks)
     ]
     heapq.heapify(heap)
     while heap:
@@ -105,9 +105,9 @@ def _forward(chunks: list[_Chunk], filters: Filters, span: Span, find: Find | No
         if line is not None:
             yield line
         if lines is None:
-            lines = _lines(chunk, filters, span, find)
+            lines = lines_of(chunk)
         if (following := next(lines, None)) is not None:
-            heapq.heappush(heap, (following[0], number, chunk, lines, following))
+            heapq.heappush(heap, (place_of(following[0]), number, chunk, lines, following))
 
 
 def _lines(
