@@ -17,7 +17,7 @@ from runs.metrics.rows import IDS_PER_QUERY
 
 FIELDS = (
     "run_id", "stream_id", "cursor", "first_line", "num_lines", "size", "first_time", "last_time", "num_errors",
-    "num_warnings", "num_infos", "num_debugs", "first_error", "columns", "text",
+    "num_warnings", "num_infos", "num_debugs", "columns", "text",
 )  # fmt: skip
 Key = tuple[int, str]  # rank, stdout or stderr
 
@@ -81,12 +81,11 @@ def rows_of(
     for start, end in pairwise(edges):
         part = columns.part(start, end)
         counts = np.bincount(part.levels, minlength=len(NAMES)).tolist()
-        first_error = int(np.argmax(part.levels == ERROR)) if counts[ERROR] else None
         size = sum(len(text) for text in texts[start:end]) + end - start - 1
         found.append(
             (
                 run_id, stream_id, int(part.batches[-1]), first_line + start, end - start, size, float(order[start]),
-                float(order[end - 1]), counts[ERROR], counts[WARNING], counts[INFO], counts[DEBUG], first_error,
+                float(order[end - 1]), counts[ERROR], counts[WARNING], counts[INFO], counts[DEBUG],
                 encode_columns(part), encode_texts(texts[start:end]),
             )
         )  # fmt: skip

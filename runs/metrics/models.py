@@ -170,7 +170,6 @@ class LogChunk(models.Model):
     num_warnings = models.PositiveIntegerField(default=0)
     num_infos = models.PositiveIntegerField(default=0)
     num_debugs = models.PositiveIntegerField(default=0)
-    first_error = models.PositiveIntegerField(null=True)  # the place in the chunk of its first line of that level
     columns = models.BinaryField()  # times, levels and batches of its lines
     text = models.BinaryField()
 

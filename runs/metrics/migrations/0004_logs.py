@@ -43,7 +43,6 @@ class Migration(migrations.Migration):
                 ("num_warnings", models.PositiveIntegerField(default=0)),
                 ("num_infos", models.PositiveIntegerField(default=0)),
                 ("num_debugs", models.PositiveIntegerField(default=0)),
-                ("first_error", models.PositiveIntegerField(null=True)),
                 ("columns", models.BinaryField()),
                 ("text", models.BinaryField()),
                 (
