@@ -16,6 +16,8 @@ map that always has a producer ``p`` (32 hex digits), a sequence ``q`` (1, 2, 3,
             ``bytes``, ``num_files``, ``world_size``, ``degrees`` (a map of axes to numbers), ``took_s``, ``stall_s``,
             ``at`` (Unix seconds), ``why`` and ``missing`` (true: what is called invalid was only not found there); what
             is not known is absent, and other keys are ignored
+``facts``   what a rank found out about its run: ``name`` (what about: a-z, 0-9, - and _), ``data`` (a map, at most
+            60 KB as JSON) and ``at`` (Unix seconds). A later one of the same attempt, name and rank takes its place
 ``media``   what was logged at a step and is no number: ``name``, ``labels``, ``step``, ``at`` (Unix seconds),
             ``kind``, ``meta`` (a map) and ``data`` (bytes). An "image": the file of a PNG, JPEG, WebP or GIF, with its
             ``caption``, ``width``, ``height`` and ``format``. A "histogram": n + 1 edges and n counts as float64,

@@ -147,14 +147,14 @@ class Run:
         if must_rouse:
             self._rouse()
 
-    def note(self, payload: Mapping[str, Any]) -> None:
-        """Tell the server what became of a checkpoint, in one record of its own (see ``trainyard.records``).
+    def note(self, payload: Mapping[str, Any], kind: str = "checkpoint") -> None:
+        """Tell the server what became of a checkpoint (or ``facts``), in one record of its own (``trainyard.records``).
 
         Unlike ``log`` it returns once the record is in the spool, so that a checkpoint that is on the disk is known
         whatever is killed next; where the disk hangs it waits a second and leaves the record to the writing thread.
         It never raises: what cannot be told costs one warning and is counted.
         """
-        told = {key: value for key, value in payload.items() if key not in ("p", "q")} | {"t": "checkpoint"}
+        told = {key: value for key, value in payload.items() if key not in ("p", "q")} | {"t": kind}
         try:
             is_small = len(encode(told)) <= MAX_NOTE_BYTES
         except Exception as error:  # msgpack raises many kinds for what it cannot pack

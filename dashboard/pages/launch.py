@@ -13,7 +13,7 @@ from dashboard.pages import code_upload, launch_sources
 from dashboard.pages.frame import page, person, refusal, show
 from dashboard.pages.launch_plan import plan
 from dashboard.pages.launch_sources import OWN, Source
-from dashboard.pages.spec_form import Option, Typed, document_of, problems_by_path, sections, typed_in, typed_of
+from dashboard.pages.spec_form import Option, Typed, document_of, kinds, problems_by_path, sections, typed_in, typed_of
 from runs.access import Forbidden, NotFound, can, get_project, visible_clusters, visible_projects
 from runs.actions import save_job, store_bundle, submit_run
 from runs.models import CodeBundle, Role, Run
@@ -70,7 +70,7 @@ def _source(request: HttpRequest) -> Source:
 
 def _submit(request: HttpRequest, source: Source, document: dict[str, Any]) -> Run:
     user = person(request)
-    if source.job is not None and ("script" in source.job.spec["task"]) == ("script" in document["task"]):
+    if source.job is not None and source.job.spec["task"].get("recipe") == document["task"].get("recipe"):
         return submit_run(actor=user, job=source.job, overrides=document)  # it stays a run of that job
     return submit_run(actor=user, document=document, parent=source.run)
 
@@ -99,6 +99,7 @@ def _show(
         "source": source,
         "offered": launch_sources.offered(request.user),
         "task": typed["task"],
+        "kinds": kinds(),
         "sections": sections(typed, problems, choices),
         "may_launch": bool(choices["project"]),
         "problems": problems,

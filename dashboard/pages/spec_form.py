@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from trainyard.spec import FieldInfo, Problem, form_fields, merge
+from trainyard.spec import KINDS, FieldInfo, Problem, fields_of, form_fields, merge
 
 GROUPS = {
     "what": ("What", "The training itself."),
@@ -17,19 +17,23 @@ GROUPS = {
     "train": ("Train", "How it learns."),
     "safety": ("Safety", "What happens when something breaks."),
 }
-TASKS = ("recipe", "script")
+TASKS = tuple(KINDS)
+RECIPE = "task.recipe"  # which the kind of task says
 WORDS = "task.arguments"  # a command line; every other list has commas between its entries
 _WHOLE = re.compile(r"[+-]?\d+")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Option(NamedTuple):
+    """``tasks`` are the kinds of task that have it, with spaces between them; none: all that have the field."""
+
     value: str
     label: str
+    tasks: str = ""
 
 
 class Control(NamedTuple):
-    """One field as the page draws it. ``only`` names the one kind of task that has it, else it is empty.
+    """One field as the page draws it. ``only`` has the classes that hide it from kinds of task that do not have it.
 
     A field that needs another (``info.needs``) is hidden while that one says something else, and keeps what was typed.
     """
@@ -57,7 +61,20 @@ class Section(NamedTuple):
     is_open: bool
 
 
+class TaskKind(NamedTuple):
+    name: str
+    label: str
+    words: str
+
+
 Typed = dict[str, str]
+
+
+def kinds() -> list[TaskKind]:
+    """What a run can do: one choice above the form."""
+    words = {name: info[RECIPE].help for name in TASKS if RECIPE in (info := fields_of(name))}
+    words |= {"script": "Your own code, as torchrun would start it."}
+    return [TaskKind(name, name.replace("-", " ").capitalize(), words[name]) for name in TASKS]
 
 
 def typed_of(document: Mapping[str, Any]) -> Typed:
@@ -66,14 +83,16 @@ def typed_of(document: Mapping[str, Any]) -> Typed:
     for info in form_fields():
         value = look(document, info.path)
         typed[info.path] = as_text(info, info.default if value is None else value)
-    typed["task"] = "script" if "script" in (document.get("task") or {}) else "recipe"
+    task = document.get("task") or {}
+    name = "script" if "script" in task else str(task.get("recipe"))
+    typed["task"] = name if name in TASKS else TASKS[0]
     return typed
 
 
 def typed_in(post: Mapping[str, str]) -> Typed:
     """The text of each field as it was sent."""
     typed = {info.path: post.get(info.path, "") for info in form_fields()}
-    typed["task"] = post.get("task") if post.get("task") in TASKS else "recipe"  # type: ignore[assignment]
+    typed["task"] = post["task"] if post.get("task") in TASKS else TASKS[0]
     return typed
 
 
@@ -81,12 +100,12 @@ def document_of(typed: Typed) -> dict[str, Any]:
     """The document that the texts say. A field left empty is left out, unless it must be there, and so is one that
     nothing reads while another field says what it does: the form does not show it."""
     values: dict[str, Any] = {}
-    for info in form_fields():
+    for info in fields_of(typed["task"]).values():
         text = typed.get(info.path, "").strip()
-        if typed["task"] not in info.tasks or not is_read(info, typed):
+        if not is_read(info, typed):
             continue
         if is_fixed(info):
-            if info.is_required:
+            if info.is_required:  # the recipe, which the kind of task says
                 values[info.path] = info.choices[0]
         elif text or info.is_required or info.kind == "bool":
             values[info.path] = as_value(info, text)
@@ -98,7 +117,7 @@ def sections(typed: Typed, problems: Iterable[Problem], choices: Mapping[str, li
     by_path = problems_by_path(problems)
     made = []
     for key, (title, help_) in GROUPS.items():
-        infos = [info for info in form_fields() if info.group == key]
+        infos = [info for info in form_fields() if info.group == key and info.path != RECIPE]
         controls = [_control(info, typed, by_path, choices.get(info.path)) for info in infos]
         free = [one for one in controls if not is_fixed(one.info)]
         advanced = [one for one in free if one.info.advanced]
@@ -188,7 +207,7 @@ def _control(info: FieldInfo, typed: Typed, by_path: Mapping[str, str], options:
     if options is not None:
         widget = "select"
     elif info.kind == "choice":
-        options = [Option(choice, choice) for choice in info.choices]
+        options = [Option(choice, choice, _tasks_with(info, choice)) for choice in info.choices]
     if widget == "select" and options and value not in [option.value for option in options]:
         options = [*options, Option(value, value)]  # what was asked for stays to be seen, with its problem
     return Control(
@@ -198,11 +217,20 @@ def _control(info: FieldInfo, typed: Typed, by_path: Mapping[str, str], options:
         value=value,
         options=options or [],
         problem=by_path.get(info.path, ""),
-        only="" if len(info.tasks) > 1 else info.tasks[0],
+        only=_only(info),
         is_hidden=not is_read(info, typed),
         needed_values=" ".join(info.needs.values) if info.needs else "",
         needed_default=str(_info(info.needs.path).default) if info.needs else "",
     )
+
+
+def _only(info: FieldInfo) -> str:
+    return "" if len(info.tasks) == len(TASKS) else " ".join(("task-field", *(f"for-{task}" for task in info.tasks)))
+
+
+def _tasks_with(info: FieldInfo, choice: str) -> str:
+    tasks = [task for task in info.tasks if choice in fields_of(task)[info.path].choices]
+    return "" if len(tasks) == len(info.tasks) else " ".join(tasks)
 
 
 def _float(text: str) -> float | str:

@@ -23,7 +23,7 @@ from runs.ingest import troubles
 from runs.ingest.letters import Letters
 from runs.ingest.memory import Known, Memory
 from runs.ingest.records import Incoming, Record, named
-from runs.metrics import bulk, checkpoints, media, store
+from runs.metrics import bulk, checkpoints, facts, media, store
 from runs.metrics.models import Producer, Telemetry
 from runs.metrics.pace import Pace, advanced
 from runs.metrics.sheets import Sheet, merged
@@ -218,6 +218,7 @@ class _Commit:
         telemetry.num_lines += sum(len(part.lines) for part in lines)
         self._pace(stored)
         self._take_notes(known)
+        self._take_facts(known)
         self._take_media(known)
         return stored, lines
 
@@ -230,6 +231,12 @@ class _Commit:
         self.troubles[troubles.CHECKPOINT_NOTES] += checkpoints.write_notes(
             self.run_id, attempt=self.fence, newest=newest, now=self.now.timestamp(), notes=notes
         )
+
+    def _take_facts(self, fresh: Iterable[tuple[Incoming, Record]]) -> None:
+        told = [(item.producer, record.facts) for item, record in fresh if record.facts is not None]
+        if told:
+            items = [(self.known.producers[producer].rank, one) for producer, one in told]
+            self.troubles[troubles.FACTS_LIMIT] += facts.write_facts(self.run_id, attempt=self.fence, items=items)
 
     def _take_media(self, fresh: Iterable[tuple[Incoming, Record]]) -> None:
         logged = [(item.producer, record.media) for item, record in fresh if record.media is not None]

@@ -14,9 +14,10 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from runs.ingest import checks, media, notes
+from runs.ingest import checks, facts, media, notes
 from runs.ingest.checks import MAX_LABELS, MAX_NAME, MAX_SEQUENCE, MAX_STEP, PRODUCER, Poison
 from runs.metrics.checkpoints import Note
+from runs.metrics.facts import Told
 from runs.metrics.media import Item
 from runs.metrics.sheets import Rows
 from runs.metrics.store import Lines
@@ -39,6 +40,7 @@ class Record:
     is_end: bool = False
     lost: dict[str, int] = field(default_factory=dict)  # what the producer could not keep: how many, by code
     checkpoint: Note | None = None
+    facts: Told | None = None
     media: Item | None = None
 
 
@@ -119,6 +121,8 @@ def _record(kind: str, payload: dict[str, Any]) -> Record:
         return Record(lost=checks.lost(payload))
     if kind == "checkpoint":
         return Record(checkpoint=notes.checkpoint(payload))
+    if kind == "facts":
+        return Record(facts=facts.told(payload))
     if kind == "media":
         return Record(media=media.item(payload))
     if kind == "damaged":

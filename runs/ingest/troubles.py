@@ -16,6 +16,7 @@ GAP = "gap"
 CLOCK_JUMP = "clock_jump"
 CHECKPOINT_NOTES = "checkpoint_notes"
 MEDIA_LIMIT = "media_limit"
+FACTS_LIMIT = "facts_limit"
 # Told by a producer itself, in a frame of kind ``lost``.
 LOST_POINTS = "lost_points"
 BAD_VALUES = "bad_values"
@@ -48,6 +49,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
     MEDIA_LIMIT: (
         f"1 image, text, table or histogram was not kept: a run has at most {MAX_MEDIA_PER_RUN:,} of them, of 2 GB.",
         f"{{count}} images, texts, tables or histograms were not kept: a run has {MAX_MEDIA_PER_RUN:,}, of 2 GB.",
+    ),
+    FACTS_LIMIT: (
+        "1 document of facts was not kept: a run has at most 10,000 of them.",
+        "{count} documents of facts were not kept: a run has at most 10,000 of them.",
     ),
     BAD_FRAME: (
         "1 record came damaged or was none; it lies with the dead letters.",

@@ -20,6 +20,7 @@ from runs.metrics.models import (
     CheckpointUse,
     DeadLetter,
     Erasure,
+    Fact,
     Level,
     LogChunk,
     LogStream,
@@ -47,7 +48,7 @@ def delete_run_data(run_id: str) -> None:
         Erasure.objects.get_or_create(pk=run_id)
         # The labels make way, too: what comes late may have brought the same series again.
         Series.objects.filter(run_id=run_id).update(run_id=HIDDEN + run_id, labels_key=Cast("pk", models.TextField()))
-        for model in (Telemetry, Producer, Checkpoint, CheckpointUse):
+        for model in (Telemetry, Producer, Checkpoint, CheckpointUse, Fact):
             model._default_manager.filter(run_id=run_id).delete()
     _erase(run_id, time.monotonic() + AT_ONCE_S)
 

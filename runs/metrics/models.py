@@ -332,6 +332,23 @@ class CheckpointUse(models.Model):
         return f"{self.state} {self.source_run}@{self.step} by {self.run_id}"
 
 
+class Fact(models.Model):
+    """What a rank found out about its run: one document by name (see runs.metrics.facts)."""
+
+    run_id = models.CharField(max_length=12)
+    attempt = models.PositiveIntegerField()  # its fence
+    name = models.CharField(max_length=40)
+    rank = models.IntegerField()
+    data = models.JSONField()
+    at = models.FloatField()
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("run_id", "name", "attempt", "rank"), name="one_fact_per_rank"),)
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.run_id}"
+
+
 class Erasure(models.Model):
     """A run whose data nobody reads any more and that is being deleted, a slice at a time (see runs.metrics.erase)."""
 

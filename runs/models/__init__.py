@@ -2,6 +2,7 @@
 
 from runs.models.access import IdempotencyKey, SignInLink, Token
 from runs.models.clusters import Cluster, JoinToken, Node
+from runs.models.data import Dataset
 from runs.models.jobs import CodeBundle, Job
 from runs.models.people import Invitation, Membership, Project, Role, User, Workspace
 from runs.models.runs import Attempt, Event, GoneRun, HeldSlot, Placement, Run
@@ -10,6 +11,7 @@ __all__ = [
     "Attempt",
     "Cluster",
     "CodeBundle",
+    "Dataset",
     "Event",
     "GoneRun",
     "HeldSlot",

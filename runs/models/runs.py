@@ -46,6 +46,8 @@ class Run(models.Model):
     tags = models.JSONField(default=list, blank=True)
     notes = models.TextField(blank=True)
 
+    estimate = models.JSONField(null=True, blank=True, editable=False)  # what the planner said when it was submitted
+
     status = models.CharField(max_length=12, choices=choices(Status), default=Status.QUEUED, editable=False)
     wanted = models.CharField(max_length=8, choices=choices(Wanted), default=Wanted.RUN, editable=False)
     reason_code = models.CharField(max_length=60, blank=True)
@@ -173,6 +175,7 @@ class Attempt(models.Model):
     world_size = models.PositiveIntegerField()
     lease_s = models.FloatField(default=DEFAULT_LEASE_S)
     go = models.JSONField(null=True, blank=True)  # what the supervisors were told, once all were ready
+    trace = models.JSONField(null=True, blank=True)  # what of its steps is to be traced, as the supervisors are told
     told_use = models.PositiveBigIntegerField(default=0)  # the CheckpointUse that the history spoke of last
     created_at = models.DateTimeField(auto_now_add=True)
     go_at = models.DateTimeField(null=True, blank=True)

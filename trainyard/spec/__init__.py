@@ -5,12 +5,14 @@
 
 from trainyard.spec.document import load_spec_file, merge
 from trainyard.spec.fits import check_fits
-from trainyard.spec.form import FieldInfo, form_fields
-from trainyard.spec.models import RecipeSpec, ScriptSpec, Spec
+from trainyard.spec.form import FieldInfo, fields_of, form_fields
+from trainyard.spec.models import KINDS, CommunicationSpec, RecipeSpec, ScriptSpec, Spec
 from trainyard.spec.parse import json_schema, parse_spec
 from trainyard.spec.problems import Problem, SpecError
 
 __all__ = [
+    "KINDS",
+    "CommunicationSpec",
     "FieldInfo",
     "Problem",
     "RecipeSpec",
@@ -18,6 +20,7 @@ __all__ = [
     "Spec",
     "SpecError",
     "check_fits",
+    "fields_of",
     "form_fields",
     "json_schema",
     "load_spec_file",

@@ -19,6 +19,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _SLUG = re.compile(r"[A-Za-z0-9_-]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _POINT = re.compile(r"[a-z0-9]{1,12}@\d{1,10}")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://[^/]?")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TORCHRUN = re.compile(r"((LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|NODE_RANK|ROLE_NAME|MASTER_(ADDR|PORT))")
 _RESERVED_PREFIXES = ("TRAINYARD_", "TORCHELASTIC_")
@@ -128,6 +129,22 @@ def _point(value: str) -> str:
     return value
 
 
+def _location(value: str) -> str:
+    if any(unicodedata.category(char) == "Cc" for char in value):
+        raise ValueError(f"must have no control characters, not {show(value)}")
+    if value and "://" in value and not _SCHEME.match(value):
+        raise ValueError(f"must be a path, or a URL such as s3://bucket/rows.csv, not {show(value)}")
+    if ".." in PurePosixPath(value).parts:
+        raise ValueError(f"must not lead upwards (..), as {show(value)} does")
+    return value
+
+
+def _sha256(value: str) -> str:
+    if value and not _SHA256.fullmatch(value):
+        raise ValueError(f"must be 64 digits 0-9 and a-f, or empty, not {show(value)}")
+    return value
+
+
 def _degree(value: object) -> object:
     if value == "auto" or (type(value) is int and 1 <= value <= 1_000_000):
         return value
@@ -138,6 +155,9 @@ Number = Annotated[float, BeforeValidator(_plain_number)]
 Name = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_name)]
 Slug = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_slug)]
 Tag = Annotated[str, Field(min_length=1, max_length=120)]
+Location = Annotated[str, Field(max_length=2_000), AfterValidator(_location)]
+Column = Annotated[str, Field(min_length=1, max_length=200)]
+Sha256 = Annotated[str, AfterValidator(_sha256)]
 Point = Annotated[str, Field(max_length=24), AfterValidator(_point)]
 Script = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_script)]
 Argument = Annotated[str, Field(max_length=10_000)]

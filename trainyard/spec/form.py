@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo as PydanticField
 
 from trainyard.spec.fields import Group, Kind, Needs
-from trainyard.spec.models import RecipeSpec, ScriptSpec
+from trainyard.spec.models import KINDS
 
 GROUPS: tuple[Group, ...] = ("what", "where", "parallel", "train", "safety")
 
@@ -31,19 +31,33 @@ class FieldInfo(NamedTuple):
     is_required: bool
     is_whole: bool  # a number without a fraction
     is_above: bool  # the minimum itself is not accepted
-    tasks: tuple[str, ...]  # of which kinds of task: recipe, script
+    tasks: tuple[str, ...]  # the KINDS of spec that have it
     needs: Needs | None  # without which nothing reads this field
 
 
 @cache
+def fields_of(task: str) -> dict[str, FieldInfo]:
+    """Return by path every field of the specs of one of the KINDS, as it is for them."""
+    return {info.path: info._replace(tasks=(task,)) for info in _walk(KINDS[task], "")}
+
+
+@cache
 def form_fields() -> tuple[FieldInfo, ...]:
-    """Return every field of a recipe's and of a script's spec, ordered by group."""
+    """Return every field of any spec, ordered by group. Kinds that share a field may differ in its choices, of which
+    all are told, and in its default, of which the first is."""
     found: dict[str, FieldInfo] = {}
-    for kind, task in ((RecipeSpec, "recipe"), (ScriptSpec, "script")):
-        for info in _walk(kind, ""):
-            before = found[info.path].tasks if info.path in found else ()
-            found[info.path] = info._replace(tasks=(*before, task))
+    for task in KINDS:
+        for info in fields_of(task).values():
+            before = found.get(info.path)
+            found[info.path] = info if before is None else _together(before, info)
     return tuple(info for group in GROUPS for info in found.values() if info.group == group)
+
+
+def _together(first: FieldInfo, second: FieldInfo) -> FieldInfo:
+    alike = second._replace(tasks=first.tasks, choices=first.choices, default=first.default, help=first.help)
+    assert alike == first, f"{first.path} is two different fields"
+    choices = dict.fromkeys((*first.choices, *second.choices))
+    return first._replace(tasks=(*first.tasks, *second.tasks), choices=tuple(choices))
 
 
 def _walk(kind: type[BaseModel], above: str) -> list[FieldInfo]:

@@ -6,66 +6,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from trainyard.spec.fields import Argument, Code, Environment, Name, Part, Script, Slug, Tag, field
+from trainyard.spec.fields import Name, Part, Slug, Tag, field
 from trainyard.spec.mesh import Mesh, make_mesh
 from trainyard.spec.parallel import Parallel
+from trainyard.spec.tasks import (
+    CommunicationTask,
+    ImageClassifierTask,
+    LanguageModelTask,
+    RecipeTask,
+    ScriptTask,
+    TabularTask,
+)
 from trainyard.spec.train import Checkpoint, EarlyStopping, Restarts, Train
-
-
-class Model(Part):
-    """The size of the language model."""
-
-    layers: int = field(4, label="Layers", help="Transformer blocks.", group="what", minimum=1, maximum=1_000)
-    width: int = field(
-        128, label="Width", help="Features of a token; the heads divide it.", group="what", minimum=2, maximum=65_536
-    )
-    heads: int = field(4, label="Heads", help="Attention heads in a block.", group="what", minimum=1, maximum=1_024)
-    context: int = field(
-        128, label="Context", help="Tokens that the model sees at once.", group="what", minimum=1, maximum=1_048_576
-    )
-
-
-class Data(Part):
-    """What the recipe trains on."""
-
-    source: Literal["python-stdlib"] = field(
-        "python-stdlib",
-        label="Data",
-        help="python-stdlib is the source text of Python's own library, which is on every node.",
-        group="what",
-    )
-
-
-def _environment_field() -> Any:
-    return field({}, label="Environment", help="Variables for the ranks.", group="what", advanced=True)
-
-
-class RecipeTask(Part):
-    """A training that Trainyard brings along."""
-
-    recipe: Literal["language-model"] = field(
-        label="Recipe", help="language-model trains a small GPT on text.", group="what"
-    )
-    model: Model = Model()
-    data: Data = Data()
-    environment: Environment = _environment_field()
-
-
-class ScriptTask(Part):
-    """The user's own script, run by every rank as torchrun would."""
-
-    script: Script = field(label="Script", help="Path of the Python file inside the code's folder.", group="what")
-    arguments: Annotated[list[Argument], Field(max_length=1_000)] = field(
-        [], label="Arguments", help="Words behind the script's name on its command line.", group="what"
-    )
-    code: Code = field(
-        ".",
-        label="Code",
-        help="A folder, which the command line packs (relative to the spec's file), or {sha256: …} of a stored bundle.",
-        group="what",
-        kind="text",
-    )
-    environment: Environment = _environment_field()
 
 
 class Resources(Part):
@@ -86,7 +38,7 @@ class Resources(Part):
 
 
 class Spec(Part):
-    """What every run has. ``parse_spec`` makes one of its two kinds."""
+    """What every run has. ``parse_spec`` makes one of its KINDS."""
 
     name: Name = field(label="Name", help="What the run is called; no control characters, no < and no >.", group="what")
     project: Slug = field("default", label="Project", help="Who owns the run.", group="what")
@@ -112,7 +64,7 @@ class Spec(Part):
 
 
 class RecipeSpec(Spec):
-    """A run of a recipe."""
+    """A run of a recipe that trains: the base of one class for each."""
 
     task: RecipeTask
     parallel: Parallel = Parallel()
@@ -126,6 +78,24 @@ class RecipeSpec(Spec):
         return make_mesh(self.parallel.model_dump(), self.world_size(num_nodes))
 
 
+class LanguageModelSpec(RecipeSpec):
+    task: LanguageModelTask
+
+
+class ImageClassifierSpec(RecipeSpec):
+    task: ImageClassifierTask
+
+
+class TabularSpec(RecipeSpec):
+    task: TabularTask
+
+
+class CommunicationSpec(Spec):
+    """A measurement of the nodes, which trains nothing."""
+
+    task: CommunicationTask
+
+
 class ScriptSpec(Spec):
     """A run of the user's own script, which decides by itself how it trains."""
 
@@ -135,3 +105,13 @@ class ScriptSpec(Spec):
     def bundle_sha256(self) -> str | None:
         code = self.task.code
         return code["sha256"] if isinstance(code, dict) else None
+
+
+# By the name of the recipe; a script's own is "script".
+KINDS: dict[str, type[Spec]] = {
+    "language-model": LanguageModelSpec,
+    "image-classifier": ImageClassifierSpec,
+    "tabular": TabularSpec,
+    "communication-benchmark": CommunicationSpec,
+    "script": ScriptSpec,
+}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Union
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from trainyard.spec.models import RecipeSpec, ScriptSpec, Spec
+from trainyard.spec.models import KINDS, LanguageModelSpec, RecipeSpec, Spec
 from trainyard.spec.problems import Problem, SpecError, problems_of, show
 from trainyard.spec.rules import broken_rules
 from trainyard.spec.unbuilt import unbuilt_problems, without_null_python
@@ -15,6 +15,7 @@ from trainyard.spec.unbuilt import unbuilt_problems, without_null_python
 MAX_SPEC_BYTES = 256 * 1024
 MAX_VALUES = 50_000
 MAX_DEPTH = 20
+RECIPES = tuple(name for name in KINDS if name != "script")
 
 
 def parse_spec(document: object) -> Spec:
@@ -29,8 +30,8 @@ def parse_spec(document: object) -> Spec:
         spec = kind.model_validate(document)
     except ValidationError as error:
         found = problems_of(error, _accepted_at(kind))
-        raise SpecError(_tell_of_scripts(kind, _first_per_path([*unbuilt, *found]))) from None
-    broken = list(broken_rules(spec)) if isinstance(spec, RecipeSpec) else []
+        raise SpecError(_tell_of_training(kind, _first_per_path([*unbuilt, *found]))) from None
+    broken = list(broken_rules(spec))
     if unbuilt or broken:
         raise SpecError(_first_per_path([*unbuilt, *broken]))
     num_bytes = len(json.dumps(spec.resolved()).encode())
@@ -41,18 +42,26 @@ def parse_spec(document: object) -> Spec:
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a spec."""
-    return TypeAdapter(RecipeSpec | ScriptSpec).json_schema()
+    schema: dict[str, Any] = TypeAdapter(Union[*KINDS.values()]).json_schema()  # type: ignore[arg-type]  # made of values
+    return schema
 
 
-def _kind_of(document: dict[str, Any], unbuilt: list[Problem]) -> type[RecipeSpec] | type[ScriptSpec]:
+def _kind_of(document: dict[str, Any], unbuilt: list[Problem]) -> type[Spec]:
     task = document.get("task")
     if not isinstance(task, dict):
-        return RecipeSpec  # which says what is wrong with it
+        return LanguageModelSpec  # which says what is wrong with it
     if "recipe" in task and "script" in task:
         raise SpecError([*unbuilt, Problem("task", "has both a recipe and a script; exactly one is accepted")])
     if "recipe" not in task and "script" not in task:
         raise SpecError([*unbuilt, Problem("task", "has no recipe and no script; exactly one is required")])
-    return ScriptSpec if "script" in task else RecipeSpec
+    if "script" in task:
+        return KINDS["script"]
+    name = task["recipe"]
+    if not isinstance(name, str) or name not in RECIPES:
+        raise SpecError(
+            [*unbuilt, Problem("task.recipe", f"{show(name)} is no recipe; accepted: {', '.join(RECIPES)}")]
+        )
+    return KINDS[name]
 
 
 def _refuse_unsafe(document: dict[str, Any]) -> None:
@@ -88,14 +97,14 @@ def _first_per_path(problems: list[Problem]) -> list[Problem]:
     return list(kept.values())
 
 
-def _tell_of_scripts(kind: type[Spec], problems: list[Problem]) -> list[Problem]:
-    if kind is not ScriptSpec:
+def _tell_of_training(kind: type[Spec], problems: list[Problem]) -> list[Problem]:
+    """Say why sections are refused that only a recipe that trains has."""
+    if issubclass(kind, RecipeSpec):
         return problems
-    sections = RecipeSpec.model_fields.keys() - ScriptSpec.model_fields.keys()
+    sections = RecipeSpec.model_fields.keys() - kind.model_fields.keys()
+    who = "a script, which decides this by itself" if kind is KINDS["script"] else "a benchmark, which trains nothing"
     return [
-        Problem(problem.path, "means nothing to a script, which decides this by itself; leave it out")
-        if problem.path in sections
-        else problem
+        Problem(problem.path, f"means nothing to {who}; leave it out") if problem.path in sections else problem
         for problem in problems
     ]
 

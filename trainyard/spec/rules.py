@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainyard.spec.form import form_fields
-from trainyard.spec.models import RecipeSpec
+from trainyard.spec.data import LOCATED
+from trainyard.spec.form import fields_of
+from trainyard.spec.models import RecipeSpec, Spec
 from trainyard.spec.pipelines import CHUNKS, choose_microbatches, whole_backward_problem
 from trainyard.spec.problems import Problem, show
 from trainyard.spec.products import product_problems
+from trainyard.spec.tasks import CommunicationTask, GPTModel, ImageModel, RecipeTask
 
 
-def broken_rules(spec: RecipeSpec) -> Iterator[Problem]:
+def broken_rules(spec: Spec) -> Iterator[Problem]:
+    if isinstance(spec, RecipeSpec):
+        yield from _training_problems(spec)
+    elif isinstance(task := getattr(spec, "task", None), CommunicationTask):
+        yield from _benchmark_problems(spec, task)
+
+
+def _training_problems(spec: RecipeSpec) -> Iterator[Problem]:
     yield from _idle_problems(spec)
+    yield from _data_problems(spec)
     yield from _model_problems(spec)
     yield from _train_problems(spec)
     degrees = list(_degree_problems(spec))
@@ -21,6 +31,16 @@ def broken_rules(spec: RecipeSpec) -> Iterator[Problem]:
         yield from product_problems(spec)
         yield from _batch_problems(spec)
         yield from _backward_problems(spec)
+
+
+def _benchmark_problems(spec: Spec, task: CommunicationTask) -> Iterator[Problem]:
+    if task.smallest_bytes > task.largest_bytes:
+        yield Problem(
+            "task.smallest_bytes",
+            f"{task.smallest_bytes} is more than task.largest_bytes, which is {task.largest_bytes}",
+        )
+    if spec.world_size() == 1 and set(task.operations) != {"compute"}:
+        yield Problem("resources.nodes", "1 rank has nobody to talk to: take 2 ranks or more, or compute alone")
 
 
 def num_chunks(spec: RecipeSpec) -> int:
@@ -32,8 +52,8 @@ def num_chunks(spec: RecipeSpec) -> int:
 def _idle_problems(spec: RecipeSpec) -> Iterator[Problem]:
     """What was set and nothing would read: silence about it would be a promise that is not kept."""
     values = spec.resolved()
-    for info in form_fields():
-        if info.needs is None or "recipe" not in info.tasks:
+    for info in fields_of(spec.task.recipe).values():
+        if info.needs is None:
             continue
         value, other = _look(values, info.path), _look(values, info.needs.path)
         if value != info.default and not info.needs.is_met(other):
@@ -51,26 +71,28 @@ def _look(values: object, path: str) -> object:
     return values
 
 
-def _model_problems(spec: RecipeSpec) -> Iterator[Problem]:
-    model, parallel = spec.task.model, spec.parallel
-    if model.width % model.heads:
-        yield Problem("task.model.heads", f"{model.heads} heads do not divide the width {model.width} into equal parts")
-    elif model.width // model.heads % 2:
+def _data_problems(spec: RecipeSpec) -> Iterator[Problem]:
+    data = _look(spec.resolved(), "task.data")
+    assert isinstance(data, dict)
+    if data["source"] in LOCATED and not data["location"] and not data["dataset"]:
         yield Problem(
-            "task.model.heads",
-            f"width {model.width} / {model.heads} heads = {model.width // model.heads} is odd; each head must be even",
+            "task.data.location",
+            f"the source {data['source']} needs a file, folder or URL to read from, or a dataset of the project",
         )
-    for what, number in (("heads", model.heads), ("context", model.context)):
-        if number % parallel.tensor:
-            unit = "heads" if what == "heads" else "tokens"
-            yield Problem(
-                "parallel.tensor",
-                f"{parallel.tensor} does not divide the {number} {unit} of task.model.{what}, of which each rank "
-                f"takes its share; accepted: {_some(_divisors_of_both(model.heads, model.context))}",
-            )
-    stages, chunks = parallel.pipeline.stages, num_chunks(spec)
+
+
+def _model_problems(spec: RecipeSpec) -> Iterator[Problem]:
+    model = spec.task.model
+    if isinstance(model, ImageModel) and model.architecture == "resnet":
+        yield from _resnet_problems(spec, model)
+    elif isinstance(model, GPTModel | ImageModel):
+        yield from _head_problems(model, is_turned=isinstance(model, GPTModel))
+    yield from _tensor_problems(spec)
+    stages, chunks = spec.parallel.pipeline.stages, num_chunks(spec)
     if stages * chunks > model.layers:
-        words = f" x {chunks} parts on each ({parallel.pipeline.schedule}) = {stages * chunks}" if chunks > 1 else ""
+        words = (
+            f" x {chunks} parts on each ({spec.parallel.pipeline.schedule}) = {stages * chunks}" if chunks > 1 else ""
+        )
         most = max(1, model.layers // chunks)
         yield Problem(
             "parallel.pipeline.stages",
@@ -79,8 +101,49 @@ def _model_problems(spec: RecipeSpec) -> Iterator[Problem]:
         )
 
 
-def _divisors_of_both(first: int, second: int) -> list[int]:
-    return [number for number in range(1, min(first, second) + 1) if first % number == 0 and second % number == 0]
+def _head_problems(model: GPTModel | ImageModel, *, is_turned: bool) -> Iterator[Problem]:
+    if model.width % model.heads:
+        yield Problem("task.model.heads", f"{model.heads} heads do not divide the width {model.width} into equal parts")
+    elif is_turned and model.width // model.heads % 2:
+        yield Problem(
+            "task.model.heads",
+            f"width {model.width} / {model.heads} heads = {model.width // model.heads} is odd; each head must be even",
+        )
+    shared = getattr(model, "kv_heads", "auto")
+    if shared != "auto" and model.heads % int(shared):
+        yield Problem("task.model.kv_heads", f"{shared} does not divide the {model.heads} heads of task.model.heads")
+
+
+def _resnet_problems(spec: RecipeSpec, model: ImageModel) -> Iterator[Problem]:
+    heads = fields_of(spec.task.recipe)["task.model.heads"].default
+    if model.heads != heads:
+        yield Problem("task.model.heads", f"{model.heads} would be ignored: a resnet has no heads; leave it out")
+
+
+def _tensor_problems(spec: RecipeSpec) -> Iterator[Problem]:
+    """What tensor ranks cut must divide: heads, and what flows between the blocks."""
+    tensor, shares = spec.parallel.tensor, shared_by_tensor(spec.task)
+    if tensor > 1 and not shares:
+        yield Problem("parallel.tensor", f"{tensor} goes with transformers and MLPs only; accepted here: 1")
+    for (path, unit), number in shares.items():
+        if number % tensor:
+            accepted = [one for one in range(1, min(shares.values()) + 1) if not any(n % one for n in shares.values())]
+            yield Problem(
+                "parallel.tensor",
+                f"{tensor} does not divide the {number} {unit} of {path}, of which each rank "
+                f"takes its share; accepted: {_some(accepted)}",
+            )
+
+
+def shared_by_tensor(task: RecipeTask) -> dict[tuple[str, str], int]:
+    """Return what tensor-parallel ranks cut of the model, by path and unit; nothing for one that cannot be cut."""
+    model = task.model
+    if isinstance(model, GPTModel):
+        own = {} if model.kv_heads == "auto" else {("task.model.kv_heads", "heads"): int(model.kv_heads)}
+        return {("task.model.heads", "heads"): model.heads, **own, ("task.model.context", "tokens"): model.context}
+    if isinstance(model, ImageModel):
+        return {} if model.architecture == "resnet" else {("task.model.heads", "heads"): model.heads}
+    return {("task.model.width", "features"): model.width}
 
 
 def _some(numbers: list[int]) -> str:

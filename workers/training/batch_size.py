@@ -215,7 +215,9 @@ class Bench:
         assert self._training is not None
         passes = self._training.passes
         assert isinstance(passes, PlainPasses)  # no other is in the table of what goes with this
-        passes.resize(share_batch(self._batch_size(rows), self._settings.accumulate, self._mesh))
+        passes.resize(
+            self._batch_size(rows), share_batch(self._batch_size(rows), self._settings.accumulate, self._mesh)
+        )
         if self._mesh.shard > 1:
             return True
         self._memory.restart()
@@ -254,7 +256,7 @@ class Bench:
         return rows * self._settings.accumulate * self._mesh.num_batch_parts
 
     def _num_tokens(self, rows: int) -> int:
-        return self._batch_size(rows) * self._task.tokens_per_row
+        return self._batch_size(rows) * self._task.units_per_row
 
     def _largest(self, *numbers: float) -> list[float]:
         """Return the largest of each number among all ranks."""

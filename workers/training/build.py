@@ -12,6 +12,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
 from workers.training import activation_checkpointing, compilation, optimizers, process_group, schedules
+from workers.training.data.feed import Feed
 from workers.training.early_stopping import EarlyStopping
 from workers.training.mesh import BatchShare, Mesh, make_device_mesh, share_batch
 from workers.training.numerics import Precision
@@ -35,6 +36,7 @@ class Training:
     mesh: Mesh
     device_mesh: DeviceMesh | None
     share: BatchShare
+    feed: Feed
     device: torch.device
     parts: list[nn.Module]
     passes: Passes
@@ -58,6 +60,7 @@ class Training:
 def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Mesh, device: torch.device) -> Training:
     """Compose the training of this rank. Raises ValueError for degrees that no strategy here provides."""
     share = share_batch(settings.batch_size, settings.accumulate, mesh)
+    feed = Feed(task, settings.batch_size, share)
     # 1. The model, from the seed and on the CPU: every rank, on every kind of device, starts from the same numbers.
     torch.manual_seed(settings.seed)
     model = task.make_model()
@@ -81,13 +84,15 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
     agreement, own_loss = spec["parallel"]["synchronization"], OwnLoss(share.num_parts)
     start_sum = process_group.all_reduce_sum
     if agreement["kind"] != "every-step":
-        passes: Passes = PlainPasses(task, parts[0], share, precision, start_sum=own_loss)
+        passes: Passes = PlainPasses(task, parts[0], feed, share, precision, start_sum=own_loss)
     elif plan is None:
-        make = partial(PlainPasses, task, share=share, precision=precision, start_sum=start_sum, num_alike=mesh.tensor)
+        make = partial(
+            PlainPasses, task, feed=feed, share=share, precision=precision, start_sum=start_sum, num_alike=mesh.tensor
+        )
         passes = make_plain_passes(make, parts[0], mesh, device_mesh, reshard_after_forward, compression)
     else:
         assert device_mesh is not None
-        passes = make_pipeline_passes(task, parts, plan, share, precision, device_mesh, start_sum)
+        passes = make_pipeline_passes(task, parts, plan, feed, share, precision, device_mesh, start_sum)
     # 6. The optimiser, after every cut: it must own the parameters that are trained, not those that were replaced.
     optimizer = make_optimizer(task, parts, settings)
     # 7. The schedule and the synchronisation, last: they only set numbers in the optimiser, and call it.
@@ -104,6 +109,7 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
         mesh=mesh,
         device_mesh=device_mesh,
         share=share,
+        feed=feed,
         device=device,
         parts=parts,
         passes=passes,
@@ -191,6 +197,7 @@ def make_pipeline_passes(
     task: Task,
     parts: list[nn.Module],
     plan: Plan,
+    feed: Feed,
     share: BatchShare,
     precision: Precision,
     device_mesh: DeviceMesh,
@@ -203,13 +210,14 @@ def make_pipeline_passes(
     def flow_shape(num_rows: int) -> torch.Size:
         # Each tensor-parallel rank sends its own piece of the sequence to its like in the next stage: nothing is
         # gathered for the way, and all pieces together travel once.
-        rows, sequence, *rest = task.hidden_shape(num_rows)
+        rows, sequence, *rest = task.hidden_shape(num_rows, 0, plan.num_parts)
         return torch.Size((rows, sequence // num_cuts, *rest))
 
     return pipeline.PipelinePasses(
         task,
         parts,
         plan,
+        feed,
         share,
         precision,
         device_mesh.get_group("pipeline"),

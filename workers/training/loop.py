@@ -35,8 +35,8 @@ class Metrics(Protocol):
         self, values: Mapping[str, float], step: int | None = None, labels: Mapping[str, str] | None = None
     ) -> None: ...
 
-    def note(self, payload: Mapping[str, Any]) -> None:
-        """Tell at once what became of a checkpoint. May be called from any thread."""
+    def note(self, payload: Mapping[str, Any], kind: str = "checkpoint") -> None:
+        """Tell at once what became of a checkpoint, or facts about the run. May be called from any thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def validation_loss(training: Training) -> float:
     task, share, num_parts = training.task, training.share, training.num_validators
     first = task.num_validation_rows * share.part // num_parts
     last = task.num_validation_rows * (share.part + 1) // num_parts
-    rows_at_once = max(share.micro, VALIDATION_TOKENS_AT_ONCE // task.tokens_per_row)
+    rows_at_once = max(share.micro, VALIDATION_TOKENS_AT_ONCE // task.units_per_row)
     total = torch.zeros((), dtype=torch.float64, device=training.device)
     for part in training.parts:
         part.eval()
@@ -174,7 +174,7 @@ def report(training: Training, step: int, result: StepResult, metrics: Metrics, 
     if progress is None:
         return
     report_late_losses(late, metrics)
-    tokens_per_second = training.settings.batch_size * training.task.tokens_per_row / result.step_time_s
+    tokens_per_second = training.settings.batch_size * training.task.units_per_row / result.step_time_s
     metrics.log(
         {
             **shared,

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from workers.training.data.feed import Feed
 from workers.training.mesh import BatchShare
 from workers.training.numerics import Precision
 from workers.training.recipes import Task
@@ -65,6 +66,7 @@ class PlainPasses:
         self,
         task: Task,
         replica: nn.Module,
+        feed: Feed,
         share: BatchShare,
         precision: Precision,
         *,
@@ -76,6 +78,7 @@ class PlainPasses:
     ) -> None:
         self._task = task
         self._replica = replica
+        self._feed = feed
         self._share = share
         self._precision = precision
         self._start_sum = start_sum
@@ -92,7 +95,7 @@ class PlainPasses:
         for index in range(share.accumulate):
             is_last = index == share.accumulate - 1
             started = time.perf_counter()
-            batch = self._task.train_batch(step, share.rows(index))
+            batch = self._feed.batch(step, index)
             data_time_s += time.perf_counter() - started
             # Gradients are summed over ranks once a step, in the last backward.
             with nullcontext() if is_last else self._without_reduction():
@@ -120,16 +123,17 @@ class PlainPasses:
     def settle(self) -> None:
         for _ in range(self._num_throwaways):
             with self._precision.autocast():
-                loss = self._task.loss(self._replica, self._task.train_batch(1, slice(0, 1)))
+                loss = self._task.loss(self._replica, self._task.train_batch(slice(0, 1)))
             loss.backward()  # type: ignore[no-untyped-call]
 
-    def resize(self, share: BatchShare) -> None:
-        """Take another share of the batch from the next step on."""
+    def resize(self, batch_size: int, share: BatchShare) -> None:
+        """Take another share of another batch from the next step on."""
         self._share = share
+        self._feed.resize(batch_size, share)
 
     def rehearse(self) -> None:
         """Run one micro-batch forward and backward without a word to the other ranks; leaves gradients."""
-        batch = self._task.train_batch(1, self._share.rows(0))
+        batch = self._feed.batch(1, 0)
         with self._without_reduction():
             with self._precision.autocast():
                 loss = self._task.loss(self._replica, batch)

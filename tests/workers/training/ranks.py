@@ -33,7 +33,7 @@ class Recorder:
     def log(self, values: Any, step: int | None = None, labels: Any = None) -> None:
         self.points += [(name, step, dict(labels or {}), float(value)) for name, value in values.items()]
 
-    def note(self, payload: Any) -> None:
+    def note(self, payload: Any, kind: str = "checkpoint") -> None:
         """Kept as a point too, so that it comes back the same way; ``notes`` finds it."""
         told = {key: json.dumps(value) for key, value in payload.items()}
         self.points.append((NOTE, payload.get("step"), told, payload["at"]))

@@ -22,17 +22,20 @@ RECIPES: dict[str, str] = {
 
 
 class Task(Protocol):
-    """What the loop needs of a recipe. Batches depend on (seed, step) alone, whatever the number of ranks."""
+    """What the loop needs of a recipe. A batch depends on the seed and on its place in the training alone, whatever
+    the number of ranks."""
 
-    tokens_per_row: int
+    unit: str  # what throughput counts: "tokens" or "samples"
+    units_per_row: int
     num_validation_rows: int
     data_digest: str
+    measures: tuple[str, ...]  # what ``measure`` sums up, such as ("accuracy",); reported as val/<name>
 
     def make_model(self) -> nn.Module:
         """Return a fresh model on the CPU, drawn from torch's current random state."""
 
-    def train_batch(self, step: int, rows: slice) -> Batch:
-        """Return these rows of the global batch of ``step``, on the task's device."""
+    def train_batch(self, positions: slice) -> Batch:
+        """Return the samples at these positions, counted from 0 over all epochs, on the task's device."""
 
     def validation_batch(self, rows: slice) -> Batch:
         """Return these of the ``num_validation_rows`` rows that no training batch touches."""
@@ -43,11 +46,14 @@ class Task(Protocol):
     def criterion(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the mean loss over rows, a scalar, of what the model made of their inputs."""
 
+    def measure(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return for each of ``measures`` its sum over the rows, float64 (len(measures),)."""
+
     def keep_part(self, model: nn.Module, index: int, num_parts: int) -> None:
         """Drop from ``model`` what is not in part ``index`` of a pipeline; the rest keeps its names."""
 
-    def hidden_shape(self, num_rows: int) -> torch.Size:
-        """Return the shape of what flows from one part of the model to the next for so many rows."""
+    def hidden_shape(self, num_rows: int, index: int, num_parts: int) -> torch.Size:
+        """Return the shape of what flows out of part ``index`` of a pipeline for so many rows."""
 
     def blocks(self, model: nn.Module) -> list[nn.Module]:
         """Return the repeated blocks of ``model``: the units that are sharded, checkpointed and compiled one by one."""

@@ -13,15 +13,15 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ParallelStyle
 
+from workers.training.data.corpus import Bytes, Corpus, load_corpus
+from workers.training.data.order import EpochOrder, Rows
 from workers.training.recipes import Batch
-from workers.training.recipes.corpus import Bytes, Corpus, load_corpus
 from workers.training.recipes.gpt import GPT, Shape, keep_part
 from workers.training.recipes.gpt_plan import tensor_plan
 from workers.training.recipes.split_loss import split_cross_entropy
 
 VOCABULARY = 256
 VALIDATION_TOKENS = 8192
-VALIDATION_STEP = 0  # training steps start at 1, so this one's draws are free
 
 
 class LanguageModelTask:
@@ -32,20 +32,22 @@ class LanguageModelTask:
         if shape.context >= smallest:
             raise ValueError(f"task.model.context is {shape.context}, but a part of {source} has only {smallest} bytes")
         self.shape, self.corpus, self.source, self.seed, self.device = shape, corpus, source, seed, device
-        self.tokens_per_row = shape.context
-        self.num_validation_rows = -(-VALIDATION_TOKENS // shape.context)
+        self.unit, self.units_per_row, self.measures = "tokens", shape.context, ()
+        self._train_order = EpochOrder(num_windows(corpus.train, shape.context), seed)
+        self._validation_order = EpochOrder(num_windows(corpus.validation, shape.context), seed)
+        self.num_validation_rows = min(-(-VALIDATION_TOKENS // shape.context), self._validation_order.num_rows)
         self.data_digest = corpus.digest
 
     def make_model(self) -> nn.Module:
         return GPT(self.shape)
 
-    def train_batch(self, step: int, rows: slice) -> Batch:
+    def train_batch(self, positions: slice) -> Batch:
         """Return inputs and targets, each (rows, context) int64."""
-        return self._windows(self.corpus.train, step, rows)
+        return self._windows(self.corpus.train, self._train_order.rows(positions))
 
     def validation_batch(self, rows: slice) -> Batch:
         """Return inputs and targets, each (rows, context) int64: the same windows at every validation."""
-        return self._windows(self.corpus.validation, VALIDATION_STEP, rows)
+        return self._windows(self.corpus.validation, self._validation_order.rows(rows))
 
     def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         inputs, targets = batch
@@ -57,11 +59,14 @@ class LanguageModelTask:
             return split_cross_entropy(outputs, targets)
         return F.cross_entropy(outputs.flatten(0, 1), targets.flatten())
 
+    def measure(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(0, dtype=torch.float64, device=self.device)
+
     def keep_part(self, model: nn.Module, index: int, num_parts: int) -> None:
         assert isinstance(model, GPT)
         keep_part(model, index, num_parts)
 
-    def hidden_shape(self, num_rows: int) -> torch.Size:
+    def hidden_shape(self, num_rows: int, index: int, num_parts: int) -> torch.Size:
         """(rows, context, width)"""
         return torch.Size((num_rows, self.shape.context, self.shape.width))
 
@@ -79,21 +84,15 @@ class LanguageModelTask:
             "data": {"source": self.source, "digest": self.corpus.digest},
         }
 
-    def _windows(self, text: Bytes, step: int, rows: slice) -> Batch:
-        starts = window_starts(self.seed, step, rows.stop, len(text) - self.shape.context)[rows]
-        windows = text[starts[:, None] + np.arange(self.shape.context + 1)]
+    def _windows(self, text: Bytes, rows: Rows) -> Batch:
+        windows = text[rows[:, None] * self.shape.context + np.arange(self.shape.context + 1)]
         tokens = torch.from_numpy(windows.astype(np.int64)).to(self.device)
         return tokens[:, :-1], tokens[:, 1:]
 
 
-def window_starts(seed: int, step: int, num_rows: int, num_starts: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return where the first ``num_rows`` windows of a step begin, each from 0 to ``num_starts`` - 1.
-
-    A counter-based generator (Salmon et al. 2011) keyed by seed and step: no state to carry, and its raw stream is
-    the same in every version of numpy.
-    """
-    raw = np.random.Philox(key=[seed % 2**64, step]).random_raw(num_rows)
-    return (raw % np.uint64(num_starts)).astype(np.int64)
+def num_windows(text: Bytes, context: int) -> int:
+    """Return how many windows of ``context`` tokens lie side by side in ``text``, with one more token behind each."""
+    return (len(text) - 1) // context
 
 
 def load(task: Mapping[str, Any], *, seed: int, device: torch.device) -> LanguageModelTask:

@@ -31,6 +31,7 @@ from torch.distributed.pipelining import (
     ScheduleZBVZeroBubble,
 )
 
+from workers.training.data.feed import Feed
 from workers.training.mesh import BatchShare
 from workers.training.numerics import Precision
 from workers.training.passes import Passed, StartSum, nothing
@@ -97,6 +98,7 @@ class PipelinePasses:
         task: Task,
         parts: Sequence[nn.Module],
         plan: Plan,
+        feed: Feed,
         share: BatchShare,
         precision: Precision,
         group: dist.ProcessGroup,
@@ -108,6 +110,7 @@ class PipelinePasses:
     ) -> None:
         self._task = task
         self._plan = plan
+        self._feed = feed
         self._share = share
         self._precision = precision
         self._group = group
@@ -129,7 +132,7 @@ class PipelinePasses:
         data_time_s = 0.0
         for index in range(self._share.accumulate):
             started = time.perf_counter()
-            inputs, targets = self._read(step, self._share.rows(index))
+            inputs, targets = self._read(step, index)
             data_time_s += time.perf_counter() - started
             for stage in self._stages:
                 stage.is_last_pass = index == self._share.accumulate - 1
@@ -140,11 +143,11 @@ class PipelinePasses:
         self._reduce()
         return Passed(total, summing, data_time_s)
 
-    def _read(self, step: int, rows: slice) -> tuple[tuple[torch.Tensor, ...], torch.Tensor | None]:
+    def _read(self, step: int, index: int) -> tuple[tuple[torch.Tensor, ...], torch.Tensor | None]:
         """Return what this rank's parts need of the batch: the ranks in the middle need nothing."""
         if not self._is_first and not self._is_last:
             return (), None
-        inputs, targets = self._task.train_batch(step, rows)
+        inputs, targets = self._feed.batch(step, index)
         return (inputs,) if self._is_first else (), targets if self._is_last else None
 
     def _scaled_loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from workers.training.data.corpus import load_corpus
 from workers.training.recipes import corpus
-from workers.training.recipes.corpus import load_corpus
 
 
 @pytest.fixture

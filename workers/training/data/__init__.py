@@ -1,0 +1,1 @@
+"""Where batches come from: sources, the node's cache of them, the order of rows, and what is read ahead."""
