@@ -141,7 +141,7 @@ def make_locks(installer: Installer) -> None:
     uv = TOOLS / "bin" / "uv"
     if not uv.exists():
         raise SetupError("Making locks needs uv, which could not be fetched for this platform.")
-    flags = [
+    flags: list[str | Path] = [
         "--universal",
         "--python-version",
         "3.11",
@@ -149,6 +149,8 @@ def make_locks(installer: Installer) -> None:
         "--no-header",
         "--no-annotate",
         "--upgrade",
+        "--override",
+        LOCKS / "without.txt",
     ]
     compile_: list[str | Path] = [uv, "pip", "compile", "--quiet", "--no-config", *flags]
     groups: dict[str, list[str | Path]] = {
