@@ -4,19 +4,21 @@ goes with what."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import groupby
 
 from trainyard.spec.fields import Needs
-from trainyard.spec.form import GROUPS, FieldInfo, form_fields
+from trainyard.spec.form import GROUPS, FieldInfo, fields_of, form_fields
 from trainyard.spec.mesh import AXES
+from trainyard.spec.models import KINDS
 from trainyard.spec.parallel import KIND
 from trainyard.spec.products import LIMITS, SYNCHRONOUS, Limit, field_of
 
 TITLES = {
     "what": "What",
     "where": "Where",
-    "parallel": "Parallel (recipes only)",
-    "train": "Train (recipes only)",
+    "parallel": "Parallel (recipes that train)",
+    "train": "Train (recipes that train)",
     "safety": "Safety",
 }
 
@@ -53,9 +55,37 @@ def _allowed(limit: Limit) -> str:
 
 
 def _row(field: FieldInfo) -> str:
-    default = "required" if field.is_required else f"`{json.dumps(field.default)}`"
-    needs = f" Only with {_need(field.needs)}." if field.needs else ""
-    return f"| `{field.path}` | {_type(field)} | {default} | {field.help}{needs} |"
+    default = "required" if field.is_required else _by_kind(field, lambda one: f"`{json.dumps(one.default)}`")
+    if field.path == "task.recipe":
+        return f"| `task.recipe` | {_type(field)} | {default} | {' '.join(_meanings(field))} |"
+    meaning = " ".join([*_whose(field), field.help, *_needs(field)])
+    return f"| `{field.path}` | {_by_kind(field, _type)} | {default} | {meaning} |"
+
+
+def _by_kind(field: FieldInfo, words: Callable[[FieldInfo], str]) -> str:
+    """Say it once where all kinds of spec have it alike, else for each."""
+    found = {task: words(fields_of(task)[field.path]) for task in field.tasks}
+    if len(set(found.values())) == 1:
+        return found[field.tasks[0]]
+    return "; ".join(f"{task}: {said}" for task, said in found.items())
+
+
+def _meanings(field: FieldInfo) -> list[str]:
+    return [f"`{task}`: {fields_of(task)[field.path].help}" for task in field.tasks]
+
+
+def _whose(field: FieldInfo) -> list[str]:
+    """Name the kinds that have a field of ``task``; the other groups say it in their headings."""
+    if len(field.tasks) == len(KINDS) or not field.path.startswith("task."):
+        return []
+    return [f"*{', '.join(field.tasks)}*:"]
+
+
+def _needs(field: FieldInfo) -> list[str]:
+    if field.needs is None:
+        return []
+    whose = "" if field.needing == field.tasks else f"{', '.join(field.needing)}: only"
+    return [f"{whose or 'Only'} with {_need(field.needs)}."]
 
 
 def _need(needs: Needs) -> str:
@@ -71,7 +101,8 @@ def _type(field: FieldInfo) -> str:
     if field.kind == "bool":
         return "true or false"
     if field.kind != "number":
-        return {"list": "list of texts", "map": "map of texts"}.get(field.kind, "text")
+        entries = ", ".join(f"`{choice}`" for choice in field.choices) or "texts"
+        return {"list": f"list of {entries}", "map": "map of texts"}.get(field.kind, "text")
     assert field.minimum is not None and field.maximum is not None, f"{field.path} has no limits"
     words = "whole number" if field.is_whole else "number"
     if field.minimum == field.maximum:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from trainyard.spec.fields import Column, Location, Needs, Part, Sha256, Slug, field
+from trainyard.spec.fields import Column, Location, Needs, Part, Sha256, SlugOrEmpty, field
 
 SOURCE = "task.data.source"
 
 # Sources that need a place to read from; all others are built in.
+DIGITS_SIZE = 8  # pixels of a side of the built-in digits
 LOCATED = ("text", "jsonl", "npz", "csv", "parquet", "images")
 
 
@@ -27,12 +28,11 @@ class Data(Part):
         group="what",
         needs=Needs(SOURCE, LOCATED),
     )
-    dataset: Slug | Literal[""] = field(
+    dataset: SlugOrEmpty = field(
         "",
         label="Dataset",
         help="A dataset of the project; its source, location and digest take the place of those here.",
         group="what",
-        kind="text",
     )
     digest: Sha256 = field(
         "",

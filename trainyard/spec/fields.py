@@ -95,6 +95,10 @@ def _slug(value: str) -> str:
     return value
 
 
+def _slug_or_empty(value: str) -> str:
+    return _slug(value) if value else value
+
+
 def _script(value: str) -> str:
     path = PurePosixPath(value)
     if path.is_absolute() or ".." in path.parts or not path.name or "\\" in value:
@@ -154,6 +158,7 @@ def _degree(value: object) -> object:
 Number = Annotated[float, BeforeValidator(_plain_number)]
 Name = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_name)]
 Slug = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_slug)]
+SlugOrEmpty = Annotated[str, Field(max_length=60), AfterValidator(_slug_or_empty)]
 Tag = Annotated[str, Field(min_length=1, max_length=120)]
 Location = Annotated[str, Field(max_length=2_000), AfterValidator(_location)]
 Column = Annotated[str, Field(min_length=1, max_length=200)]

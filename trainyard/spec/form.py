@@ -32,19 +32,21 @@ class FieldInfo(NamedTuple):
     is_whole: bool  # a number without a fraction
     is_above: bool  # the minimum itself is not accepted
     tasks: tuple[str, ...]  # the KINDS of spec that have it
-    needs: Needs | None  # without which nothing reads this field
+    needs: Needs | None  # without which nothing reads this field…
+    needing: tuple[str, ...]  # …in specs of these KINDS
 
 
 @cache
 def fields_of(task: str) -> dict[str, FieldInfo]:
     """Return by path every field of the specs of one of the KINDS, as it is for them."""
-    return {info.path: info._replace(tasks=(task,)) for info in _walk(KINDS[task], "")}
+    found = _walk(KINDS[task], "")
+    return {info.path: info._replace(tasks=(task,), needing=(task,) if info.needs else ()) for info in found}
 
 
 @cache
 def form_fields() -> tuple[FieldInfo, ...]:
     """Return every field of any spec, ordered by group. Kinds that share a field may differ in its choices, of which
-    all are told, and in its default, of which the first is."""
+    all are told, in its default and help, of which the first are, and in whether it needs another."""
     found: dict[str, FieldInfo] = {}
     for task in KINDS:
         for info in fields_of(task).values():
@@ -54,10 +56,16 @@ def form_fields() -> tuple[FieldInfo, ...]:
 
 
 def _together(first: FieldInfo, second: FieldInfo) -> FieldInfo:
+    needs = first.needs or second.needs
     alike = second._replace(tasks=first.tasks, choices=first.choices, default=first.default, help=first.help)
-    assert alike == first, f"{first.path} is two different fields"
-    choices = dict.fromkeys((*first.choices, *second.choices))
-    return first._replace(tasks=(*first.tasks, *second.tasks), choices=tuple(choices))
+    alike = alike._replace(needs=second.needs or needs, needing=first.needing)
+    assert alike == first._replace(needs=needs), f"{first.path} is two different fields"
+    return first._replace(
+        tasks=(*first.tasks, *second.tasks),
+        choices=tuple(dict.fromkeys((*first.choices, *second.choices))),
+        needs=needs,
+        needing=(*first.needing, *second.needing),
+    )
 
 
 def _walk(kind: type[BaseModel], above: str) -> list[FieldInfo]:
@@ -83,7 +91,7 @@ def _describe(path: str, field: PydanticField) -> FieldInfo:
         label=field.title or path,
         help=field.description or "",
         kind=kind,
-        choices=tuple(map(str, get_args(field.annotation))) if get_origin(field.annotation) is Literal else (),
+        choices=_choices(field.annotation),
         default=None if field.is_required() else field.get_default(call_default_factory=True, validated_data={}),
         group=extra["group"],  # type: ignore[arg-type]  # field() wrote it
         advanced=bool(extra["advanced"]),
@@ -94,7 +102,15 @@ def _describe(path: str, field: PydanticField) -> FieldInfo:
         is_above="gt" in limits,
         tasks=(),
         needs=_needs(extra.get("needs")),
+        needing=(),
     )
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    """What is accepted, or what a list may have as entries; nothing where that has no end."""
+    if get_origin(annotation) is list:
+        return _choices(get_args(annotation)[0])
+    return tuple(map(str, get_args(annotation))) if get_origin(annotation) is Literal else ()
 
 
 def _needs(written: Any) -> Needs | None:

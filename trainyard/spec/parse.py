@@ -59,7 +59,7 @@ def _kind_of(document: dict[str, Any], unbuilt: list[Problem]) -> type[Spec]:
     name = task["recipe"]
     if not isinstance(name, str) or name not in RECIPES:
         raise SpecError(
-            [*unbuilt, Problem("task.recipe", f"{show(name)} is no recipe; accepted: {', '.join(RECIPES)}")]
+            [*unbuilt, Problem("task.recipe", f"must be {', '.join(RECIPES[:-1])} or {RECIPES[-1]}, not {show(name)}")]
         )
     return KINDS[name]
 

@@ -89,6 +89,7 @@ _WORDS = {
     "string_too_short": "must have at least {min_length} character",
     "string_too_long": "must have at most {max_length} characters",
     "too_long": "must have at most {max_length} entries",
+    "too_short": "must name at least {min_length}",
     "list_type": "must be a list",
     "dict_type": "must be a map",
     "model_type": "must be a map",

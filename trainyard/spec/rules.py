@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainyard.spec.data import LOCATED
+from trainyard.spec.data import DIGITS_SIZE, LOCATED, ImageData
 from trainyard.spec.form import fields_of
 from trainyard.spec.models import RecipeSpec, Spec
 from trainyard.spec.pipelines import CHUNKS, choose_microbatches, whole_backward_problem
 from trainyard.spec.problems import Problem, show
 from trainyard.spec.products import product_problems
-from trainyard.spec.tasks import CommunicationTask, GPTModel, ImageModel, RecipeTask
+from trainyard.spec.tasks import CommunicationTask, GPTModel, ImageModel, Model, RecipeTask
 
 
 def broken_rules(spec: Spec) -> Iterator[Problem]:
@@ -83,10 +83,11 @@ def _data_problems(spec: RecipeSpec) -> Iterator[Problem]:
 
 def _model_problems(spec: RecipeSpec) -> Iterator[Problem]:
     model = spec.task.model
-    if isinstance(model, ImageModel) and model.architecture == "resnet":
-        yield from _resnet_problems(spec, model)
+    if _is_resnet(model):
+        yield from _resnet_problems(spec)
     elif isinstance(model, GPTModel | ImageModel):
         yield from _head_problems(model, is_turned=isinstance(model, GPTModel))
+        yield from _patch_problems(spec)
     yield from _tensor_problems(spec)
     stages, chunks = spec.parallel.pipeline.stages, num_chunks(spec)
     if stages * chunks > model.layers:
@@ -114,10 +115,30 @@ def _head_problems(model: GPTModel | ImageModel, *, is_turned: bool) -> Iterator
         yield Problem("task.model.kv_heads", f"{shared} does not divide the {model.heads} heads of task.model.heads")
 
 
-def _resnet_problems(spec: RecipeSpec, model: ImageModel) -> Iterator[Problem]:
-    heads = fields_of(spec.task.recipe)["task.model.heads"].default
-    if model.heads != heads:
-        yield Problem("task.model.heads", f"{model.heads} would be ignored: a resnet has no heads; leave it out")
+def _patch_problems(spec: RecipeSpec) -> Iterator[Problem]:
+    """What is known of the images' size beforehand: of digits, and of a folder's, which are scaled."""
+    model, data = spec.task.model, getattr(spec.task, "data", None)
+    if not isinstance(model, ImageModel) or not isinstance(data, ImageData) or data.dataset:
+        return
+    size = {"digits": DIGITS_SIZE, "images": data.image_size}.get(data.source)
+    if size and size % model.patch:
+        yield Problem(
+            "task.model.patch",
+            f"{model.patch} does not divide the {size} pixels of an image's side; "
+            f"accepted: {_some([one for one in range(1, size + 1) if size % one == 0])}",
+        )
+
+
+def _is_resnet(model: Model) -> bool:
+    return isinstance(model, ImageModel) and model.architecture == "resnet"
+
+
+def _resnet_problems(spec: RecipeSpec) -> Iterator[Problem]:
+    if spec.train.optimizer == "muon":
+        yield Problem(
+            "train.optimizer",
+            "muon is for matrices, and the kernels of a resnet have four dimensions; accepted here: adamw, sgd",
+        )
 
 
 def _tensor_problems(spec: RecipeSpec) -> Iterator[Problem]:
@@ -141,8 +162,10 @@ def shared_by_tensor(task: RecipeTask) -> dict[tuple[str, str], int]:
     if isinstance(model, GPTModel):
         own = {} if model.kv_heads == "auto" else {("task.model.kv_heads", "heads"): int(model.kv_heads)}
         return {("task.model.heads", "heads"): model.heads, **own, ("task.model.context", "tokens"): model.context}
+    if _is_resnet(model):
+        return {}
     if isinstance(model, ImageModel):
-        return {} if model.architecture == "resnet" else {("task.model.heads", "heads"): model.heads}
+        return {("task.model.heads", "heads"): model.heads}
     return {("task.model.width", "features"): model.width}
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from trainyard.spec.data import ImageData, TableData, TextData
 from trainyard.spec.fields import Argument, Code, Degree, Environment, Needs, Part, Script, field
+from trainyard.spec.problems import show
 
 
 def environment_field() -> Any:
@@ -18,9 +19,15 @@ def recipe_field(help: str) -> Any:
     return field(label="Recipe", help=help, group="what")
 
 
-def heads_field() -> Any:
+def heads_field(needs: Needs | None = None) -> Any:
     return field(
-        4, label="Heads", help="Attention heads in a transformer block.", group="what", minimum=1, maximum=1_024
+        4,
+        label="Heads",
+        help="Attention heads in a transformer block.",
+        group="what",
+        minimum=1,
+        maximum=1_024,
+        needs=needs,
     )
 
 
@@ -63,12 +70,12 @@ class GPTModel(Model):
 
 
 class ImageModel(Model):
-    """The size of the image classifier. ``heads`` are a ViT's; a ResNet is refused any but the default."""
+    """The size of the image classifier. ``heads`` and ``patch`` are a ViT's."""
 
     architecture: Literal["resnet", "vit"] = field(
         "resnet", label="Architecture", help="resnet convolves; vit is a transformer over patches.", group="what"
     )
-    heads: int = heads_field()
+    heads: int = heads_field(Needs("task.model.architecture", ("vit",)))
     patch: int = field(
         2,
         label="Patch",
@@ -124,24 +131,37 @@ OPERATIONS: tuple[Operation, ...] = (
 )
 
 
+# Some operations hold it once for each rank.
+LARGEST_MESSAGE = 2**30
+
+
+def _once(operations: list[str]) -> list[str]:
+    for one in operations:
+        if operations.count(one) > 1:
+            raise ValueError(f"must name each operation once, and has {show(one)} {operations.count(one)} times")
+    return operations
+
+
 class CommunicationTask(Part):
     """No training: how fast ranks exchange tensors and compute, on the nodes that were chosen."""
 
     recipe: Literal["communication-benchmark"] = recipe_field("How fast the chosen nodes exchange tensors.")
-    operations: Annotated[list[Operation], Field(min_length=1, max_length=len(OPERATIONS))] = field(
+    operations: Annotated[list[Operation], Field(min_length=1), AfterValidator(_once)] = field(
         list(OPERATIONS),
         label="Operations",
         help="What is measured; compute is what a node does alone, which the planner counts with.",
         group="what",
     )
-    smallest_bytes: int = field(1024, label="Smallest message", help="Bytes.", group="what", minimum=8, maximum=2**34)
+    smallest_bytes: int = field(
+        1024, label="Smallest message", help="Bytes.", group="what", minimum=8, maximum=LARGEST_MESSAGE
+    )
     largest_bytes: int = field(
         16 * 2**20,
         label="Largest message",
         help="Bytes; sizes grow from the smallest by a factor of 4.",
         group="what",
         minimum=8,
-        maximum=2**34,
+        maximum=LARGEST_MESSAGE,
     )
     repeats: int = field(
         10,

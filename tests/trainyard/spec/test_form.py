@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from trainyard.spec import form_fields, merge, parse_spec
+from typing import Any
+
+import pytest
+
+from trainyard.spec import KINDS, fields_of, form_fields, merge, parse_spec
 from trainyard.spec.form import GROUPS
 
 
@@ -29,21 +33,39 @@ def test_numbers_have_limits_and_choices_have_their_default_among_them() -> None
 
 
 def test_every_default_that_the_form_shows_is_the_one_that_is_filled_in() -> None:
-    resolved = [
-        parse_spec({"name": "x", "task": task}).resolved()
-        for task in ({"recipe": "language-model"}, {"script": "train.py"})
-    ]
-    for field in form_fields():
-        found = [value for document in resolved if (value := look(document, field.path)) is not None]
-        assert found, field.path
-        assert field.is_required or all(value == field.default for value in found), field.path
+    for kind in KINDS:
+        resolved = parse_spec(shortest(kind)).resolved()
+        for path, field in fields_of(kind).items():
+            is_said = field.is_required or path == "resources.nodes"
+            assert is_said or look(resolved, path) == field.default, (kind, path)
 
 
-def test_every_field_can_be_set_to_its_own_default() -> None:
-    for field in form_fields():
-        if not field.is_required:
-            task = {"script": "a.py"} if field.path in ("task.arguments", "task.code") else {"recipe": "language-model"}
-            parse_spec(merge({"name": "x", "task": task}, {field.path: field.default}))
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_can_be_set_to_its_own_default(kind: str) -> None:
+    for field in fields_of(kind).values():
+        if not field.is_required and field.path != "resources.nodes":
+            parse_spec(merge(shortest(kind), {field.path: field.default}))
+
+
+def test_a_field_of_several_kinds_tells_the_choices_of_all_and_whom_its_need_binds() -> None:
+    fields = {field.path: field for field in form_fields()}
+    source = fields["task.data.source"]
+    assert source.tasks == ("language-model", "image-classifier", "tabular")
+    assert {"python-stdlib", "digits", "iris"} <= set(source.choices)
+    assert fields_of("image-classifier")["task.data.source"].choices == ("digits", "images", "npz")
+    assert fields["task.model.heads"].needs and fields["task.model.heads"].needing == ("image-classifier",)
+    assert fields_of("language-model")["task.model.heads"].needs is None
+
+
+def test_a_list_of_choices_tells_them() -> None:
+    operations = fields_of("communication-benchmark")["task.operations"]
+    assert operations.kind == "list" and "all-reduce" in operations.choices
+    assert tuple(operations.default) == operations.choices
+
+
+def shortest(kind: str) -> dict[str, Any]:
+    task = {"script": "a.py"} if kind == "script" else {"recipe": kind}
+    return {"name": "x", "task": task, **({"resources": {"nodes": 2}} if kind == "communication-benchmark" else {})}
 
 
 def look(document: object, path: str) -> object:

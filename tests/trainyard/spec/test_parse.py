@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard.spec import RecipeSpec, ScriptSpec, SpecError, json_schema, merge, parse_spec
+from trainyard.spec import KINDS, RecipeSpec, ScriptSpec, SpecError, json_schema, merge, parse_spec
 
 RECIPE: dict[str, Any] = {"name": "hello-gpt", "task": {"recipe": "language-model"}}
 SCRIPT: dict[str, Any] = {"name": "mine", "task": {"script": "train.py"}}
@@ -28,7 +28,13 @@ def test_the_shortest_recipe_is_filled_in() -> None:
     assert isinstance(spec, RecipeSpec)
     resolved = spec.resolved()
     assert resolved["project"] == "default" and resolved["cluster"] == "local"
-    assert resolved["task"]["model"] == {"layers": 4, "width": 128, "heads": 4, "context": 128}
+    assert resolved["task"]["model"] == {
+        "layers": 4,
+        "width": 128,
+        "heads": 4,
+        "kv_heads": "auto",
+        "context": 128,
+    }
     assert resolved["train"]["steps"] == 300 and resolved["parallel"]["data"] == "auto"
     assert json.loads(json.dumps(resolved)) == resolved
     assert spec.world_size() == 1 and spec.world_size(3) == 3
@@ -101,8 +107,8 @@ def test_numbers_as_text_are_numbers_afterwards() -> None:
         ({"resources.nodes": "2"}, "resources.nodes", 'must be a whole number, not "2"'),
         ({"resources.nodes": True}, "resources.nodes", "must be a whole number, not true"),
         ({"resources.accelerator": "tpu"}, "resources.accelerator", 'must be auto, cpu or gpu, not "tpu"'),
-        ({"task.recipe": "vision"}, "task.recipe", 'must be language-model, not "vision"'),
-        ({"task.data.source": "c4"}, "task.data.source", 'must be python-stdlib, not "c4"'),
+        ({"task.recipe": "vision"}, "task.recipe", 'communication-benchmark, not "vision"'),
+        ({"task.data.source": "c4"}, "task.data.source", 'must be python-stdlib, text or jsonl, not "c4"'),
         ({"parallel.data": "all"}, "parallel.data", 'must be auto or a whole number from 1, not "all"'),
         ({"parallel.data": True}, "parallel.data", "must be auto or a whole number"),
         ({"train.steps": 0}, "train.steps", "must be at least 1, not 0"),
@@ -210,7 +216,7 @@ def test_a_spec_that_a_node_could_not_carry_is_refused() -> None:
 
 def test_the_schema_names_every_section() -> None:
     schema = json_schema()
-    assert {"RecipeSpec", "ScriptSpec", "Train", "Parallel"} <= schema["$defs"].keys()
+    assert {kind.__name__ for kind in KINDS.values()} | {"Train", "Parallel"} <= schema["$defs"].keys()
 
 
 junk = st.recursive(

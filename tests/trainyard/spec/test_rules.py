@@ -190,19 +190,132 @@ IDLE = [
     ("checkpoint.keep", 5, "it goes with checkpoint.every_steps above 0"),
     ("early_stopping.min_delta", 0.5, "it goes with early_stopping.patience above 0"),
 ]
+IDLE_OF = [
+    ("language-model", "task.data.location", "/data/a.txt", "task.data.source text or jsonl"),
+    ("language-model", "task.data.digest", "a" * 64, "task.data.source text or jsonl"),
+    ("language-model", "task.data.text_field", "body", "it goes with task.data.source jsonl"),
+    ("language-model", "task.data.vocabulary", 512, 'task.data.tokens bpe, and task.data.tokens is "bytes"'),
+    ("image-classifier", "task.data.image_size", 16, "it goes with task.data.source images"),
+    ("image-classifier", "task.model.patch", 4, "it goes with task.model.architecture vit"),
+    ("image-classifier", "task.model.heads", 8, "it goes with task.model.architecture vit"),
+    ("tabular", "task.data.target", "price", "it goes with task.data.source csv or parquet or npz"),
+]
 OFF: dict[str, Any] = {"checkpoint.every_steps": 0}
 
 
-@pytest.mark.parametrize(("path", "value", "message"), IDLE, ids=lambda value: str(value)[:40])
-def test_a_setting_that_nothing_would_read_is_refused(path: str, value: object, message: str) -> None:
-    found = refusals({**OFF, path: value})
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "message"),
+    [*(("language-model", *one) for one in IDLE), *IDLE_OF],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_setting_that_nothing_would_read_is_refused(kind: str, path: str, value: object, message: str) -> None:
+    found = refusals({**OFF, "task": {"recipe": kind}, path: value})
     assert found.keys() == {path}
     assert "would be ignored" in found[path] and message in found[path]
     assert found[path].endswith("or leave it out")
 
 
 def test_every_setting_that_needs_another_is_tried_above() -> None:
-    assert {info.path for info in form_fields() if info.needs} == {path for path, _, _ in IDLE}
+    tried = {path for path, _, _ in IDLE} | {path for _, path, _, _ in IDLE_OF}
+    assert {info.path for info in form_fields() if info.needs} == tried
+
+
+VIT = {"recipe": "image-classifier", "model": {"architecture": "vit"}}
+FOLDER = {"source": "images", "location": "/data/cats", "image_size": 30}
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "path", "message"),
+    [
+        (
+            {"recipe": "image-classifier"},
+            {"train.optimizer": "muon"},
+            "train.optimizer",
+            "muon is for matrices, and the kernels of a resnet have four dimensions; accepted here: adamw, sgd",
+        ),
+        (
+            {"recipe": "image-classifier"},
+            {"resources.nodes": 2, "parallel.tensor": 2},
+            "parallel.tensor",
+            "2 goes with transformers and MLPs only; accepted here: 1",
+        ),
+        (VIT, {"task.model.heads": 3}, "task.model.heads", "3 heads do not divide the width 128"),
+        (VIT, {"task.model.patch": 3}, "task.model.patch", "3 does not divide the 8 pixels of an image's side"),
+        (VIT, {"task.data": FOLDER, "task.model.patch": 4}, "task.model.patch", "4 does not divide the 30 pixels"),
+        (
+            {"recipe": "tabular", "model": {"width": 30}},
+            {"resources.nodes": 4, "parallel.tensor": 4},
+            "parallel.tensor",
+            "4 does not divide the 30 features of task.model.width",
+        ),
+        (
+            {"recipe": "language-model", "model": {"kv_heads": 3}},
+            {},
+            "task.model.kv_heads",
+            "3 does not divide the 4 heads of task.model.heads",
+        ),
+        ({"recipe": "tabular", "data": {"source": "csv"}}, {}, "task.data.location", "the source csv needs a file"),
+        (
+            {"recipe": "tabular", "data": {"source": "csv", "location": "../a.csv"}},
+            {},
+            "task.data.location",
+            "must not lead upwards",
+        ),
+        ({"recipe": "tabular", "data": {"dataset": "a b"}}, {}, "task.data.dataset", "letters, digits, - and _"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_recipe_refuses(task: dict[str, Any], changes: dict[str, Any], path: str, message: str) -> None:
+    found = refusals({"task": task, **changes})
+    assert found.keys() == {path} and message in found[path], found
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        VIT,
+        {**VIT, "data": {"source": "npz", "location": "s3://bucket/a.npz"}, "model": {**VIT["model"], "patch": 3}},
+        {"recipe": "tabular", "data": {"dataset": "prices"}},
+        {"recipe": "language-model", "data": {"tokens": "bpe", "vocabulary": 512}, "model": {"kv_heads": 2}},
+    ],
+    ids=str,
+)
+def test_a_recipe_accepts(task: dict[str, Any]) -> None:
+    spec = parsed({"task": task, "train.optimizer": "muon"})
+    assert parse_spec(spec.resolved()) == spec
+
+
+BENCHMARK: dict[str, Any] = {
+    "name": "links",
+    "task": {"recipe": "communication-benchmark"},
+    "resources": {"nodes": 2},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "message"),
+    [
+        ({"resources.nodes": 1}, "resources.nodes", "1 rank has nobody to talk to"),
+        ({"task.operations": []}, "task.operations", "must name at least 1, not []"),
+        ({"task.operations": ["ring", "ring"]}, "task.operations", 'once, and has "ring" 2 times'),
+        ({"task.operations": ["gossip"]}, "task.operations.0", 'or compute, not "gossip"'),
+        ({"task.smallest_bytes": 2**20, "task.largest_bytes": 8}, "task.smallest_bytes", "is more than"),
+        ({"task.largest_bytes": 2**34}, "task.largest_bytes", "must be at most 1,073,741,824"),
+        ({"task.model": {}}, "task.model", "is not a field of a spec"),
+        ({"train.steps": 5}, "train", "means nothing to a benchmark, which trains nothing"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_benchmark_refuses(changes: dict[str, Any], path: str, message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_spec(merge(BENCHMARK, changes))
+    found = {problem.path: problem.message for problem in caught.value.errors}
+    assert found.keys() == {path} and message in found[path], found
+
+
+def test_one_rank_alone_may_measure_what_it_computes() -> None:
+    alone = merge(BENCHMARK, {"resources.nodes": 1, "task.operations": ["compute"]})
+    assert not isinstance(parse_spec(alone), RecipeSpec)
 
 
 def test_a_setting_of_another_kind_of_synchronization_is_refused() -> None:
