@@ -13,6 +13,7 @@ from workers.training import process_group
 from workers.training.batch_size import batch_size_found_before, find_batch_size
 from workers.training.build import build
 from workers.training.checkpoints import DiskCheckpoints, read_store
+from workers.training.communication.main import measure
 from workers.training.loop import Metrics, run_loop
 from workers.training.mesh import make_mesh
 from workers.training.place import Place, choose_device, num_threads, read_place
@@ -27,7 +28,8 @@ def main(spec: dict[str, Any]) -> None:
     Raises ValueError, naming the field, for a spec that this world of ranks cannot train.
     """
     run = trainyard.init()
-    train(spec, read_place(os.environ), run)
+    begin = measure if spec["task"]["recipe"] == "communication-benchmark" else train
+    begin(spec, read_place(os.environ), run)
     run.finish()
 
 

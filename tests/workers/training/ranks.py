@@ -18,6 +18,7 @@ TIMEOUT_S = 60
 NOTE = "note"
 
 warm()
+from workers.training.communication.main import measure  # noqa: E402
 from workers.training.main import train  # noqa: E402  # after warm, so that warm alone brings all that a rank needs
 from workers.training.place import Place  # noqa: E402
 
@@ -74,6 +75,7 @@ def train_on(
     *,
     setup: Callable[[], None] | None = None,
     dying: Collection[int] = (),
+    begin: Callable[..., None] = train,
     **environment: str,
 ) -> list[list[Point]]:
     """Train ``spec`` on ``world_size`` forked ranks and return what each has logged. Raises what the first one raised.
@@ -88,7 +90,7 @@ def train_on(
     for rank in range(world_size):
         mine, theirs = context.Pipe(duplex=False)
         place = Place(rank, rank, world_size, world_size, 0, "127.0.0.1", port)
-        process = context.Process(target=_rank, args=(place, spec, setup, environment, theirs))
+        process = context.Process(target=_rank, args=(place, spec, setup, begin, environment, theirs))
         process.start()
         theirs.close()
         pipes.append(mine)
@@ -102,6 +104,11 @@ def train_on(
             process.close()
         for pipe in pipes:
             pipe.close()
+
+
+def measure_on(world_size: int, spec: dict[str, Any], **more: Any) -> list[list[Point]]:
+    """Run the communication benchmark of ``spec`` as ``train_on`` trains."""
+    return train_on(world_size, spec, begin=measure, **more)
 
 
 def _results(pipes: list[Connection], dying: Collection[int]) -> list[list[Point]]:
@@ -125,7 +132,12 @@ def _results(pipes: list[Connection], dying: Collection[int]) -> list[list[Point
 
 
 def _rank(
-    place: Place, spec: dict[str, Any], setup: Callable[[], None] | None, environment: dict[str, str], pipe: Connection
+    place: Place,
+    spec: dict[str, Any],
+    setup: Callable[[], None] | None,
+    begin: Callable[..., None],
+    environment: dict[str, str],
+    pipe: Connection,
 ) -> None:
     warnings.simplefilter("error")
     os.environ.update(
@@ -136,7 +148,7 @@ def _rank(
     try:
         if setup is not None:
             setup()
-        train(spec, place, recorder)
+        begin(spec, place, recorder)
     except Exception as error:
         pipe.send(error)
     else:

@@ -1,0 +1,1 @@
+"""The recipe ``communication-benchmark``: how fast ranks exchange tensors, and compute."""

@@ -1,0 +1,99 @@
+"""One exchange of a tensor between all ranks, in each of the ways that trainings use.
+
+``num_bytes`` is the size of the whole tensor, as every rank has it before or after: what an all-gather puts together,
+what a reduce-scatter takes apart. So the sizes of all operations can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+
+from workers.training.communication.ring import ring_all_reduce
+
+Exchange = Callable[[], None]
+ITEM_BYTES = 4  # float32, as gradients are
+
+
+def make_exchange(operation: str, num_bytes: int, device: torch.device) -> Exchange:
+    """Return what does one exchange. Its tensors are made here, so that no exchange pays for memory.
+
+    Raises ValueError for an operation that is none between all ranks.
+    """
+    if operation not in _MAKERS:
+        raise ValueError(f"task.operations has {operation!r}; between all ranks there are {', '.join(_MAKERS)}")
+    world = dist.get_world_size()
+    num_each = max(1, num_bytes // (ITEM_BYTES * world))  # every rank's part, in numbers
+    return _MAKERS[operation](num_each, world, device)
+
+
+def bus_factor(operation: str, world: int) -> float:
+    """Return how often each byte of the tensor crosses a rank's link at least, as NCCL's tests count ("bus bandwidth").
+
+    With it bandwidths of different operations and numbers of ranks can be compared with that of the wire.
+    """
+    if operation in ("all-reduce", "ring"):
+        return 2 * (world - 1) / world
+    if operation in ("all-gather", "reduce-scatter"):
+        return (world - 1) / world
+    return 1.0 if operation == "send-receive" else float(world - 1)  # all of it through the server's link
+
+
+def _all_reduce(num_each: int, world: int, device: torch.device) -> Exchange:
+    tensor = torch.zeros(num_each * world, device=device)
+    return lambda: _wait(dist.all_reduce(tensor, async_op=True))
+
+
+def _all_gather(num_each: int, world: int, device: torch.device) -> Exchange:
+    part, whole = torch.zeros(num_each, device=device), torch.zeros(num_each * world, device=device)
+    return lambda: _wait(dist.all_gather_into_tensor(whole, part, async_op=True))
+
+
+def _reduce_scatter(num_each: int, world: int, device: torch.device) -> Exchange:
+    part, whole = torch.zeros(num_each, device=device), torch.zeros(num_each * world, device=device)
+    return lambda: _wait(dist.reduce_scatter_tensor(part, whole, async_op=True))
+
+
+def _ring(num_each: int, world: int, device: torch.device) -> Exchange:
+    tensor, arriving = torch.zeros(num_each * world, device=device), torch.zeros(num_each, device=device)
+    return lambda: ring_all_reduce(tensor, arriving)
+
+
+def _parameter_server(num_each: int, world: int, device: torch.device) -> Exchange:
+    """Every rank sends rank 0 its gradient and waits for new weights, as without any collective."""
+    own = torch.zeros(num_each * world, device=device)
+    if dist.get_rank() > 0:
+
+        def work() -> None:
+            dist.send(own, 0)
+            dist.recv(own, 0)
+
+        return work
+    arriving = [torch.zeros_like(own) for _ in range(world - 1)]
+
+    def serve() -> None:
+        for work in [dist.irecv(tensor, rank) for rank, tensor in enumerate(arriving, start=1)]:
+            _wait(work)
+        for tensor in arriving:
+            own.add_(tensor)
+        for work in [dist.isend(own, rank) for rank in range(1, world)]:
+            _wait(work)
+        own.zero_()  # else a thousand sums of sums would overflow
+
+    return serve
+
+
+def _wait(work: dist.Work | None) -> None:
+    assert work is not None
+    work.wait()
+
+
+_MAKERS: dict[str, Callable[[int, int, torch.device], Exchange]] = {
+    "all-reduce": _all_reduce,
+    "all-gather": _all_gather,
+    "reduce-scatter": _reduce_scatter,
+    "ring": _ring,
+    "parameter-server": _parameter_server,
+}

@@ -1,0 +1,92 @@
+"""The whole benchmark: every operation over every size, every pair of nodes, what a node computes, and what is told."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from workers.training import process_group
+from workers.training.checkpoints.agreement import tell_all
+from workers.training.communication import reports
+from workers.training.communication.exchanges import bus_factor, make_exchange
+from workers.training.communication.pairs import Link, measure_pairs
+from workers.training.communication.timing import Fit, fit, sizes_between, timed
+from workers.training.loop import Metrics
+from workers.training.place import Place, choose_device, num_threads
+
+ALONE = ("compute", "send-receive")  # not between all ranks at once
+Points = list[tuple[int, float]]  # bytes and seconds
+
+
+def measure(spec: Mapping[str, Any], place: Place, metrics: Metrics) -> None:
+    """Measure what ``task.operations`` names and tell it as series, a table and facts. A collective of all ranks."""
+    task = spec["task"]
+    torch.set_num_threads(num_threads(os.environ, place))
+    device = choose_device(spec["resources"]["accelerator"], place)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    process_group.join(place, device)
+    nodes = tell_all(os.environ.get("TRAINYARD_NODE", f"node-{place.node_rank}"))
+    sizes = sizes_between(task["smallest_bytes"], task["largest_bytes"])
+    is_first = place.rank == 0
+    if is_first:
+        print(f"{place.world_size} ranks on {len(set(nodes))} nodes, {device.type}", flush=True)
+    compute: dict[str, Any] = {}
+    if "compute" in task["operations"]:
+        from workers.training.calibration import measure_compute
+
+        dist.barrier()  # all at once, as in a training
+        compute = slowest(tell_all(measure_compute(device)))
+    links: list[Link] = []
+    if "send-receive" in task["operations"]:
+        links = measure_pairs(nodes, sizes, task["repeats"], device)
+        if is_first:
+            reports.tell_links(links, metrics)
+    found = {
+        operation: measure_operation(operation, sizes, task["repeats"], device, metrics if is_first else None)
+        for operation in task["operations"]
+        if operation not in ALONE
+    }
+    if is_first:
+        lines = {operation: fit(points) for operation, points in found.items()}
+        if links:
+            lines["send-receive"] = worst(links)
+        told = reports.facts(place.world_size, nodes, found, links)
+        metrics.note({"name": "communication", "data": told, "at": time.time()}, kind="facts")
+        if compute:
+            rates = reports.rates(compute, lines, place.world_size)
+            metrics.note({"name": "rates", "data": rates, "at": time.time()}, kind="facts")
+        if output := os.environ.get("TRAINYARD_OUTPUT"):
+            reports.write_csv(Path(output) / "communication.csv", reports.rows(found, links, place.world_size))
+    process_group.leave()
+
+
+def measure_operation(
+    operation: str, sizes: list[int], repeats: int, device: torch.device, metrics: Metrics | None
+) -> Points:
+    """Return bytes and seconds of each size; ``metrics`` (rank 0's) hears of each at once. A collective."""
+    points: Points = []
+    for size in sizes:
+        seconds = timed(make_exchange(operation, size, device), repeats, device)
+        points.append((size, seconds))
+        if metrics is not None:
+            rate = size / seconds * bus_factor(operation, dist.get_world_size())
+            metrics.log({f"latency/{operation}": seconds, f"bandwidth/{operation}": rate}, step=size)
+            print(f"{operation:>16}  {reports.with_bytes(size):>8}  {reports.line(seconds, rate)}", flush=True)
+    return points
+
+
+def slowest(measured: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what the rank with the slowest products measured: ranks that wait for each other step at its pace."""
+    return min(measured, key=lambda one: sum(rate for _, rate in one["matmul"]))
+
+
+def worst(links: list[Link]) -> Fit:
+    """Return the fit of the slowest link: what a ring or a pipeline over all nodes waits for."""
+    return min((link.fit for link in links), key=lambda one: one.bytes_per_s)
