@@ -15,7 +15,8 @@ from workers.gpus import devices_of
 from workers.inventory import CORES
 from workers.rank import RankPlan
 
-SPOOL_SETTINGS = ("TRAINYARD_SPOOL_LIMIT_BYTES", "TRAINYARD_SPOOL_FILE_BYTES")  # the node's, for its ranks too
+# The node's, for its ranks too.
+NODE_SETTINGS = ("TRAINYARD_SPOOL_LIMIT_BYTES", "TRAINYARD_SPOOL_FILE_BYTES", "TRAINYARD_CACHE_LIMIT_BYTES")
 
 
 def plan_rank(
@@ -62,7 +63,7 @@ def environment_of(
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": devices_of(order["slots"]) if order["accelerator"] == "gpu" else "",
         **({"TRAINYARD_THREADS": str(max(1, int(share) // order["num_ranks"]))} if share else {}),
-        **{name: value for name in SPOOL_SETTINGS if (value := os.environ.get(name))},
+        **{name: value for name in NODE_SETTINGS if (value := os.environ.get(name))},
         **({"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface} if interface else {}),
         **{name: str(value) for name, value in (order["spec"]["task"].get("environment") or {}).items()},
     }
