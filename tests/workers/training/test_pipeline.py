@@ -154,7 +154,7 @@ def test_the_parts_together_are_the_model_with_its_names_and_its_numbers(schedul
     task = load_task(spec["task"], seed=1, device=torch.device("cpu"))
     model = task.make_model()
     whole = dict(model.named_parameters())
-    inputs, _ = task.train_batch(1, slice(0, 2))
+    inputs, _ = task.train_batch(slice(0, 2))
     expected = model(inputs)
     plan = make_plan(spec, 8, num_layers=5)
     parts: list[Any] = [None] * plan.num_parts
@@ -167,12 +167,12 @@ def test_the_parts_together_are_the_model_with_its_names_and_its_numbers(schedul
     hidden = inputs
     for part in parts[:-1]:
         hidden = part(hidden)
-        assert hidden.shape == task.hidden_shape(2)
+        assert hidden.shape == task.hidden_shape(2, 0, plan.num_parts)
     assert torch.equal(parts[-1](hidden), expected)
 
 
 def test_longer_runs_of_layers_come_first() -> None:
-    from workers.training.recipes.gpt import keep_part
+    from workers.training.recipes.parts import keep_part
 
     runs = []
     for index in range(3):

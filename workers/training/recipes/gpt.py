@@ -1,6 +1,7 @@
-"""A small decoder-only transformer: pre-norm, rotary positions, no biases, no dropout.
+"""A small decoder-only transformer: pre-norm, rotary positions, grouped queries, no biases, no dropout.
 
-Sources: Vaswani et al. 2017 (attention), Su et al. 2021 (rotary positions, equation 34), So et al. 2021 (squared ReLU).
+Sources: Vaswani et al. 2017 (attention), Su et al. 2021 (rotary positions, equation 34), Ainslie et al. 2023 (grouped
+queries, section 2.2), So et al. 2021 (squared ReLU).
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ MLP_RATIO = 2  # at a few hundred steps, 4 learns no better and takes a third mo
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The sizes of a model. Raises ValueError, naming the field of the spec, for sizes that do not fit together."""
+    """The sizes of a model; ``kv_heads`` None gives each head keys and values of its own. Raises ValueError, naming the
+    field of the spec, for sizes that do not fit together."""
 
     layers: int
     width: int
     heads: int
     context: int
     vocabulary: int
+    kv_heads: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("layers", "width", "heads", "context"):
@@ -37,10 +40,18 @@ class Shape:
                 f"task.model.heads is {self.heads}: width {self.width} / heads {self.heads} = {self.head_width}, "
                 "and rotary positions turn pairs, so it must be even"
             )
+        if self.num_kv_heads < 1 or self.heads % self.num_kv_heads:
+            raise ValueError(
+                f"task.model.kv_heads is {self.num_kv_heads}, which does not divide task.model.heads {self.heads}"
+            )
 
     @property
     def head_width(self) -> int:
         return self.width // self.heads
+
+    @property
+    def num_kv_heads(self) -> int:
+        return self.heads if self.kv_heads is None else self.kv_heads
 
 
 class Norm(nn.LayerNorm):
@@ -55,21 +66,24 @@ class Norm(nn.LayerNorm):
 
 
 class Attention(nn.Module):
-    """Causal self-attention. The three projections are apart, so that each can be cut by heads on its own."""
+    """Causal self-attention. The three projections are apart, so that each can be cut by heads on its own; heads of
+    keys and values are fewer where groups of queries share one."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.head_width = shape.head_width
+        self.num_shared = shape.heads // shape.num_kv_heads
         self.query = nn.Linear(shape.width, shape.width, bias=False)
-        self.key = nn.Linear(shape.width, shape.width, bias=False)
-        self.value = nn.Linear(shape.width, shape.width, bias=False)
+        self.key = nn.Linear(shape.width, shape.num_kv_heads * shape.head_width, bias=False)
+        self.value = nn.Linear(shape.width, shape.num_kv_heads * shape.head_width, bias=False)
         self.output = nn.Linear(shape.width, shape.width, bias=False)
 
     def forward(self, x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
         """Map (batch, time, width) to the same shape; ``turn`` is what ``rotary_table`` made."""
         query = rotate(self._heads(self.query(x)), turn)
         key = rotate(self._heads(self.key(x)), turn)
-        mixed = F.scaled_dot_product_attention(query, key, self._heads(self.value(x)), is_causal=True)
+        value = self._heads(self.value(x))
+        mixed = F.scaled_dot_product_attention(query, self._for_all(key), self._for_all(value), is_causal=True)
         output: torch.Tensor = self.output(mixed.transpose(1, 2).flatten(2))
         return output
 
@@ -77,12 +91,17 @@ class Attention(nn.Module):
         """(batch, time, heads * head_width) -> (batch, heads, time, head_width)"""
         return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
 
+    def _for_all(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, key heads, time, head_width) -> (batch, heads, time, head_width), each for its group of queries."""
+        # Repeated, which every kernel of every device takes; the flag of the attention saves no time on a CPU.
+        return x if self.num_shared == 1 else x.repeat_interleave(self.num_shared, dim=1)
+
 
 class MLP(nn.Module):
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.up = nn.Linear(shape.width, MLP_RATIO * shape.width, bias=False)
-        self.down = nn.Linear(MLP_RATIO * shape.width, shape.width, bias=False)
+        self.up = nn.Linear(width, MLP_RATIO * width, bias=False)
+        self.down = nn.Linear(MLP_RATIO * width, width, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         hidden = F.relu(self.up(x))
@@ -97,7 +116,7 @@ class Block(nn.Module):
         self.attention_norm = Norm(shape.width)
         self.attention = Attention(shape)
         self.mlp_norm = Norm(shape.width)
-        self.mlp = MLP(shape)
+        self.mlp = MLP(shape.width)
 
     def forward(self, x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.attention_norm(x), turn)
@@ -106,9 +125,9 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Predicts the next byte: tokens (batch, time) int64 -> logits (batch, time, vocabulary).
+    """Predicts the next token: tokens (batch, time) int64 -> logits (batch, time, vocabulary).
 
-    A part of it, as a pipeline stage holds one (``keep_part``), takes and gives what flows between parts: (batch,
+    A part of it, as a pipeline stage holds one (``parts.py``), takes and gives what flows between parts: (batch,
     time, width). Parts keep the names of the whole.
     """
 
@@ -135,22 +154,6 @@ class GPT(nn.Module):
         if self.norm is not None:
             x = self.norm(x)
         return x if self.head is None else self.head(x)
-
-
-def keep_part(model: GPT, index: int, num_parts: int) -> None:
-    """Drop from the whole ``model`` what does not belong to part ``index``: layers in equal runs, the longer ones
-    first, the embedding to the first part, norm and head to the last."""
-    names = list(model.layers)
-    short, num_longer = divmod(len(names), num_parts)
-    first = index * short + min(index, num_longer)
-    last = first + short + (index < num_longer)
-    for name in names[:first] + names[last:]:
-        del model.layers[name]
-    if index > 0:
-        model.embedding = None
-    if index < num_parts - 1:
-        model.norm = None
-        model.head = None
 
 
 def rotary_table(context: int, head_width: int) -> torch.Tensor:

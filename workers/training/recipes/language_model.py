@@ -16,8 +16,9 @@ from torch.distributed.tensor.parallel import ParallelStyle
 from workers.training.data.corpus import Bytes, Corpus, load_corpus
 from workers.training.data.order import EpochOrder, Rows
 from workers.training.recipes import Batch
-from workers.training.recipes.gpt import GPT, Shape, keep_part
+from workers.training.recipes.gpt import GPT, Shape
 from workers.training.recipes.gpt_plan import tensor_plan
+from workers.training.recipes.parts import keep_part
 from workers.training.recipes.split_loss import split_cross_entropy
 
 VOCABULARY = 256
@@ -104,6 +105,7 @@ def load(task: Mapping[str, Any], *, seed: int, device: torch.device) -> Languag
         heads=int(model["heads"]),
         context=int(model["context"]),
         vocabulary=VOCABULARY,
+        kv_heads=None if model.get("kv_heads", "auto") == "auto" else int(model["kv_heads"]),
     )
     source = str(task["data"]["source"])
     return LanguageModelTask(shape, load_corpus(source), source, seed, device)
