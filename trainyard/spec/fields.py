@@ -106,6 +106,19 @@ def _script(value: str) -> str:
     return value
 
 
+def _interpreter(value: object) -> object:
+    """Accept an absolute path, or a name to be looked for on the node's PATH; null and empty are the node's own."""
+    if not isinstance(value, str):
+        return "" if value is None else value
+    path = PurePosixPath(value)
+    is_name = "/" not in value and value not in (".", "..") and value == value.strip()
+    if any(unicodedata.category(char) == "Cc" for char in value) or not (
+        value == "" or is_name or (path.is_absolute() and ".." not in path.parts and path.name)
+    ):
+        raise ValueError(f"must be an absolute path or a name on the node's PATH, such as python3, not {show(value)}")
+    return value
+
+
 def _environment(value: dict[str, str]) -> dict[str, str]:
     for name in value:
         if not _VARIABLE.fullmatch(name):
@@ -166,6 +179,12 @@ Sha256 = Annotated[str, AfterValidator(_sha256)]
 Point = Annotated[str, Field(max_length=24), AfterValidator(_point)]
 Script = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_script)]
 Argument = Annotated[str, Field(max_length=10_000)]
+Interpreter = Annotated[
+    str,
+    Field(max_length=500),
+    BeforeValidator(_interpreter),
+    WithJsonSchema({"anyOf": [{"type": "string", "maxLength": 500}, {"type": "null"}]}),
+]
 Environment = Annotated[
     dict[str, Annotated[str, Field(max_length=30_000)]], Field(max_length=500), AfterValidator(_environment)
 ]

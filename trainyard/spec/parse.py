@@ -10,7 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from trainyard.spec.models import KINDS, LanguageModelSpec, RecipeSpec, Spec
 from trainyard.spec.problems import Problem, SpecError, problems_of, show
 from trainyard.spec.rules import broken_rules
-from trainyard.spec.unbuilt import unbuilt_problems, without_null_python
+from trainyard.spec.unbuilt import unbuilt_problems
 
 MAX_SPEC_BYTES = 256 * 1024
 MAX_VALUES = 50_000
@@ -24,7 +24,6 @@ def parse_spec(document: object) -> Spec:
         raise SpecError([Problem("", f"a spec is a map with a name and a task, not {show(document)}")])
     _refuse_unsafe(document)
     unbuilt = unbuilt_problems(document)
-    document = without_null_python(document)
     kind = _kind_of(document, unbuilt)
     try:
         spec = kind.model_validate(document)

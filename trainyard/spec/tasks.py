@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from trainyard.spec.data import ImageData, TableData, TextData
-from trainyard.spec.fields import Argument, Code, Degree, Environment, Needs, Part, Script, field
+from trainyard.spec.fields import Argument, Code, Degree, Environment, Interpreter, Needs, Part, Script, field
 from trainyard.spec.problems import show
 
 
@@ -187,5 +187,12 @@ class ScriptTask(Part):
         help="A folder, which the command line packs (relative to the spec's file), or {sha256: …} of a stored bundle.",
         group="what",
         kind="text",
+    )
+    python: Interpreter = field(
+        "",
+        label="Python",
+        help="Another interpreter on the node, by its path or its name on PATH; empty is the node's own, which is warm.",
+        group="what",
+        advanced=True,
     )
     environment: Environment = environment_field()

@@ -27,7 +27,6 @@ def _is_git_url(value: Any) -> bool:
 
 
 UNBUILT = (
-    Unbuilt("task.python", lambda value: value is not None, "null, the node's own interpreter"),
     Unbuilt("task.code", _is_git_url, "a folder such as . or {sha256: …}"),
     Unbuilt("resources.nodes", lambda value: isinstance(value, dict), "a whole number from 1"),
     Unbuilt("restarts.max", _more_than(0), "0"),
@@ -42,14 +41,6 @@ def unbuilt_problems(document: dict[str, Any]) -> list[Problem]:
         if is_there and is_asked(value):
             found.append(Problem(path, f"{show(value)} is not built yet; accepted: {accepted}"))
     return found
-
-
-def without_null_python(document: dict[str, Any]) -> dict[str, Any]:
-    """Return ``document`` without ``task.python: null``, which means the same as leaving it out."""
-    task = document.get("task")
-    if isinstance(task, dict) and "script" in task and task.get("python", ...) is None:
-        return {**document, "task": {name: value for name, value in task.items() if name != "python"}}
-    return document
 
 
 def _look(document: dict[str, Any], path: str) -> tuple[bool, Any]:

@@ -44,7 +44,13 @@ def test_the_shortest_recipe_is_filled_in() -> None:
 def test_the_shortest_script_has_no_training_settings() -> None:
     spec = parse_spec(SCRIPT)
     assert isinstance(spec, ScriptSpec)
-    assert spec.resolved()["task"] == {"script": "train.py", "arguments": [], "code": ".", "environment": {}}
+    assert spec.resolved()["task"] == {
+        "script": "train.py",
+        "arguments": [],
+        "code": ".",
+        "python": "",
+        "environment": {},
+    }
     assert not {"train", "parallel"} & spec.resolved().keys()
     digest = "ab" * 32
     assert parse_spec(merge(SCRIPT, {"task.code": {"sha256": digest}})).bundle_sha256 == digest
@@ -172,7 +178,11 @@ def test_what_is_not_built_yet_is_refused_by_name(changes: dict[str, Any], path:
         ({"task.code": " "}, "task.code", "must be a folder such as . or a map"),
         ({"task.code": "https://example.org/code.git@main"}, "task.code", "is not built yet"),
         ({"task.code": "git@example.org:code.git"}, "task.code", "is not built yet"),
-        ({"task.python": "/usr/bin/python3"}, "task.python", "is not built yet"),
+        ({"task.python": "venv/bin/python"}, "task.python", "an absolute path or a name on the node's PATH, such as"),
+        ({"task.python": "/opt/../bin/python"}, "task.python", "an absolute path or a name"),
+        ({"task.python": "/"}, "task.python", "an absolute path or a name"),
+        ({"task.python": "python\n3"}, "task.python", "an absolute path or a name"),
+        ({"task.python": 3}, "task.python", "must be text, not 3"),
         ({"task.model": {}}, "task.model", "is not a field of a spec"),
     ],
     ids=lambda value: str(value)[:40],
@@ -181,6 +191,11 @@ def test_a_script_refuses(changes: dict[str, Any], path: str, message: str) -> N
     found = refusals(merge(SCRIPT, changes))
     assert message in found[path], found
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("python", ["/opt/with space/bin/python", "python3.12", "/usr/bin/python3"])
+def test_a_script_may_bring_its_own_python(python: str) -> None:
+    assert parse_spec(merge(SCRIPT, {"task.python": python})).resolved()["task"]["python"] == python
 
 
 def test_the_nodes_own_python_may_be_said() -> None:
