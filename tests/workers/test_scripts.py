@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.workers.control import ControlledNode
+from tests.workers.control import ControlledNode, until
 from workers.contract import Document
+from workers.processes import with_environment
 
 HELLO = """
 import os, sys
@@ -136,11 +139,40 @@ def test_another_interpreter_starts_cold_and_is_watched_all_the_same(calm_node: 
     assert calm_node.lines(order) == ["cold"]
 
 
-def test_an_interpreter_that_is_not_there_fails_the_rank_in_words(calm_node: ControlledNode) -> None:
-    order = with_task(calm_node, "print('never')", python="/nowhere/python")
+def test_an_interpreter_that_is_not_there_is_refused_before_anything_starts(calm_node: ControlledNode) -> None:
+    order = with_task(calm_node, "print('never')", python="/nowhere/bin/python")
+    calm_node.say(order)
+    report = calm_node.wait_for(order, "refused")
+    assert report["reason"]["code"] == "python_missing"
+    assert "There is no file /nowhere/bin/python on calm" in report["reason"]["sentence"]
+    assert not calm_node.folder(order["attempt"]).was_started()
+
+
+def test_an_environment_of_its_own_has_its_own_packages_and_is_fenced(
+    calm_node: ControlledNode, tmp_path: Path
+) -> None:
+    """Its child that hides in a session of its own is ended with it, and found by what stands in its environment."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path)], check=True)
+    [packages] = (tmp_path / "lib").glob("python3*/site-packages")
+    (packages / "only_here.py").write_text("word = 'only here'")
+    script = """
+import os, subprocess, sys, time
+import only_here
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+print(only_here.word, sys.prefix, os.environ["RANK"], os.environ["WORLD_SIZE"], "torch" in sys.modules, child.pid)
+print("on the side", file=sys.stderr)
+time.sleep(600)
+"""
+    order = with_task(calm_node, script, python=str(tmp_path / "bin" / "python"))
     calm_node.launch(order)
-    report = calm_node.wait_for(order, "ended")
-    assert "/nowhere/python" in report["reason"]["sentence"]
+    [line] = until(lambda: calm_node.lines(order))
+    word, prefix, rank, world, has_torch, child = line.rsplit(" ", 5)
+    assert (word, prefix, rank, world, has_torch) == ("only here", str(tmp_path), "0", "1", "False")
+    assert int(child) in {one.pid for one in with_environment(TRAINYARD_ATTEMPT=order["attempt"])}
+    assert until(lambda: calm_node.lines(order, "stderr")) == ["on the side"]
+    calm_node.say(order, wanted="stop")
+    calm_node.wait_for(order, "ended")
+    assert with_environment(TRAINYARD_ATTEMPT=order["attempt"]) == []
 
 
 def test_a_script_that_is_not_in_the_code_is_refused_before_anything_starts(calm_node: ControlledNode) -> None:

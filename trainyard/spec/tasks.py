@@ -191,7 +191,7 @@ class ScriptTask(Part):
     python: Interpreter = field(
         "",
         label="Python",
-        help="Another interpreter on the node, by its path or its name on PATH; empty is the node's own, which is warm.",
+        help="Another interpreter on the node: its path, or its name on PATH. Empty is the node's own, which is warm.",
         group="what",
         advanced=True,
     )

@@ -17,6 +17,7 @@ from workers.contract import Document
 from workers.node.afterlife import Afterlife
 from workers.node.bundles import Refusal, Source, lay_out_code
 from workers.node.config import NodeConfig, checkpoints_root
+from workers.node.interpreters import check_interpreter
 from workers.node.orphans import StillAlive, bury, never_started
 from workers.node.warm import ZygoteGone, ZygoteKeeper
 from workers.sockets import ask, socket_path
@@ -119,6 +120,7 @@ class Attempts:
             return
         try:
             self._refuse_stale(order)
+            check_interpreter(order)
             lay_out_code(order, folder, self._home / "cache", self._source)
         except Refusal as refusal:
             self._end_unstarted(order, order, code=refusal.code, sentence=str(refusal), phase="refused")
