@@ -100,7 +100,7 @@ def block(take: Callable[[int], None], first: int, num_steps: int) -> list[float
 def our_step(training: Training) -> Callable[[int], None]:
     """What ``run_loop`` does in a step without validation or checkpoint, with points going to a spool."""
     metrics = trainyard.init()
-    progress = Progress(training.settings.steps) if training.mesh.rank == 0 else None
+    progress = Progress(training.settings.steps, training.task.unit) if training.mesh.rank == 0 else None
     settle(training)
 
     def take(step: int) -> None:

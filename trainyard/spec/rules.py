@@ -189,11 +189,24 @@ def _train_problems(spec: RecipeSpec) -> Iterator[Problem]:
             f"{spec.early_stopping.patience} counts validations, and with train.validate_every_steps 0 there is none "
             "before the last step; accepted here: 0, or validate every so many steps",
         )
+    yield from _metric_problems(spec)
     _, _, step = spec.checkpoint.restore.partition("@")
     if step and int(step) >= train.steps:
         yield Problem(
             "checkpoint.restore",
             f"step {int(step)} leaves nothing to train: train.steps {train.steps} counts from the very first step",
+        )
+
+
+def _metric_problems(spec: RecipeSpec) -> Iterator[Problem]:
+    """Of a table only its target says whether it has classes: what can be known without it is refused."""
+    measured = {"language-model": ["val/loss"], "image-classifier": ["val/loss", "val/accuracy"]}
+    accepted = measured.get(spec.task.recipe)
+    if accepted is not None and spec.early_stopping.metric not in accepted:
+        yield Problem(
+            "early_stopping.metric",
+            f"{spec.early_stopping.metric} is not measured by the recipe {spec.task.recipe}; "
+            f"accepted here: {', '.join(accepted)}",
         )
 
 

@@ -134,8 +134,12 @@ class Checkpoint(Part):
 class EarlyStopping(Part):
     """When a run that learns no more ends before its last step."""
 
-    metric: Literal["val/loss"] = field(
-        "val/loss", label="Stop by", help="The metric that has to fall.", group="safety", advanced=True
+    metric: Literal["val/loss", "val/accuracy", "val/r2"] = field(
+        "val/loss",
+        label="Stop by",
+        help="The metric that has to get better: a loss falls, accuracy (of classes) and r2 (of a quantity) rise.",
+        group="safety",
+        advanced=True,
     )
     patience: int = field(
         0,
@@ -148,7 +152,7 @@ class EarlyStopping(Part):
     min_delta: Number = field(
         0.0,
         label="Min delta",
-        help="How much lower a value must be to count as better.",
+        help="By how much a value must be better to count.",
         group="safety",
         advanced=True,
         minimum=0,

@@ -59,6 +59,7 @@ class Training:
 
 def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Mesh, device: torch.device) -> Training:
     """Compose the training of this rank. Raises ValueError for degrees that no strategy here provides."""
+    early_stopping = make_early_stopping(spec["early_stopping"], task)
     share = share_batch(settings.batch_size, settings.accumulate, mesh)
     feed = Feed(task, settings.batch_size, share)
     # 1. The model, from the seed and on the CPU: every rank, on every kind of device, starts from the same numbers.
@@ -119,8 +120,19 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
         synchronization=synchronization,
         start_sum=no_sum if is_alone else start_sum,
         num_validators=1 if is_alone else share.num_parts,
-        early_stopping=EarlyStopping(**{name: spec["early_stopping"][name] for name in ("patience", "min_delta")}),
+        early_stopping=early_stopping,
     )
+
+
+def make_early_stopping(given: Mapping[str, Any], task: Task) -> EarlyStopping:
+    """Return what a spec's part asks for. Raises ValueError for a metric that the task does not report."""
+    reported = ["val/loss", *(f"val/{name}" for name in task.measures)]
+    if given["metric"] not in reported:
+        raise ValueError(
+            f"early_stopping.metric is {given['metric']}, which this recipe does not measure on this data; "
+            f"accepted here: {', '.join(reported)}"
+        )
+    return EarlyStopping(given["patience"], given["min_delta"], given["metric"])
 
 
 def plan_pipeline(spec: Mapping[str, Any], task: Task, model: nn.Module, share: BatchShare, mesh: Mesh) -> Plan | None:
@@ -207,10 +219,13 @@ def make_pipeline_passes(
     the gradients of replicas are averaged once the last microbatch has left."""
     num_cuts = device_mesh["tensor"].size()
 
-    def flow_shape(num_rows: int) -> torch.Size:
+    def flow_shape(num_rows: int, index: int) -> torch.Size:
+        shape = task.hidden_shape(num_rows, index, plan.num_parts)
+        if not task.cuts_sequence:
+            return shape
         # Each tensor-parallel rank sends its own piece of the sequence to its like in the next stage: nothing is
         # gathered for the way, and all pieces together travel once.
-        rows, sequence, *rest = task.hidden_shape(num_rows, 0, plan.num_parts)
+        rows, sequence, *rest = shape
         return torch.Size((rows, sequence // num_cuts, *rest))
 
     return pipeline.PipelinePasses(

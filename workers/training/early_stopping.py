@@ -6,13 +6,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+RISING = ("val/accuracy", "val/r2")  # of the metrics, those whose larger values are better
+
 
 @dataclass(slots=True)
 class EarlyStopping:
-    """Counts validations without a better loss."""
+    """Counts validations without a better value of ``metric``. ``best`` is what has fallen: less the value of one that
+    is to rise."""
 
     patience: int = 0  # 0: never
     min_delta: float = 0.0
+    metric: str = "val/loss"
     best: float = math.inf
     num_worse: int = 0  # in a row
 
@@ -21,10 +25,11 @@ class EarlyStopping:
         """Whether the last validation was the one that ended the run: it may have been restored from there."""
         return 0 < self.patience <= self.num_worse
 
-    def is_enough(self, loss: float) -> bool:
+    def is_enough(self, value: float) -> bool:
         """Take note of a validation and return whether the run is to end. NaN is never better."""
-        if loss < self.best - self.min_delta:
-            self.best, self.num_worse = loss, 0
+        falling = -value if self.metric in RISING else value
+        if falling < self.best - self.min_delta:
+            self.best, self.num_worse = falling, 0
         else:
             self.num_worse += 1
         return self.is_over
@@ -32,13 +37,14 @@ class EarlyStopping:
     def reason(self) -> str:
         """Say in a sentence why the run ends, once it is enough."""
         delta = f" by more than {self.min_delta:g}" if self.min_delta else ""
+        risen, best = ("risen above", -self.best) if self.metric in RISING else ("fallen below", self.best)
         return (
-            f"val/loss has not fallen below its best {self.best:.4f}{delta} in {self.num_worse} validations in a row "
+            f"{self.metric} has not {risen} its best {best:.4f}{delta} in {self.num_worse} validations in a row "
             f"(early_stopping.patience is {self.patience}): the run ends here"
         )
 
     def state(self) -> dict[str, float | None]:
-        """Return what a checkpoint must keep, as JSON can say it: ``best`` is None before the first finite loss."""
+        """Return what a checkpoint must keep, as JSON can say it: ``best`` is None before the first finite one."""
         return {"best": self.best if math.isfinite(self.best) else None, "num_worse": self.num_worse}
 
     def load(self, state: Mapping[str, float | None]) -> None:

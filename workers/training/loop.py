@@ -14,8 +14,7 @@ from workers.training.build import Training
 from workers.training.clip import clip
 from workers.training.memory import memory_bytes
 from workers.training.progress import Progress
-
-VALIDATION_TOKENS_AT_ONCE = 4096
+from workers.training.validation import validation_means
 
 
 class Checkpoints(Protocol):
@@ -56,7 +55,7 @@ def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> 
     A loss that is not finite is reported like any other and ends nothing.
     """
     settings = training.settings
-    progress = Progress(settings.steps) if training.mesh.rank == 0 else None
+    progress = Progress(settings.steps, training.task.unit) if training.mesh.rank == 0 else None
     # Before the state is restored: they must not touch it, and what they leave behind is overwritten.
     settle(training)
     first = checkpoints.restore(training) + 1
@@ -72,8 +71,8 @@ def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> 
         report(training, step, result, metrics, progress)
         every = settings.validate_every_steps
         if is_last or (every and step % every == 0):
-            loss = validate(training, step, metrics, progress)
-            if loss is not None and is_enough(training, loss):
+            found = validate(training, step, metrics, progress)
+            if found is not None and is_enough(training, found):
                 is_last = True
                 training.synchronization.finish()
                 if progress is not None:
@@ -108,59 +107,33 @@ def take_step(training: Training, step: int) -> StepResult:
     return StepResult(loss_value, norm_value, learning_rate, time.perf_counter() - started, passed.data_time_s)
 
 
-def validate(training: Training, step: int, metrics: Metrics, progress: Progress | None) -> float | None:
-    """Report the mean loss over the validation rows, of which each rank computes a share, and return it; None on a
-    rank that has no share.
-
-    The rows are the same at every step and for every number of ranks, so that losses can be compared.
-    """
+def validate(training: Training, step: int, metrics: Metrics, progress: Progress | None) -> dict[str, float] | None:
+    """Report what the validation rows say, and return it by the names of series; None on a rank that has no share."""
     if training.share.part >= training.num_validators:
         return None
     with training.synchronization.agreed():
-        loss = validation_loss(training)
+        found = {f"val/{name}": value for name, value in validation_means(training).items()}
     if progress is not None:
-        metrics.log({"val/loss": loss}, step=step)
-        progress.validated(step, loss)
-    return loss
+        metrics.log(found, step=step)
+        progress.validated(step, found)
+    return found
 
 
-def is_enough(training: Training, loss: float) -> bool:
+def is_enough(training: Training, found: Mapping[str, float]) -> bool:
     """Return whether the run is to end early, which every rank that validates asks at the same step.
 
     Rank 0's word counts: ranks that came to different answers would wait for each other for ever. The sum of one 1 or
     none is exact in any order.
     """
-    if not training.early_stopping.patience:
+    stopping = training.early_stopping
+    if not stopping.patience:
         return False
-    says_so = training.early_stopping.is_enough(loss) and training.mesh.rank == 0
+    says_so = stopping.is_enough(found[stopping.metric]) and training.mesh.rank == 0
     word = torch.tensor(float(says_so), device=training.device)
     summing = training.start_sum(word)
     if summing is not None:
         summing.wait()
     return word.item() > 0
-
-
-def validation_loss(training: Training) -> float:
-    task, share, num_parts = training.task, training.share, training.num_validators
-    first = task.num_validation_rows * share.part // num_parts
-    last = task.num_validation_rows * (share.part + 1) // num_parts
-    rows_at_once = max(share.micro, VALIDATION_TOKENS_AT_ONCE // task.units_per_row)
-    total = torch.zeros((), dtype=torch.float64, device=training.device)
-    for part in training.parts:
-        part.eval()
-    # As often on every rank: to gather a shard's weights takes all that have some, rows left or not.
-    longest = -(-task.num_validation_rows // num_parts)
-    for start in range(first, first + longest, rows_at_once):
-        if start < last:
-            total += training.passes.evaluate(slice(start, min(start + rows_at_once, last)))
-        elif training.mesh.shard > 1:
-            training.passes.evaluate(slice(0, 1))
-    for part in training.parts:
-        part.train()
-    summing = training.start_sum(total)
-    if summing is not None:
-        summing.wait()
-    return total.item() / task.num_validation_rows
 
 
 def report(training: Training, step: int, result: StepResult, metrics: Metrics, progress: Progress | None) -> None:
@@ -174,18 +147,20 @@ def report(training: Training, step: int, result: StepResult, metrics: Metrics, 
     if progress is None:
         return
     report_late_losses(late, metrics)
-    tokens_per_second = training.settings.batch_size * training.task.units_per_row / result.step_time_s
+    task = training.task
+    rate = training.settings.batch_size * task.units_per_row / result.step_time_s
     metrics.log(
         {
             **shared,
             "train/gradient_norm": result.gradient_norm,
             "train/learning_rate": result.learning_rate,
             "train/step_time_s": result.step_time_s,
-            "train/tokens_per_second": tokens_per_second,
+            f"train/{task.unit}_per_second": rate,
+            "train/epoch": training.feed.samples_before(step + 1) / task.num_train_rows,
         },
         step=step,
     )
-    progress.stepped(step, result.loss, result.learning_rate, tokens_per_second)
+    progress.stepped(step, result.loss, result.learning_rate, rate)
 
 
 def report_late_losses(late: Mapping[int, float] | None, metrics: Metrics) -> None:

@@ -44,11 +44,17 @@ class Passes(Protocol):
         batch's mean loss (times the precision's scale), reduced over all ranks that share them."""
 
     def evaluate(self, rows: slice) -> torch.Tensor:
-        """Return this rank's part of the sum of losses over these validation rows, a float64 scalar on the device:
-        summed over the ranks of a stage and tensor group it is counted once."""
+        """Return this rank's part of what ``summed`` gives for these validation rows: summed over the ranks of a
+        stage and tensor group it is counted once."""
 
     def settle(self) -> None:
         """Run the throwaway passes after which the sums of a step are those of any later one; leaves gradients."""
+
+
+def summed(task: Task, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return the sums over rows of the loss and of each of the task's measures: one vector, float64, on the device."""
+    loss = task.criterion(outputs, targets).double() * len(targets)
+    return torch.cat((loss[None], task.measure(outputs, targets)))
 
 
 def nothing() -> None:
@@ -115,10 +121,9 @@ class PlainPasses:
 
     @torch.no_grad()
     def evaluate(self, rows: slice) -> torch.Tensor:
+        inputs, targets = self._task.validation_batch(rows)
         with self._precision.autocast():
-            loss = self._task.loss(self._replica, self._task.validation_batch(rows))
-        total: torch.Tensor = loss.double() * (rows.stop - rows.start) / self._num_alike
-        return total
+            return summed(self._task, self._replica(inputs), targets) / self._num_alike
 
     def settle(self) -> None:
         for _ in range(self._num_throwaways):

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 NUM_LINES = 15
 SILENCE_S = 10.0
+RATES = {"tokens": "tok/s", "samples": "samples/s"}
 
 
 class Progress:
     """Prints about NUM_LINES lines over a run's steps, and one after SILENCE_S in any case."""
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, unit: str) -> None:
         self.steps = steps
+        self.rate = RATES[unit]
         self.every = max(1, steps // NUM_LINES)
         self.printed_at = time.monotonic()
 
-    def stepped(self, step: int, loss: float, learning_rate: float, tokens_per_second: float) -> None:
+    def stepped(self, step: int, loss: float, learning_rate: float, units_per_second: float) -> None:
         is_silent = time.monotonic() - self.printed_at >= SILENCE_S
         if step in (1, self.steps) or step % self.every == 0 or is_silent:
-            rate = f"lr {learning_rate:.1e}  {with_unit(tokens_per_second)} tok/s"
+            rate = f"lr {learning_rate:.1e}  {with_unit(units_per_second)} {self.rate}"
             self._print(f"step {step}/{self.steps}  loss {loss:.3f}  {rate}")
 
-    def validated(self, step: int, loss: float) -> None:
-        self._print(f"step {step}/{self.steps}  val loss {loss:.3f}")
+    def validated(self, step: int, found: Mapping[str, float]) -> None:
+        words = (f"{name.replace('/', ' ')} {value:.3f}" for name, value in found.items())
+        self._print(f"step {step}/{self.steps}  {'  '.join(words)}")
 
     def ended(self, step: int, reason: str) -> None:
         """Say why there are no more steps."""

@@ -18,6 +18,8 @@ Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets
 # Names, so that reading the registry costs no import: a rank loads the one recipe it runs.
 RECIPES: dict[str, str] = {
     "language-model": "workers.training.recipes.language_model",
+    "image-classifier": "workers.training.recipes.image_classifier",
+    "tabular": "workers.training.recipes.tabular",
 }
 
 
@@ -27,9 +29,11 @@ class Task(Protocol):
 
     unit: str  # what throughput counts: "tokens" or "samples"
     units_per_row: int
+    num_train_rows: int  # of an epoch
     num_validation_rows: int
     data_digest: str
     measures: tuple[str, ...]  # what ``measure`` sums up, such as ("accuracy",); reported as val/<name>
+    cuts_sequence: bool  # whether of what flows between blocks a tensor-parallel rank holds a piece of dimension 1
 
     def make_model(self) -> nn.Module:
         """Return a fresh model on the CPU, drawn from torch's current random state."""
@@ -53,7 +57,7 @@ class Task(Protocol):
         """Drop from ``model`` what is not in part ``index`` of a pipeline; the rest keeps its names."""
 
     def hidden_shape(self, num_rows: int, index: int, num_parts: int) -> torch.Size:
-        """Return the shape of what flows out of part ``index`` of a pipeline for so many rows."""
+        """Return the shape of what flows out of part ``index`` of a pipeline for so many rows, uncut."""
 
     def blocks(self, model: nn.Module) -> list[nn.Module]:
         """Return the repeated blocks of ``model``: the units that are sharded, checkpointed and compiled one by one."""

@@ -28,6 +28,8 @@ VALIDATION_TOKENS = 8192
 class LanguageModelTask:
     """Next-byte prediction; the loss is in nats per byte."""
 
+    cuts_sequence = True
+
     def __init__(self, shape: Shape, corpus: Corpus, source: str, seed: int, device: torch.device) -> None:
         smallest = min(len(corpus.train), len(corpus.validation))
         if shape.context >= smallest:
@@ -36,6 +38,7 @@ class LanguageModelTask:
         self.unit, self.units_per_row, self.measures = "tokens", shape.context, ()
         self._train_order = EpochOrder(num_windows(corpus.train, shape.context), seed)
         self._validation_order = EpochOrder(num_windows(corpus.validation, shape.context), seed)
+        self.num_train_rows = self._train_order.num_rows
         self.num_validation_rows = min(-(-VALIDATION_TOKENS // shape.context), self._validation_order.num_rows)
         self.data_digest = corpus.digest
 

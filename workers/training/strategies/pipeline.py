@@ -34,9 +34,11 @@ from torch.distributed.pipelining import (
 from workers.training.data.feed import Feed
 from workers.training.mesh import BatchShare
 from workers.training.numerics import Precision
-from workers.training.passes import Passed, StartSum, nothing
+from workers.training.passes import Passed, StartSum, nothing, summed
 from workers.training.recipes import Task
 from workers.training.strategies.pipeline_plan import Plan
+
+FlowShape = Callable[[int, int], torch.Size]  # of so many rows, out of that part of the model
 
 
 def split(task: Task, model: nn.Module, plan: Plan, stage: int) -> list[nn.Module]:
@@ -55,11 +57,16 @@ class Stage(PipelineStage):
 
     FLOWING = torch.float32  # as the residual stream under autocast: microbatches of any precision fit the buffers
 
-    def __init__(self, part: nn.Module, index: int, plan: Plan, flow: torch.Size, precision: Precision, group: Any):
+    def __init__(
+        self, part: nn.Module, index: int, plan: Plan, flow_shape: FlowShape, precision: Precision, group: Any
+    ) -> None:
         # Examples of what comes and goes, so that the shapes are known without a pass. The first part's input and
         # the last one's output go nowhere; theirs only have to be there.
-        example = torch.empty(flow, dtype=self.FLOWING, device="meta", requires_grad=True)
-        super().__init__(part, index, plan.num_parts, precision.device, example, example, group=group)
+        coming, going = (
+            torch.empty(flow_shape(plan.micro_rows, out_of), dtype=self.FLOWING, device="meta", requires_grad=True)
+            for out_of in (max(index - 1, 0), min(index, plan.num_parts - 2))
+        )
+        super().__init__(part, index, plan.num_parts, precision.device, coming, going, group=group)
         self.is_last_pass = True
         self._precision = precision
 
@@ -89,8 +96,9 @@ def make_schedule(plan: Plan, stages: list[Stage], loss: Callable[[torch.Tensor,
 class PipelinePasses:
     """This rank's parts of the model as stages of a pipeline: ``accumulate`` rounds of the schedule make a step.
 
-    ``flow_shape`` gives the shape of what flows on this rank for so many rows; ``reduce`` averages the gradients over
-    the ranks that hold the same parameters and see other rows; ``num_alike`` ranks compute this very loss.
+    ``flow_shape`` gives the shape of what flows on this rank for so many rows out of a part; ``reduce`` averages the
+    gradients over the ranks that hold the same parameters and see other rows; ``num_alike`` ranks compute this very
+    loss.
     """
 
     def __init__(
@@ -103,7 +111,7 @@ class PipelinePasses:
         precision: Precision,
         group: dist.ProcessGroup,
         *,
-        flow_shape: Callable[[int], torch.Size],
+        flow_shape: FlowShape,
         start_sum: StartSum,
         num_alike: int = 1,
         reduce: Callable[[], None] = nothing,
@@ -120,8 +128,7 @@ class PipelinePasses:
         self._reduce = reduce
         indices = plan.parts_of(dist.get_rank(group))
         self._parts = dict(zip(indices, parts, strict=True))
-        flow = flow_shape(plan.micro_rows)
-        self._stages = [Stage(part, index, plan, flow, precision, group) for index, part in self._parts.items()]
+        self._stages = [Stage(part, index, plan, flow_shape, precision, group) for index, part in self._parts.items()]
         self._is_first = 0 in self._parts
         self._is_last = plan.num_parts - 1 in self._parts
         self._schedule = make_schedule(plan, self._stages, self._scaled_loss)
@@ -162,7 +169,7 @@ class PipelinePasses:
         """Send all ``rows`` at once through the parts, one after the other: batches come in any size, and while one
         is in a later stage this one goes on with the next."""
         num_rows = rows.stop - rows.start
-        total = torch.zeros((), dtype=torch.float64, device=self._precision.device)
+        total = torch.zeros(1 + len(self._task.measures), dtype=torch.float64, device=self._precision.device)
         hidden: torch.Tensor | None = None
         for index, part in self._parts.items():
             hidden = self._task.validation_batch(rows)[0] if index == 0 else self._receive(index, hidden, num_rows)
@@ -170,7 +177,7 @@ class PipelinePasses:
                 hidden = part(hidden)
                 if index == self._plan.num_parts - 1:
                     targets = self._task.validation_batch(rows)[1]
-                    total += self._task.criterion(hidden, targets).double() * num_rows / self._num_alike
+                    total += summed(self._task, hidden, targets) / self._num_alike
             self._send(index, hidden)
         return total
 
@@ -179,7 +186,9 @@ class PipelinePasses:
         if index - 1 in self._parts:
             assert hidden is not None
             return hidden
-        arriving = torch.empty(self._flow_shape(num_rows), dtype=Stage.FLOWING, device=self._precision.device)
+        arriving = torch.empty(
+            self._flow_shape(num_rows, index - 1), dtype=Stage.FLOWING, device=self._precision.device
+        )
         dist.recv(arriving, group=self._group, group_src=self._plan.stage_of(index - 1))
         return arriving
 

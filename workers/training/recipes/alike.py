@@ -1,0 +1,34 @@
+"""What every tensor-parallel rank computes alike: modules that are too small to be cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Replicate, distribute_module
+from torch.distributed.tensor.parallel import ParallelStyle
+
+WHOLE = [Replicate()]
+
+
+class Alike(ParallelStyle):
+    """Every rank holds the whole module, all that is within it too, and maps the same input to the same output. Its
+    gradients are whole on each rank by themselves: nothing is sent."""
+
+    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
+        # Without a word to the others: all have drawn the same weights.
+        for part in module.modules():
+            for name, parameter in list(part.named_parameters(recurse=False)):
+                spread = DTensor.from_local(parameter.data, device_mesh, WHOLE, run_check=False)
+                part.register_parameter(name, nn.Parameter(spread, requires_grad=parameter.requires_grad))
+        return distribute_module(module, device_mesh, None, _take_whole, _give_whole)  # type: ignore[arg-type]
+
+
+def _take_whole(module: nn.Module, inputs: tuple[Any, ...], device_mesh: DeviceMesh) -> tuple[Any, ...]:
+    return tuple(DTensor.from_local(one, device_mesh, WHOLE, run_check=False) for one in inputs)
+
+
+def _give_whole(module: nn.Module, outputs: DTensor, device_mesh: DeviceMesh) -> torch.Tensor:
+    return outputs.to_local()

@@ -1,0 +1,95 @@
+"""The recipe ``image-classifier``: a ResNet or ViT that tells classes of images apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.tensor import Replicate
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    ParallelStyle,
+    PrepareModuleInput,
+    RowwiseParallel,
+)
+
+from workers.training.data.samples import Samples, load_samples
+from workers.training.recipes import resnet, vit
+from workers.training.recipes.alike import Alike
+from workers.training.recipes.parts import run_of
+from workers.training.recipes.sample_task import SampleTask
+
+ARCHITECTURES = ("resnet", "vit")
+
+
+class ImageClassifierTask(SampleTask):
+    """Images in, one of the classes out; the loss is in nats per image."""
+
+    def __init__(
+        self, shape: resnet.Shape | vit.Shape, samples: Samples, source: str, seed: int, device: torch.device
+    ) -> None:
+        super().__init__(samples, seed, device)
+        self.shape, self.source = shape, source
+
+    def make_model(self) -> nn.Module:
+        return resnet.ResNet(self.shape) if isinstance(self.shape, resnet.Shape) else vit.ViT(self.shape)
+
+    def inputs(self, stored: torch.Tensor) -> torch.Tensor:
+        """Bytes of pixels (rows, channels, size, size) -> float32 from -1 to 1."""
+        return stored.float().div_(127.5).sub_(1)
+
+    def hidden_shape(self, num_rows: int, index: int, num_parts: int) -> torch.Size:
+        """(rows, width, side, side) of a ResNet, whose side halves on the way; (rows, patches, width) of a ViT."""
+        if isinstance(self.shape, vit.Shape):
+            return torch.Size((num_rows, self.shape.num_patches, self.shape.width))
+        width, side = self.shape.flow(run_of(self.shape.layers, index, num_parts).stop - 1)
+        return torch.Size((num_rows, width, side, side))
+
+    def tensor_plan(self) -> dict[str, ParallelStyle]:
+        """Of a ViT: attention by heads, the MLP by columns, then rows. Between them every rank holds all patches, whose
+        number need not divide."""
+        if not isinstance(self.shape, vit.Shape):
+            raise ValueError("parallel.tensor goes with task.model.architecture vit only: a resnet has no such cut")
+        whole = Replicate()
+        return {
+            "embedding": Alike(),
+            "layers.*.attention_norm": Alike(),
+            # Once for the three projections, whose gradients are then summed in one message.
+            "layers.*.attention": PrepareModuleInput(input_layouts=(whole,), desired_input_layouts=(whole,)),
+            "layers.*.attention.query": ColwiseParallel(),
+            "layers.*.attention.key": ColwiseParallel(),
+            "layers.*.attention.value": ColwiseParallel(),
+            "layers.*.attention.output": RowwiseParallel(),
+            "layers.*.mlp_norm": Alike(),
+            "layers.*.mlp.up": ColwiseParallel(),
+            "layers.*.mlp.down": RowwiseParallel(),
+            "norm": Alike(),
+            "head": Alike(),
+        }
+
+    def describe(self) -> dict[str, Any]:
+        document = self.describe_with("image-classifier", self.shape, {"source": self.source})
+        document["model"]["architecture"] = "vit" if isinstance(self.shape, vit.Shape) else "resnet"
+        return document
+
+
+def make_shape(model: Mapping[str, Any], channels: int, size: int, outputs: int) -> resnet.Shape | vit.Shape:
+    """Return the sizes of ``task.model`` for such images. Raises ValueError naming the field at fault."""
+    architecture = model["architecture"]
+    if architecture not in ARCHITECTURES:
+        raise ValueError(f"task.model.architecture is {architecture!r}; accepted are {', '.join(ARCHITECTURES)}")
+    sizes = {"layers": int(model["layers"]), "width": int(model["width"])}
+    if architecture == "resnet":
+        return resnet.Shape(**sizes, channels=channels, size=size, outputs=outputs)
+    heads, patch = int(model["heads"]), int(model["patch"])
+    return vit.Shape(**sizes, heads=heads, patch=patch, channels=channels, size=size, outputs=outputs)
+
+
+def load(task: Mapping[str, Any], *, seed: int, device: torch.device) -> ImageClassifierTask:
+    """Return the task for ``task.model`` and ``task.data`` of a spec. Raises ValueError naming the field at fault."""
+    samples = load_samples(task["data"])
+    _, channels, size, _ = samples.train_inputs.shape
+    shape = make_shape(task["model"], channels, size, len(samples.classes))
+    return ImageClassifierTask(shape, samples, str(task["data"]["source"]), seed, device)

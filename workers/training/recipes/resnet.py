@@ -1,0 +1,141 @@
+"""A ResNet of basic blocks, whose norms look at one sample alone: its result does not depend on its neighbours.
+
+Sources: He et al. 2016 (basic blocks, with the norm before: "Identity Mappings", figure 1b), Wu and He 2018 (group
+normalisation, equation 7). Batch normalisation would make each way to cut a batch another mathematics.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+SMALLEST_SIDE = 4  # pixels below which an image is not halved
+MOST_RUNS = 4  # of blocks of one width, as in all of the paper's
+NORM_GROUPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes of a model. Blocks come in runs; each run but the first halves the side and doubles the width, as often
+    as the image allows. Raises ValueError, naming the field of the spec."""
+
+    layers: int
+    width: int
+    channels: int
+    size: int
+    outputs: int
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "width"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"task.model.{name} is {getattr(self, name)}; accepted are numbers from 1")
+
+    @property
+    def num_runs(self) -> int:
+        halvings = max(0, (self.size // SMALLEST_SIDE).bit_length() - 1)
+        return min(self.layers, 1 + halvings, MOST_RUNS)
+
+    def run_of(self, layer: int) -> int:
+        """Return the run that ``layer`` is in: as many layers in each, the longer ones first."""
+        short, num_longer = divmod(self.layers, self.num_runs)
+        in_longer = num_longer * (short + 1)
+        return layer // (short + 1) if layer < in_longer else num_longer + (layer - in_longer) // short
+
+    def flow(self, layer: int) -> tuple[int, int]:
+        """Return width and side of what flows out of ``layer``; of -1, what flows into the first."""
+        run = self.run_of(layer) if layer >= 0 else 0
+        side = self.size
+        for _ in range(run):
+            side = -(-side // 2)
+        return self.width * 2**run, side
+
+
+class Norm(nn.GroupNorm):
+    """Group normalisation in the type of what it normalises: gains that ranks share arrive in that of the kernels."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(math.gcd(NORM_GROUPS, width), width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.group_norm(x, self.num_groups, self.weight.to(x.dtype), self.bias.to(x.dtype), self.eps)
+
+
+class Block(nn.Module):
+    """Two convolutions beside the way that changes nothing, or only width and side: (batch, before, side, side) ->
+    (batch, width, side / stride, side / stride)."""
+
+    def __init__(self, before: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.first_norm = Norm(before)
+        self.first = nn.Conv2d(before, width, 3, stride=stride, padding=1, bias=False)
+        self.second_norm = Norm(width)
+        self.second = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.shortcut = None if (before, stride) == (width, 1) else nn.Conv2d(before, width, 1, stride, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        changed = self.first(F.relu(self.first_norm(x)))
+        changed = self.second(F.relu(self.second_norm(changed)))
+        way: torch.Tensor = x if self.shortcut is None else self.shortcut(x)
+        return way + changed
+
+
+class Head(nn.Module):
+    """The mean over all places, then the outputs: (batch, width, side, side) -> (batch, outputs)."""
+
+    def __init__(self, width: int, outputs: int) -> None:
+        super().__init__()
+        self.outputs = nn.Linear(width, outputs)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        outputs: torch.Tensor = self.outputs(F.relu(x).mean((2, 3)))
+        return outputs
+
+
+class ResNet(nn.Module):
+    """Images (batch, channels, size, size) -> (batch, outputs); a part of it, as a pipeline stage holds one
+    (``parts.py``), takes and gives what flows between blocks."""
+
+    embedding: nn.Module | None
+    norm: nn.Module | None
+    head: nn.Module | None
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.embedding = nn.Conv2d(shape.channels, shape.width, 3, padding=1, bias=False)
+        self.layers = nn.ModuleDict({str(layer): make_block(shape, layer) for layer in range(shape.layers)})
+        width, _ = shape.flow(shape.layers - 1)
+        self.norm = Norm(width)
+        self.head = Head(width, shape.outputs)
+        initialize(self)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.embedding is not None:
+            x = self.embedding(x)
+        for layer in self.layers.values():
+            x = layer(x)
+        if self.norm is not None:
+            x = self.norm(x)
+        return x if self.head is None else self.head(x)
+
+
+def make_block(shape: Shape, layer: int) -> Block:
+    before, _ = shape.flow(layer - 1)
+    width, _ = shape.flow(layer)
+    return Block(before, width, stride=1 if width == before else 2)
+
+
+@torch.no_grad()
+def initialize(model: nn.Module) -> None:
+    """Draw the weights (He et al. 2015, equation 10). What writes into the residual stream starts at zero, so that
+    every block starts as identity, and the outputs too."""
+    for name, parameter in model.named_parameters():
+        if name.endswith((".second.weight", "head.outputs.weight")):
+            parameter.zero_()
+        elif parameter.ndim == 4:
+            parameter.normal_(std=math.sqrt(2.0 / parameter[0].numel()))
+        elif name.endswith("outputs.bias"):
+            parameter.zero_()

@@ -1,0 +1,97 @@
+"""What recipes share whose rows are samples with an answer each: a class, or a quantity."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from workers.training.data.order import EpochOrder, Rows
+from workers.training.data.samples import Samples
+from workers.training.recipes import Batch
+from workers.training.recipes.parts import keep_part
+
+VALIDATION_ROWS = 4096  # at most: as many tell accuracy to a percent
+
+
+class SampleTask:
+    """Cross-entropy over classes, measured by accuracy; the squared error of a quantity, measured by r2.
+
+    r2, the share of the quantity's variance that the model explains, and no mean error: it needs no unit, says the same
+    of every table, and grows towards 1 as accuracy does.
+    """
+
+    unit = "samples"
+    units_per_row = 1
+    cuts_sequence = False
+
+    def __init__(self, samples: Samples, seed: int, device: torch.device) -> None:
+        self.samples, self.seed, self.device = samples, seed, device
+        self.measures = ("accuracy",) if samples.classes else ("r2",)
+        self.num_outputs = len(samples.classes) or 1
+        self._train_order = EpochOrder(len(samples.train_inputs), seed)
+        self._validation_order = EpochOrder(len(samples.validation_inputs), seed)
+        self.num_train_rows = len(samples.train_inputs)
+        self.num_validation_rows = min(VALIDATION_ROWS, len(samples.validation_inputs))
+        self.data_digest = samples.digest
+        self._variance = 0.0 if samples.classes else self._validation_variance()
+
+    def train_batch(self, positions: slice) -> Batch:
+        """Return inputs, (rows, ...) float32, and targets: (rows,) int64 classes or float32 quantities."""
+        rows = self._train_order.rows(positions)
+        return self._batch(self.samples.train_inputs, self.samples.train_targets, rows)
+
+    def validation_batch(self, rows: slice) -> Batch:
+        """Return the like of the same rows at every validation."""
+        found = self._validation_order.rows(rows)
+        return self._batch(self.samples.validation_inputs, self.samples.validation_targets, found)
+
+    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        inputs, targets = batch
+        return self.criterion(model(inputs), targets)
+
+    def criterion(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        if self.samples.classes:
+            return F.cross_entropy(outputs.float(), targets)
+        return F.mse_loss(outputs.float().squeeze(1), targets)
+
+    def measure(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        if self.samples.classes:
+            return (outputs.argmax(1) == targets).sum(dtype=torch.float64)[None]
+        errors = (outputs.double().squeeze(1) - targets.double()).square()
+        # Each row's part, so that their mean is 1 - (squared errors) / (squared distances from the mean).
+        return (1 - errors / self._variance).sum()[None]
+
+    def keep_part(self, model: nn.Module, index: int, num_parts: int) -> None:
+        keep_part(model, index, num_parts)  # type: ignore[arg-type]
+
+    def blocks(self, model: nn.Module) -> list[nn.Module]:
+        layers = model.layers
+        assert isinstance(layers, nn.ModuleDict)
+        return list(layers.values())
+
+    def describe_with(self, recipe: str, model: Any, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the document of a recipe whose model has the sizes of the dataclass ``model``."""
+        return {
+            "recipe": recipe,
+            "model": dataclasses.asdict(model),
+            "data": {**data, "digest": self.samples.digest},
+            "classes": list(self.samples.classes),
+        }
+
+    def inputs(self, stored: torch.Tensor) -> torch.Tensor:
+        """Return what the model takes of stored rows on the device."""
+        return stored
+
+    def _batch(self, inputs: Any, targets: Any, rows: Rows) -> Batch:
+        stored = torch.from_numpy(np.asarray(inputs[rows])).to(self.device)
+        return self.inputs(stored), torch.from_numpy(np.asarray(targets[rows])).to(self.device)
+
+    def _validation_variance(self) -> float:
+        rows = self._validation_order.rows(slice(0, self.num_validation_rows))
+        variance = float(np.var(np.asarray(self.samples.validation_targets[rows], dtype=np.float64)))
+        return variance or 1.0  # of rows that are all alike nothing can be explained: the error itself is told

@@ -1,0 +1,56 @@
+"""The recipe ``tabular``: an MLP that tells one column of a table from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel
+
+from workers.training.data.samples import Samples, load_samples
+from workers.training.recipes.alike import Alike
+from workers.training.recipes.mlp import MLP, Shape
+from workers.training.recipes.sample_task import SampleTask
+
+
+class TabularTask(SampleTask):
+    """Rows in, a class or a quantity out; the loss is in nats per row, or the squared error in deviations."""
+
+    def __init__(self, shape: Shape, samples: Samples, source: str, seed: int, device: torch.device) -> None:
+        super().__init__(samples, seed, device)
+        self.shape, self.source = shape, source
+
+    def make_model(self) -> nn.Module:
+        return MLP(self.shape)
+
+    def hidden_shape(self, num_rows: int, index: int, num_parts: int) -> torch.Size:
+        """(rows, width)"""
+        return torch.Size((num_rows, self.shape.width))
+
+    def tensor_plan(self) -> dict[str, ParallelStyle]:
+        """Each block by columns, then rows; between blocks every rank holds all features."""
+        return {
+            "embedding": Alike(),
+            "layers.*.norm": Alike(),
+            "layers.*.up": ColwiseParallel(),
+            "layers.*.down": RowwiseParallel(),
+            "norm": Alike(),
+            "head": Alike(),
+        }
+
+    def describe(self) -> dict[str, Any]:
+        return self.describe_with("tabular", self.shape, {"source": self.source, "facts": self.samples.facts})
+
+
+def load(task: Mapping[str, Any], *, seed: int, device: torch.device) -> TabularTask:
+    """Return the task for ``task.model`` and ``task.data`` of a spec. Raises ValueError naming the field at fault."""
+    samples = load_samples(task["data"])
+    shape = Shape(
+        layers=int(task["model"]["layers"]),
+        width=int(task["model"]["width"]),
+        features=samples.train_inputs.shape[1],
+        outputs=len(samples.classes) or 1,
+    )
+    return TabularTask(shape, samples, str(task["data"]["source"]), seed, device)

@@ -1,0 +1,149 @@
+"""A vision transformer: patches, learned positions, pre-norm blocks that see all patches, the mean of them at the end.
+
+Sources: Dosovitskiy et al. 2021 (patches, equation 1), Beyer et al. 2022, "Better plain ViT baselines" (mean pooling in
+place of a token for the class). Norms and MLP are those of the language model.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from workers.training.recipes.gpt import MLP, Norm
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes of a model. Raises ValueError, naming the field of the spec, for sizes that do not fit together."""
+
+    layers: int
+    width: int
+    heads: int
+    patch: int
+    channels: int
+    size: int
+    outputs: int
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "width", "heads", "patch"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"task.model.{name} is {getattr(self, name)}; accepted are numbers from 1")
+        if self.width % self.heads:
+            raise ValueError(f"task.model.heads is {self.heads}, which does not divide task.model.width {self.width}")
+        if self.size % self.patch:
+            accepted = ", ".join(str(side) for side in range(1, self.size + 1) if self.size % side == 0)
+            raise ValueError(
+                f"task.model.patch is {self.patch}, which does not divide the {self.size} pixels of an image's side; "
+                f"accepted: {accepted}"
+            )
+
+    @property
+    def num_patches(self) -> int:
+        return (self.size // self.patch) ** 2
+
+
+class Patches(nn.Module):
+    """Images (batch, channels, size, size) -> (batch, patches, width): each patch, and where it is."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.side = shape.patch
+        self.pixels = nn.Linear(shape.channels * shape.patch**2, shape.width, bias=False)
+        self.places = nn.Parameter(torch.empty(shape.num_patches, shape.width))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        pixels = F.pixel_unshuffle(images, self.side)  # (batch, channels * side**2, rows, columns)
+        embedded: torch.Tensor = self.pixels(pixels.flatten(2).transpose(1, 2))
+        return embedded + self.places
+
+
+class Attention(nn.Module):
+    """Self-attention among all patches. The three projections are apart, so that each can be cut by heads."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.head_width = shape.width // shape.heads
+        self.query = nn.Linear(shape.width, shape.width, bias=False)
+        self.key = nn.Linear(shape.width, shape.width, bias=False)
+        self.value = nn.Linear(shape.width, shape.width, bias=False)
+        self.output = nn.Linear(shape.width, shape.width, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (batch, patches, width) to the same shape."""
+        query, key, value = (self._heads(one(x)) for one in (self.query, self.key, self.value))
+        mixed = F.scaled_dot_product_attention(query, key, value)
+        output: torch.Tensor = self.output(mixed.transpose(1, 2).flatten(2))
+        return output
+
+    def _heads(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, patches, heads * head_width) -> (batch, heads, patches, head_width)"""
+        return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
+
+
+class Block(nn.Module):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.attention_norm = Norm(shape.width)
+        self.attention = Attention(shape)
+        self.mlp_norm = Norm(shape.width)
+        self.mlp = MLP(shape.width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.attention(self.attention_norm(x))
+        x = x + self.mlp(self.mlp_norm(x))
+        return x
+
+
+class Head(nn.Module):
+    """The mean over the patches, then the outputs: (batch, patches, width) -> (batch, outputs)."""
+
+    def __init__(self, width: int, outputs: int) -> None:
+        super().__init__()
+        self.outputs = nn.Linear(width, outputs)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        outputs: torch.Tensor = self.outputs(x.mean(1))
+        return outputs
+
+
+class ViT(nn.Module):
+    """Images (batch, channels, size, size) -> (batch, outputs); a part of it, as a pipeline stage holds one
+    (``parts.py``), takes and gives what flows between blocks: (batch, patches, width)."""
+
+    embedding: nn.Module | None
+    norm: nn.Module | None
+    head: nn.Module | None
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.embedding = Patches(shape)
+        self.layers = nn.ModuleDict({str(index): Block(shape) for index in range(shape.layers)})
+        self.norm = Norm(shape.width)
+        self.head = Head(shape.width, shape.outputs)
+        initialize(self)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.embedding is not None:
+            x = self.embedding(x)
+        for layer in self.layers.values():
+            x = layer(x)
+        if self.norm is not None:
+            x = self.norm(x)
+        return x if self.head is None else self.head(x)
+
+
+@torch.no_grad()
+def initialize(model: nn.Module) -> None:
+    """Draw the weights. What writes into the residual stream starts at zero, so that every block starts as identity,
+    and the outputs too."""
+    for name, parameter in model.named_parameters():
+        if name.endswith(("attention.output.weight", "mlp.down.weight", "outputs.weight", "outputs.bias")):
+            parameter.zero_()
+        elif name.endswith("places"):
+            parameter.normal_(std=0.02)
+        elif parameter.ndim == 2:
+            parameter.normal_(std=1.0 / math.sqrt(parameter.shape[1]))
