@@ -2,13 +2,17 @@
 
 A place in the training (samples since its very first step) gives the row, with nothing to carry along: a restart goes
 on where it was, and any number of ranks cut the same sequence. The order of an epoch is a permutation that is computed
-and never stored: a Feistel network over the smallest even number of bits that holds all rows, walked until it lands on
-one (Black and Rogaway 2002, "Ciphers with Arbitrary Finite Domains", sections 3 and 4).
+and never stored: a generalised Feistel network over a rectangle of rows and columns that is hardly larger than the
+number of rows, walked until it lands on one (Black and Rogaway 2002, "Ciphers with Arbitrary Finite Domains", sections
+4 and 5). Its round functions are tables as long as a side of the rectangle: 8 numbers for each of 32 rows and 48,000 for
+a thousand million, for an epoch.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,49 +21,72 @@ Rows = np.ndarray[Any, np.dtype[np.int64]]
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 
 NUM_ROUNDS = 6
-MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, with bits all over: 2**64 over the golden ratio
-SHIFT = np.uint64(29)
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """The round functions of an epoch: what is added to the row by the column, and to the column by the row."""
+
+    number: int
+    rounds: tuple[tuple[Rows, Rows], ...]
 
 
 class EpochOrder:
-    """All of ``num_rows`` rows once in each epoch, every epoch in another order. Raises ValueError without rows."""
+    """All of ``num_rows`` rows once in each epoch, every epoch in another order. Raises ValueError without rows.
+
+    Several threads may ask at once.
+    """
 
     def __init__(self, num_rows: int, seed: int) -> None:
         if num_rows < 1:
             raise ValueError(f"there are {num_rows} rows; an order needs one or more")
         self.num_rows = num_rows
         self._seed = seed
-        self._half_bits = np.uint64(max(1, -(-(num_rows - 1).bit_length() // 2)))
-        self._keys: dict[int, Words] = {}
+        self._height = math.isqrt(num_rows - 1) + 1  # its square is num_rows or more
+        self._width = -(-num_rows // self._height)
+        self._epoch = self._make_epoch(0)
 
     def rows(self, positions: slice) -> Rows:
         """Return which rows stand at these positions, int64; positions count from 0 over all epochs."""
-        wanted = np.arange(positions.start, positions.stop, dtype=np.int64)
-        epochs, places = np.divmod(wanted, self.num_rows)
-        found = np.empty_like(wanted)
-        for epoch in np.unique(epochs).tolist():
-            inside = epochs == epoch
-            found[inside] = self._permuted(places[inside].astype(np.uint64), self._epoch_keys(epoch))
+        start, stop = positions.start, positions.stop
+        first, place = divmod(start, self.num_rows)
+        if place + stop - start <= self.num_rows:
+            return self._permuted(np.arange(place, place + stop - start), first)
+        ends = [start, *range((first + 1) * self.num_rows, stop, self.num_rows), stop]
+        return np.concatenate([self.rows(slice(*pair)) for pair in zip(ends, ends[1:], strict=False)])
+
+    def _permuted(self, places: Rows, number: int) -> Rows:
+        epoch = self._epoch
+        if epoch.number != number:
+            self._epoch = epoch = self._make_epoch(number)
+        found = self._shuffled(places, epoch)
+        while (outside := found >= self.num_rows).any():
+            found[outside] = self._shuffled(found[outside], epoch)
         return found
 
-    def _permuted(self, places: Words, keys: Words) -> Rows:
-        found = self._encrypted(places, keys)
-        while (outside := found >= self.num_rows).any():
-            found[outside] = self._encrypted(found[outside], keys)
-        return found.astype(np.int64)
+    def _shuffled(self, cells: Rows, epoch: Epoch) -> Rows:
+        rows, columns = np.divmod(cells, self._width)
+        for by_column, by_row in epoch.rounds:
+            rows = (rows + by_column[columns]) % self._height
+            columns = (columns + by_row[rows]) % self._width
+        found: Rows = rows * self._width + columns
+        return found
 
-    def _encrypted(self, words: Words, keys: Words) -> Words:
-        bits = self._half_bits
-        mask = (np.uint64(1) << bits) - np.uint64(1)
-        left, right = words >> bits, words & mask
-        for key in keys:
-            mixed = (right ^ key) * MIX
-            mixed = (mixed ^ (mixed >> SHIFT)) * MIX
-            left, right = right, left ^ ((mixed >> np.uint64(32)) & mask)
-        return (left << bits) | right
+    def _make_epoch(self, number: int) -> Epoch:
+        digest = hashlib.sha512(f"trainyard order {self._seed} {number}".encode()).digest()
+        keys = np.frombuffer(digest[: 8 * NUM_ROUNDS], dtype="<u8").astype(np.uint64)
+        rounds = tuple(
+            (drawn(one, self._width, self._height), drawn(two, self._height, self._width))
+            for one, two in zip(keys[::2], keys[1::2], strict=True)
+        )
+        return Epoch(number, rounds)
 
-    def _epoch_keys(self, epoch: int) -> Words:
-        if epoch not in self._keys:
-            digest = hashlib.sha512(f"trainyard order {self._seed} {epoch}".encode()).digest()
-            self._keys = {epoch: np.frombuffer(digest[: 8 * NUM_ROUNDS], dtype="<u8").astype(np.uint64)}
-        return self._keys[epoch]
+
+def drawn(key: np.uint64, count: int, limit: int) -> Rows:
+    """Return ``count`` numbers below ``limit`` that look random: the generator SplitMix64, started at ``key``
+    (Steele, Lea and Flood 2014, "Fast Splittable Pseudorandom Number Generators", figure 17)."""
+    words: Words = key + np.uint64(0x9E3779B97F4A7C15) * np.arange(1, count + 1, dtype=np.uint64)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    words ^= words >> np.uint64(31)
+    return (words % np.uint64(limit)).astype(np.int64)
