@@ -17,7 +17,7 @@ from django.db.models import Model, QuerySet
 from django.http import Http404
 from django.utils import timezone
 
-from runs.models import Cluster, Invitation, Job, Membership, Node, Project, Role, Run, Token, User
+from runs.models import Cluster, Dataset, Invitation, Job, Membership, Node, Project, Role, Run, Token, User
 from runs.models.access import digest_of
 from runs.models.jobs import JobQuerySet
 
@@ -80,6 +80,11 @@ def visible_jobs(user: Someone) -> JobQuerySet:
     return Job.objects.filter(project__in=visible_projects(user)).select_related("project")
 
 
+def visible_datasets(user: Someone) -> QuerySet[Dataset]:
+    found = Dataset.objects.filter(project__in=visible_projects(user))
+    return found.select_related("project", "cluster", "checked_by", "created_by")
+
+
 def visible_clusters(user: Someone) -> QuerySet[Cluster]:
     """Clusters belong to everybody who has a project to run in."""
     return Cluster.objects.all() if can_see_clusters(user) else Cluster.objects.none()
@@ -125,6 +130,13 @@ def get_job(user: Someone, job_id: str, role: Role = Role.VIEWER) -> Job:
     if job is None:
         raise NotFound(f"There is no job {job_id!r} that you can see.")
     return _allowed(user, job, job.project, role)
+
+
+def get_dataset(user: Someone, dataset_id: str, role: Role = Role.VIEWER) -> Dataset:
+    dataset = visible_datasets(user).filter(pk=dataset_id).first()
+    if dataset is None:
+        raise NotFound(f"There is no dataset {dataset_id!r} that you can see.")
+    return _allowed(user, dataset, dataset.project, role)
 
 
 def get_cluster(user: Someone, cluster_id: str, *, manage: bool = False) -> Cluster:

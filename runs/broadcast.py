@@ -52,6 +52,11 @@ def nodes_changed() -> None:
     _send((OVERVIEW_GROUP, {"type": "nodes"}))
 
 
+def datasets_changed() -> None:
+    """Say that some dataset was added, looked at or deleted; not which, since everybody hears it."""
+    _send((OVERVIEW_GROUP, {"type": "datasets"}))
+
+
 def _send(*messages: tuple[str, Message]) -> None:
     """Publish each message to its group as ``{"type": "push", "message": …}``; a dead Valkey costs a log line."""
     layer = get_channel_layer()

@@ -24,7 +24,8 @@ DOWN  ``down_key(node)``      rewritten every tick from the database, and at onc
 UP    ``up_key(node)``            the node worker, every second: who I am and how I feel::
 
     {"at", "node", "name", "version", "address", "pid", "inventory": Inventory, "health": Health,
-     "attempts": {attempt: {"run", "fence", "phase", "is_done"}}}   every attempt that has a folder here
+     "attempts": {attempt: {"run", "fence", "phase", "is_done"}},   every attempt that has a folder here
+     "inspecting": [question, …]}                                   datasets that are looked at, or whose answer waits
 
       ``is_done``: it is over, and all of its records and output have arrived. Control lists it no more then, and the
       node forgets its folder a day later.
@@ -35,7 +36,9 @@ UP    ``up_key(node)``            the node worker, every second: who I am and ho
     {"at", "attempt", "run", "fence", "node", "phase": "ready" | "running" | "stopping" | "ended" | "refused",
      "address", "port", "supervisor_pid", "reason": {"code", "sentence", "evidence": {…}} | null,
      "ranks": [{"rank", "pid", "started_at", "ended_at", "exit_code", "signal", "error": {"type", "message",
-                "traceback"} | null, "has_joined": bool, once ended: whether all ranks were together by then}],
+                "traceback"} | null, "has_joined": bool, once ended: whether all ranks were together by then,
+                "group": "unknown" | "none" | "waiting" | "joined", "waiting_since": unix | null}],
+                         what is known of a script's rank and torch's process group: nothing of a cold one
      "producers": {producer: last sequence (final only when phase is "ended")}}
 
   Inventory: {"hostname", "platform", "python", "torch": version | null, "cpu": {"model", "count"}, "memory_bytes",
@@ -48,9 +51,11 @@ Seals: a document that lives under a key is sealed with that key as its scope, e
 sealed with ``report_scope`` so that a stale fence does not open. A node's REST calls are sealed with ``http_scope``
 over the hex SHA-256 of the body; the path in it is the one after percent-decoding.
 
-Celery messages (``PREPARE``, ``GO``, ``NUDGE``) only make this faster. Each has one argument ``sealed``, sealed with
+Celery messages (``PREPARE``, ``GO``, ``NUDGE``, ``INSPECT``) may be lost. Each has one argument ``sealed``, sealed with
 ``command_scope(task, node)`` and stamped ``at``: PREPARE holds the Order, GO {"attempt", "run", "fence", "go": Go},
-NUDGE nothing more (read your down document now).
+NUDGE nothing more (read your down document now). INSPECT holds a Question: {"dataset", "question", "recipe", "data"
+(all of the spec's task.data)}; control repeats it until the node's up document lists the question. The node answers by
+REST, sealed as all of its calls are: {"question", "facts"} or {"question", "problem": sentence}.
 
 CHANGED_CHANNEL: a supervisor publishes its run's id when its report says something new. A hint like the commands: what
 it leads to is a look at the sealed report, so that a forged or lost one costs nothing.
@@ -79,10 +84,12 @@ RECONCILE_RUN = "runs.tasks.reconcile_run"
 PREPARE = "workers.tasks.prepare"
 GO = "workers.tasks.go"
 NUDGE = "workers.tasks.nudge"
+INSPECT = "workers.tasks.inspect"
 
 MAX_OFFERED = 5
 CONTACT_LOST_S = 5.0
 DEFAULT_LEASE_S = 600.0
+MAX_FACTS_BYTES = 60_000  # of what a node says of a dataset
 STREAM_LIMIT_ENTRIES = 20_000
 STREAM_LIMIT_BYTES = 256 * 1024 * 1024
 

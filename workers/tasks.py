@@ -1,4 +1,4 @@
-"""The three commands that a node takes over Celery. Each only makes faster what the down document says as well."""
+"""The commands that a node takes over Celery. Each may be lost: control says the same again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 import structlog
 from celery import Celery
 
-from workers.contract import GO, NUDGE, PREPARE, BadSeal, Document, command_scope, unseal
+from workers.contract import GO, INSPECT, NUDGE, PREPARE, BadSeal, Document, command_scope, unseal
 
 log = structlog.get_logger(__name__)
 
@@ -23,6 +23,8 @@ class Commands(Protocol):
     def go(self, command: Document) -> None: ...
 
     def nudge(self) -> None: ...
+
+    def inspect(self, question: Document) -> None: ...
 
 
 def register(app: Celery, node_id: str, key: str, commands: Commands) -> None:
@@ -42,6 +44,11 @@ def register(app: Celery, node_id: str, key: str, commands: Commands) -> None:
     def nudge(*, sealed: str) -> None:
         if _open(key, NUDGE, node_id, sealed) is not None:
             commands.nudge()
+
+    @app.task(name=INSPECT)
+    def inspect(*, sealed: str) -> None:
+        if (question := _open(key, INSPECT, node_id, sealed)) is not None:
+            commands.inspect(question)
 
 
 def _open(key: str, task: str, node_id: str, sealed: str) -> Document | None:

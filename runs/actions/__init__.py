@@ -6,6 +6,7 @@ and tells control on commit.
 
 from runs.actions.bundles import store_bundle
 from runs.actions.clusters import create_cluster, delete_cluster, edit_cluster, new_join_token
+from runs.actions.datasets import answer_dataset, check_dataset, create_dataset, delete_dataset
 from runs.actions.jobs import delete_job, save_job
 from runs.actions.local import Process, send_local_run
 from runs.actions.nodes import drain_node, enable_node, join_node, remove_node
@@ -44,14 +45,18 @@ __all__ = [
     "Process",
     "Refused",
     "accept_invitation",
+    "answer_dataset",
     "archive_run",
     "change_role",
+    "check_dataset",
     "clone_run",
     "continue_run",
     "create_cluster",
+    "create_dataset",
     "create_project",
     "create_token",
     "delete_cluster",
+    "delete_dataset",
     "delete_job",
     "delete_run",
     "drain_node",

@@ -43,6 +43,8 @@ def delete_cluster(*, actor: User, cluster: Cluster) -> None:
             raise Refused("has-nodes", f"Cluster {cluster.name} still has nodes.")
         if cluster.runs.exists():
             raise Refused("has-runs", f"Cluster {cluster.name} has runs in its history.")
+        if cluster.datasets.exists():
+            raise Refused("has-datasets", f"Projects have datasets on cluster {cluster.name}. They go first.")
         cluster.nodes.all().delete()  # the removed ones: no run's history names them
         cluster.delete()
 

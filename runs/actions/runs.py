@@ -10,6 +10,7 @@ from django.utils import timezone
 from runs.access import NotFound, require, visible_projects
 from runs.actions.continuing import newest_checkpoint, origin_problems
 from runs.actions.refused import Refused
+from runs.datasets import resolve, unresolved
 from runs.models import Attempt, Cluster, CodeBundle, HeldSlot, Job, Project, Role, Run, User
 from runs.models.runs import StaleStatus
 from runs.origins import Origin
@@ -46,6 +47,8 @@ def submit_run(
     cluster = Cluster.objects.filter(name=resolved["cluster"]).first()
     if cluster is None:
         raise SpecError([Problem("cluster", f"there is no cluster {resolved['cluster']!r}")])
+    spec = resolve(spec, project, cluster)
+    resolved = spec.resolved()
     nodes = list(cluster.nodes.filter(removed_at=None))
     problems = [*_code_problems(project, spec), *origin_problems(actor, resolved, cluster)]
     if nodes:
@@ -120,7 +123,7 @@ def clone_run(*, actor: User, run: Run, overrides: dict[str, Any] | None = None)
     """Queue a new run with the spec of this one and the overrides. Raises what submit_run raises."""
     require(actor, run.project, Role.VIEWER)
     _refuse_local(run, "Trainyard has not got its script, so there is nothing to launch.")
-    return submit_run(actor=actor, document=run.spec, overrides=overrides, parent=run)
+    return submit_run(actor=actor, document=unresolved(run.spec), overrides=overrides, parent=run)
 
 
 def continue_run(*, actor: User, run: Run, step: int | None = None, overrides: dict[str, Any] | None = None) -> Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 
 from runs.admin.base import Written, WrittenInline
-from runs.models import Attempt, CodeBundle, Event, GoneRun, Job, Placement, Run
+from runs.models import Attempt, CodeBundle, Dataset, Event, GoneRun, Job, Placement, Run
 
 
 class AttemptInline(WrittenInline):
@@ -71,3 +71,11 @@ class CodeBundleAdmin(Written):
     list_filter = ("project",)
     list_select_related = ("project", "created_by")
     search_fields = ("sha256",)
+
+
+@admin.register(Dataset)
+class DatasetAdmin(Written):
+    list_display = ("name", "project", "cluster", "source", "state", "size_bytes", "checked_by", "checked_at")
+    list_filter = ("state", "source", "project")
+    list_select_related = ("project", "cluster", "checked_by")
+    search_fields = ("name", "id", "location")

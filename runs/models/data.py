@@ -45,6 +45,16 @@ class Dataset(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def question(self) -> str:
+        """What tells one look at it from every other: an answer to an older one changes nothing."""
+        return f"{self.pk}@{int(self.asked_at.timestamp() * 1_000_000) if self.asked_at else 0}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a node has yet to say what is in it."""
+        return self.state in (self.State.WAITING, self.State.CHECKING)
+
     def fields(self) -> dict[str, Any]:
         """Return what it says of ``task.data`` in a spec."""
         return {**self.options, "source": self.source, "location": self.location, "digest": self.digest}

@@ -13,6 +13,7 @@ from redis.exceptions import LockError, RedisError
 
 from runs import broadcast, engine
 from runs.models import Attempt, Node, Run
+from runs.reconcile import datasets
 from runs.reconcile.acting import WRITE_EVERY_S, follow, free_slots, live_attempts
 from runs.reconcile.hear import Ear, forget_the_rest
 from runs.reconcile.placing import schedule
@@ -59,6 +60,7 @@ def _round(now: datetime) -> None:
     for cluster_id in set(Run.objects.filter(status=Status.QUEUED).values_list("cluster_id", flat=True)):
         _guarded(partial(schedule, cluster_id, now), cluster=cluster_id)
     write_down(nodes, ear.ups, now)
+    _guarded(partial(datasets.ask, nodes, ear))
     forget_the_rest(nodes)
     redis().set(TICK_KEY, now.timestamp())
 

@@ -14,6 +14,7 @@ import structlog
 
 from workers.attempts import AttemptFolder, attempts_in
 from workers.contract import Document
+from workers.data_roots import location_problem
 from workers.node.afterlife import Afterlife
 from workers.node.bundles import Refusal, Source, lay_out_code
 from workers.node.config import NodeConfig, checkpoints_root
@@ -203,3 +204,10 @@ class Attempts:
         finally:
             with self._lock:
                 self._busy.discard(attempt)
+
+
+def refuse_data(order: Document) -> None:
+    """Raise Refusal where a recipe would read what this node does not read from."""
+    data = order["spec"].get("task", {}).get("data") or {}
+    if problem := location_problem(str(data.get("location") or "")):
+        raise Refusal("data_outside", f"task.data.location: {problem}.")

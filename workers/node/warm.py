@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from workers.data_roots import ROOTS
 from workers.gpus import VISIBLE
 from workers.inventory import CORES
 
@@ -36,6 +37,10 @@ PASSED_ON = (
     "XDG_RUNTIME_DIR",
     CORES,
     VISIBLE,
+    ROOTS,
+    "TRAINYARD_CACHE_LIMIT_BYTES",
+    "TRAINYARD_SPOOL_FILE_BYTES",
+    "TRAINYARD_SPOOL_LIMIT_BYTES",
 )
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 

@@ -24,6 +24,7 @@ from workers.node.attempts import Attempts
 from workers.node.checkpoints import sweep
 from workers.node.config import NodeConfig, checkpoints_root
 from workers.node.health import HealthSender
+from workers.node.inspecting import Inspector
 from workers.node.rest import ServerClient
 from workers.node.warm import ZygoteKeeper
 from workers.supervisor.contact import connect
@@ -61,6 +62,7 @@ class NodeWorker:
             source=server,
             afterlife=Afterlife(config, self._client, server),
         )
+        self._inspector = Inspector(home, server)
         self._over = threading.Event()
         self._nudged = threading.Event()
         self._down_at: float | None = None
@@ -77,6 +79,7 @@ class NodeWorker:
     def stop(self) -> None:
         self._over.set()
         self._nudged.set()
+        self._inspector.stop()
         self._zygote.stop()
 
     def wait_for_supervisors(self, limit_s: float) -> None:
@@ -85,7 +88,7 @@ class NodeWorker:
         while self._attempts.num_living() and time.monotonic() < deadline:
             time.sleep(0.05)
 
-    # Commands: hints that the down document repeats every second.
+    # Commands: hints that control repeats, most of them in the down document.
 
     def prepare(self, order: Document) -> None:
         self._attempts.prepare(order)
@@ -95,6 +98,9 @@ class NodeWorker:
 
     def nudge(self) -> None:
         self._nudged.set()
+
+    def inspect(self, question: Document) -> None:
+        self._inspector.take(question)
 
     def _sample_health(self) -> None:
         self._latest_health = self._health.sample()
@@ -112,6 +118,7 @@ class NodeWorker:
             "inventory": self._inventory,
             "health": self._latest_health,
             "attempts": self._attempts.phases(),
+            "inspecting": self._inspector.questions(),
         }
         self._client.set(key, sealed_document(self._config.key, key, document))
 

@@ -11,12 +11,13 @@ import psutil
 
 from workers.attempts import AttemptFolder
 from workers.contract import Document
+from workers.data_roots import ROOTS
 from workers.gpus import devices_of
 from workers.inventory import CORES
 from workers.rank import RankPlan
 
 # The node's, for its ranks too.
-NODE_SETTINGS = ("TRAINYARD_SPOOL_LIMIT_BYTES", "TRAINYARD_SPOOL_FILE_BYTES", "TRAINYARD_CACHE_LIMIT_BYTES")
+NODE_SETTINGS = ("TRAINYARD_SPOOL_LIMIT_BYTES", "TRAINYARD_SPOOL_FILE_BYTES", "TRAINYARD_CACHE_LIMIT_BYTES", ROOTS)
 
 
 def plan_rank(

@@ -1,0 +1,149 @@
+"""Datasets: named by people, looked at by nodes. The server itself opens nothing of what they name."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from runs import broadcast
+from runs.access import require
+from runs.actions.refused import Refused
+from runs.datasets import options_of, recipe_of, runs_with
+from runs.models import Cluster, Dataset, Node, Project, Role, User
+from runs.status import LIVE
+from trainyard.spec import SpecError, parse_spec
+from trainyard.spec.data import LOCATED
+
+MAX_PROBLEM = 2_000
+State = Dataset.State
+
+
+def create_dataset(
+    *,
+    actor: User,
+    project: Project,
+    cluster: Cluster,
+    name: str,
+    source: str,
+    location: str,
+    options: dict[str, Any] | None = None,
+) -> Dataset:
+    """Name data, and have a node of the cluster look at it. Raises ValidationError by field, Refused for a taken name.
+
+    ``options`` are the fields of ``task.data`` that such a source has: of a table the target, of JSONL the text field.
+    """
+    require(actor, project, Role.MEMBER)
+    dataset = Dataset(
+        project=project,
+        cluster=cluster,
+        name=name,
+        source=source,
+        location=location.strip(),
+        options={field: value for field, value in (options or {}).items() if value not in (None, "")},
+        created_by=actor,
+    )
+    _check_name(dataset)
+    _check_data(dataset)
+    try:
+        with transaction.atomic():
+            dataset.save()
+            transaction.on_commit(broadcast.datasets_changed)  # the next tick asks a node
+    except IntegrityError as error:
+        raise Refused("name-taken", f"There is already a dataset named {name} in project {project.name}.") from error
+    return dataset
+
+
+def check_dataset(*, actor: User, dataset: Dataset) -> Dataset:
+    """Have a node look again. What is known stays until it has; asking while one looks changes nothing."""
+    require(actor, dataset.project, Role.MEMBER)
+    if not dataset.is_open:
+        with transaction.atomic():
+            dataset.state, dataset.asked_at, dataset.problem = State.WAITING, None, ""
+            dataset.save(update_fields=["state", "asked_at", "problem"])
+            transaction.on_commit(broadcast.datasets_changed)
+    return dataset
+
+
+def delete_dataset(*, actor: User, dataset: Dataset) -> None:
+    """Forget the name; the files stay where they are, and runs that ended keep their spec."""
+    require(actor, dataset.project, Role.MEMBER)
+    with transaction.atomic():
+        if run := runs_with(dataset).filter(status__in=LIVE).first():
+            raise Refused("in-use", f"Run {run.name} is {run.status} and uses dataset {dataset.name}. Stop it first.")
+        dataset.delete()
+        transaction.on_commit(broadcast.datasets_changed)
+
+
+def answer_dataset(*, node: Node, dataset_id: str, question: str, facts: dict[str, Any] | None, problem: str) -> bool:
+    """Keep what the node found: facts, or the problem that kept it from finding any.
+
+    False when nobody asked this node that question, or it has been answered, or another node was asked since.
+    """
+    dataset = Dataset.objects.filter(pk=dataset_id, state=State.CHECKING, checked_by=node).first()
+    if dataset is None or dataset.question != question:
+        return False
+    asked = Dataset.objects.filter(pk=dataset_id, state=State.CHECKING, checked_by=node, asked_at=dataset.asked_at)
+    with transaction.atomic():
+        is_taken = bool(asked.update(**_found(facts, problem, timezone.now())))
+        if is_taken:
+            transaction.on_commit(broadcast.datasets_changed)
+    return is_taken
+
+
+def _found(facts: dict[str, Any] | None, problem: str, now: datetime) -> dict[str, Any]:
+    if facts is None:
+        nothing = {"facts": {}, "size_bytes": None, "digest": ""}
+        return {**nothing, "state": State.FAILED, "problem": problem[:MAX_PROBLEM], "checked_at": now}
+    known = {"facts": facts, "size_bytes": facts.get("size_bytes"), "digest": facts.get("digest") or ""}
+    return {**known, "state": State.READY, "problem": "", "checked_at": now}
+
+
+def _check_name(dataset: Dataset) -> None:
+    try:
+        Dataset._meta.get_field("name").clean(dataset.name, dataset)  # type: ignore[union-attr]  # it is a column
+    except ValidationError as error:
+        raise ValidationError({"name": error.messages}) from error
+
+
+def _check_data(dataset: Dataset) -> None:
+    """Let the spec say what it would say of such data in a run. Raises ValidationError."""
+    source, location = dataset.source, dataset.location
+    if source not in LOCATED:
+        raise ValidationError({"source": [f"must be one of {', '.join(LOCATED)}, not {source!r}."]})
+    problems: dict[str, list[str]] = {}
+    if sentence := _location_problem(location):
+        problems["location"] = [sentence]
+    known = options_of(source)
+    for name in dataset.options.keys() - known:
+        of_this = f"it has {', '.join(known)}" if known else "it has none"
+        problems[name] = [f"is no option of data whose source is {source}; {of_this}."]
+    data = {**{name: dataset.options[name] for name in dataset.options.keys() & known}}
+    if not problems:
+        task = {"recipe": recipe_of(source, data), "data": {**data, "source": source, "location": location}}
+        try:
+            parse_spec({"name": "data", "task": task})
+        except SpecError as error:
+            problems = {one.path.removeprefix("task.data."): [f"{one.message}."] for one in error.errors}
+    if problems:
+        raise ValidationError(problems)
+
+
+def _location_problem(location: str) -> str:
+    if not location:
+        return "is needed: an absolute path on the nodes, or a URL."
+    if "://" not in location:
+        if not PurePosixPath(location).is_absolute():
+            return f"must be an absolute path on the nodes, such as /data/rows.csv, or a URL, not {location!r}."
+        return ""
+    try:
+        parts = urlsplit(location)
+        holds_secret = bool(parts.password or (parts.username and parts.scheme in ("http", "https")))
+    except ValueError:
+        return "is no URL that can be read."
+    return "must hold no password: whoever sees the project would read it." if holds_secret else ""

@@ -1,0 +1,93 @@
+"""What a node may say of a dataset: checked here, since people's pages show it and nodes are not the server's own."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Annotated, Any, Literal
+
+from ninja import Schema
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+
+from runs.ingest.checks import storable
+from trainyard.pictures import PNG_SIGNATURE, size_of
+
+MAX_SIDE = 64  # pixels of a thumbnail
+MAX_PNG_BYTES = 20_000
+MAX_COUNT = 2**53
+
+
+def clean(value: Any) -> Any:
+    """Text as a database keeps it: no NUL, and no half of a character."""
+    return storable(value).encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _picture(text: str) -> str:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError("a picture is base64") from error
+    size = size_of(data) if data.startswith(PNG_SIGNATURE) and len(data) <= MAX_PNG_BYTES else None
+    if size is None or max(size) > MAX_SIDE:
+        raise ValueError(f"a picture is a PNG of at most {MAX_SIDE} x {MAX_SIDE} pixels")
+    return base64.b64encode(data).decode()
+
+
+def text(most: int) -> Any:
+    return Annotated[str, BeforeValidator(clean), Field(max_length=most)]
+
+
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Text = text(400)
+Cell = Text | int | float | bool | None
+
+
+class Part(Schema):
+    """What is not known here is left out, so that a newer node may say more."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+
+class Column(Part):
+    name: Text
+    type: Text = ""
+    missing: Count | None = None
+    min: Cell = None
+    max: Cell = None
+    mean: float | None = None
+    num_distinct: Count | None = None
+    examples: list[Cell] = Field(default_factory=list, max_length=20)
+
+
+class ClassCount(Part):
+    name: Text
+    count: Count
+
+
+class Picture(Part):
+    label: Text = Field("", alias="class")
+    png: Annotated[str, Field(max_length=2 * MAX_PNG_BYTES), AfterValidator(_picture)]
+
+
+class Facts(Part):
+    """See workers.training.data.inspect."""
+
+    kind: Literal["text", "table", "images"]
+    num_rows: Count | None = None
+    num_files: Count | None = None
+    size_bytes: Count | None = None
+    digest: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+    num_columns: Count | None = None
+    columns: list[Column] = Field(default_factory=list, max_length=500)
+    classes: list[ClassCount] = Field(default_factory=list, max_length=1_000)
+    rows: list[list[Cell]] = Field(default_factory=list, max_length=30)
+    text: text(3_000) = ""  # type: ignore[valid-type]  # made by a function
+    images: list[Picture] = Field(default_factory=list, max_length=24)
+    tokens: Count | dict[Text, Cell] | None = None
+    target: Text = ""
+    is_sample: bool = False  # the statistics are of the first rows alone
+    num_sampled: Count | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return what is kept of it."""
+        return self.model_dump(mode="json", exclude_none=True, exclude_defaults=True) | {"kind": self.kind}

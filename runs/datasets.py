@@ -1,0 +1,130 @@
+"""What a dataset of a project means in a spec: which recipe reads it, which fields it fills in, who uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.db.models import QuerySet
+
+from runs.models import Cluster, Dataset, Project, Run
+from trainyard.spec import FieldInfo, Problem, Spec, SpecError, fields_of, merge, parse_spec
+from trainyard.spec.data import SOURCE
+
+RECIPES = ("language-model", "image-classifier", "tabular")
+HERE = "task.data."
+NAME = f"{HERE}dataset"
+PLACE = ("source", "location", "digest")  # which the dataset alone says
+
+
+def recipe_of(source: str, options: Mapping[str, Any]) -> str:
+    """Return the recipe that reads such a dataset. Arrays are images, unless a column of them is to be told."""
+    recipes = recipes_with(source)
+    return "tabular" if "target" in options and "tabular" in recipes else recipes[0]
+
+
+def recipes_with(source: str) -> tuple[str, ...]:
+    return tuple(recipe for recipe in RECIPES if source in fields_of(recipe)[SOURCE].choices)
+
+
+def options_of(source: str) -> dict[str, FieldInfo]:
+    """Return by name the fields of ``task.data`` that only sources of this kind have."""
+    return {
+        path.removeprefix(HERE): info
+        for recipe in recipes_with(source)
+        for path, info in fields_of(recipe).items()
+        if info.needs is not None and info.needs.path == SOURCE and source in info.needs.values
+        if path.removeprefix(HERE) not in PLACE
+    }
+
+
+def data_of(dataset: Dataset) -> dict[str, Any]:
+    """Return the whole ``task.data`` with which a node looks at it: any digest will do there."""
+    fields = fields_of(recipe_of(dataset.source, dataset.options))
+    defaults = {path.removeprefix(HERE): info.default for path, info in fields.items() if path.startswith(HERE)}
+    return {**defaults, **dataset.options, "source": dataset.source, "location": dataset.location}
+
+
+def named_in(document: Mapping[str, Any]) -> str:
+    """Return the dataset that a spec names; empty where it names none."""
+    task = document.get("task")
+    data = task.get("data") if isinstance(task, Mapping) else None
+    name = data.get("dataset") if isinstance(data, Mapping) else None
+    return name if isinstance(name, str) else ""
+
+
+def resolve(spec: Spec, project: Project, cluster: Cluster) -> Spec:
+    """Return the spec with what its dataset says filled in, the same one where it names none. Raises SpecError."""
+    document = spec.resolved()
+    name = named_in(document)
+    if not name:
+        return spec
+    dataset = Dataset.objects.filter(project=project, name=name).select_related("cluster").first()
+    if dataset is None:
+        raise SpecError([Problem(NAME, f"there is no dataset {name!r} in project {project.name}")])
+    if problems := [*_refusals(dataset, document["task"]["recipe"], cluster), *_contradictions(dataset, document)]:
+        raise SpecError(problems)
+    filled = parse_spec(merge(document, {HERE + field: value for field, value in _filled(dataset, document).items()}))
+    if problem := _target_problem(dataset, filled.resolved()["task"]["data"]):
+        raise SpecError([problem])
+    return filled
+
+
+def unresolved(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a spec as it was before ``resolve``, so that it takes the dataset as it is now."""
+    if not named_in(document):
+        return document
+    data = {field: value for field, value in document["task"]["data"].items() if field not in PLACE}
+    return {**document, "task": {**document["task"], "data": data}}
+
+
+def runs_with(dataset: Dataset) -> QuerySet[Run]:
+    return Run.objects.filter(project=dataset.project_id, spec__task__data__dataset=dataset.name)
+
+
+def _refusals(dataset: Dataset, recipe: str, cluster: Cluster) -> Iterator[Problem]:
+    if recipe not in recipes_with(dataset.source):
+        able = " or ".join(recipes_with(dataset.source))
+        yield Problem(NAME, f"{dataset.name!r} is {dataset.source}, which {recipe} does not read; {able} does")
+    if dataset.cluster_id != cluster.pk:
+        yield Problem(
+            NAME, f"{dataset.name!r} is for nodes of cluster {dataset.cluster.name}; this runs on {cluster.name}"
+        )
+    if dataset.state == Dataset.State.FAILED:
+        yield Problem(NAME, f"{dataset.name!r} cannot be used: {dataset.problem} Then have it checked again")
+
+
+def _contradictions(dataset: Dataset, document: dict[str, Any]) -> Iterator[Problem]:
+    """What was typed beside the dataset's name and says something else."""
+    data, known = document["task"]["data"], dataset.fields()
+    for field in PLACE:
+        info = fields_of(document["task"]["recipe"])[HERE + field]
+        if data[field] not in (info.default, known[field]):
+            shown = known[field] or "not known yet"
+            yield Problem(
+                info.path, f"{data[field]!r} is not what dataset {dataset.name!r} says, which is {shown}; leave it out"
+            )
+
+
+def _filled(dataset: Dataset, document: dict[str, Any]) -> dict[str, Any]:
+    """The dataset's place, and those of its options for which the spec itself does not say otherwise."""
+    fields, data = fields_of(document["task"]["recipe"]), document["task"]["data"]
+    options = {
+        name: value
+        for name, value in dataset.options.items()
+        if HERE + name in fields and data[name] == fields[HERE + name].default
+    }
+    is_ready = dataset.state == Dataset.State.READY
+    digest = dataset.digest if is_ready else data["digest"]
+    return {**options, "source": dataset.source, "location": dataset.location, "digest": digest}
+
+
+def _target_problem(dataset: Dataset, data: dict[str, Any]) -> Problem | None:
+    columns = [str(column.get("name")) for column in dataset.facts.get("columns") or []]
+    target = data.get("target")
+    if dataset.state != Dataset.State.READY or not columns or target is None or target in columns:
+        return None
+    if dataset.facts.get("num_columns", len(columns)) > len(columns):  # not all of them were told
+        return None
+    shown = ", ".join(columns[:20]) + (f" and {len(columns) - 20} more" if len(columns) > 20 else "")
+    return Problem(f"{HERE}target", f"dataset {dataset.name!r} has no column {target!r}; it has {shown}")
