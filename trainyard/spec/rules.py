@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainyard.spec.data import DIGITS_SIZE, LOCATED, ImageData
+from trainyard.spec.data import DIGITS_SIZE, LOCATED, SOURCE, ImageData
 from trainyard.spec.form import fields_of
 from trainyard.spec.models import RecipeSpec, Spec
 from trainyard.spec.pipelines import CHUNKS, choose_microbatches, whole_backward_problem
@@ -55,6 +55,8 @@ def _idle_problems(spec: RecipeSpec) -> Iterator[Problem]:
     for info in fields_of(spec.task.recipe).values():
         if info.needs is None:
             continue
+        if info.needs.path == SOURCE and _look(values, "task.data.dataset"):
+            continue  # the dataset says what its source is, and the server what contradicts it
         value, other = _look(values, info.path), _look(values, info.needs.path)
         if value != info.default and not info.needs.is_met(other):
             yield Problem(
