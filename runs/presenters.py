@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
+from runs import groups
 from runs.ingest import troubles
 from runs.metrics import read
 from runs.metrics.models import Telemetry
@@ -139,10 +140,18 @@ def run_document(
         "started_at": stamp(run.started_at),
         "ended_at": stamp(run.ended_at),
         "archived_at": stamp(run.archived_at),
-        "troubles": [asdict(trouble) for trouble in troubles.told(telemetry.troubles if telemetry else {})],
+        "troubles": [asdict(trouble) for trouble in _troubles(run, attempts[-1] if attempts else None, telemetry)],
         "summary": summary or {},
         "spec": run.spec,
     }
+
+
+def _troubles(run: Run, attempt: Attempt | None, telemetry: Telemetry | None) -> list[troubles.Trouble]:
+    of_records = troubles.told(telemetry.troubles if telemetry else {})
+    if attempt is None:
+        return of_records
+    reports = [placement.report for placement in attempt.placements.all()]
+    return [*groups.remarks(Status(run.status), run.spec, attempt.world_size, reports), *of_records]
 
 
 def run_documents(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -112,6 +112,10 @@ class AttemptFolder:
         """Made by a rank of a run that outlives it, once all ranks have found each other."""
         return self.logs / f"rank-{rank}.joined"
 
+    def joining_path(self, rank: int) -> Path:
+        """Made by a script's warm rank as it begins to look for the others; then it makes ``joined_path`` too."""
+        return self.logs / f"rank-{rank}.joining"
+
     def stream_path(self, rank: int, stream: str) -> Path:
         return self.logs / f"rank-{rank}.{stream}"
 

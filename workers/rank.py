@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 import workers
 from workers.attempts import AttemptFolder, write_json
+from workers.joining import watch
 from workers.processes import die_with_parent, name_process, open_descriptors
 
 MAX_TRACEBACK_CHARACTERS = 20_000
@@ -82,6 +83,7 @@ def _run(plan: RankPlan) -> None:
 
         main(plan.spec)
     else:
+        watch(plan.folder.joining_path(plan.rank), plan.folder.joined_path(plan.rank))
         run_script(Path.cwd() / plan.task["script"], [str(word) for word in plan.task.get("arguments") or []])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from runs import groups
 from runs.ingest import troubles
 from runs.models import Run
 from runs.status import Status
@@ -19,7 +20,7 @@ HEADLINES = {
     Status.PAUSED: ("violet", "This run is paused"),
 }
 MAX_CHARS = 12_000
-HARMLESS = (troubles.REPEATED,)
+HARMLESS = (troubles.REPEATED, groups.UNKNOWN)
 
 
 class Trouble(NamedTuple):
@@ -31,18 +32,20 @@ class Trouble(NamedTuple):
 
 
 class Remarks(NamedTuple):
-    """What became of a run's records on their way, in sentences."""
+    """What a run's page says beside its status, in sentences: of its ranks, and of its records on their way."""
 
-    bad: list[str]  # something is missing, or may be
+    ranks: list[str]
+    bad: list[str]  # some record is missing, or may be
     harmless: list[str]
 
 
 def remarks(told: list[dict[str, Any]]) -> Remarks:
     """Sort the troubles of a run's document."""
-    by_kind: tuple[list[str], list[str]] = ([], [])
+    found = Remarks([], [], [])
     for one in told:
-        by_kind[one["code"] in HARMLESS].append(one["sentence"])
-    return Remarks(*by_kind)
+        of_ranks = found.ranks if one["code"] in groups.CODES else found.bad
+        (found.harmless if one["code"] in HARMLESS else of_ranks).append(one["sentence"])
+    return found
 
 
 def trouble(run: Run) -> Trouble | None:

@@ -17,6 +17,7 @@ import structlog
 from trainyard.reader import last_sequences
 from workers.attempts import AttemptFolder, AttemptTaken
 from workers.contract import Document
+from workers.joining import can_watch
 from workers.processes import Exit, descendants_of, identify, kill_children, send
 from workers.rank import become_rank
 from workers.sockets import answer, listen, socket_path
@@ -24,7 +25,7 @@ from workers.supervisor.collecting import Collector
 from workers.supervisor.contact import Contact, connect
 from workers.supervisor.courier import Courier
 from workers.supervisor.launch import plan_rank, reserve_port
-from workers.supervisor.reports import RankState, make_report, reason_of
+from workers.supervisor.reports import Group, RankState, make_report, reason_of
 from workers.supervisor.shipping import Shipper
 
 log = structlog.get_logger(__name__)
@@ -81,6 +82,10 @@ class Supervisor:
         self.control = listen(socket_path(folder.path))
         self.report = self._report()
         self._courier: Courier | None = None
+        task = order["spec"]["task"]
+        self._is_cold = bool(task.get("python"))
+        self._is_watching = "script" in task and not self._is_cold and can_watch()
+        self._group_look_at = 0.0
         self._wakeup, wake = socket.socketpair()
         for end in (self._wakeup, wake):
             end.setblocking(False)
@@ -139,7 +144,8 @@ class Supervisor:
             pid = os.fork()
             if pid == 0:
                 become_rank(plan, parent)
-            self.ranks.append(RankState(rank=plan.rank, pid=pid, started_at=time.time()))
+            group: Group = "none" if self._is_watching else "unknown"
+            self.ranks.append(RankState(rank=plan.rank, pid=pid, started_at=time.time(), group=group))
         pids = [os.getpid(), os.getppid(), *(rank.pid for rank in self.ranks)]
         self.folder.record_processes([identify(pid) for pid in pids])
         self.phase = "running"
@@ -152,6 +158,7 @@ class Supervisor:
             if self.kill_at is not None and time.monotonic() >= self.kill_at:
                 kill_children(self._note_exit)
             self._end_hung_exits()
+            self._look_for_groups()
 
     def _look_around(self) -> None:
         """Wait for the next thing to happen, at most LOOK_EVERY_S, and take note of it."""
@@ -181,7 +188,7 @@ class Supervisor:
     def _note_exit(self, pid: int, status: int) -> None:
         for rank in self.ranks:  # others are orphans that we adopted
             if rank.pid == pid and rank.ended_at is None:
-                rank.end(Exit.of(status), time.time(), self.folder)
+                rank.end(Exit.of(status), time.time(), self.folder, is_cold=self._is_cold)
                 log.info("rank.ended", rank=rank.rank, exit_code=rank.exit_code, signal=rank.signal)
                 self._publish()
 
@@ -211,6 +218,12 @@ class Supervisor:
                     rank.exit_hang = True
                     for pid in (rank.pid, *descendants_of(rank.pid)):
                         send(pid, signal.SIGKILL)
+
+    def _look_for_groups(self) -> None:
+        if self._is_watching and time.monotonic() >= self._group_look_at:
+            self._group_look_at = time.monotonic() + EXCHANGE_EVERY_S
+            if any(rank.look_for_group(self.folder) for rank in self.ranks if rank.ended_at is None):
+                self._publish()
 
     def _answer(self, request: Document) -> Document:
         """Serve the node worker: what it knows earlier than our own next look at the down document."""

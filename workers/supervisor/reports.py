@@ -5,14 +5,19 @@ from __future__ import annotations
 import signal
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 from trainyard.spec.survival import outlives_workers
 from workers.attempts import AttemptFolder, read_json
 from workers.contract import Document
 from workers.processes import Exit
+from workers.supervisor.tracebacks import error_in, explained
 
 EVIDENCE_LINES = 20
 EVIDENCE_BYTES = 16_384
+TRACEBACK_BYTES = 65_536
+
+Group = Literal["unknown", "none", "waiting", "joined"]
 
 # Why a supervisor ends its ranks, when it is not their own doing.
 CAUSES = {
@@ -33,7 +38,9 @@ class RankState:
     exit_code: int | None = None
     signal: int | None = None
     error: Document | None = None
-    has_joined: bool = False  # a run that outlives this rank had all its ranks together by then
+    has_joined: bool = False  # all ranks were together by then, as far as this one tells
+    group: Group = "unknown"  # what is known of a script's rank and a process group
+    waiting_since: float | None = None
     exit_hang: bool = False  # its script was over, the process did not end by itself
 
     @property
@@ -46,11 +53,29 @@ class RankState:
         is_spare = outlives_workers(spec) and self.rank != 0 and self.has_joined
         return self.has_failed and not is_spare
 
-    def end(self, ending: Exit, at: float, folder: AttemptFolder) -> None:
+    def look_for_group(self, folder: AttemptFolder) -> bool:
+        """Note how far a watched rank is with its process group. Returns whether that is news."""
+        if self.group in ("unknown", "joined"):
+            return False
+        before = self.group, self.waiting_since
+        if folder.joined_path(self.rank).exists():
+            self.group, self.waiting_since = "joined", None
+        else:
+            try:
+                self.group, self.waiting_since = "waiting", folder.joining_path(self.rank).stat().st_mtime
+            except OSError:
+                self.group, self.waiting_since = "none", None
+        return before != (self.group, self.waiting_since)
+
+    def end(self, ending: Exit, at: float, folder: AttemptFolder, *, is_cold: bool = False) -> None:
         self.ended_at = at
         self.exit_code, self.signal = ending
-        self.error = read_json(folder.error_path(self.rank))
+        self.look_for_group(folder)
         self.has_joined = folder.joined_path(self.rank).exists()
+        error = read_json(folder.error_path(self.rank))
+        if error is None and is_cold and self.exit_code:
+            error = error_in(last_text(folder.stream_path(self.rank, "stderr"), TRACEBACK_BYTES))
+        self.error = error and explained(error, folder.code, has_joined=self.has_joined)
         if self.exit_hang and (noted := read_json(folder.exit_path(self.rank))) is not None:
             self.exit_code, self.signal = noted["exit_code"], None
 
@@ -126,11 +151,14 @@ def signal_name(number: int) -> str:
 
 
 def last_lines(path: Path) -> list[str]:
+    return last_text(path, EVIDENCE_BYTES).splitlines()[-EVIDENCE_LINES:]
+
+
+def last_text(path: Path, num_bytes: int) -> str:
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
-            file.seek(max(0, size - EVIDENCE_BYTES))
-            text = file.read().decode("utf-8", "replace")
+            file.seek(max(0, size - num_bytes))
+            return file.read().decode("utf-8", "replace")
     except OSError:
-        return []
-    return text.splitlines()[-EVIDENCE_LINES:]
+        return ""

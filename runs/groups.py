@@ -1,0 +1,73 @@
+"""What a script's ranks have to do with each other, in words: who waits for whom, and whether any did at all. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from runs.ingest.troubles import Trouble
+from runs.status import LIVE, Status
+from workers.contract import Document
+
+WAITING = "ranks_wait"
+APART = "ranks_apart"
+UNKNOWN = "ranks_unknown"
+CODES = (WAITING, APART, UNKNOWN)
+
+WAITED_S = 60.0
+MAX_NAMED = 4
+
+
+def remarks(status: Status, spec: Document, world_size: int, reports: Sequence[Document]) -> list[Trouble]:
+    """Return what is to be said of the newest attempt, whose nodes reported last what ``reports`` hold."""
+    if "script" not in spec.get("task", {}) or world_size < 2:
+        return []
+    if status in LIVE:
+        return _of_waiting(reports)
+    ranks = [rank for report in reports for rank in report.get("ranks") or []]
+    groups = {rank.get("group", "unknown") for rank in ranks}
+    if status != Status.SUCCEEDED or len(ranks) != world_size or len(groups) != 1:
+        return []
+    if groups == {"none"}:
+        sentence = f"{world_size} ranks ran and none joined a process group: each trained by itself."
+        return [Trouble(APART, world_size, sentence)]
+    if groups == {"unknown"} and spec["task"].get("python"):
+        sentence = "Whether its ranks joined a process group is not known: they ran in an interpreter of their own."
+        return [Trouble(UNKNOWN, world_size, sentence)]
+    return []
+
+
+def _of_waiting(reports: Sequence[Document]) -> list[Trouble]:
+    """Who has waited long by its own node's clock, and for whom. Ranks of which nothing is known are not accused."""
+    waited: dict[int, float] = {}
+    missing: dict[int, str] = {}
+    for report in reports:
+        for rank in report.get("ranks") or []:
+            group, is_over = rank.get("group", "unknown"), rank.get("ended_at") is not None
+            if group == "waiting" and not is_over:
+                waited[rank["rank"]] = float(report.get("at") or 0.0) - float(rank.get("waiting_since") or 0.0)
+            elif group in ("none", "waiting"):
+                missing[rank["rank"]] = "has ended" if is_over else "has not called init_process_group()"
+    long_s = max(waited.values(), default=0.0)
+    if long_s < WAITED_S:
+        return []
+    verb = "has" if len(waited) == 1 else "have"
+    words = f"{_ranks(sorted(waited))} {verb} waited {long_s:.0f} s in init_process_group()"
+    if missing:
+        who = _listed([f"rank {rank}, which {why}" for rank, why in sorted(missing.items())])
+        return [Trouble(WAITING, len(waited), f"{words} for {who}.")]
+    question = "do they all reach MASTER_ADDR and MASTER_PORT, and ask for the same world size?"
+    return [Trouble(WAITING, len(waited), f"{words} without meeting: {question}")]
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"Rank {numbers[0]}"
+    return f"Ranks {_listed([str(number) for number in numbers])}"
+
+
+def _listed(names: Iterable[Any]) -> str:
+    names = list(names)
+    if len(names) > MAX_NAMED:
+        names = [*names[:MAX_NAMED], f"{len(names) - MAX_NAMED} more"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

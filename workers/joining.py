@@ -1,0 +1,51 @@
+"""Notes when a script's rank looks for the others, and when all have met: nobody else can tell, from outside, a rank
+that trains by itself from one that waits for another.
+
+Only warm ranks are watched. An interpreter of the user's own is left as it is, and nothing is known of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from pathlib import Path
+from typing import Any
+
+C10D = "torch.distributed.distributed_c10d"
+
+
+def can_watch() -> bool:
+    """Whether torch was imported ahead of the script, so that ranks forked from here are watched."""
+    return C10D in sys.modules
+
+
+def watch(joining: Path, joined: Path) -> None:
+    """Have ``init_process_group`` make the file ``joining`` as it begins, and ``joined`` once the ranks have met.
+
+    It is replaced wherever torch has it: a device mesh forms the group by a name of its own.
+    """
+    if not can_watch():
+        return
+    original = sys.modules[C10D].init_process_group
+
+    @functools.wraps(original)
+    def init_process_group(*arguments: Any, **named: Any) -> Any:
+        _make(joining)
+        try:
+            answer = original(*arguments, **named)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                joining.unlink(missing_ok=True)
+            raise
+        _make(joined)
+        return answer
+
+    for module in list(sys.modules.values()):
+        if getattr(module, "__dict__", {}).get("init_process_group") is original:
+            module.init_process_group = init_process_group  # type: ignore[attr-defined]
+
+
+def _make(path: Path) -> None:
+    with contextlib.suppress(OSError):  # a full disk is no reason to train less
+        path.touch()
