@@ -1,83 +1,143 @@
-"""What a node tells of a script's ranks and their process group."""
+"""How a machine becomes a node, and the one sentence that it says where it cannot."""
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
-from tests.workers.control import ControlledNode, until
-from workers.contract import Document
+import pytest
 
-MEETS = """
-import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
-init_device_mesh("cpu", (2,))
-dist.barrier()
-dist.destroy_process_group()
-"""
-ONE_WAITS = """
-import os, time
-import torch.distributed as dist
-if os.environ["RANK"] == "0":
-    dist.init_process_group("gloo")
-"""
-FORGETS = """
-import torch
-from torch.nn.parallel import DistributedDataParallel
+from tests.servers import Valkey
+from tests.workers.web import Site, serve_site
+from workers.contract import Document, new_key
+from workers.node.config import NodeConfig, load_config, make_home, node_home, store_config
+from workers.node.main import address_towards, find_config, parse
 
-model = DistributedDataParallel(torch.nn.Linear(1, 1))
-"""
+HERE = Path(__file__).parents[2]
 
 
-def groups(report: Document) -> list[str]:
-    return [rank["group"] for rank in report["ranks"]]
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with serve_site() as site:
+        yield site
 
 
-def test_ranks_that_meet_are_seen_to_whoever_forms_the_group(calm_node: ControlledNode) -> None:
-    order = calm_node.order(MEETS, ranks=2)
-    calm_node.launch(order)
-    report = calm_node.wait_for(order, "ended")
-    assert report["reason"] is None and groups(report) == ["joined", "joined"]
+def answer(redis_url: str, key: str) -> Document:
+    return {"id": "n1", "name": "one", "cluster": "local", "key": key, "redis_url": redis_url}
 
 
-def test_ranks_that_never_look_for_each_other_are_told_of(calm_node: ControlledNode) -> None:
-    order = calm_node.order("print(1)", ranks=2)
-    calm_node.launch(order)
-    assert groups(calm_node.wait_for(order, "ended")) == ["none", "none"]
-
-
-def test_of_a_cold_rank_nothing_is_known(calm_node: ControlledNode) -> None:
-    spec = {"task": {"script": "train.py", "python": sys.executable}}
-    order = calm_node.order("raise ValueError('no data')", spec=spec)
-    calm_node.launch(order)
-    report = calm_node.wait_for(order, "ended")
-    assert groups(report) == ["unknown"]
-    assert report["reason"]["sentence"] == "Rank 0 on calm raised ValueError: no data"
-
-
-def test_a_rank_that_waits_is_told_of_with_since_when_and_is_not_killed(calm_node: ControlledNode) -> None:
-    order = calm_node.order(ONE_WAITS, ranks=2)
-    calm_node.launch(order)
-
-    def waits() -> Document | None:
-        calm_node.tick()
-        report = calm_node.report(order) or {"ranks": []}
-        return report if groups(report) == ["waiting", "none"] and report["ranks"][1]["exit_code"] == 0 else None
-
-    report = until(waits)
-    waiting = report["ranks"][0]
-    assert waiting["ended_at"] is None
-    assert waiting["started_at"] - 1 <= waiting["waiting_since"] <= report["at"]
-    calm_node.say(order, wanted="stop")
-    calm_node.wait_for(order, "ended")
-
-
-def test_a_script_that_forgot_its_process_group_fails_with_the_line_and_what_to_do(calm_node: ControlledNode) -> None:
-    order = calm_node.order(FORGETS)
-    calm_node.launch(order)
-    report = calm_node.wait_for(order, "ended")
-    assert report["reason"]["sentence"] == (
-        "Rank 0 on calm raised ValueError: train.py line 5: model = DistributedDataParallel(torch.nn.Linear(1, 1)) "
-        "needs a process group, and the process group was never initialised: call "
-        "torch.distributed.init_process_group() before it."
+def start(home: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a node worker that cannot start, and return how it ended."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TRAINYARD_")}
+    return subprocess.run(
+        [sys.executable, "-m", "workers.node", "--name", "one", "--home", str(home), *words],
+        env={**kept, **environment},
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
-    assert "Default process group has not been initialized" in report["ranks"][0]["error"]["traceback"]
+
+
+def test_joining_stores_what_the_server_answers_for_its_owner_only(home: Path, site: Site, valkey: Valkey) -> None:
+    key = new_key()
+    site.join_answer = 201, answer(valkey.url, key)
+    folder = node_home(home, "one")
+    make_home(folder)
+    options = parse(["--join", "secret", "--server", site.url + "/", "--slots", "3"])
+    config = find_config(options, "one", folder)
+    assert config == NodeConfig(site.url, "n1", "one", key, valkey.url, "local")
+    assert (folder / "node.toml").stat().st_mode & 0o777 == 0o600
+    (body,) = site.joined
+    assert (body["token"], body["name"], body["slots"], body["address"]) == ("secret", "one", 3, "127.0.0.1")
+    assert body["inventory"]["cpu"]["count"] >= 1
+    # From now on neither token nor server is needed, and a token that was used up does no harm.
+    assert find_config(parse([]), "one", folder) == config
+    site.join_answer = 403, {"detail": "This join token was used."}
+    assert find_config(options, "one", folder) == config
+
+
+def test_a_token_in_the_environment_joins_and_is_handed_on_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINYARD_JOIN", "secret")
+    assert parse([]).join == "secret"
+    assert "TRAINYARD_JOIN" not in os.environ
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_wrong_token_is_one_sentence(home: Path, site: Site, status: int) -> None:
+    site.join_answer = status, {"detail": "No join token has this secret."}
+    ended = start(home, "--join", "wrong", "--server", site.url)
+    assert ended.returncode == 1
+    assert ended.stderr == f"The server {site.url} refused the join token: No join token has this secret.\n"
+
+
+def test_a_server_that_does_not_answer_is_one_sentence(home: Path) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        ended = start(home, "--join", "token", "--server", url)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"The server {url} cannot be reached: ")
+    assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("url", ["nonsense", "http://", "http://no.such.host.invalid:80"])
+def test_an_address_that_is_none_is_one_sentence(home: Path, url: str) -> None:
+    ended = start(home, "--join", "token", "--server", url)
+    assert ended.returncode == 1
+    assert ended.stderr.count("\n") == 1
+
+
+def test_another_server_at_that_address_is_one_sentence(home: Path, site: Site) -> None:
+    site.join_answer = 201, {"hello": "world"}
+    ended = start(home, "--join", "token", "--server", site.url)
+    assert ended.stderr == f"{site.url} does not answer like a Trainyard server; check the address.\n"
+
+
+def test_a_home_that_cannot_be_written_is_one_sentence(home: Path) -> None:
+    (home / "file").touch()
+    ended = start(home / "file", "--join", "token", "--server", "http://127.0.0.1:9")
+    assert ended.returncode == 1
+    assert "is not writable" in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_valkey_socket_of_another_machine_is_one_sentence(home: Path) -> None:
+    folder = node_home(home, "one")
+    make_home(folder)
+    store_config(folder, NodeConfig("http://127.0.0.1:9", "n1", "one", new_key(), "unix:///no/such.sock", "local"))
+    ended = start(home)
+    assert ended.returncode == 1
+    assert "/no/such.sock, which does not exist on this machine" in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_node_that_never_joined_says_how_to(home: Path) -> None:
+    ended = start(home)
+    assert ended.returncode == 1
+    assert "--join TOKEN --server URL" in ended.stderr
+
+
+def test_a_damaged_node_toml_is_one_sentence(home: Path) -> None:
+    folder = node_home(home, "one")
+    make_home(folder)
+    (folder / "node.toml").write_text("server = ")
+    ended = start(home)
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+
+
+def test_secrets_with_quotes_survive_the_file(home: Path) -> None:
+    folder = node_home(home, "one")
+    make_home(folder)
+    config = NodeConfig("http://s", "n", "one", "k", 'redis://:pa"ss\\word\u00e4@h:1/0', "c")
+    store_config(folder, config)
+    assert load_config(folder) == config
+
+
+def test_the_address_is_that_of_the_interface_towards_the_server() -> None:
+    assert address_towards("http://127.0.0.1:8000") == "127.0.0.1"
