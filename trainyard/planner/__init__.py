@@ -1,10 +1,28 @@
 """What a spec will cost on given nodes, before anything of it runs: arithmetic on plain values.
 
 ``estimate`` says what each rank holds, sends and waits for; ``best_plans`` looks for quicker ways to share the work.
+docs/decisions/planner.md has the model behind it, and how near it comes.
 """
 
+from trainyard.planner.defaults import default_rates
+from trainyard.planner.estimating import estimate
 from trainyard.planner.facts import DataFacts, NodeFacts
+from trainyard.planner.models import model_flops
+from trainyard.planner.plans import best_plans
 from trainyard.planner.rates import Link, Rates
 from trainyard.planner.results import Estimate, Memory, Proposal, StepTime
 
-__all__ = ["DataFacts", "Estimate", "Link", "Memory", "NodeFacts", "Proposal", "Rates", "StepTime"]
+__all__ = [
+    "DataFacts",
+    "Estimate",
+    "Link",
+    "Memory",
+    "NodeFacts",
+    "Proposal",
+    "Rates",
+    "StepTime",
+    "best_plans",
+    "default_rates",
+    "estimate",
+    "model_flops",
+]

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes of one rank by part, at the fullest moment of a step."""
+    """Bytes of one rank by part, at the fullest moment of a step. ``copies`` are those of weights and moments that a
+    strategy, or the last checkpoint, holds beside."""
 
     base: float
     parameters: float
     gradients: float
     optimizer: float
     activations: float
+    copies: float = 0.0
 
     @property
     def total(self) -> float:
-        return self.base + self.parameters + self.gradients + self.optimizer + self.activations
+        return self.base + self.parameters + self.gradients + self.optimizer + self.activations + self.copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,21 @@ class Estimate:
     warnings: tuple[str, ...]
     is_measured: bool  # from rates that were measured on these nodes
 
+    @property
+    def fits(self) -> bool:
+        """Whether every rank has the memory that it needs."""
+        return all(memory.total <= limit for memory, limit in zip(self.memory, self.memory_limits, strict=True))
+
     def as_document(self) -> dict[str, Any]:
         """Return it as JSON, as a run keeps it."""
-        raise NotImplementedError
+        document = asdict(self)
+        for memory, whole in zip(document["memory"], self.memory, strict=True):
+            memory["total"] = whole.total
+        document["step_time"]["total"] = self.step_time.total
+        document["memory_limits"] = list(self.memory_limits)
+        document["memory"] = list(document["memory"])
+        document["warnings"] = list(self.warnings)
+        return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +78,6 @@ class Proposal:
     changes: Mapping[str, Any]
     estimate: Estimate
     sentence: str
+
+    def as_document(self) -> dict[str, Any]:
+        return {"changes": dict(self.changes), "estimate": self.estimate.as_document(), "sentence": self.sentence}

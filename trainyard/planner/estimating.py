@@ -1,0 +1,106 @@
+"""What a spec costs on given nodes: the parts put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from trainyard.planner.facts import DataFacts, NodeFacts
+from trainyard.planner.hosts import Places, place_ranks
+from trainyard.planner.layout import Layout, lay_out
+from trainyard.planner.memory import Stage, stage_memory, stages_of
+from trainyard.planner.models import find_model
+from trainyard.planner.rates import Rates
+from trainyard.planner.remarks import remarks
+from trainyard.planner.results import Estimate, Memory, StepTime
+from trainyard.planner.tape import Pass
+from trainyard.planner.times import Computing, optimizer_time, pass_time
+from trainyard.planner.traffic import messages, seconds_of
+from trainyard.spec.models import RecipeSpec
+
+
+def estimate(
+    spec: RecipeSpec,
+    nodes: Sequence[NodeFacts],
+    rates: Rates,
+    data: DataFacts | None = None,
+    num_nodes: int | None = None,
+) -> Estimate:
+    """Return what ``spec`` costs on ``nodes``, in the order of ranks; on ``num_nodes`` of them where that is given.
+
+    Raises ValueError, naming the numbers, where the spec cannot be laid out over so many nodes, or there is none.
+    """
+    places = place_ranks(nodes, num_nodes or spec.resources.nodes, spec.resources.processes_per_node)
+    layout = lay_out(spec, num_nodes)
+    task = spec.task.model_dump(mode="json")
+    found = find_model(task, data)
+    model = found.model
+    one_row = model.sections(Pass(1))
+    stages = stages_of(layout, model.sections(layout.at), model.flow(layout.at), model.batch_bytes(layout.rows))
+    memory = _memories(spec, layout, stages, places, rates)
+    time, sent = _step_time(spec, layout, stages, places, rates)
+    units = spec.train.batch_size * found.units_per_row / time.total if time.total else 0.0
+    made = Estimate(
+        memory=memory,
+        memory_limits=places.limits,
+        step_time=time,
+        sent_bytes=sent,
+        bubble=time.bubble / time.total if time.total else 0.0,
+        num_parameters=sum(one.size for section in one_row for one in section.parameters),
+        flops_per_step=sum(section.flops() for section in one_row) * spec.train.batch_size,
+        unit=found.unit,
+        units_per_second=units,
+        warnings=(),
+        is_measured=rates.is_measured,
+    )
+    return replace(made, warnings=tuple(remarks(made, spec, layout, places, found.assumptions)))
+
+
+def _memories(
+    spec: RecipeSpec, layout: Layout, stages: Sequence[Stage], places: Places, rates: Rates
+) -> tuple[Memory, ...]:
+    """Return what each rank holds. Ranks of a stage are alike, but for the one that serves parameters."""
+    found: dict[tuple[int, bool], Memory] = {}
+    ranks = []
+    per_stage = layout.mesh.world_size // layout.mesh.stages
+    for rank in range(layout.mesh.world_size):
+        key = rank // per_stage, rank == 0
+        if key not in found:
+            found[key] = stage_memory(spec, layout, stages[key[0]], rank, rates.base_memory_bytes, is_gpu=places.is_gpu)
+        ranks.append(found[key])
+    return tuple(ranks)
+
+
+def _step_time(
+    spec: RecipeSpec, layout: Layout, stages: Sequence[Stage], places: Places, rates: Rates
+) -> tuple[StepTime, float]:
+    """Return the step's time by part, as the slowest stage has it, and the bytes that the busiest rank sends."""
+    crowding, can_hide = places.crowding, places.has_spare_cores
+    slowest: tuple[float, StepTime] | None = None
+    sent = 0.0
+    for stage in stages:
+        computing = pass_time(spec, layout, stage, rates, is_gpu=places.is_gpu)
+        exchanged = messages(spec, layout, stage)
+        sent = max(sent, sum(message.sent_bytes for message in exchanged))
+        time = _stage_time(spec, layout, stage, computing, rates, crowding)
+        waited = seconds_of(rates, exchanged, crowding * computing.backward, can_hide=can_hide)
+        time = StepTime(time.compute, waited, time.bubble, time.optimizer)
+        if slowest is None or time.total > slowest[0]:
+            slowest = time.total, time
+    assert slowest is not None
+    return slowest[1], sent
+
+
+def _stage_time(
+    spec: RecipeSpec, layout: Layout, stage: Stage, computing: Computing, rates: Rates, crowding: float
+) -> StepTime:
+    compute = crowding * layout.passes * (computing.forward + computing.backward)
+    bubble = layout.bubble
+    # Ranks that want the same cores do not wait idly: while one does, another computes.
+    waiting = compute * bubble / (1 - bubble) / crowding if bubble else 0.0
+    return StepTime(
+        compute=compute,
+        communication=0.0,
+        bubble=waiting,
+        optimizer=crowding * optimizer_time(spec, layout, stage, rates),
+    )

@@ -1,0 +1,69 @@
+"""Where ranks stand: which machine each shares with whom, and what it has for each of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from trainyard.planner.facts import NodeFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The node of each rank, in the order of ranks."""
+
+    nodes: tuple[NodeFacts, ...]
+
+    @property
+    def is_gpu(self) -> bool:
+        return bool(self.nodes) and self.nodes[0].accelerator == "gpu"
+
+    @property
+    def limits(self) -> tuple[float, ...]:
+        """Return what memory each rank has: a GPU is one rank's own, a machine's is shared by all that are on it."""
+        sharing = self._sharing()
+        return tuple(
+            float(node.device_memory_bytes)
+            if node.accelerator == "gpu" and node.device_memory_bytes
+            else node.memory_bytes / sharing[_host(node)]
+            for node in self.nodes
+        )
+
+    @property
+    def crowding(self) -> float:
+        """How many ranks of a machine want each of its cores, where that is more than one; 1 otherwise."""
+        if self.is_gpu:
+            return 1.0
+        cores = {_host(node): max(1, node.cores) for node in self.nodes}
+        return max([1.0, *(number / cores[host] for host, number in self._sharing().items())])
+
+    @property
+    def has_spare_cores(self) -> bool:
+        """Whether something is left of each machine to exchange while all its ranks compute."""
+        cores = {_host(node): max(1, node.cores) for node in self.nodes}
+        return self.is_gpu or all(number < cores[host] for host, number in self._sharing().items())
+
+    def are_apart(self, ranks: Sequence[int]) -> bool:
+        """Say whether ``ranks`` are on more than one machine."""
+        return len({_host(self.nodes[rank]) for rank in ranks}) > 1
+
+    def _sharing(self) -> Counter[str]:
+        return Counter(_host(node) for node in self.nodes)
+
+
+def _host(node: NodeFacts) -> str:
+    return node.host or node.name
+
+
+def place_ranks(nodes: Sequence[NodeFacts], num_nodes: int, processes: int) -> Places:
+    """Return where ``processes`` ranks on each of ``num_nodes`` stand. Fewer nodes than that stand for more alike.
+
+    Raises ValueError without any.
+    """
+    if not nodes:
+        raise ValueError("there is no node to plan for")
+    taken = list(nodes[:num_nodes])
+    for index in range(len(taken), num_nodes):
+        taken.append(replace(nodes[-1], name=f"{nodes[-1].name} {index}"))  # another machine, unless it names its host
+    return Places(tuple(node for node in taken for _ in range(processes)))

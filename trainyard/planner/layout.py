@@ -1,0 +1,102 @@
+"""Where rows and layers go: how many rows flow at once, and which sections a stage of a pipeline holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from trainyard.planner.tape import Pass
+from trainyard.spec.mesh import Mesh
+from trainyard.spec.models import RecipeSpec
+from trainyard.spec.pipelines import CHUNKS, choose_microbatches
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """``rows`` of a rank flow in each of ``accumulate`` passes, in ``microbatches`` pieces where there are stages."""
+
+    mesh: Mesh
+    rows: int
+    accumulate: int
+    microbatches: int
+    schedule: str
+    precision: str
+
+    @property
+    def at(self) -> Pass:
+        """What flows through a section at once."""
+        return Pass(max(1, self.rows // self.microbatches), self.precision, self.mesh.tensor)
+
+    @property
+    def chunks(self) -> int:
+        """How many parts of the model each stage holds."""
+        return CHUNKS[self.schedule] if self.mesh.stages > 1 else 1
+
+    @property
+    def passes(self) -> int:
+        """How often a section computes in a step, forward and backward."""
+        return self.accumulate * self.microbatches
+
+    def parts_of(self, stage: int) -> list[int]:
+        """Return the parts that ``stage`` holds. They go round in a loop, but for zero-bubble, where they turn back."""
+        stages, found = self.mesh.stages, []
+        for part in range(stages * self.chunks):
+            turn, place = divmod(part, stages)
+            turned = stages - 1 - place if self.schedule == "zero-bubble" and turn % 2 else place
+            if turned == stage:
+                found.append(part)
+        return found
+
+    def blocks_of(self, part: int, layers: int) -> range:
+        """Return which blocks are in ``part``: equal runs, the longer ones first."""
+        short, num_longer = divmod(layers, self.mesh.stages * self.chunks)
+        first = part * short + min(part, num_longer)
+        return range(first, first + short + (part < num_longer))
+
+    def held_by(self, stage: int, sections: Sequence[T]) -> list[T]:
+        """Return which of the model's ``sections`` a stage holds, in the order of the model."""
+        layers, last = len(sections) - 2, self.mesh.stages * self.chunks - 1
+        found: list[T] = []
+        for part in self.parts_of(stage):
+            blocks = self.blocks_of(part, layers)
+            found += sections[: 1 if part == 0 else 0]
+            found += sections[1 + blocks.start : 1 + blocks.stop]
+            found += sections[layers + 1 :] if part == last else ()
+        return found
+
+    def in_flight(self, stage: int) -> float:
+        """Return of how many microbatches a stage keeps activations at once, of all its parts together."""
+        stages, number = self.mesh.stages, self.microbatches
+        if stages == 1:
+            return 1
+        if self.schedule == "interleaved":  # Narayanan et al. 2021, section 2.2: its warm-up, in parts
+            return min(number * self.chunks, 2 * (stages - stage - 1) + (self.chunks - 1) * stages + 1) / self.chunks
+        if self.schedule == "zero-bubble":  # Qi et al. 2024, figure 4: as much as 1F1B's first stage, on each
+            return min(number, stages)
+        if self.schedule == "1f1b" and number >= stages:
+            return min(number, stages - stage)
+        return number
+
+    @property
+    def bubble(self) -> float:
+        """Return the share of a step's time that a stage waits for others. Sources: benchmarks/bench_bubble.py."""
+        stages, number = self.mesh.stages, self.microbatches
+        work = {"interleaved": 2 * number, "zero-bubble": 6 * number}.get(self.schedule, number)
+        return (stages - 1) / (work + stages - 1)
+
+
+def lay_out(spec: RecipeSpec, num_nodes: int | None = None) -> Layout:
+    """Return the layout of a spec on so many nodes. Raises ValueError for what does not multiply or divide."""
+    mesh = spec.mesh(num_nodes)
+    train, pipeline = spec.train, spec.parallel.pipeline
+    pieces = train.accumulate * mesh.num_batch_parts
+    if train.batch_size % pieces:
+        raise ValueError(f"train.batch_size {train.batch_size} does not divide among {pieces} parts")
+    rows = train.batch_size // pieces
+    microbatches = 1
+    if mesh.stages > 1:
+        microbatches = choose_microbatches(pipeline.schedule, mesh.stages, pipeline.microbatches, rows)
+    return Layout(mesh, rows, train.accumulate, microbatches, pipeline.schedule, train.precision)

@@ -1,0 +1,104 @@
+"""How long a rank computes: each operator by the measured rate of its kind and size, and what calling it costs.
+
+On a CPU the costs add up. A GPU is told what to do ahead of time, so that calling costs only what is longer than the
+work itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from trainyard.planner.layout import Layout
+from trainyard.planner.memory import Stage
+from trainyard.planner.rates import Rates
+from trainyard.planner.tape import WHOLE, Section
+from trainyard.spec.models import RecipeSpec
+
+# What Python does around the operators, in calls of an operator.
+STEP_CALLS = 60  # the loop, the optimiser's groups, the data
+MODULE_CALLS = 6  # of each module that computes: its call forward, its node backward
+SHARD_CALLS = 60  # of each sharded block and pass: its hooks, copies into and out of what travels
+TENSOR_CALLS = 110  # of each module that tensor-parallel ranks cut: DTensor finds out what to do
+STAGE_CALLS = 120  # of each microbatch on a stage
+OPTIMIZER_BYTES = {"adamw": 28, "sgd": 20, "muon": 28}  # read and written of each number
+CLIP_BYTES = 12  # of each gradient: read once for the norm, then read and written
+NEWTON_SCHULZ = 5  # iterations of Muon, each of three products (Jordan et al. 2024)
+
+
+class Computing(NamedTuple):
+    """Seconds of one pass through a stage's sections."""
+
+    forward: float
+    backward: float
+
+
+def pass_time(spec: RecipeSpec, layout: Layout, stage: Stage, rates: Rates, *, is_gpu: bool) -> Computing:
+    """Return the seconds of one pass, or microbatch, through ``stage``."""
+    kind = spec.train.activation_checkpointing
+    forward = backward = 0.0
+    for section, count in stage.counted():
+        ahead, back = _section_time(section, layout, rates, is_gpu=is_gpu)
+        forward += count * ahead
+        backward += count * (back + (_again(section, layout, rates, kind) if section.entry else 0.0))
+    calls = 0.0
+    if layout.mesh.shard > 1:
+        calls += SHARD_CALLS * len(stage.sections)
+    if layout.mesh.tensor > 1:
+        calls += TENSOR_CALLS * sum(section.num_modules for section in stage.sections)
+    if layout.mesh.stages > 1:
+        calls += STAGE_CALLS
+    overhead = calls * rates.operator_s / 2
+    return Computing(forward + overhead, backward + overhead)
+
+
+def _section_time(section: Section, layout: Layout, rates: Rates, *, is_gpu: bool) -> tuple[float, float]:
+    found = []
+    for is_forward in (True, False):
+        work = calls = 0.0
+        for one in section.works:
+            number = one.forward if is_forward else one.backward
+            if one.size:
+                work += number * one.size / rates.rate(one.kind, one.size, layout.precision)
+            calls += 1.0 if one.kind == "attention" and number else number
+        called = (calls + MODULE_CALLS / 2 * section.num_modules) * rates.operator_s
+        found.append(max(work, called) if is_gpu else work + called)
+    return found[0], found[1]
+
+
+def _again(section: Section, layout: Layout, rates: Rates, kind: str) -> float:
+    """Return the seconds of what activation checkpointing computes again: all, or what is not dear."""
+    if kind == "none":
+        return 0.0
+    again = 0.0
+    for one in section.works:
+        if kind == "full" or one.kind in ("move", "call"):
+            work = one.size / rates.rate(one.kind, one.size, layout.precision) if one.size else 0.0
+            again += one.forward * (work + rates.operator_s)
+    dispatched = 4 if kind == "selective" else 1  # each operator passes through Python
+    return again + (dispatched - 1) * sum(one.forward for one in section.works) * 4 * rates.operator_s
+
+
+def optimizer_time(spec: RecipeSpec, layout: Layout, stage: Stage, rates: Rates) -> float:
+    """Return the seconds of the optimiser, of the clip and of what a step costs by itself."""
+    numbers = sum(stage.weights(layout)) / WHOLE / layout.mesh.shard
+    size = numbers * OPTIMIZER_BYTES[spec.train.optimizer]
+    seconds = size / rates.rate("optimizer", size) if size else 0.0
+    clip = numbers * CLIP_BYTES
+    seconds += clip / rates.rate("move", clip) if spec.train.gradient_clip and clip else 0.0
+    num_tensors = sum(len(section.parameters) for section in stage.sections)
+    seconds += (STEP_CALLS + 2 * num_tensors) * rates.operator_s
+    if spec.train.optimizer == "muon":
+        seconds += _newton_schulz(stage, rates)
+    return seconds
+
+
+def _newton_schulz(stage: Stage, rates: Rates) -> float:
+    seconds = 0.0
+    for section, count in stage.counted():
+        for one in section.parameters:
+            if section.entry and len(one.shape) == 2:
+                small, large = sorted(one.shape)
+                for flops in (2.0 * small**2 * large, 2.0 * small**3, 2.0 * small**2 * large):
+                    seconds += count * NEWTON_SCHULZ * flops / rates.rate("matmul", flops, "bf16")
+                seconds += count * NEWTON_SCHULZ * 6 * rates.operator_s
+    return seconds
