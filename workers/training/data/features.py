@@ -1,0 +1,82 @@
+"""The numbers that a model sees of a table's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.training.data.arrays import Array
+from workers.training.data.columns import Cells, Column
+from workers.training.data.problems import DataProblem
+
+MAX_WORDS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """For each column its number or a feature for each of its words, then an indicator where any cell is missing."""
+
+    columns: Sequence[Column]
+    words: Sequence[list[str]]  # of each column; none for numbers
+    names: list[str]
+    are_numbers: Array
+
+    @property
+    def width(self) -> int:
+        return len(self.names)
+
+    def encode(self, columns: Sequence[Cells]) -> Array:
+        """Return float32 (rows, features): numbers about standardised by all rows, so that float32 is enough for
+        any, NaN where they are missing; words and indicators as 0 and 1."""
+        num_rows = len(columns[0].missing)
+        rows, place = np.zeros((num_rows, self.width), np.float32), 0
+        for cells, column, words in zip(columns, self.columns, self.words, strict=True):
+            if words:
+                found = _places(cells, words)
+                there = found >= 0
+                rows[np.flatnonzero(there), place + found[there]] = 1
+                place += len(words)
+            else:
+                rows[:, place] = (cells.numbers - column.mean) / (column.deviation or 1.0)
+                place += 1
+            if column.num_missing:
+                rows[:, place] = cells.missing
+                place += 1
+        return rows
+
+
+def read_features(columns: Sequence[Column], location: str) -> Features:
+    """Return how to encode these columns. Raises DataProblem for one with too many words."""
+    names: list[str] = []
+    numbers: list[bool] = []
+    words: list[list[str]] = []
+    for column in columns:
+        own = _words(column, location)
+        new = [f"{column.name} = {word}" for word in own] or [column.name]
+        if column.num_missing:
+            new.append(f"{column.name} is missing")
+        names += new
+        numbers += [not own and index == 0 for index in range(len(new))]
+        words.append(own)
+    return Features(columns, words, names, np.array(numbers, np.bool_))
+
+
+def _words(column: Column, location: str) -> list[str]:
+    if not column.is_words:
+        return []
+    if column.words is None or len(column.words) > MAX_WORDS:
+        raise DataProblem(
+            f"{location}, column {column.name!r} holds more than {MAX_WORDS} different words: leave it out, or "
+            "group them"
+        )
+    return sorted(column.words)
+
+
+def _places(cells: Cells, words: list[str]) -> Any:
+    found = pc.index_in(cells.words, value_set=pa.array(words))
+    return pc.fill_null(found, -1).to_numpy(zero_copy_only=False)

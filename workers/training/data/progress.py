@@ -1,0 +1,45 @@
+"""Words in the log for what takes long: how much of it is done."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import Any
+
+from workers.training.data.cache import in_words
+
+EVERY_S = 10.0
+
+
+class Progress:
+    """Counts bytes from any thread, and says every ten seconds how many there are; what is quicker says nothing.
+
+    On stderr: where only facts are asked for, stdout is theirs.
+    """
+
+    def __init__(self, words: str, total: int | None) -> None:
+        self._words, self._total = words, total
+        self._done, self._told_at, self._lock = 0, time.monotonic(), threading.Lock()
+
+    def add(self, num_bytes: int) -> None:
+        with self._lock:
+            self._done += num_bytes
+            now = time.monotonic()
+            if now - self._told_at < EVERY_S:
+                return
+            self._told_at = now
+            of = f" of {in_words(self._total)}" if self._total else ""
+        print(f"{self._words}: {in_words(self._done)}{of}", file=sys.stderr, flush=True)
+
+    def callback(self) -> Any:
+        """Return what fsspec tells of one file's bytes."""
+        from fsspec.callbacks import Callback
+
+        progress = self
+
+        class Counted(Callback):  # type: ignore[misc]  # fsspec has no types
+            def relative_update(self, inc: int = 1) -> None:
+                progress.add(inc)
+
+        return Counted()

@@ -1,0 +1,32 @@
+"""What readers of tables have in common: a batch of rows, and what a table is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+ROWS_AT_ONCE = 65_536
+
+
+class Batch(NamedTuple):
+    """Some rows of a file. Each of ``columns`` is an Arrow array: of text, or of float64, in which null is missing."""
+
+    columns: list[Any]
+    path: Path
+    first_row: int  # of these, counted from 0 in their file
+    num_rows: int
+
+
+class Table(Protocol):
+    """Named columns whose rows come in batches, so that what is larger than memory can be read."""
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all rows, in the order of the files; each time anew."""
+
+    def place(self, path: Path, row: int) -> str:
+        """Return where a person finds row ``row`` (from 0) of a file: of a text, its line."""

@@ -1,0 +1,37 @@
+"""Opens tables, whatever kind of file holds them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from workers.training.data.csv_table import CsvTable
+from workers.training.data.files import Files
+from workers.training.data.npz_table import NpzTable
+from workers.training.data.parquet_table import ParquetTable
+from workers.training.data.problems import DataProblem
+from workers.training.data.table_parts import Table
+
+SOME = 30
+
+
+def open_table(source: str, files: Files, target: str) -> Table:
+    """Return the table of these files. Raises DataProblem where it has no column ``target``, or no other one."""
+    table = _open(source, files, target)
+    names = table.names
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise DataProblem(f"{files.location} has {times} columns named {name!r}: give each a name of its own")
+    if target not in names:
+        some = ", ".join(names[:SOME]) + (", …" if len(names) > SOME else "")
+        raise DataProblem(f"task.data.target is {target!r}, but the columns of {files.location} are {some}")
+    if len(names) == 1:
+        raise DataProblem(f"{files.location} has no column beside the target {target!r}, from which it could be told")
+    return table
+
+
+def _open(source: str, files: Files, target: str) -> Table:
+    if source == "csv":
+        return CsvTable(files)
+    if source == "parquet":
+        return ParquetTable(files)
+    return NpzTable(files, target)
