@@ -9,7 +9,7 @@ from trainyard.planner.facts import DataFacts, NodeFacts
 from trainyard.planner.hosts import Places, place_ranks
 from trainyard.planner.layout import Layout, lay_out
 from trainyard.planner.memory import Stage, stage_memory, stages_of
-from trainyard.planner.models import find_model
+from trainyard.planner.models import find_model, sections_of
 from trainyard.planner.rates import Rates
 from trainyard.planner.remarks import remarks
 from trainyard.planner.results import Estimate, Memory, StepTime
@@ -30,13 +30,13 @@ def estimate(
 
     Raises ValueError, naming the numbers, where the spec cannot be laid out over so many nodes, or there is none.
     """
-    places = place_ranks(nodes, num_nodes or spec.resources.nodes, spec.resources.processes_per_node)
+    places = place_ranks(tuple(nodes), num_nodes or spec.resources.nodes, spec.resources.processes_per_node)
     layout = lay_out(spec, num_nodes)
     task = spec.task.model_dump(mode="json")
     found = find_model(task, data)
     model = found.model
-    one_row = model.sections(Pass(1))
-    stages = stages_of(layout, model.sections(layout.at), model.flow(layout.at), model.batch_bytes(layout.rows))
+    one_row = sections_of(model, Pass(1))
+    stages = stages_of(layout, sections_of(model, layout.at), model.flow(layout.at), model.batch_bytes(layout.rows))
     memory = _memories(spec, layout, stages, places, rates)
     time, sent = _step_time(spec, layout, stages, places, rates)
     units = spec.train.batch_size * found.units_per_row / time.total if time.total else 0.0
@@ -46,7 +46,7 @@ def estimate(
         step_time=time,
         sent_bytes=sent,
         bubble=time.bubble / time.total if time.total else 0.0,
-        num_parameters=sum(one.size for section in one_row for one in section.parameters),
+        num_parameters=sum(section.num_alike + section.num_cut for section in one_row),
         flops_per_step=sum(section.flops() for section in one_row) * spec.train.batch_size,
         unit=found.unit,
         units_per_second=units,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 from trainyard.planner.facts import NodeFacts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: what is computed once needs a place
 class Places:
     """The node of each rank, in the order of ranks."""
 
@@ -19,7 +20,7 @@ class Places:
     def is_gpu(self) -> bool:
         return bool(self.nodes) and self.nodes[0].accelerator == "gpu"
 
-    @property
+    @cached_property
     def limits(self) -> tuple[float, ...]:
         """Return what memory each rank has: a GPU is one rank's own, a machine's is shared by all that are on it."""
         sharing = self._sharing()
@@ -30,7 +31,7 @@ class Places:
             for node in self.nodes
         )
 
-    @property
+    @cached_property
     def crowding(self) -> float:
         """How many ranks of a machine want each of its cores, where that is more than one; 1 otherwise."""
         if self.is_gpu:
@@ -38,7 +39,7 @@ class Places:
         cores = {_host(node): max(1, node.cores) for node in self.nodes}
         return max([1.0, *(number / cores[host] for host, number in self._sharing().items())])
 
-    @property
+    @cached_property
     def has_spare_cores(self) -> bool:
         """Whether something is left of each machine to exchange while all its ranks compute."""
         cores = {_host(node): max(1, node.cores) for node in self.nodes}
@@ -56,7 +57,8 @@ def _host(node: NodeFacts) -> str:
     return node.host or node.name
 
 
-def place_ranks(nodes: Sequence[NodeFacts], num_nodes: int, processes: int) -> Places:
+@lru_cache(maxsize=16)
+def place_ranks(nodes: tuple[NodeFacts, ...], num_nodes: int, processes: int) -> Places:
     """Return where ``processes`` ranks on each of ``num_nodes`` stand. Fewer nodes than that stand for more alike.
 
     Raises ValueError without any.

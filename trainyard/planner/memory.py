@@ -116,12 +116,13 @@ def _moments(spec: RecipeSpec, stage: Stage, layout: Layout, rank: int) -> float
     """Return the bytes of the optimiser's state, unsharded. Ranks that push gradients to a server have none."""
     if spec.parallel.synchronization.kind == "parameter-server" and rank > 0:
         return 0.0
-    total = 0.0
-    for section, count in stage.counted():
-        for one in section.parameters:
-            is_muon = spec.train.optimizer == "muon" and len(one.shape) == 2 and bool(section.entry)
-            number = 1 if is_muon else MOMENTS[spec.train.optimizer]
-            total += count * number * WHOLE * one.size / (layout.mesh.tensor if one.is_cut else 1)
+    number, tensor = MOMENTS[spec.train.optimizer], layout.mesh.tensor
+    total = sum(number * WHOLE * count * section.num_parameters(tensor) for section, count in stage.counted())
+    if spec.train.optimizer != "muon":
+        return total
+    for section, count in stage.counted():  # of which the matrices of blocks have one moment only
+        matrices = sum(one.size for one in section.parameters if len(one.shape) == 2)
+        total -= count * WHOLE * matrices if section.entry else 0.0
     return total
 
 

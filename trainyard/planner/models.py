@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from trainyard.planner.facts import DataFacts
@@ -33,6 +34,8 @@ WORDS = {
 class Model(Protocol):
     """What each model's file says of it."""
 
+    def __hash__(self) -> int: ...
+
     @property
     def layers(self) -> int: ...
 
@@ -45,6 +48,12 @@ class Model(Protocol):
 
     def batch_bytes(self, rows: int) -> float:
         """Return the bytes of so many rows as they come from the data."""
+
+
+@lru_cache(maxsize=256)
+def sections_of(model: Model, at: Pass) -> list[Section]:
+    """Return the model's sections, made once: plans that are compared ask for the same ones again and again."""
+    return model.sections(at)
 
 
 class Found(NamedTuple):
@@ -86,7 +95,7 @@ def model_flops(task: Mapping[str, Any], data: DataFacts | None = None) -> float
     Products of matrices, convolutions and attention count, two for each multiplication and addition (Chowdhery et al.
     2022, appendix B: the model FLOPs of MFU). Raises ValueError for a recipe that trains no model.
     """
-    return sum(section.flops() for section in find_model(task, data).model.sections(Pass(1)))
+    return sum(section.flops() for section in sections_of(find_model(task, data).model, Pass(1)))
 
 
 class Known:

@@ -14,7 +14,7 @@ from trainyard.spec.models import RecipeSpec
 from trainyard.spec.pipelines import accepted_microbatches
 from trainyard.spec.rules import broken_rules, num_chunks, shared_by_tensor
 
-MOST_CANDIDATES = 64  # each costs about a millisecond
+MOST_CANDIDATES = 48  # each costs about a millisecond
 PATHS = {
     "parallel.data": "data",
     "parallel.shard": "shard",

@@ -69,6 +69,8 @@ class Section:
     transient: float
     exchanges: tuple[tuple[str, float], ...]
     num_modules: int
+    num_alike: int  # numbers that every tensor-parallel rank holds
+    num_cut: int  # numbers of which each holds its piece
 
     def flops(self) -> float:
         """Return the FLOPs forward and backward."""
@@ -78,7 +80,7 @@ class Section:
 
     def num_parameters(self, tensor: int = 1) -> float:
         """Return how many numbers one of ``tensor`` ranks holds of it."""
-        return sum(one.size / (tensor if one.is_cut else 1) for one in self.parameters)
+        return self.num_alike + self.num_cut / tensor
 
 
 @dataclass(slots=True)
@@ -178,6 +180,8 @@ class Tape:
             transient=self.transient,
             exchanges=tuple(self.exchanges),
             num_modules=self.num_modules,
+            num_alike=sum(one.size for one in self.parameters if not one.is_cut),
+            num_cut=sum(one.size for one in self.parameters if one.is_cut),
         )
 
 

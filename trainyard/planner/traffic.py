@@ -135,9 +135,7 @@ def _among_tensor_ranks(layout: Layout, stage: Stage) -> list[Message]:
         for section, count in stage.counted()
         for operation, num_bytes in section.exchanges
     ]
-    alike = sum(
-        count * one.size * WHOLE for section, count in stage.counted() for one in section.parameters if not one.is_cut
-    )
+    alike = sum(count * section.num_alike * WHOLE for section, count in stage.counted())
     return [*found, Message("all-reduce", layout.mesh.tensor, alike, 1)]
 
 
