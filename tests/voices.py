@@ -16,6 +16,7 @@ class Voice:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.listed: dict[str, dict[str, Any]] = {}
+        self.inspecting: list[str] = []
 
     def up(self, now: datetime) -> None:
         """What the node worker says every second."""
@@ -30,6 +31,7 @@ class Voice:
             "inventory": {"cpu": {"count": 2}, "gpus": []},
             "health": {"cpu_percent": 3.0},
             "attempts": self.listed,
+            "inspecting": self.inspecting,
         }
         redis().set(key, contract.seal(self.node.key, key, document))
 

@@ -14,7 +14,7 @@ REMOTE = frozenset(
 
 def location_problem(location: str) -> str:
     """Return why this node does not read from a path or URL that somebody named; empty where it does."""
-    if not (given := os.environ.get(ROOTS)):
+    if not location or not (given := os.environ.get(ROOTS)):
         return ""
     scheme, _, rest = location.partition("://")
     if not rest and not location.endswith("://"):

@@ -33,12 +33,9 @@ def _picture(text: str) -> str:
     return base64.b64encode(data).decode()
 
 
-def text(most: int) -> Any:
-    return Annotated[str, BeforeValidator(clean), Field(max_length=most)]
-
-
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
-Text = text(400)
+Clean = Annotated[str, BeforeValidator(clean)]
+Text = Annotated[Clean, Field(max_length=400)]
 Cell = Text | int | float | bool | None
 
 
@@ -81,7 +78,7 @@ class Facts(Part):
     columns: list[Column] = Field(default_factory=list, max_length=500)
     classes: list[ClassCount] = Field(default_factory=list, max_length=1_000)
     rows: list[list[Cell]] = Field(default_factory=list, max_length=30)
-    text: text(3_000) = ""  # type: ignore[valid-type]  # made by a function
+    text: Annotated[Clean, Field(max_length=3_000)] = ""
     images: list[Picture] = Field(default_factory=list, max_length=24)
     tokens: Count | dict[Text, Cell] | None = None
     target: Text = ""

@@ -10,12 +10,11 @@ from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 from ninja.errors import HttpError
-from pydantic import BeforeValidator
 
 from runs import actions
 from runs.access import get_cluster, get_dataset, get_project, visible_datasets
 from runs.api.auth import actor
-from runs.api.dataset_facts import Facts, clean
+from runs.api.dataset_facts import Clean, Facts
 from runs.api.history import ListQuery
 from runs.api.node_auth import NodeAuth
 from runs.api.paging import Page, page
@@ -73,7 +72,7 @@ class DatasetWithFacts(DatasetOut):
 class NodeAnswer(Body):
     question: str = Field(max_length=40)
     facts: Facts | None = None
-    problem: Annotated[str, BeforeValidator(clean), Field(max_length=4_000)] = ""
+    problem: Annotated[Clean, Field(max_length=4_000)] = ""
 
 
 @router.get("/datasets", response=Page[DatasetOut])

@@ -29,6 +29,7 @@ MAX_PROBLEM = 2_000
 REMEMBERED = 100  # questions that were answered; a hint that comes late is one of them
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
+LOOKER = "workers.training.data.inspect"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -39,10 +40,11 @@ class Answers(Protocol):
 class Inspector:
     """Takes questions (see workers.contract, INSPECT), one look at a time, and answers each until the server heard."""
 
-    def __init__(self, home: Path, server: Answers, *, limit_s: float = LIMIT_S) -> None:
+    def __init__(self, home: Path, server: Answers, *, limit_s: float = LIMIT_S, looker: str = LOOKER) -> None:
         self._home = home
         self._server = server
         self._limit_s = limit_s
+        self._looker = looker
         self._open: dict[str, Document] = {}
         self._answered: list[str] = []
         self._lock = threading.Lock()
@@ -101,7 +103,7 @@ class Inspector:
         # As for a rank: neither the node's own settings nor what its user keeps at home.
         environment |= {**ONE_THREAD, "HOME": str(self._home), "TRAINYARD_CACHE": str(self._home / "cache")}
         return subprocess.Popen(
-            [sys.executable, "-m", "workers.node.looking", str(os.getpid())],
+            [sys.executable, "-m", "workers.node.looking", str(os.getpid()), self._looker],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=complaints,

@@ -1,4 +1,4 @@
-"""``python -m workers.node.looking PARENT``: workers.training.data.inspect, but everything else goes before it."""
+"""``python -m workers.node.looking PARENT MODULE``: runs the module, but everything else goes before it."""
 
 from __future__ import annotations
 
@@ -23,5 +23,6 @@ if __name__ == "__main__":
     die_with_parent(signal.SIGKILL, int(sys.argv[1]))
     name_process("ty-inspect")
     give_way()
+    module = sys.argv[2]
     sys.argv[1:] = []
-    runpy.run_module("workers.training.data.inspect", run_name="__main__", alter_sys=True)
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
