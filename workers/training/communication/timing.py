@@ -45,7 +45,8 @@ def timed(exchange: Exchange, repeats: int, device: torch.device) -> float:
         exchange()
         _settle(device)
         own.append(time.perf_counter() - started)
-    return statistics.median(max(times) for times in zip(*tell_all(own), strict=True))
+    slowest = [max(times) for times in zip(*tell_all(own), strict=True)]
+    return statistics.median(slowest)
 
 
 def fit(points: Sequence[tuple[int, float]]) -> Fit:
