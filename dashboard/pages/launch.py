@@ -99,7 +99,7 @@ def _show(
         "source": source,
         "offered": launch_sources.offered(request.user),
         "task": typed["task"],
-        "kinds": kinds(),
+        "kinds": kinds(launch_sources.examples_by_kind()),
         "sections": sections(typed, problems, choices),
         "may_launch": bool(choices["project"]),
         "problems": problems,

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from dashboard.pages.launch_cost import Cost, cost
 from dashboard.pages.mesh_drawing import Drawing, draw
 from runs.access import Someone, visible_clusters
-from runs.models import Cluster
+from runs.models import Cluster, Node
+from runs.planning import likely_nodes
 from runs.queue import forecast
 from runs.scheduling import Placed
 from trainyard.spec import Problem, Spec, SpecError, check_fits, parse_spec
@@ -26,12 +28,13 @@ class Plan(NamedTuple):
     yaml: str
     command: str
     curl: str
+    cost: Cost | None = None  # of a recipe that trains
 
 
 def plan(user: Someone, document: dict[str, Any], url: str, now: datetime, coloured_by: str = "") -> Plan:
     """``url`` is how this site is reached from outside, for the curl command; ``coloured_by`` an axis of the mesh."""
     problems: list[Problem] = []
-    mesh, sentence, tone = None, "The drawing and the forecast come once the spec is valid.", "red"
+    mesh, found, sentence, tone = None, None, "The drawing and the forecast come once the spec is valid.", "red"
     try:
         spec = parse_spec(document)
     except SpecError as error:
@@ -39,29 +42,32 @@ def plan(user: Someone, document: dict[str, Any], url: str, now: datetime, colou
         sentence = f"{len(problems)} {'thing is' if len(problems) == 1 else 'things are'} wrong with this spec."
     else:
         document = spec.resolved()
-        problems, names, sentence, tone = _prospects(user, spec, now)
-        mesh = draw(spec, names, coloured_by)
+        problems, nodes, sentence, tone = _prospects(user, spec, now)
+        mesh = draw(spec, [node.name for node in nodes] if tone == "green" else (), coloured_by)
+        found = cost(spec, nodes[0].cluster, nodes) if nodes else None
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
-    return Plan(problems, mesh, sentence, tone, text, as_command(text), as_curl(document, url))
+    return Plan(problems, mesh, sentence, tone, text, as_command(text), as_curl(document, url), found)
 
 
-def _prospects(user: Someone, spec: Spec, now: datetime) -> tuple[list[Problem], Sequence[str], str, str]:
+def _prospects(user: Someone, spec: Spec, now: datetime) -> tuple[list[Problem], Sequence[Node], str, str]:
+    """Return what is wrong, the nodes where it would start (or would, if they were idle), a sentence and its tone."""
     cluster: Cluster | None = visible_clusters(user).filter(name=spec.cluster).first()
     if cluster is None:
         problem = Problem("cluster", f"there is no cluster {spec.cluster!r} that you can see")
         return [problem], (), f"There is no cluster {spec.cluster}.", "red"
-    nodes = {node.pk: node for node in cluster.nodes.filter(removed_at=None)}
+    nodes = {node.pk: node for node in cluster.nodes.filter(removed_at=None).select_related("cluster")}
     facts = [{"name": one.name, "slots": one.slots, "accelerator": one.accelerator} for one in nodes.values()]
     problems = check_fits(spec, facts)
     if problems:
         return problems, (), f"It can never start on {cluster.name}: {problems[0].message}.", "red"
     answer = forecast(cluster, spec.resolved(), now)
     if not isinstance(answer, Placed):
-        return [], (), answer.sentence, "grey"
-    names = [nodes[part.node].name for part in answer.parts if part.node in nodes]
+        return [], likely_nodes(spec, list(nodes.values())), answer.sentence, "grey"
+    chosen = [nodes[part.node] for part in answer.parts if part.node in nodes]
+    names = [node.name for node in chosen]
     shown = names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
     listed = shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
-    return [], names, f"It would start at once, on {listed}.", "green"
+    return [], chosen, f"It would start at once, on {listed}.", "green"
 
 
 def as_command(text: str) -> str:

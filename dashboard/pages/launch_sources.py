@@ -48,9 +48,27 @@ def find(user: Someone, key: str) -> Source:
             start.document, {"checkpoint.restore": name, "train.steps": _steps_behind(step, start.document)}
         )
         return start._replace(key=key, label=f"step {step} of {start.label}", document=document)
+    if kind == "measure":
+        return Source(key, "a benchmark", _benchmark(name))
     if kind == "example" and name in examples():
         return Source(key, f"example {name}", examples()[name])
     raise NotFound(f"There is nothing called {key!r} to start from.")
+
+
+def _benchmark(where: str) -> dict[str, Any]:
+    """What measures ``CLUSTER@NODESxPROCESSES``, as the planner asks for it."""
+    cluster, _, shape = where.rpartition("@")
+    nodes, _, processes = shape.partition("x")
+    if not (cluster and nodes.isdecimal() and processes.isdecimal()):
+        raise NotFound(f"There is nothing called {where!r} to measure.")
+    is_alone = int(nodes) * int(processes) == 1
+    task = {"recipe": "communication-benchmark", **({"operations": ["compute"]} if is_alone else {})}
+    return {
+        "name": f"rates-{shape}",
+        "cluster": cluster,
+        "resources": {"nodes": int(nodes), "processes_per_node": int(processes)},
+        "task": task,
+    }
 
 
 def _steps_behind(step: str, document: dict[str, Any]) -> int:
@@ -77,6 +95,14 @@ def examples() -> dict[str, dict[str, Any]]:
         if "script" in document["task"]:
             document["task"]["code"] = OWN + document["name"]
         found[document["name"]] = document
+    return found
+
+
+def examples_by_kind() -> dict[str, list[tuple[str, str]]]:
+    """Keys and labels of the shipped specs, by what they do: a recipe, or script."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for name, document in examples().items():
+        found.setdefault(document["task"].get("recipe", "script"), []).append((f"example:{name}", name))
     return found
 
 

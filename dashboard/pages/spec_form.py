@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from trainyard.spec import KINDS, FieldInfo, Problem, fields_of, form_fields, merge
 
 GROUPS = {
-    "what": ("What", "The training itself."),
+    "what": ("What", "What the run does, and with which data."),
     "where": ("Where", "Machines that train together."),
     "parallel": ("Parallel", "How the ranks share the work."),
     "train": ("Train", "How it learns."),
@@ -40,7 +41,7 @@ class Control(NamedTuple):
 
     info: FieldInfo
     id: str
-    widget: str  # text, number, select, lines, checkbox
+    widget: str  # text, number, select, lines, checkbox, checks
     value: str
     options: list[Option]
     problem: str
@@ -48,6 +49,17 @@ class Control(NamedTuple):
     is_hidden: bool
     needed_values: str  # of the field that it needs, with spaces between them
     needed_default: str  # what that field means when it is empty
+    needing: str  # kinds of task in which it needs that, with spaces between them
+    defaults: dict[str, str]  # by kind of task, where they differ
+
+    @property
+    def chosen(self) -> list[str]:
+        """Of a group of checkboxes, what is checked."""
+        return _entries(self.value)
+
+    @property
+    def defaults_json(self) -> str:
+        return json.dumps(self.defaults) if self.defaults else ""
 
 
 class Section(NamedTuple):
@@ -65,35 +77,46 @@ class TaskKind(NamedTuple):
     name: str
     label: str
     words: str
+    examples: list[tuple[str, str]]  # keys and labels of what to start from
 
 
 Typed = dict[str, str]
 
 
-def kinds() -> list[TaskKind]:
-    """What a run can do: one choice above the form."""
+def kinds(examples: Mapping[str, list[tuple[str, str]]]) -> list[TaskKind]:
+    """What a run can do: one choice above the form. ``examples`` are by kind."""
     words = {name: info[RECIPE].help for name in TASKS if RECIPE in (info := fields_of(name))}
     words |= {"script": "Your own code, as torchrun would start it."}
-    return [TaskKind(name, name.replace("-", " ").capitalize(), words[name]) for name in TASKS]
+    return [TaskKind(name, name.replace("-", " ").capitalize(), words[name], examples.get(name, [])) for name in TASKS]
 
 
 def typed_of(document: Mapping[str, Any]) -> Typed:
     """The text of each field for a document; a field that the document does not have shows its default."""
-    typed = {}
-    for info in form_fields():
-        value = look(document, info.path)
-        typed[info.path] = as_text(info, info.default if value is None else value)
     task = document.get("task") or {}
     name = "script" if "script" in task else str(task.get("recipe"))
-    typed["task"] = name if name in TASKS else TASKS[0]
+    typed = {"task": name if name in TASKS else TASKS[0]}
+    own = fields_of(typed["task"])
+    for info in form_fields():
+        value = look(document, info.path)
+        typed[info.path] = as_text(info, own.get(info.path, info).default if value is None else value)
     return typed
 
 
 def typed_in(post: Mapping[str, str]) -> Typed:
     """The text of each field as it was sent."""
-    typed = {info.path: post.get(info.path, "") for info in form_fields()}
+    typed = {info.path: _sent(post, info) for info in form_fields()}
     typed["task"] = post["task"] if post.get("task") in TASKS else TASKS[0]
     return typed
+
+
+def _sent(post: Mapping[str, str], info: FieldInfo) -> str:
+    """Of a group of checkboxes, all that are checked."""
+    several = getattr(post, "getlist", None)
+    return ", ".join(several(info.path)) if several and _is_checks(info) else post.get(info.path, "")
+
+
+def _is_checks(info: FieldInfo) -> bool:
+    return info.kind == "list" and bool(info.choices)
 
 
 def document_of(typed: Typed) -> dict[str, Any]:
@@ -102,12 +125,12 @@ def document_of(typed: Typed) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for info in fields_of(typed["task"]).values():
         text = typed.get(info.path, "").strip()
-        if not is_read(info, typed):
-            continue
         if is_fixed(info):
             if info.is_required:  # the recipe, which the kind of task says
                 values[info.path] = info.choices[0]
-        elif text or info.is_required or info.kind == "bool":
+        elif not is_read(info, typed) or is_of_another_kind(info, text):
+            continue
+        elif text or info.is_required or info.kind == "bool" or _is_checks(info):
             values[info.path] = as_value(info, text)
     return merge({}, values)
 
@@ -121,13 +144,13 @@ def sections(typed: Typed, problems: Iterable[Problem], choices: Mapping[str, li
         controls = [_control(info, typed, by_path, choices.get(info.path)) for info in infos]
         free = [one for one in controls if not is_fixed(one.info)]
         advanced = [one for one in free if one.info.advanced]
-        kinds = {one.only for one in controls}
+        kinds = {task for one in free for task in one.info.tasks}
         made.append(
             Section(
                 key=key,
                 title=title,
                 help=help_,
-                only=kinds.pop() if len(kinds) == 1 else "",
+                only=_only(kinds or TASKS),
                 controls=[one for one in free if not one.info.advanced],
                 advanced=advanced,
                 fixed=[one for one in controls if is_fixed(one.info) and not one.info.is_required],
@@ -153,11 +176,18 @@ def problems_by_path(problems: Iterable[Problem]) -> dict[str, str]:
 
 def is_read(info: FieldInfo, typed: Mapping[str, str]) -> bool:
     """Whether what the field needs is typed beside it."""
-    if info.needs is None:
+    own = fields_of(typed["task"])
+    needs = own[info.path].needs if info.path in own else None
+    if needs is None:
         return True
-    other = _info(info.needs.path)
+    other = own[needs.path]
     text = typed.get(other.path, "").strip()
-    return info.needs.is_met(as_value(other, text) if text else other.default)
+    return needs.is_met(as_value(other, text) if text and not is_of_another_kind(other, text) else other.default)
+
+
+def is_of_another_kind(info: FieldInfo, text: str) -> bool:
+    """Whether the text was chosen for another kind of task, before the kind was switched: it counts as not typed."""
+    return info.kind == "choice" and text not in info.choices and text in _info(info.path).choices
 
 
 def _info(path: str) -> FieldInfo:
@@ -184,6 +214,8 @@ def as_value(info: FieldInfo, text: str) -> Any:
     """What the text means; text that means no such value stays text, and the spec says what is wrong with it."""
     if info.kind == "number":
         return int(text) if _WHOLE.fullmatch(text) else _float(text)
+    if info.kind == "list" and not text:
+        return []
     if info.kind == "list":
         return _words(text) if info.path == WORDS else _entries(text)
     if info.kind == "map":
@@ -206,8 +238,13 @@ def _control(info: FieldInfo, typed: Typed, by_path: Mapping[str, str], options:
     widget = {"number": "number", "choice": "select", "map": "lines", "bool": "checkbox"}.get(info.kind, "text")
     if options is not None:
         widget = "select"
-    elif info.kind == "choice":
+    elif info.kind == "choice" or _is_checks(info):
         options = [Option(choice, choice, _tasks_with(info, choice)) for choice in info.choices]
+    own = fields_of(typed["task"]).get(info.path, info)
+    if is_of_another_kind(own, value):
+        value = as_text(info, own.default)
+    if _is_checks(info):
+        widget = "checks"
     if widget == "select" and options and value not in [option.value for option in options]:
         options = [*options, Option(value, value)]  # what was asked for stays to be seen, with its problem
     return Control(
@@ -217,15 +254,24 @@ def _control(info: FieldInfo, typed: Typed, by_path: Mapping[str, str], options:
         value=value,
         options=options or [],
         problem=by_path.get(info.path, ""),
-        only=_only(info),
+        only=_only(info.tasks),
         is_hidden=not is_read(info, typed),
         needed_values=" ".join(info.needs.values) if info.needs else "",
         needed_default=str(_info(info.needs.path).default) if info.needs else "",
+        needing=" ".join(info.needing),
+        defaults=_defaults(info),
     )
 
 
-def _only(info: FieldInfo) -> str:
-    return "" if len(info.tasks) == len(TASKS) else " ".join(("task-field", *(f"for-{task}" for task in info.tasks)))
+def _only(tasks: Collection[str]) -> str:
+    """Classes that hide what these kinds of task alone have from the others."""
+    own = [f"for-{task}" for task in TASKS if task in tasks]
+    return "" if len(own) == len(TASKS) else " ".join(("task-field", *own))
+
+
+def _defaults(info: FieldInfo) -> dict[str, str]:
+    found = {task: as_text(info, fields_of(task)[info.path].default) for task in info.tasks}
+    return found if len(set(found.values())) > 1 else {}
 
 
 def _tasks_with(info: FieldInfo, choice: str) -> str:

@@ -1,5 +1,6 @@
 // The launch form: what would come of it is fetched anew as one types; a chosen folder is sent at once.
-import { post } from "./forms.js";
+import { upload } from "./launch_code.js";
+import { fill, kindOf, showKind, showNeeded } from "./launch_fields.js";
 import { on } from "./live.js";
 import { mountAll, sweep } from "./modules.js";
 import { patch } from "./patch.js";
@@ -7,12 +8,11 @@ import { toast } from "./toasts.js";
 
 const TYPING_MS = 250;
 const QUIET_MS = 4000; // between two looks at the cluster while nobody types
-const LEFT_OUT = new Set([".git", "__pycache__", ".venv", ".trainyard", "trainyard-spool"]);
-const MAX_FILES = 2000;
 
 export function mount(form) {
   const aside = form.querySelector("[data-aside]");
   const touched = new Set([...form.querySelectorAll("[aria-invalid]")].map((input) => input.name));
+  let kind = kindOf(form);
   let timer = 0;
   let lastAt = Date.now();
   let number = 0;
@@ -51,63 +51,45 @@ export function mount(form) {
       else input.removeAttribute("aria-invalid");
     }
   }
-  async function upload(input) {
-    const body = new FormData();
-    const files = [...input.files].filter((file) => !file.webkitRelativePath.split("/").some((part) => LEFT_OUT.has(part)));
-    if (!files.length) return;
-    if (files.length > MAX_FILES) return toast(`This folder has ${files.length} files; a page sends at most ${MAX_FILES}. Pack it as .tar.gz.`, { isProblem: true });
-    for (const file of files) {
-      body.append(input.name, file);
-      if (file.webkitRelativePath) body.append("paths", file.webkitRelativePath);
-    }
-    body.append("project", form.elements.project.value);
-    const status = form.querySelector("[data-upload-words]");
-    status.textContent = `Sending ${files.length} ${files.length === 1 ? "file" : "files"}…`;
-    const answer = await post(form.dataset.upload, body);
-    input.value = "";
-    status.textContent = answer ? `Stored ${answer.label}.` : "";
-    if (answer) choose(answer);
-  }
-  function choose({ sha256, label, files }) {
-    const select = form.elements["task.code"];
-    if (![...select.options].some((option) => option.value === sha256)) select.add(new Option(label, sha256), 1);
-    select.value = sha256;
-    const scripts = files.filter((name) => name.endsWith(".py"));
-    form.querySelector("#scripts").replaceChildren(...scripts.map((name) => new Option(name, name)));
-    const script = form.elements["task.script"];
-    if (!scripts.includes(script.value) && scripts.length) script.value = scripts.find((name) => /(^|\/)(train|main)\.py$/.test(name)) ?? scripts[0];
-    touched.add("task.code");
-    want(0);
-  }
   function onInput(event) {
     if (event.target.type === "file") return;
     touched.add(event.target.name);
+    if (event.target.name === "task") switchKind();
     showNeeded(form);
     want(event.target.name === "coloured-by" ? 0 : TYPING_MS);
   }
-  function onChange(event) {
-    if (event.target.type === "file") upload(event.target);
+  async function onChange(event) {
+    if (event.target.type === "file" && (await upload(form, event.target))) {
+      touched.add("task.code");
+      want(0);
+    }
+  }
+  function switchKind() {
+    const before = kind;
+    kind = kindOf(form);
+    showKind(form, before);
+  }
+  function onClick(event) {
+    const button = event.target.closest("[data-fields]");
+    if (!button) return;
+    fill(form, JSON.parse(button.dataset.fields));
+    toast(`Filled in: ${button.dataset.words}.`);
+    showNeeded(form);
+    want(0);
   }
   function onNews() {
     if (!timer && !document.hidden) want(Math.max(0, lastAt + QUIET_MS - Date.now()));
   }
 
-  showNeeded(form); // a browser may have put back what was typed before
+  showKind(form, kind); // a browser may have put back what was typed before
+  showNeeded(form);
   form.addEventListener("input", onInput);
   form.addEventListener("change", onChange);
+  form.addEventListener("click", onClick);
   form.querySelector("[data-focus]")?.focus();
   const stops = ["nodes", "run"].map((type) => on(type, onNews));
   return () => {
     clearTimeout(timer);
     stops.forEach((stop) => stop());
   };
-}
-
-// Shows the fields that something reads, as far as the others say; what was typed into a hidden one stays there.
-function showNeeded(form) {
-  for (const field of form.querySelectorAll("[data-needs]")) {
-    const { needs, needsValues, needsAbove, needsDefault } = field.dataset;
-    const value = form.elements[needs].value.trim() || needsDefault;
-    field.hidden = needsValues ? !needsValues.split(" ").includes(value) : !(Number(value) > Number(needsAbove));
-  }
 }

@@ -23,7 +23,7 @@ AsUser = Callable[[User], Client]
 
 def form(**changes: str) -> dict[str, str]:
     """What a browser sends for a small spec."""
-    return {**typed_of(parse_spec(spec()).resolved()), "task": "recipe", "from": "example:hello-gpt", **changes}
+    return {**typed_of(parse_spec(spec()).resolved()), "task": "language-model", "from": "example:hello-gpt", **changes}
 
 
 SCRIPT = {"task": "script", "task.script": "train.py", "task.arguments": "--lr 0.1"}

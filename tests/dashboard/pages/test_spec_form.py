@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from django.http import QueryDict
 
 from dashboard.pages.spec_form import (
+    TASKS,
     Control,
     Section,
+    Typed,
     as_value,
     document_of,
     look,
@@ -15,7 +18,7 @@ from dashboard.pages.spec_form import (
     typed_in,
     typed_of,
 )
-from trainyard.spec import Problem, form_fields, parse_spec
+from trainyard.spec import Problem, SpecError, form_fields, parse_spec
 
 RECIPE = {
     "name": "x",
@@ -28,7 +31,27 @@ SCRIPT = {
 }
 
 
-@pytest.mark.parametrize("document", [RECIPE, SCRIPT], ids=["recipe", "script"])
+IMAGES = {
+    "name": "z",
+    "task": {
+        "recipe": "image-classifier",
+        "model": {"architecture": "vit", "heads": 8, "patch": 4},
+        "data": {"source": "images", "location": "/data/cats"},
+    },
+}
+TABLE = {"name": "t", "task": {"recipe": "tabular", "data": {"source": "csv", "location": "a.csv", "target": "price"}}}
+LINKS = {
+    "name": "l",
+    "task": {"recipe": "communication-benchmark", "operations": ["ring", "compute"]},
+    "resources": {"nodes": 2},
+}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [RECIPE, SCRIPT, IMAGES, TABLE, LINKS],
+    ids=["language-model", "script", "image-classifier", "tabular", "communication-benchmark"],
+)
 def test_the_form_of_a_spec_says_the_same_spec(document: dict[str, object]) -> None:
     resolved = parse_spec(document).resolved()
     assert parse_spec(document_of(typed_of(resolved))).resolved() == resolved
@@ -109,6 +132,55 @@ def test_an_empty_field_that_another_needs_means_its_default() -> None:
     typed = {**typed_of(RECIPE), "checkpoint.every_steps": "", "checkpoint.keep": "7"}
     assert document_of(typed)["checkpoint"] == {"keep": 7}
     assert "keep" not in document_of({**typed, "checkpoint.every_steps": "0"})["checkpoint"]
+
+
+@pytest.mark.parametrize("kind", ["image-classifier", "tabular"])
+def test_a_choice_of_another_kind_counts_as_not_typed_and_its_default_is_shown(kind: str) -> None:
+    typed = {**typed_of(RECIPE), "task": kind, "task.data.location": "/left/over"}
+    spec = parse_spec(document_of(typed)).resolved()
+    built_in = {"image-classifier": "digits", "tabular": "breast-cancer"}[kind]
+    assert (spec["task"]["recipe"], spec["task"]["data"]["source"]) == (kind, built_in)
+    assert spec["task"]["data"]["location"] == "", "which goes with files, and the form hides it"
+    source = of_path(typed, "task.data.source")
+    assert source.value == built_in and {option.tasks for option in source.options} >= {"language-model", "tabular"}
+
+
+def test_a_choice_that_no_kind_has_is_refused_and_stays_to_be_seen() -> None:
+    typed = {**typed_of(RECIPE), "task": "tabular", "task.data.source": "c4"}
+    with pytest.raises(SpecError, match='not "c4"'):
+        parse_spec(document_of(typed))
+    assert of_path(typed, "task.data.source").value == "c4"
+
+
+def test_what_one_kind_alone_needs_another_for_is_hidden_in_that_kind_alone() -> None:
+    heads = {kind: of_path({**typed_of(RECIPE), "task": kind}, "task.model.heads") for kind in TASKS}
+    assert [kind for kind, control in heads.items() if control.is_hidden] == ["image-classifier"]
+    assert heads["language-model"].needing == "image-classifier"
+
+
+def test_a_list_of_choices_is_a_group_of_checkboxes() -> None:
+    operations = of_path(typed_of(LINKS), "task.operations")
+    assert operations.widget == "checks" and operations.chosen == ["ring", "compute"]
+    assert [option.value for option in operations.options][:2] == ["all-reduce", "all-gather"]
+    sent = QueryDict("task=communication-benchmark&name=l&task.operations=ring&task.operations=compute")
+    assert document_of(typed_in(sent))["task"]["operations"] == ["ring", "compute"]
+
+
+def test_no_checkbox_at_all_is_refused_and_not_all_of_them() -> None:
+    typed = {**typed_of(LINKS), "task.operations": ""}
+    with pytest.raises(SpecError, match="must name at least 1"):
+        parse_spec(document_of(typed))
+
+
+def test_sections_that_a_benchmark_has_nothing_in_are_hidden_from_it() -> None:
+    only = {section.key: section.only for section in sections(typed_of(LINKS), [], {})}
+    assert only["what"] == only["where"] == ""
+    for key in ("parallel", "train", "safety"):
+        assert only[key].split() == ["task-field", "for-language-model", "for-image-classifier", "for-tabular"]
+
+
+def of_path(typed: Typed, path: str) -> Control:
+    return {one.info.path: one for section in sections(typed, [], {}) for one in all_of(section)}[path]
 
 
 def all_of(section: Section) -> list[Control]:

@@ -1,0 +1,68 @@
+"""What the launch page says a spec will cost: memory, time, and the plans that would cost less."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from dashboard.pages import estimate_view
+from dashboard.pages.estimate_view import EstimateView, Suggestion
+from runs import planning
+from runs.models import Cluster, Node
+from runs.planning import KnownRates
+from trainyard import planner
+from trainyard.spec import RecipeSpec, Spec
+
+MAX_RANKS = 256  # up to which it is worked out while somebody types
+
+logger = logging.getLogger(__name__)
+
+
+class Cost(NamedTuple):
+    """``estimate`` is None where ``problem`` says why. ``measure`` is the source that fills the form with a benchmark
+    of as many nodes and processes; ``rates_run`` the one whose rates these are."""
+
+    estimate: EstimateView | None
+    suggestions: list[Suggestion]
+    problem: str
+    rates_run: str
+    rates_at: datetime | None
+    measure: str
+
+
+def cost(spec: Spec, cluster: Cluster, nodes: Sequence[Node]) -> Cost | None:
+    """``nodes`` are those that it would be placed on. None for what the planner knows nothing of: a script, and what
+    trains nothing."""
+    if not isinstance(spec, RecipeSpec):
+        return None
+    measure = f"measure:{cluster.name}@{spec.resources.nodes}x{spec.resources.processes_per_node}"
+    if spec.world_size() > MAX_RANKS:
+        problem = f"More than {MAX_RANKS} ranks are not worked out here: `trainyard plan` does."
+        return Cost(None, [], problem, "", None, measure)
+    if not nodes:
+        return Cost(None, [], "The cost is worked out once the cluster has nodes that can hold the run.", "", None, "")
+    known = planning.known_rates(cluster, nodes)
+    try:
+        return _cost(spec, nodes, known, measure)
+    except ValueError as error:
+        problem = str(error)
+    except Exception:  # the form works without
+        logger.exception("no estimate could be made of %s", spec.name)
+        problem = "The planner could not work this one out."
+    return Cost(None, [], problem, known.run_id, known.at, measure)
+
+
+def _cost(spec: RecipeSpec, nodes: Sequence[Node], known: KnownRates, measure: str) -> Cost:
+    facts, data = planning.node_facts(nodes), planning.data_facts(spec)
+    estimate = planner.estimate(spec, facts, known.rates, data)
+    proposals = planner.best_plans(spec, facts, known.rates, data)
+    return Cost(
+        estimate_view.view(spec, estimate),
+        estimate_view.suggestions(spec, proposals),
+        "",
+        known.run_id,
+        known.at,
+        measure,
+    )

@@ -1,0 +1,163 @@
+"""What the planner is told of a cluster: its nodes as they are, its rates as they were measured. And what it answers.
+
+Nothing here may keep a run from being submitted: who asks for an estimate takes None, or a ValueError, for an answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from runs.metrics.facts import facts_of
+from runs.models import Cluster, Dataset, Node, Placement, Run
+from runs.queue import request_of
+from runs.scheduling import Placed, Room, place
+from runs.status import Status
+from trainyard import planner
+from trainyard.planner import DataFacts, Estimate, NodeFacts, Proposal, Rates
+from trainyard.spec import RecipeSpec, Spec
+
+BENCHMARK = "communication-benchmark"
+RATES = "rates"  # the fact that a benchmark's rank 0 tells
+NUM_BENCHMARKS = 5  # that are looked at, newest first
+MAX_RANKS = 4_096  # of which each would have a line in what is kept
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class KnownRates:
+    """``run_id`` is of the benchmark that measured them, which ended ``at``; empty where they are assumed."""
+
+    rates: Rates
+    run_id: str = ""
+    at: datetime | None = None
+
+
+def node_facts(nodes: Sequence[Node]) -> list[NodeFacts]:
+    return [_facts(node) for node in nodes]
+
+
+def likely_nodes(spec: Spec, nodes: Sequence[Node]) -> list[Node]:
+    """Return where the run would be placed if all of ``nodes`` were idle, in the order of its ranks; none where they
+    cannot hold it."""
+    by_id = {node.pk: node for node in nodes}
+    rooms = [Room(one.pk, one.name, one.slots, tuple(range(one.slots)), one.accelerator, True) for one in nodes]
+    answer = place("", [request_of("", spec.resolved())], rooms)[0]
+    return [by_id[part.node] for part in answer.parts] if isinstance(answer, Placed) else []
+
+
+def rates_of(cluster: Cluster, nodes: Sequence[Node] = ()) -> Rates:
+    """Return what was measured on the cluster, else what its kind of node usually has."""
+    return known_rates(cluster, nodes).rates
+
+
+def known_rates(cluster: Cluster, nodes: Sequence[Node] = ()) -> KnownRates:
+    """Return the rates of the newest benchmark that succeeded on nodes of the same kind as ``nodes``; of those that are
+    looked at, one on as many of the same nodes comes first."""
+    facts = _facts(nodes[0]) if nodes else None
+    wanted = {node.pk for node in nodes}
+    best: KnownRates | None = None
+    for run in _benchmarks(cluster):
+        placed = list(Placement.objects.filter(attempt__run=run, attempt__fence=run.fence).select_related("node"))
+        if facts is not None and any(one.node.accelerator != facts.accelerator for one in placed):
+            continue
+        rates = _told(run)
+        if rates is None:
+            continue
+        found = KnownRates(rates, run.pk, run.ended_at)
+        if {one.node_id for one in placed} == wanted:
+            return found
+        best = best or found
+    if best is not None:
+        return best
+    return KnownRates(planner.default_rates(*((facts.accelerator, facts.device) if facts else ("cpu", ""))))
+
+
+def data_facts(spec: RecipeSpec) -> DataFacts | None:
+    """Return what a node found in the dataset that the spec names; None where nobody has looked."""
+    name = spec.resolved()["task"]["data"].get("dataset")
+    found = Dataset.objects.filter(project__name=spec.project, name=name).first() if name else None
+    if found is None or found.state != Dataset.State.READY:
+        return None
+    facts, options = found.facts, found.options
+    columns = [one for one in facts.get("columns") or [] if one.get("name") != options.get("target", "target")]
+    return DataFacts(
+        num_rows=facts.get("num_rows"),
+        num_features=len(columns) or None,
+        num_classes=len(facts.get("classes") or []) if facts.get("kind") in ("table", "images") else None,
+        channels=facts.get("channels"),
+        image_size=options.get("image_size"),
+    )
+
+
+def estimate_for(spec: RecipeSpec, cluster: Cluster, nodes: Sequence[Node]) -> Estimate:
+    """Return what a run of ``spec`` would cost on ``nodes`` of the cluster, those that it would be placed on. Raises
+    ValueError where nobody can say."""
+    facts = node_facts(_checked(spec, nodes))
+    return planner.estimate(spec, facts, rates_of(cluster, nodes), data_facts(spec))
+
+
+def plans_for(spec: RecipeSpec, cluster: Cluster, nodes: Sequence[Node], count: int = 3) -> list[Proposal]:
+    """Return the plans for ``nodes`` that promise most, best first. Raises what ``estimate_for`` raises."""
+    facts = node_facts(_checked(spec, nodes))
+    return planner.best_plans(spec, facts, rates_of(cluster, nodes), data_facts(spec), count)
+
+
+def frozen_estimate(spec: Spec, cluster: Cluster, nodes: Sequence[Node]) -> dict[str, Any] | None:
+    """Return the estimate as a run keeps it, on those of ``nodes`` that would hold it; None where nobody can say."""
+    if not isinstance(spec, RecipeSpec) or spec.world_size() > MAX_RANKS:
+        return None
+    try:
+        chosen = likely_nodes(spec, nodes)
+        return estimate_for(spec, cluster, chosen).as_document() if chosen else None
+    except Exception:  # an estimate is a help and no condition: the run goes without
+        logger.warning("no estimate could be made of %s on cluster %s", spec.name, cluster.name, exc_info=True)
+        return None
+
+
+def _checked(spec: RecipeSpec, nodes: Sequence[Node]) -> Sequence[Node]:
+    if len(nodes) != spec.resources.nodes:
+        raise ValueError(f"the plan is for {spec.resources.nodes} nodes, and {len(nodes)} were chosen")
+    return nodes
+
+
+def _benchmarks(cluster: Cluster) -> list[Run]:
+    found = Run.objects.filter(cluster=cluster, status=Status.SUCCEEDED, spec__task__recipe=BENCHMARK)
+    return list(found.order_by("-ended_at")[:NUM_BENCHMARKS])
+
+
+def _told(run: Run) -> Rates | None:
+    document = facts_of(run.pk, RATES).get(0)
+    if document is None:
+        return None
+    try:
+        return Rates.from_document(document)
+    except ValueError as error:
+        logger.warning("the rates of run %s are not read: %s", run.pk, error)
+        return None
+
+
+def _facts(node: Node) -> NodeFacts:
+    """Of what the machine said of itself, which may be anything: what is missing counts as the least there is."""
+    found = node.inventory or {}
+    gpus = [gpu for gpu in found.get("gpus") or [] if isinstance(gpu, dict)]
+    cpu = found.get("cpu") if isinstance(found.get("cpu"), dict) else {}
+    sizes = [size for gpu in gpus if (size := _whole(gpu.get("memory_bytes")))]
+    return NodeFacts(
+        name=node.name,
+        slots=node.slots,
+        accelerator=node.accelerator,
+        cores=_whole(cpu.get("count") if isinstance(cpu, dict) else None) or node.slots,
+        memory_bytes=_whole(found.get("memory_bytes")),
+        device_memory_bytes=min(sizes) if sizes else None,
+        device=str((gpus[0].get("name") if gpus else cpu.get("model") if isinstance(cpu, dict) else "") or ""),
+        host=str(found.get("hostname") or node.name),
+    )
+
+
+def _whole(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0
