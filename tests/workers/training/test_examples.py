@@ -28,7 +28,7 @@ MESHES = {
     "tensor": {"tensor": 2},
     "tiny-steps": {"data": 2},
 }
-RANKS = {"media": 1, "script": 2}  # of those that bring code
+RANKS = {"accelerate": 2, "ddp": 2, "fsdp2": 2, "lightning": 2, "media": 1, "own-venv": 2, "script": 2}  # of those that bring code
 
 
 @pytest.mark.parametrize("name", NAMES)
