@@ -28,6 +28,7 @@ from benchmarks.table import Row, middle, scaled, spread_of
 from workers.training import process_group
 from workers.training.mesh import BatchShare
 from workers.training.numerics import Precision
+from workers.training.phases import Phases
 from workers.training.place import Place
 from workers.training.strategies.pipeline import PipelinePasses
 from workers.training.strategies.pipeline_plan import Plan
@@ -136,7 +137,8 @@ def steps_of(schedule: str, repeats: int) -> list[Step]:
         BatchShare(micro=plan.num_microbatches, accumulate=1, part=0, num_parts=1),
         Precision("fp32", torch.device("cpu")),
         dist.group.WORLD,
-        flow_shape=lambda rows: torch.Size((rows, 1)),
+        phases=Phases(torch.device("cpu")),
+        flow_shape=lambda rows, out_of: torch.Size((rows, 1)),
         start_sum=no_sum,
     )
     found = []

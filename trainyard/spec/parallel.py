@@ -124,3 +124,10 @@ class Parallel(Part):
     compression: Literal["none", "fp16", "bf16", "powersgd"] = field(
         "none", label="Gradient compression", help="How gradients travel.", group="parallel", advanced=True
     )
+    balance: Literal["none", "speed"] = field(
+        "none",
+        label="Balance",
+        help="speed gives each copy rows of the batch by its measured speed, so that unequal ranks wait less.",
+        group="parallel",
+        advanced=True,
+    )

@@ -41,6 +41,7 @@ class Limit(NamedTuple):
     why: str
     least_data: int = 1
     only_every_step: bool = False
+    only_uncompressed: bool = False
 
 
 DATA = frozenset({"data"})
@@ -56,6 +57,13 @@ LIMITS: dict[tuple[str, str], Limit] = {
     ("parallel.compression", "fp16"): _COMPRESSED,
     ("parallel.compression", "bf16"): _COMPRESSED,
     ("parallel.compression", "powersgd"): _COMPRESSED,
+    ("parallel.balance", "speed"): Limit(
+        DATA,
+        "a copy's share of the batch is its own to choose",
+        least_data=2,
+        only_every_step=True,
+        only_uncompressed=True,
+    ),
     ("train.optimizer", "muon"): Limit(frozenset({"data", "pipeline"}), "it needs whole matrices"),
     ("train.precision", "fp16"): Limit(
         frozenset({"data", "shard"}), "all ranks must agree on one scale of the loss", only_every_step=True
@@ -72,18 +80,19 @@ def product_problems(spec: RecipeSpec) -> Iterator[Problem]:
     chosen = {
         KIND: spec.parallel.synchronization.kind,
         "parallel.compression": spec.parallel.compression,
+        "parallel.balance": spec.parallel.balance,
         "train.optimizer": spec.train.optimizer,
         "train.precision": spec.train.precision,
         "train.find_batch_size": spec.train.find_batch_size,
     }
     for path, value in chosen.items():
         limit = LIMITS.get((path, value))
-        message = _broken(limit, degrees, chosen[KIND]) if limit else ""
+        message = _broken(limit, degrees, chosen) if limit else ""
         if message:
             yield Problem(path, f"{value} goes with {message}")
 
 
-def _broken(limit: Limit, degrees: dict[str, int], kind: str) -> str:
+def _broken(limit: Limit, degrees: dict[str, int], chosen: dict[str, str]) -> str:
     """Say what ``limit`` allows and what there is instead; nothing where all is well."""
     others = ", ".join(f"{field_of(axis)} {degree}" for axis, degree in degrees.items() if axis not in limit.axes)
     if others:
@@ -91,8 +100,10 @@ def _broken(limit: Limit, degrees: dict[str, int], kind: str) -> str:
         return f"{allowed} only, since {limit.why}; not with {others}"
     if degrees.get("data", 1) < limit.least_data:
         return f"{limit.least_data} copies of the model or more, not with a data degree of {degrees.get('data', 1)}"
-    if limit.only_every_step and kind != "every-step":
-        return f"{KIND} every-step only, since {limit.why}; not with {kind}"
+    if limit.only_every_step and chosen[KIND] != "every-step":
+        return f"{KIND} every-step only, since {limit.why}; not with {chosen[KIND]}"
+    if limit.only_uncompressed and chosen["parallel.compression"] != "none":
+        return f"parallel.compression none only, since {limit.why}; not with {chosen['parallel.compression']}"
     return ""
 
 

@@ -179,7 +179,7 @@ class Bench:
         self._memory = PeakMemory(device)
         self._limit = share_of_memory(device, place.local_world_size)
         dist.barrier()  # every rank has looked before any takes memory
-        parallel = {**spec["parallel"], "compression": "none"}
+        parallel = {**spec["parallel"], "compression": "none", "balance": "none"}
         parallel["synchronization"] = {**parallel["synchronization"], "kind": "every-step"}
         self._training: Training | None = build({**spec, "parallel": parallel}, task, settings, mesh, device)
         settle(self._training)
@@ -195,6 +195,8 @@ class Bench:
 
     def close(self) -> None:
         """Give everything back."""
+        if self._training is not None:
+            self._training.feed.close()
         self._training = None
         free(self._device)
 

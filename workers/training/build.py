@@ -12,11 +12,15 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
 from workers.training import activation_checkpointing, compilation, optimizers, process_group, schedules
+from workers.training.balance import Balance, make_balance
 from workers.training.data.feed import Feed
 from workers.training.early_stopping import EarlyStopping
+from workers.training.flops import flops_per_row
+from workers.training.measures import Measures
 from workers.training.mesh import BatchShare, Mesh, make_device_mesh, share_batch
 from workers.training.numerics import Precision
 from workers.training.passes import Passes, PlainPasses, StartSum
+from workers.training.phases import Phases
 from workers.training.recipes import Task
 from workers.training.settings import TrainSettings
 from workers.training.strategies import data_parallel, pipeline, shard, tensor
@@ -45,12 +49,20 @@ class Training:
     schedule: schedules.Schedule
     synchronization: Synchronization
     start_sum: StartSum  # over those that validate
+    measures: Measures
     num_validators: int  # the first so many parts of the batch; the others' ranks do not validate
     early_stopping: EarlyStopping = field(default_factory=EarlyStopping)
+    balance: Balance | None = None
     trained: list[nn.Parameter] = field(init=False)  # looked up once: walking the modules takes longer than the clip
 
     def __post_init__(self) -> None:
         self.trained = list(self.parameters().values())
+
+    def take_share(self, share: BatchShare) -> None:
+        """Let this rank compute other rows of the batches from the next step on."""
+        assert isinstance(self.passes, PlainPasses)  # no other is in the table of what goes with shares of one's own
+        self.passes.resize(self.settings.batch_size, share)
+        self.share = share
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """Return this rank's parameters by their names in the whole model."""
@@ -61,10 +73,12 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
     """Compose the training of this rank. Raises ValueError for degrees that no strategy here provides."""
     early_stopping = make_early_stopping(spec["early_stopping"], task)
     share = share_batch(settings.batch_size, settings.accumulate, mesh)
-    feed = Feed(task, settings.batch_size, share)
+    feed = Feed(task, settings.batch_size, share, device)
     # 1. The model, from the seed and on the CPU: every rank, on every kind of device, starts from the same numbers.
     torch.manual_seed(settings.seed)
     model = task.make_model()
+    measures = make_measures(spec, task, model, settings, mesh, device)
+    phases = measures.phases
     # 2. Its parts, where there are stages: what belongs to other ranks never reaches the device. Laid out before the
     #    first collective, so that all ranks refuse what cannot be, and none waits for another.
     plan = plan_pipeline(spec, task, model, share, mesh)
@@ -85,15 +99,22 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
     agreement, own_loss = spec["parallel"]["synchronization"], OwnLoss(share.num_parts)
     start_sum = process_group.all_reduce_sum
     if agreement["kind"] != "every-step":
-        passes: Passes = PlainPasses(task, parts[0], feed, share, precision, start_sum=own_loss)
+        passes: Passes = PlainPasses(task, parts[0], feed, share, precision, phases=phases, start_sum=own_loss)
     elif plan is None:
         make = partial(
-            PlainPasses, task, feed=feed, share=share, precision=precision, start_sum=start_sum, num_alike=mesh.tensor
+            PlainPasses,
+            task,
+            feed=feed,
+            share=share,
+            precision=precision,
+            phases=phases,
+            start_sum=start_sum,
+            num_alike=mesh.tensor,
         )
         passes = make_plain_passes(make, parts[0], mesh, device_mesh, reshard_after_forward, compression)
     else:
         assert device_mesh is not None
-        passes = make_pipeline_passes(task, parts, plan, feed, share, precision, device_mesh, start_sum)
+        passes = make_pipeline_passes(task, parts, plan, feed, share, precision, phases, device_mesh, start_sum)
     # 6. The optimiser, after every cut: it must own the parameters that are trained, not those that were replaced.
     optimizer = make_optimizer(task, parts, settings)
     # 7. The schedule and the synchronisation, last: they only set numbers in the optimiser, and call it.
@@ -119,8 +140,10 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
         schedule=schedule,
         synchronization=synchronization,
         start_sum=no_sum if is_alone else start_sum,
+        measures=measures,
         num_validators=1 if is_alone else share.num_parts,
         early_stopping=early_stopping,
+        balance=make_balance(spec["parallel"], share, device),
     )
 
 
@@ -133,6 +156,22 @@ def make_early_stopping(given: Mapping[str, Any], task: Task) -> EarlyStopping:
             f"accepted here: {', '.join(reported)}"
         )
     return EarlyStopping(given["patience"], given["min_delta"], given["metric"])
+
+
+def make_measures(
+    spec: Mapping[str, Any], task: Task, model: nn.Module, settings: TrainSettings, mesh: Mesh, device: torch.device
+) -> Measures:
+    """Return what measures the training of ``model``, which is still whole."""
+    sizes = [parameter.numel() for parameter in model.parameters()]
+    parallel = spec["parallel"]
+    is_ddp = parallel["synchronization"]["kind"] == "every-step" and mesh.data == mesh.world_size
+    return Measures(
+        device,
+        mesh,
+        precision=settings.precision,
+        flops_per_row=flops_per_row(spec, task, sum(sizes)),
+        sent_by_backward=data_parallel.sent_bytes(model, mesh) if is_ddp and parallel["compression"] == "none" else 0,
+    )
 
 
 def plan_pipeline(spec: Mapping[str, Any], task: Task, model: nn.Module, share: BatchShare, mesh: Mesh) -> Plan | None:
@@ -212,6 +251,7 @@ def make_pipeline_passes(
     feed: Feed,
     share: BatchShare,
     precision: Precision,
+    phases: Phases,
     device_mesh: DeviceMesh,
     start_sum: StartSum,
 ) -> Passes:
@@ -236,6 +276,7 @@ def make_pipeline_passes(
         share,
         precision,
         device_mesh.get_group("pipeline"),
+        phases=phases,
         flow_shape=flow_shape,
         start_sum=start_sum,
         num_alike=num_cuts,

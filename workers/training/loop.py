@@ -12,7 +12,9 @@ import torch
 
 from workers.training.build import Training
 from workers.training.clip import clip
+from workers.training.measures import Measured
 from workers.training.memory import memory_bytes
+from workers.training.phases import OPTIMIZER
 from workers.training.progress import Progress
 from workers.training.validation import validation_means
 
@@ -47,6 +49,7 @@ class StepResult:
     learning_rate: float
     step_time_s: float
     data_time_s: float
+    measured: Measured
 
 
 def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> None:
@@ -69,6 +72,7 @@ def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> 
         if is_last:  # first of all: what is validated is what is kept
             training.synchronization.finish()
         report(training, step, result, metrics, progress)
+        rebalance(training, result)
         every = settings.validate_every_steps
         if is_last or (every and step % every == 0):
             found = validate(training, step, metrics, progress)
@@ -78,7 +82,9 @@ def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> 
                 if progress is not None:
                     report_late_losses(training.synchronization.late_losses(), metrics)
                     progress.ended(step, training.early_stopping.reason())
+        started = time.perf_counter()
         checkpoints.after_step(training, step, is_last=is_last)
+        report_measures(training, step, time.perf_counter() - started, metrics, is_last=is_last)
         if is_last:
             break
 
@@ -93,18 +99,30 @@ def settle(training: Training) -> None:
 def take_step(training: Training, step: int) -> StepResult:
     """Take one optimiser step over the global batch of ``step``."""
     started = time.perf_counter()
+    training.measures.begin()
     learning_rate = training.schedule(step)
     for group in training.optimizer.param_groups:
         group["lr"] = learning_rate
     training.synchronization.begin(step)
     training.optimizer.zero_grad()
     passed = training.passes.train(step)
+    training.measures.phases.switch(OPTIMIZER)
     training.precision.unscale(training.optimizer)
     norm = clip(training.trained, training.settings.gradient_clip, training.device_mesh)
     training.synchronization.step(step)
     # One read from the device for both numbers: it is the only point of a step that waits for a GPU.
-    loss_value, norm_value = torch.stack((passed.wait(), norm)).tolist()
-    return StepResult(loss_value, norm_value, learning_rate, time.perf_counter() - started, passed.data_time_s)
+    numbers = torch.stack((passed.wait(), norm))
+    training.measures.phases.stop()
+    loss_value, norm_value = numbers.tolist()
+    step_time_s = time.perf_counter() - started
+    measured = training.measures.end(step_time_s)
+    return StepResult(loss_value, norm_value, learning_rate, step_time_s, passed.data_time_s, measured)
+
+
+def rebalance(training: Training, result: StepResult) -> None:
+    """Take another share of the next batches, where ranks have found out that they are not equally fast."""
+    if training.balance is not None and (share := training.balance.after_step(result.measured.phases)) is not None:
+        training.take_share(share)
 
 
 def validate(training: Training, step: int, metrics: Metrics, progress: Progress | None) -> dict[str, float] | None:
@@ -139,7 +157,10 @@ def is_enough(training: Training, found: Mapping[str, float]) -> bool:
 def report(training: Training, step: int, result: StepResult, metrics: Metrics, progress: Progress | None) -> None:
     """Log one step: what all ranks share from rank 0, what is a rank's own from each."""
     own = {"rank/memory_bytes": memory_bytes(training.device), "rank/data_time_s": result.data_time_s}
-    own.update(training.synchronization.measured())
+    own.update(training.measures.own(result.measured))
+    if training.balance is not None:
+        own["rank/rows"] = training.share.micro * training.share.accumulate
+    own.update(training.synchronization.measured())  # a strategy that counts what it sends knows better
     shared = {"train/loss": result.loss}
     if (late := training.synchronization.late_losses()) is not None:
         shared, own["rank/loss"] = {}, result.loss
@@ -156,11 +177,22 @@ def report(training: Training, step: int, result: StepResult, metrics: Metrics, 
             "train/learning_rate": result.learning_rate,
             "train/step_time_s": result.step_time_s,
             f"train/{task.unit}_per_second": rate,
+            **training.measures.shared(result.step_time_s, training.settings.batch_size),
             "train/epoch": training.feed.samples_before(step + 1) / task.num_train_rows,
         },
         step=step,
     )
     progress.stepped(step, result.loss, result.learning_rate, rate)
+
+
+def report_measures(training: Training, step: int, stall_s: float, metrics: Metrics, *, is_last: bool) -> None:
+    """Log how long the checkpoint of ``step`` has kept this rank, and tell now and then what the rank measures."""
+    labels = {"rank": str(training.mesh.rank)}
+    if stalled := training.measures.kept(0.0 if is_last else stall_s):  # nothing waits for what the last one writes
+        metrics.log(stalled, step=step, labels=labels)
+    rows = training.share.micro * training.share.accumulate
+    if facts := training.measures.facts(step, rows=rows, is_last=is_last):
+        metrics.note(facts, kind="facts")
 
 
 def report_late_losses(late: Mapping[int, float] | None, metrics: Metrics) -> None:

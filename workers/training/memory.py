@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import torch
 
 STATM = Path("/proc/self/statm")
+STATUS = Path("/proc/self/status")
+ROLLUP = Path("/proc/self/smaps_rollup")
+CLEAR_REFS = Path("/proc/self/clear_refs")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -22,3 +26,26 @@ def memory_bytes(device: torch.device) -> int:
     except FileNotFoundError:  # no /proc outside Linux: the peak is the nearest there is, in bytes on macOS only
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
+
+
+def restart_peak(device: torch.device) -> None:
+    """Let ``peak_bytes`` be of what is held from now on, where the system can."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    with suppress(OSError):
+        CLEAR_REFS.write_text("5")  # VmHWM becomes what is held now: proc(5)
+
+
+def peak_bytes(device: torch.device) -> int:
+    """Return the most that this rank has held: of the CUDA allocator, or of this process's own memory, where what it
+    shares with the process it was forked from counts for its part (PSS)."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    try:
+        peak = next(int(line.split()[1]) for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+        sizes = dict(line.split(":", 1) for line in ROLLUP.read_text().splitlines()[1:])
+        resident, own = (int(sizes[name].split()[0]) for name in ("Rss", "Pss"))
+    except (OSError, KeyError, StopIteration):
+        return memory_bytes(device)
+    return (peak - (resident - own)) * 1024

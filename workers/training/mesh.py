@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -30,11 +31,31 @@ class BatchShare:
     accumulate: int
     part: int
     num_parts: int
+    sizes: tuple[int, ...] = ()  # rows in a micro-batch of each part, where they are not all alike
 
     def rows(self, index: int) -> slice:
         """Return the rows of micro-batch ``index``; together, all ranks and indices cover the batch exactly once."""
-        start = (index * self.num_parts + self.part) * self.micro
+        if self.sizes:
+            start = index * sum(self.sizes) + sum(self.sizes[: self.part])
+        else:
+            start = (index * self.num_parts + self.part) * self.micro
         return slice(start, start + self.micro)
+
+    @property
+    def weight(self) -> float:
+        """What this rank's mean loss counts for in the mean over ranks, for that to be the mean over all rows."""
+        return self.micro * self.num_parts / sum(self.sizes) if self.sizes else 1.0
+
+    @property
+    def all_sizes(self) -> tuple[int, ...]:
+        """The rows in a micro-batch of each part."""
+        return self.sizes or (self.micro,) * self.num_parts
+
+    def resized(self, sizes: Sequence[int]) -> BatchShare:
+        """Return this rank's share where each part has so many rows; their sum stays. Raises ValueError otherwise."""
+        if len(sizes) != self.num_parts or sum(sizes) != sum(self.all_sizes) or min(sizes) < 1:
+            raise ValueError(f"{list(sizes)} are no shares of {sum(self.all_sizes)} rows among {self.num_parts} ranks")
+        return replace(self, micro=sizes[self.part], sizes=tuple(sizes))
 
 
 def share_batch(batch_size: int, accumulate: int, mesh: Mesh) -> BatchShare:

@@ -15,6 +15,7 @@ from torch import nn
 from workers.training.data.feed import Feed
 from workers.training.mesh import BatchShare
 from workers.training.numerics import Precision
+from workers.training.phases import BACKWARD, COMMUNICATION, DATA, FORWARD, Phases
 from workers.training.recipes import Task
 
 StartSum = Callable[[torch.Tensor], "dist.Work | None"]  # sums in place over all ranks; the caller waits
@@ -76,6 +77,7 @@ class PlainPasses:
         share: BatchShare,
         precision: Precision,
         *,
+        phases: Phases,
         start_sum: StartSum,
         num_alike: int = 1,
         num_throwaways: int = 0,
@@ -87,6 +89,7 @@ class PlainPasses:
         self._feed = feed
         self._share = share
         self._precision = precision
+        self._phases = phases
         self._start_sum = start_sum
         self._num_alike = num_alike  # ranks that compute this very loss: tensor parallel ones
         self._num_throwaways = num_throwaways
@@ -100,24 +103,43 @@ class PlainPasses:
         summing = None
         for index in range(share.accumulate):
             is_last = index == share.accumulate - 1
+            self._phases.switch(DATA)
             started = time.perf_counter()
             batch = self._feed.batch(step, index)
             data_time_s += time.perf_counter() - started
+            self._phases.switch(FORWARD)
             # Gradients are summed over ranks once a step, in the last backward.
             with nullcontext() if is_last else self._without_reduction():
                 with self._precision.autocast():
                     loss = self._task.loss(self._replica, batch)
                 if share.accumulate > 1:
                     loss = loss / share.accumulate
+                if share.weight != 1:  # the mean over ranks is to be that over rows, of which each has its own number
+                    loss = loss * share.weight
                 part = loss.detach() / (share.num_parts * self._num_alike)
                 total = part if total is None else total + part
                 if is_last:
                     # Started before backward, so that it travels while backward computes.
                     summing = self._start_sum(total)
-                self._precision.scale(loss).backward()  # type: ignore[no-untyped-call]
+                self._phases.switch(BACKWARD)
+                self._backward(loss)
+        self._phases.switch(COMMUNICATION)
         self._reduce()
         assert total is not None
         return Passed(total, summing, data_time_s)
+
+    def _backward(self, loss: torch.Tensor) -> None:
+        """Run backward. What it does behind the last gradient is to wait for the other ranks, in C++ (DDP): autograd
+        calls what was queued at its start before what DDP queues once its last bucket is full."""
+        scaled = self._precision.scale(loss)
+        scaled.register_hook(self._queue_end)  # type: ignore[no-untyped-call]
+        scaled.backward()  # type: ignore[no-untyped-call]
+
+    def _queue_end(self, _gradient: torch.Tensor) -> None:
+        torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
+
+    def _end_backward(self) -> None:
+        self._phases.switch(COMMUNICATION)
 
     @torch.no_grad()
     def evaluate(self, rows: slice) -> torch.Tensor:

@@ -46,16 +46,19 @@ def pieces_to_save(training: Training, parameters: Parameters, written: Set[str]
     return pieces
 
 
-def small_state(training: Training, kind: str) -> dict[str, Any]:
-    """Return what is no tensor, as JSON."""
+def small_state(training: Training, kind: str, step: int) -> dict[str, Any]:
+    """Return what is no tensor, as JSON, behind ``step``."""
     return {
         "optimizer": training.settings.optimizer,
         "synchronization": kind,
         # What may have been found, and not been written in the spec: an attempt that goes on keeps it.
         "batch_size": training.settings.batch_size,
+        # All that a place in the data is: whoever goes on takes the sample behind these, whatever its batch.
+        "samples": training.feed.samples_before(step + 1),
         "learning_rate": training.settings.learning_rate,
         "early_stopping": training.early_stopping.state(),
         "precision": training.precision.state(),
+        "balance": training.balance.state() if training.balance else [],
     }
 
 
@@ -98,11 +101,20 @@ def load_state(
     }
     if own:
         training.synchronization.load(own)
+    training.feed.restart(manifest.step + 1, samples_seen(manifest))
     training.early_stopping.load(manifest.state["early_stopping"])
     training.precision.load(manifest.state["precision"])
+    if training.balance is not None and training.balance.load(manifest.state.get("balance", [])):
+        training.take_share(training.balance.share)
     random_state = manifest.state["random"].get(str(training.mesh.rank))
     if random_state is not None and is_same_mesh(training, manifest):
         load_random_state(random_state, training.device)
+
+
+def samples_seen(manifest: Manifest) -> int:
+    """Return how many samples came before the checkpoint, over all ranks and attempts."""
+    # One that is older than the count was taken in steps of one size.
+    return int(manifest.state.get("samples", manifest.step * manifest.state["batch_size"]))
 
 
 def slots_of(optimizer: torch.optim.Optimizer, parameter: nn.Parameter) -> dict[str, torch.Tensor]:

@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from workers.training.mesh import Mesh
 from workers.training.strategies.compression import Compression
+from workers.training.synchronization import ring_bytes
 
 # DDP lays its buckets anew after the first backward pass, in the order in which gradients became ready. The sums of
 # three and more ranks depend on that layout in their last bits, so an attempt that resumes would differ.
@@ -53,6 +54,11 @@ def without_reduction(model: nn.Module) -> AbstractContextManager[None]:
 def num_throwaway_passes(model: nn.Module) -> int:
     """Return how many backward passes must come before the first step for its sums to be those of any later one."""
     return PASSES_UNTIL_STABLE if isinstance(model, DistributedDataParallel) else 0
+
+
+def sent_bytes(model: nn.Module, mesh: Mesh) -> int:
+    """Return what each rank sends in a step for DDP to average the gradients of ``model``."""
+    return ring_bytes(sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad), mesh.data)
 
 
 def average_gradients(parts: Iterable[nn.Module], group: dist.ProcessGroup) -> None:

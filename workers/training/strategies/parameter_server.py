@@ -29,6 +29,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from workers.training.collectives import waiting
 from workers.training.schedules import Schedule
 from workers.training.strategies.clocks import Clocks
 from workers.training.strategies.flat import Flat
@@ -185,7 +186,8 @@ class ServingWorker(Worker):
         if self._step == 0:
             self._server.lend_state(self._optimizer)  # the server has some only since its first update
         self._step = step
-        self._lead = self._server.clocks.wait(0)
+        with waiting():
+            self._lead = self._server.clocks.wait(0)
         self._raise_error()
         self._pull(self._server)
 

@@ -35,6 +35,7 @@ from workers.training.data.feed import Feed
 from workers.training.mesh import BatchShare
 from workers.training.numerics import Precision
 from workers.training.passes import Passed, StartSum, nothing, summed
+from workers.training.phases import BACKWARD, COMMUNICATION, DATA, FORWARD, Phases
 from workers.training.recipes import Task
 from workers.training.strategies.pipeline_plan import Plan
 
@@ -58,7 +59,14 @@ class Stage(PipelineStage):
     FLOWING = torch.float32  # as the residual stream under autocast: microbatches of any precision fit the buffers
 
     def __init__(
-        self, part: nn.Module, index: int, plan: Plan, flow_shape: FlowShape, precision: Precision, group: Any
+        self,
+        part: nn.Module,
+        index: int,
+        plan: Plan,
+        flow_shape: FlowShape,
+        precision: Precision,
+        group: Any,
+        phases: Phases,
     ) -> None:
         # Examples of what comes and goes, so that the shapes are known without a pass. The first part's input and
         # the last one's output go nowhere; theirs only have to be there.
@@ -69,10 +77,11 @@ class Stage(PipelineStage):
         super().__init__(part, index, plan.num_parts, precision.device, coming, going, group=group)
         self.is_last_pass = True
         self._precision = precision
+        self._phases = phases
 
     def forward_maybe_with_nosync(self, *args: Any, **named: Any) -> torch.Tensor:
         # Here and not around the schedule: backward passes are no place for autocast.
-        with self._precision.autocast():
+        with self._phases.within(FORWARD), self._precision.autocast():
             output: torch.Tensor = self.submod(*args, **named)
         return output if self.is_last else output.to(self.FLOWING)
 
@@ -111,6 +120,7 @@ class PipelinePasses:
         precision: Precision,
         group: dist.ProcessGroup,
         *,
+        phases: Phases,
         flow_shape: FlowShape,
         start_sum: StartSum,
         num_alike: int = 1,
@@ -122,13 +132,16 @@ class PipelinePasses:
         self._share = share
         self._precision = precision
         self._group = group
+        self._phases = phases
         self._flow_shape = flow_shape
         self._start_sum = start_sum
         self._num_alike = num_alike
         self._reduce = reduce
         indices = plan.parts_of(dist.get_rank(group))
         self._parts = dict(zip(indices, parts, strict=True))
-        self._stages = [Stage(part, index, plan, flow_shape, precision, group) for index, part in self._parts.items()]
+        self._stages = [
+            Stage(part, index, plan, flow_shape, precision, group, phases) for index, part in self._parts.items()
+        ]
         self._is_first = 0 in self._parts
         self._is_last = plan.num_parts - 1 in self._parts
         self._schedule = make_schedule(plan, self._stages, self._scaled_loss)
@@ -138,12 +151,16 @@ class PipelinePasses:
         self._total = torch.zeros((), device=self._precision.device)
         data_time_s = 0.0
         for index in range(self._share.accumulate):
+            self._phases.switch(DATA)
             started = time.perf_counter()
             inputs, targets = self._read(step, index)
             data_time_s += time.perf_counter() - started
             for stage in self._stages:
                 stage.is_last_pass = index == self._share.accumulate - 1
+            # But for its forward passes and its waiting, what the schedule does is backward.
+            self._phases.switch(BACKWARD)
             self._schedule.step(*inputs, target=targets, return_outputs=False)
+        self._phases.switch(COMMUNICATION)
         # Only the ranks of the last part know a loss; the others add nothing and learn it from the sum.
         total = self._total / (self._share.num_parts * self._num_alike)
         summing = self._start_sum(total)
@@ -159,7 +176,7 @@ class PipelinePasses:
 
     def _scaled_loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return what backward of one microbatch starts from, and count it."""
-        with self._precision.autocast():
+        with self._phases.within(FORWARD), self._precision.autocast():
             loss = self._task.criterion(outputs, targets) / (self._plan.num_microbatches * self._share.accumulate)
         self._total += loss.detach()
         return self._precision.scale(loss)

@@ -1,0 +1,151 @@
+"""What this process sends to other ranks and how long it waits for them, whichever strategy it is that does.
+
+Every collective that torch starts from Python (by a strategy of ours, FSDP2, a pipeline's schedule, DTensor) goes
+through a few methods of its process groups, and is waited for by two functions. ``watch`` puts a counter around these,
+once in a process: the strategies need not know. What torch does in C++ alone is told by who set it up: DDP's buckets.
+
+What a collective sends is its formula around a ring, in which each rank sends as much as any other (Patarasuk & Yuan
+2009; Chan et al. 2007, "Collective communication: theory, practice, and experience", section 6).
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.distributed import _functional_collectives as functional
+from torch.distributed.distributed_c10d import ProcessGroup, Work
+
+from workers.training.phases import COMMUNICATION, Phases
+from workers.training.synchronization import ring_bytes
+
+Sent = Callable[[int, int], int]  # bytes of what a rank puts in and ranks of the group -> bytes that it sends
+
+
+def gathered_bytes(num_bytes: int, world_size: int) -> int:
+    """Return what each rank sends in an all-gather to which it brings ``num_bytes``: its piece and those it passes."""
+    return (world_size - 1) * num_bytes
+
+
+def scattered_bytes(num_bytes: int, world_size: int) -> int:
+    """Return what each rank sends in a reduce-scatter of ``num_bytes`` on each: all pieces but its own."""
+    return (world_size - 1) * num_bytes // world_size
+
+
+def told_bytes(num_bytes: int, world_size: int) -> int:
+    """Return what a rank sends that sends ``num_bytes`` to one other."""
+    return num_bytes
+
+
+# Methods of a process group, which argument holds what a rank puts in, and what it then sends.
+METHODS: dict[str, tuple[int, Sent]] = {
+    "allreduce": (0, ring_bytes),
+    "allreduce_coalesced": (0, ring_bytes),
+    "allgather": (1, gathered_bytes),
+    "all_gather_single": (1, gathered_bytes),
+    "_allgather_base": (1, gathered_bytes),
+    "reduce_scatter_single": (1, scattered_bytes),
+    "_reduce_scatter_base": (1, scattered_bytes),
+    "send": (0, told_bytes),
+}
+# DTensor's, which reach the process group in C++.
+FUNCTIONS: dict[str, Sent] = {
+    "all_reduce": ring_bytes,
+    "all_gather_single": gathered_bytes,
+    "reduce_scatter_single": scattered_bytes,
+}
+
+
+class Counter:
+    """Bytes that this process has sent since it started, and the clock of the training whose waits are counted."""
+
+    def __init__(self) -> None:
+        self.sent_bytes = 0
+        self.phases: Phases | None = None
+        self.is_watching = False
+        self._lock = threading.Lock()  # a parameter server sends from several threads
+
+    def add(self, num_bytes: int) -> None:
+        with self._lock:
+            self.sent_bytes += num_bytes
+
+
+_counter = Counter()  # of the process, as what it watches is
+
+
+def watch(phases: Phases) -> Counter:
+    """Count what this process sends from now on, and let waiting for other ranks be COMMUNICATION of ``phases``."""
+    _counter.phases = phases
+    if not _counter.is_watching:
+        _counter.is_watching = True
+        for name, (position, sent) in METHODS.items():
+            setattr(ProcessGroup, name, _counted_method(getattr(ProcessGroup, name), position, sent))
+        for name, sent in FUNCTIONS.items():
+            setattr(functional, name, _counted_function(getattr(functional, name), sent))
+        Work.wait = _timed(Work.wait)  # type: ignore[method-assign]
+        functional.wait_tensor = _timed(functional.wait_tensor)
+    return _counter
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Say that the block waits for other ranks, in a way of its own."""
+    if _counter.phases is None:
+        yield
+        return
+    with _counter.phases.within(COMMUNICATION):
+        yield
+
+
+def _timed(wait: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(wait)
+    def timed(*args: Any, **named: Any) -> Any:
+        phases = _counter.phases
+        if phases is None or torch.compiler.is_compiling() or not phases.is_of_this_thread():
+            return wait(*args, **named)
+        before = phases.switch(COMMUNICATION)
+        try:
+            return wait(*args, **named)
+        finally:
+            phases.switch(before)
+
+    return timed
+
+
+def _counted_method(method: Callable[..., Any], position: int, sent: Sent) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def counted(group: ProcessGroup, *args: Any, **named: Any) -> Any:
+        if len(args) > position:
+            _counter.add(sent(_num_bytes(args[position]), group.size()))
+        return method(group, *args, **named)
+
+    return counted
+
+
+def _counted_function(function: Callable[..., Any], sent: Sent) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def counted(tensor: torch.Tensor, *args: Any, **named: Any) -> Any:
+        if not torch.compiler.is_compiling():
+            group = named["group"] if "group" in named else next(one for one in args if not isinstance(one, (str, int)))
+            _counter.add(sent(_num_bytes(tensor), _size_of(group)))
+        return function(tensor, *args, **named)
+
+    return counted
+
+
+def _num_bytes(what: Any) -> int:
+    tensors = [what] if isinstance(what, torch.Tensor) else what
+    return sum(one.numel() * one.element_size() for one in tensors)
+
+
+def _size_of(group: Any) -> int:
+    """Return how many ranks are in ``group``, in any of the ways in which torch's functions take one."""
+    if isinstance(group, tuple):
+        mesh, axis = group
+        return int(mesh.size(axis))
+    size: int = group.size()
+    return size

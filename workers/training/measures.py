@@ -1,0 +1,128 @@
+"""What a rank measures of itself: phases, bytes and FLOPs; as series in every step, and as facts now and then."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from statistics import fmean, median
+from typing import Any, NamedTuple
+
+import torch
+
+from workers.training import memory
+from workers.training.collectives import watch
+from workers.training.flops import peak_flops
+from workers.training.mesh import Mesh
+from workers.training.phases import CHECKPOINT, NAMES, OPTIMIZER, Phases
+
+FACTS = "measured"
+NOTE_PERIOD_S = 10.0
+FIRST_NOTE_STEP = 3  # of an attempt: the first is slower than all others
+WINDOW = 50  # steps that facts speak of, at most
+LEAST_STALL_S = 0.0005  # a checkpoint that was not due takes less
+
+
+class Measured(NamedTuple):
+    """Of one step: ``phases`` are seconds by phase, which add up to it; ``sent_bytes`` are this rank's."""
+
+    phases: Mapping[str, float]
+    sent_bytes: int
+
+
+class Step(NamedTuple):
+    time_s: float
+    measured: Measured
+    stall_s: float = 0.0
+
+
+class Measures:
+    """The measuring of one training. ``flops_per_row`` is the model's, forward and backward; ``sent_by_backward`` are
+    the bytes that each step's backward pass sends where no collective of Python's is seen (DDP)."""
+
+    def __init__(
+        self, device: torch.device, mesh: Mesh, *, precision: str, flops_per_row: float, sent_by_backward: int = 0
+    ) -> None:
+        self.phases = Phases(device)
+        self._counter = watch(self.phases)
+        self._device = device
+        self._mesh = mesh
+        self._precision = precision
+        self._flops_per_row = flops_per_row
+        self._sent_by_backward = sent_by_backward
+        self._sent_before = 0
+        self._peak_flops: float | None = None
+        self._num_steps = 0
+        self._steps: deque[Step] = deque(maxlen=WINDOW)
+        self._noted_at = 0.0
+
+    def begin(self) -> None:
+        """Begin a step."""
+        if self._num_steps == 0:
+            memory.restart_peak(self._device)  # what loading and drawing the model took is over
+        self._sent_before = self._counter.sent_bytes
+        self.phases.start(OPTIMIZER)
+
+    def end(self, time_s: float) -> Measured:
+        """End the step, whose last kernel is done; it took ``time_s``."""
+        sent = self._counter.sent_bytes - self._sent_before + self._sent_by_backward
+        measured = Measured(self.phases.read(), sent)
+        self._steps.append(Step(time_s, measured))
+        self._num_steps += 1
+        return measured
+
+    def kept(self, stall_s: float) -> dict[str, float]:
+        """Take note of how long the last step's checkpoint has kept the training; return it as a series' value."""
+        if stall_s < LEAST_STALL_S:
+            return {}
+        self._steps[-1] = self._steps[-1]._replace(stall_s=stall_s)
+        return {f"rank/phase/{CHECKPOINT}_s": stall_s}
+
+    def own(self, measured: Measured) -> dict[str, float]:
+        """Return this rank's values of the step by the names of series."""
+        values = {f"rank/phase/{name}_s": seconds for name, seconds in measured.phases.items()}
+        values["rank/sent_bytes"] = measured.sent_bytes
+        return values
+
+    def shared(self, time_s: float, batch_size: int) -> dict[str, float]:
+        """Return what all ranks together reach in a step of ``batch_size`` rows, by the names of series. As many
+        FLOP/s as this rank's device are taken for every rank's."""
+        rate = self._flops_per_row * batch_size / time_s
+        values = {"train/flops_per_second": rate}
+        if self._peak_flops:
+            values["train/mfu"] = rate / (self._peak_flops * self._mesh.world_size)
+        return values
+
+    def facts(self, step: int, *, rows: int, is_last: bool = False) -> dict[str, Any] | None:
+        """Return what is to be told behind ``step``, of which this rank has computed ``rows``; None where nothing is
+        due. Called between two steps: the first time it looks what a CPU can reach, which takes 20 ms."""
+        now = time.monotonic()
+        if self._num_steps == FIRST_NOTE_STEP or (is_last and self._peak_flops is None):
+            self._peak_flops = peak_flops(self._device, self._precision)
+        elif not is_last and (self._num_steps < FIRST_NOTE_STEP or now - self._noted_at < NOTE_PERIOD_S):
+            return None
+        self._noted_at = now
+        data = self._document(step, rows)
+        return {"name": FACTS, "data": data, "at": time.time()}
+
+    def _document(self, step: int, rows: int) -> dict[str, Any]:
+        steps = list(self._steps)[-WINDOW:]
+        if len(steps) > 1 and self._num_steps <= WINDOW:
+            steps = steps[1:]  # the first makes what the others only use
+        step_time_s = median(one.time_s for one in steps)
+        phases = {name: fmean(one.measured.phases.get(name, 0.0) for one in steps) for name in NAMES}
+        phases[CHECKPOINT] = fmean(one.stall_s for one in steps)
+        # Ranks that share a model by its layers or its weights' pieces share its FLOPs as well.
+        flops = self._flops_per_row * rows * self._mesh.num_batch_parts / self._mesh.world_size
+        return {
+            "step": step,
+            "num_steps": len(steps),
+            "step_time_s": step_time_s,
+            "phases": phases,
+            "memory_bytes": memory.memory_bytes(self._device),
+            "peak_memory_bytes": memory.peak_bytes(self._device),
+            "sent_bytes": fmean(one.measured.sent_bytes for one in steps),
+            "rows": rows,
+            "flops_per_step": flops,
+            "mfu": flops / step_time_s / self._peak_flops if self._peak_flops else None,
+        }
