@@ -89,5 +89,8 @@ class _LoadedTable:
     def batches(self) -> Any:
         yield Batch(self._columns, Path(self._source), 0, len(self._columns[0]))
 
+    def count_rows(self) -> int:
+        return len(self._columns[0])
+
     def place(self, path: Path, row: int) -> str:
         return f"{self._source}, row {row + 1}"

@@ -20,6 +20,7 @@ from workers.training.data.problems import DataProblem
 from workers.training.data.table_parts import Batch
 
 BLOCK_BYTES = 8 * 2**20
+COUNTED_BYTES = 2**30
 DELIMITERS = (",", ";", "\t")
 
 
@@ -40,6 +41,11 @@ class CsvTable:
                     "folder make one table"
                 )
             yield from self._read(path, names)
+
+    def count_rows(self) -> int | None:
+        if self._files.size_bytes > COUNTED_BYTES:
+            return None
+        return sum(batch.num_rows for batch in self.batches())
 
     def place(self, path: Path, row: int) -> str:
         with suppress(csv.Error, UnicodeDecodeError):

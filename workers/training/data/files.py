@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from workers.data_roots import path_problem
 from workers.training.data.cache import cached, read_facts, write_facts
 from workers.training.data.fetch import fetched, fetched_file, is_local, is_url, shown, without_file_scheme
 from workers.training.data.problems import DataProblem
@@ -82,10 +83,8 @@ def local_files(location: str, suffixes: Sequence[str], digest: str = "") -> lis
 
 def find_files(location: str, suffixes: Sequence[str]) -> Files:
     """Do what ``local_files`` does, without a look at the content."""
-    root = fetched(location, suffixes, local=_local_archive) if is_url(location) else Path(location)
-    if not is_url(location):
-        root = _local_root(location)
-    name = shown(location)
+    is_fetched, name = is_url(location), shown(location)
+    root = fetched(location, suffixes, local=_local_archive) if is_fetched else _local_root(location)
     try:
         mode = root.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -101,7 +100,8 @@ def find_files(location: str, suffixes: Sequence[str]) -> Files:
     for path in paths:
         if not os.access(path, os.R_OK):
             raise DataProblem(f"{path} may not be read by user {os.getuid()} of {_node()}: change its permissions")
-        _refuse_outside(path)
+        if not is_fetched:  # a link may lead anywhere
+            _refuse_outside(path)
     return Files(name, root, paths)
 
 
@@ -163,17 +163,8 @@ def _is_hidden(name: str) -> bool:
 
 
 def _refuse_outside(path: Path) -> None:
-    """Raise DataProblem for what TRAINYARD_DATA_ROOTS does not hold, after links. What was fetched is ours."""
-    given = os.environ.get("TRAINYARD_DATA_ROOTS")
-    if not given:
-        return
-    real = path.resolve()
-    roots = [Path(root).resolve() for root in given.split(os.pathsep) if root]
-    cache = os.environ.get("TRAINYARD_CACHE")
-    if not any(real.is_relative_to(root) for root in [*roots, *([Path(cache).resolve()] if cache else [])]):
-        raise DataProblem(
-            f"{path} is outside of the folders that {_node()} lets data be read from: {', '.join(map(str, roots))}"
-        )
+    if problem := path_problem(path):
+        raise DataProblem(problem)
 
 
 def _not_readable(name: str, error: OSError) -> DataProblem:

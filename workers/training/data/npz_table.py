@@ -28,8 +28,7 @@ class NpzTable:
             raise DataProblem(f"{places} columns: files of one folder make one table")
         self.names = [f"x{index}" for index in range(next(iter(widths)))] + [target]
 
-    @property
-    def num_rows(self) -> int:
+    def count_rows(self) -> int:
         return sum(inputs.shape[0] for inputs, _ in self._arrays)
 
     def batches(self) -> Iterator[Batch]:

@@ -22,8 +22,7 @@ class ParquetTable:
         self._files = files
         self.names = list(self._open(files.paths[0]).schema_arrow.names)
 
-    @property
-    def num_rows(self) -> int:
+    def count_rows(self) -> int:
         return sum(self._open(path).metadata.num_rows for path in self._files.paths)
 
     def batches(self) -> Iterator[Batch]:

@@ -28,5 +28,8 @@ class Table(Protocol):
     def batches(self) -> Iterator[Batch]:
         """Yield all rows, in the order of the files; each time anew."""
 
+    def count_rows(self) -> int | None:
+        """Return how many rows there are; None where that takes as long as reading them all, and they are many."""
+
     def place(self, path: Path, row: int) -> str:
         """Return where a person finds row ``row`` (from 0) of a file: of a text, its line."""

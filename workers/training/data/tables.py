@@ -12,20 +12,27 @@ from workers.training.data.problems import DataProblem
 from workers.training.data.table_parts import Table
 
 SOME = 30
+NPZ_TARGET = "y"
 
 
 def open_table(source: str, files: Files, target: str) -> Table:
     """Return the table of these files. Raises DataProblem where it has no column ``target``, or no other one."""
-    table = _open(source, files, target)
+    table = open_columns(source, files, target)
     names = table.names
-    name, times = Counter(names).most_common(1)[0]
-    if times > 1:
-        raise DataProblem(f"{files.location} has {times} columns named {name!r}: give each a name of its own")
     if target not in names:
         some = ", ".join(names[:SOME]) + (", …" if len(names) > SOME else "")
         raise DataProblem(f"task.data.target is {target!r}, but the columns of {files.location} are {some}")
     if len(names) == 1:
         raise DataProblem(f"{files.location} has no column beside the target {target!r}, from which it could be told")
+    return table
+
+
+def open_columns(source: str, files: Files, target: str = NPZ_TARGET) -> Table:
+    """Return the table of these files, whatever its columns are; of NPZ files one is called ``target``."""
+    table = _open(source, files, target)
+    name, times = Counter(table.names).most_common(1)[0]
+    if times > 1:
+        raise DataProblem(f"{files.location} has {times} columns named {name!r}: give each a name of its own")
     return table
 
 
