@@ -120,6 +120,23 @@ class Client:
         """Return one line, whole."""
         return self._json("GET", f"runs/{_part(run)}/logs/line", params={"id": line})
 
+    # Data by name
+
+    def datasets(self, **filters: Any) -> Iterator[Document]:
+        return self._pages("datasets", filters)
+
+    def dataset(self, dataset: str) -> Document:
+        return self._json("GET", f"datasets/{_part(dataset)}")
+
+    def add_dataset(self, document: Document) -> Document:
+        return self._json("POST", "datasets", json=document)
+
+    def check_dataset(self, dataset: str) -> Document:
+        return self._json("POST", f"datasets/{_part(dataset)}/check", json={})
+
+    def delete_dataset(self, dataset: str) -> None:
+        self._json("DELETE", f"datasets/{_part(dataset)}")
+
     # Where runs go
 
     def clusters(self) -> Iterator[Document]:

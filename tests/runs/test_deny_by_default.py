@@ -17,9 +17,10 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from dashboard.asgi import application
 from dashboard.consumers import NOT_FOUND, UNKNOWN_VISITOR, websocket_urlpatterns
 from runs import actions
-from runs.models import Invitation, Job, Membership, Node, Role, Run
+from runs.models import Dataset, Invitation, Job, Membership, Node, Role, Run
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run, spec
+from tests.datasets import make_dataset
 from tests.servers import Valkey
 from tests.sockets import Socket
 
@@ -72,6 +73,7 @@ def ids(cast: Cast, valkey: Valkey) -> dict[str, str]:
         "run_id": run.pk,
         "local_id": "0" * 32,
         "job_id": job.pk,
+        "dataset_id": make_dataset(cast).pk,
         "cluster_id": cast.cluster.pk,
         "node_id": node.pk,
         "project_id": cast.project.pk,
@@ -132,7 +134,7 @@ def test_for_an_outsider_nothing_of_others_is_there(ids: dict[str, str], cast: C
             continue
         for method in METHODS:
             response = client.generic(method, path_of(route.template, ids), "{}", content_type="application/json")
-            allowed = {404, 405} | ({401} if "node/runs" in route.template else set())
+            allowed = {404, 405} | ({401} if "api/v1/node/" in route.template else set())
             if response.status_code == 422:  # the body was looked at first: the same for what does not exist
                 elsewhere = path_of(route.template, dict.fromkeys(ids, "nothing22"))
                 response = client.generic(method, elsewhere, "{}", content_type="application/json")
@@ -146,7 +148,7 @@ def test_for_an_outsider_nothing_of_others_is_there(ids: dict[str, str], cast: C
 def test_lists_show_an_outsider_nothing(ids: dict[str, str], cast: Cast) -> None:
     client = Client()
     client.force_login(cast.outsider)
-    for resource in ("runs", "jobs", "clusters", "nodes", "projects"):
+    for resource in ("runs", "jobs", "datasets", "clusters", "nodes", "projects"):
         assert client.get(f"/api/v1/{resource}").json() == {"items": [], "next": None}
 
 
@@ -164,7 +166,7 @@ def test_a_viewer_changes_nothing(ids: dict[str, str], cast: Cast) -> None:
 
 
 def _state() -> dict[str, Any]:
-    models = (Run, Job, Node, Membership, Invitation)
+    models = (Run, Job, Dataset, Node, Membership, Invitation)
     return {model.__name__: list(model.objects.order_by("pk").values()) for model in models}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainyard import __version__
-from trainyard.cli import acting, launching, logs, metrics, programs, reading, syncing
+from trainyard.cli import acting, datasets, launching, logs, metrics, programs, reading, syncing
 
 Command = Callable[..., int]
 LEVELS = ("error", "warning", "info", "debug", "none")
@@ -27,6 +27,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_launching(commands)
     _add_syncing(commands)
     _add_reading(commands)
+    _add_datasets(commands)
     _add_acting(commands)
     return parser
 
@@ -98,6 +99,34 @@ def _add_reading(commands: Any) -> None:
     nodes = _command(commands, "nodes", reading.nodes, "list nodes")
     nodes.add_argument("--cluster", help="only nodes of this cluster")
     _speaks_json(nodes)
+
+
+def _add_datasets(commands: Any) -> None:
+    listed = _command(commands, "datasets", datasets.datasets, "list the data that projects train on by name")
+    listed.add_argument("--project", help="only those of this project")
+    _speaks_json(listed)
+    dataset = commands.add_parser("dataset", help="data by name", description="Data by name.")
+    verbs = dataset.add_subparsers(dest="dataset_command", required=True, metavar="COMMAND")
+    add = _command(verbs, "add", datasets.add, "name data, have a node look at it, and print its id")
+    add.add_argument("name", metavar="NAME", help="what specs call it: letters, digits, - and _")
+    add.add_argument("--source", required=True, choices=datasets.SOURCES, help="what kind of files they are")
+    add.add_argument("--location", required=True, help="an absolute path on the nodes, or a URL")
+    add.add_argument("--target", metavar="COLUMN", help="of a table, the column that is learnt")
+    add.add_argument("--text-field", metavar="FIELD", help="of JSONL, the field that holds the text")
+    add.add_argument("--image-size", type=_positive, metavar="PIXELS", help="of images, the side they are scaled to")
+    add.add_argument("--project", default="default", help="whose data it is (default: default)")
+    add.add_argument("--cluster", default="local", help="whose nodes can read it (default: local)")
+    add.add_argument("--wait", action="store_true", help="wait until a node has looked; exit 0 only if it is ready")
+    for verb, sentence in (
+        ("show", "show what a node found in a dataset"),
+        ("check", "have a node look again; exit 0 only if it is ready"),
+        ("delete", "forget a dataset; its files stay where they are"),
+    ):
+        one = _command(verbs, verb, getattr(datasets, verb), sentence)
+        one.add_argument("name", metavar="NAME", help="the dataset's name or id")
+        one.add_argument("--project", help="whose, where several projects have one of that name")
+        if verb == "show":
+            _speaks_json(one)
 
 
 def _add_acting(commands: Any) -> None:

@@ -1,0 +1,118 @@
+"""The commands ``datasets`` and ``dataset``: data that a project trains on by name."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from trainyard.cli.screen import Screen, ago, figure, size
+from trainyard.client import ApiError, Client
+
+SOURCES = ("text", "jsonl", "npz", "csv", "parquet", "images")
+POLL_S = 0.5
+MAX_SHOWN = 30  # columns and classes on the terminal; --json has all
+
+
+def datasets(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    found = list(client.datasets(project=arguments.project))
+    if arguments.json:
+        screen.json({"items": found})
+    elif found:
+        titles = ("name", "source", "state", "rows", "size", "project", "cluster", "checked", "id")
+        screen.table(titles, [_row(one) for one in found])
+    else:
+        screen.say("No datasets. Name one with `trainyard dataset add NAME --source csv --location /data/rows.csv`.")
+    return 0
+
+
+def add(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    options = {name: getattr(arguments, name) for name in ("target", "text_field", "image_size")}
+    made = client.add_dataset(
+        {
+            **{name: getattr(arguments, name) for name in ("name", "source", "location", "project", "cluster")},
+            "options": {name: value for name, value in options.items() if value is not None},
+        }
+    )
+    print(made["id"], flush=True)
+    if not arguments.wait:
+        return 0
+    made = _wait(client, made)
+    screen.say(_state(made))
+    return 0 if made["state"] == "ready" else 1
+
+
+def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    found = _find(client, arguments)
+    if arguments.json:
+        screen.json(found)
+        return 0
+    facts = found["facts"]
+    screen.line(f"{found['name']} ({found['id']})", "bold")
+    screen.line(_state(found), "red" if found["state"] == "failed" else "")
+    screen.line(f"source     {found['source']} at {found['location']}")
+    screen.line(f"for        {found['recipe']} in project {found['project']} on cluster {found['cluster']}")
+    for name, value in found["options"].items():
+        screen.line(f"{name:9}  {value}")
+    if found["state"] == "ready":
+        screen.line(f"holds      {_rows(found)} rows, {size(found['size_bytes'])}")
+        screen.line(f"digest     {found['digest']}")
+    if columns := facts.get("columns"):
+        screen.line("")
+        screen.table(("column", "type", "missing", "min", "max", "mean"), [_column(one) for one in columns[:MAX_SHOWN]])
+    if classes := facts.get("classes"):
+        screen.line("")
+        screen.table(("class", "rows"), [(one["name"], one["count"]) for one in classes[:MAX_SHOWN]])
+    return 0
+
+
+def check(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    found = _wait(client, client.check_dataset(_find(client, arguments)["id"]))
+    screen.say(_state(found))
+    return 0 if found["state"] == "ready" else 1
+
+
+def delete(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    client.delete_dataset(_find(client, arguments)["id"])
+    screen.say(f"{arguments.name} is forgotten; its files are where they were.")
+    return 0
+
+
+def _find(client: Client, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the dataset of that name, or id, in the project. Raises ApiError."""
+    named = list(client.datasets(project=arguments.project, name=arguments.name))
+    if len(named) > 1:
+        projects = ", ".join(one["project"] for one in named)
+        raise ApiError(404, f"{arguments.name} is in several projects ({projects}): say --project", [])
+    return client.dataset(named[0]["id"] if named else arguments.name)
+
+
+def _wait(client: Client, found: dict[str, Any]) -> dict[str, Any]:
+    while found["state"] in ("waiting", "checking"):
+        time.sleep(POLL_S)
+        found = client.dataset(found["id"])
+    return found
+
+
+def _state(one: dict[str, Any]) -> str:
+    node = one["checked_by"] or "a node"
+    return {
+        "waiting": f"waits for a node of cluster {one['cluster']}",
+        "checking": f"{node} is looking at it",
+        "ready": f"ready, {node} looked {ago(one['checked_at'])}",
+        "failed": f"failed: {one['problem']} ({node} looked {ago(one['checked_at'])})",
+    }[one["state"]]
+
+
+def _rows(one: dict[str, Any]) -> str:
+    return "" if one["num_rows"] is None else f"{one['num_rows']:,}"
+
+
+def _row(one: dict[str, Any]) -> tuple[object, ...]:
+    about = one["project"], one["cluster"], ago(one["checked_at"]), one["id"]
+    return one["name"], one["source"], one["state"], _rows(one), size(one["size_bytes"]), *about
+
+
+def _column(one: dict[str, Any]) -> tuple[object, ...]:
+    numbers = (figure(one[key]) if key in one else "" for key in ("min", "max", "mean"))
+    return one["name"], one.get("type", ""), one.get("missing", ""), *numbers
