@@ -23,6 +23,8 @@ SOCKETS_P99 = Goal(AT_MOST, 500)  # milliseconds of a delivery to one of 1,000 s
 SOCKETS_LOST = Goal(AT_MOST, 0)
 START = Goal(AT_MOST, 1.0)  # seconds from the request to the end of the first step
 WEB_MEMORY = Goal(AT_MOST, 150)  # MiB
+PLAN_MEMORY = Goal(AT_MOST, 10)  # percent that the planner is off, the worst of twelve plans it has not seen
+PLAN_STEP = Goal(AT_MOST, 20)
 STEP = Goal(AT_MOST, 1.02)  # times a hand-written DDP loop's step, the upper end of the interval
 SENT_HALF = Goal(AT_LEAST, 1.95, of="ratio")  # times fewer bytes than DDP
 SENT_POWERSGD = Goal(AT_LEAST, 15, of="ratio")

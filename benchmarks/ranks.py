@@ -36,12 +36,15 @@ def gpt_spec(
     return parse_spec(document).resolved()
 
 
-def on_ranks(world: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+def on_ranks(world: int, function: Callable[..., Any], *arguments: Any, is_forked: bool = False) -> list[Any]:
     """Return what ``function(place, *arguments)`` returns on each of ``world`` ranks, in a process each.
 
-    It must stand at the top of a module. Raises what a rank has raised, and EOFError for one that died.
+    It must stand at the top of a module. ``is_forked``: from a warm process, as a node forks them, so that what they
+    share takes memory once. Raises what a rank has raised, and EOFError for one that died.
     """
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver" if is_forked else "spawn")
+    if is_forked:
+        context.set_forkserver_preload(["benchmarks.warmed", function.__module__])
     port = free_port()
     with contextlib.ExitStack() as at_end:
         folder = at_end.enter_context(tempfile.TemporaryDirectory(prefix="trainyard-bench-"))

@@ -60,13 +60,14 @@ def _memories(
     spec: RecipeSpec, layout: Layout, stages: Sequence[Stage], places: Places, rates: Rates
 ) -> tuple[Memory, ...]:
     """Return what each rank holds. Ranks of a stage are alike, but for the one that serves parameters."""
+    base = rates.base_bytes(places.most_together)
     found: dict[tuple[int, bool], Memory] = {}
     ranks = []
     per_stage = layout.mesh.world_size // layout.mesh.stages
     for rank in range(layout.mesh.world_size):
         key = rank // per_stage, rank == 0
         if key not in found:
-            found[key] = stage_memory(spec, layout, stages[key[0]], rank, rates.base_memory_bytes, is_gpu=places.is_gpu)
+            found[key] = stage_memory(spec, layout, stages[key[0]], rank, base, is_gpu=places.is_gpu)
         ranks.append(found[key])
     return tuple(ranks)
 

@@ -61,7 +61,7 @@ class GPT:
         tape.linear("head", tokens, self.width, self.vocabulary, cut="columns")
         logits = tokens * self.vocabulary / at.tensor
         tape.keep(logits * WHOLE + tokens * INDEX)  # the logarithms of the softmax
-        tape.move(6 * logits * WHOLE, 6 * logits * WHOLE, operators=3, backward_operators=3)
+        tape.work("softmax", logits * WHOLE)
         for _ in range(2):
             tape.exchange("all-reduce", tokens * WHOLE)
         tape.need(2 * logits * WHOLE)

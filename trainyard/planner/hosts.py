@@ -31,6 +31,11 @@ class Places:
             for node in self.nodes
         )
 
+    @property
+    def most_together(self) -> int:
+        """Return how many ranks the fullest machine has."""
+        return max(self._sharing().values())
+
     @cached_property
     def crowding(self) -> float:
         """How many ranks of a machine want each of its cores, where that is more than one; 1 otherwise."""

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 VERSION = 1
+MEMORY_BOUND = frozenset({"move", "norm", "group-norm", "softmax", "optimizer"})
 Curve = tuple[tuple[float, float], ...]  # (size, size a second), in rising order of sizes
 
 
@@ -27,9 +28,9 @@ class Rates:
     """``matmul``: (FLOPs of one product, FLOP/s) in rising order; ``links`` are by operation as the benchmark calls
     them; ``peak_flops`` by precision is what a device can do at best, and what MFU is a share of.
 
-    ``kinds`` are further curves by name: ``attention`` and ``convolution`` over FLOPs, ``move`` and ``optimizer`` over
-    bytes read and written, and ``matmul/bf16`` and the like for another precision. What is not there is taken from
-    ``matmul`` or ``memory_bytes_per_s``. ``operator_s`` is what calling an operator costs beside its work.
+    ``kinds`` are further curves by name: ``attention`` and ``convolution`` over FLOPs, those of MEMORY_BOUND over
+    bytes, and ``matmul/bf16`` and the like for another precision. What is not there is taken from ``matmul`` or
+    ``memory_bytes_per_s``. ``operator_s`` is what calling an operator costs beside its work.
     """
 
     matmul: Curve
@@ -40,13 +41,21 @@ class Rates:
     peak_flops: Mapping[str, float] = field(default_factory=dict)
     is_measured: bool = False
     kinds: Mapping[str, Curve] = field(default_factory=dict)
+    shared_memory_bytes: float = 0.0  # of pages that a rank shares with the process it was forked from, and others
+    sharers: float = 1.0  # how many share one of them, in the mean, where it was measured
+
+    def base_bytes(self, num_ranks: int) -> float:
+        """Return what one of ``num_ranks`` forked from one process holds before its model: its part of what they share
+        is smaller, the more they are."""
+        share = 1 / (num_ranks + 1) - 1 / self.sharers
+        return max(0.0, self.base_memory_bytes + self.shared_memory_bytes * share)
 
     def rate(self, kind: str, size: float, precision: str = "fp32") -> float:
         """Return how much of ``kind`` is done in a second where one operator does ``size`` of it."""
         curve = self.kinds.get(f"{kind}/{precision}") or self.kinds.get(kind)
         if curve is not None:
             return interpolated(curve, size)
-        if kind in ("move", "optimizer"):
+        if kind in MEMORY_BOUND:
             return self.memory_bytes_per_s
         return interpolated(self.matmul, size) * (self._speed_up(precision) if precision != "fp32" else 1.0)
 
@@ -75,6 +84,8 @@ class Rates:
             peak_flops={name: _positive(f"peak_flops.{name}", value) for name, value in peaks.items()},
             is_measured=document.get("is_measured") is True,
             kinds={name: _curve(f"kinds.{name}", value) for name, value in kinds.items()},
+            shared_memory_bytes=_number("shared_memory_bytes", document.get("shared_memory_bytes", 0.0)),
+            sharers=_positive("sharers", document.get("sharers", 1.0)),
             **numbers,
         )
 
@@ -92,6 +103,10 @@ def interpolated(curve: Curve, size: float) -> float:
     (left, low), (right, high) = curve[place - 1], curve[place]
     share = math.log(size / left) / math.log(right / left)
     return math.exp(math.log(low) + share * math.log(high / low))
+
+
+def _number(name: str, value: object) -> float:
+    return 0.0 if value == 0 else _positive(name, value)
 
 
 def _positive(name: str, value: object) -> float:
@@ -126,8 +141,6 @@ def _link(name: str, value: object) -> Link:
         raise ValueError(f"{name}.ranks must be a whole number from 2, not {ranks!r:.60}")
     return Link(
         ranks=ranks,
-        latency_s=_positive(f"{name}.latency_s", found.get("latency_s") or math.nan)
-        if found.get("latency_s") != 0
-        else 0.0,
+        latency_s=_number(f"{name}.latency_s", found.get("latency_s")),
         bytes_per_s=_positive(f"{name}.bytes_per_s", found.get("bytes_per_s")),
     )

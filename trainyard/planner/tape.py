@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from trainyard.planner.rates import MEMORY_BOUND
+
 WHOLE = 4  # bytes of a float32
 SMALL = {"fp32": 4, "bf16": 2, "fp16": 2}
 
@@ -46,7 +48,7 @@ class Parameter:
 class Work:
     """``forward`` and ``backward`` operators of a kind, each doing ``size`` of it: FLOPs, or bytes moved."""
 
-    kind: str  # matmul, attention, convolution, move
+    kind: str  # matmul, attention, convolution, one of MEMORY_BOUND, or call
     size: float
     forward: float
     backward: float
@@ -75,7 +77,9 @@ class Section:
     def flops(self) -> float:
         """Return the FLOPs forward and backward."""
         return sum(
-            work.size * (work.forward + work.backward) for work in self.works if work.kind not in ("move", "call")
+            work.size * (work.forward + work.backward)
+            for work in self.works
+            if work.kind not in MEMORY_BOUND and work.kind != "call"
         )
 
     def num_parameters(self, tensor: int = 1) -> float:
@@ -154,7 +158,7 @@ class Tape:
             self.parameter(f"{name}.bias", width)
         num_bytes = rows * width * WHOLE
         self.keep(num_bytes + 2 * WHOLE * (rows if num_stats is None else num_stats))
-        self.move(2 * num_bytes, 3 * num_bytes, backward_operators=2)
+        self.work("norm" if num_stats is None else "group-norm", num_bytes)
         self.num_modules += 1
 
     def add(self, numbers: float) -> None:

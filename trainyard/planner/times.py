@@ -71,7 +71,7 @@ def _again(section: Section, layout: Layout, rates: Rates, kind: str) -> float:
         return 0.0
     again = 0.0
     for one in section.works:
-        if kind == "full" or one.kind in ("move", "call"):
+        if kind == "full" or one.kind not in ("matmul", "attention", "convolution"):
             work = one.size / rates.rate(one.kind, one.size, layout.precision) if one.size else 0.0
             again += one.forward * (work + rates.operator_s)
     dispatched = 4 if kind == "selective" else 1  # each operator passes through Python

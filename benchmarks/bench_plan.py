@@ -1,0 +1,207 @@
+"""What the planner predicts beside what is measured, over twelve plans that it has not seen: memory at the peak of each
+rank, and the time of a step.
+
+One calibration, as a run of the communication benchmark does it, comes first: what two ranks compute at once, and their
+links. The plans were chosen before any constant of the planner was, and none is used to set one.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from benchmarks import goals
+from benchmarks.ranks import on_ranks
+from benchmarks.table import Row, middle, scaled, spread_of
+from benchmarks.training import prepared
+from trainyard.planner import DataFacts, Estimate, NodeFacts, Rates, estimate
+from trainyard.spec import parse_spec
+from trainyard.spec.models import RecipeSpec
+from workers.training import process_group
+from workers.training.calibration import measure_compute
+from workers.training.communication.main import measure_operation, slowest
+from workers.training.communication.pairs import measure_pairs
+from workers.training.communication.reports import rates as rates_document
+from workers.training.communication.timing import fit, sizes_between
+from workers.training.loop import settle, take_step
+from workers.training.memory_parts import peak_bytes, restart_peak
+from workers.training.place import Place
+
+WORLD = 2
+STEPS = 30
+WARM_STEPS = 5
+OPERATIONS = ("all-reduce", "all-gather", "reduce-scatter")
+SMALLEST_BYTES, LARGEST_BYTES, REPEATS = 1024, 16 * 2**20, 10
+TWO = {"nodes": WORLD, "accelerator": "cpu"}
+
+
+def language(layers: int, width: int, heads: int, context: int = 128) -> dict[str, Any]:
+    sizes = {"layers": layers, "width": width, "heads": heads, "context": context}
+    return {"recipe": "language-model", "model": sizes}
+
+
+# By name: task, parallel, train. Fixed before anything was fitted.
+PLANS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "GPT 4 x 128, data 2": (language(4, 128, 4), {}, {"batch_size": 32}),
+    "GPT 6 x 192, data 2": (language(6, 192, 6, 256), {}, {"batch_size": 16}),
+    "GPT 4 x 256, shard 2": (language(4, 256, 4), {"shard": 2}, {"batch_size": 32}),
+    "GPT 4 x 128, tensor 2": (language(4, 128, 4), {"tensor": 2}, {"batch_size": 32}),
+    "GPT 8 x 128, pipeline 2": (language(8, 128, 4), {"pipeline": {"stages": 2}}, {"batch_size": 32}),
+    "GPT 6 x 256, one rank, SGD": (language(6, 256, 4), {"world": 1}, {"batch_size": 16, "optimizer": "sgd"}),
+    "GPT 4 x 192, data 2, accumulate 4": (language(4, 192, 6), {}, {"batch_size": 64, "accumulate": 4}),
+    "GPT 6 x 192, data 2, checkpointing": (
+        language(6, 192, 6, 256),
+        {},
+        {"batch_size": 16, "activation_checkpointing": "full"},
+    ),
+    "GPT 3 x 320, data 2, larger batch, SGD": (language(3, 320, 5), {}, {"batch_size": 64, "optimizer": "sgd"}),
+    "ViT 6 x 128, data 2": (
+        {"recipe": "image-classifier", "model": {"architecture": "vit", "layers": 6, "width": 128}},
+        {},
+        {"batch_size": 256},
+    ),
+    "ResNet 6 x 32, data 2": (
+        {"recipe": "image-classifier", "model": {"architecture": "resnet", "layers": 6, "width": 32}},
+        {},
+        {"batch_size": 64},
+    ),
+    "MLP 6 x 1024, data 2": ({"recipe": "tabular", "model": {"layers": 6, "width": 1024}}, {}, {"batch_size": 128}),
+}
+
+
+class Measured(NamedTuple):
+    """What one rank saw: bytes at its peak, and the seconds of each step."""
+
+    peak_bytes: float
+    seconds: list[float]
+
+
+class Compared(NamedTuple):
+    """A plan: what was predicted of it, and what each rank measured."""
+
+    name: str
+    predicted: Estimate
+    ranks: list[Measured]
+
+    @property
+    def memory(self) -> tuple[float, float]:
+        """Predicted and measured bytes, of the rank where they differ most."""
+        pairs = [
+            (memory.total, rank.peak_bytes) for memory, rank in zip(self.predicted.memory, self.ranks, strict=True)
+        ]
+        return max(pairs, key=lambda pair: abs(error(*pair)))
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Predicted and measured seconds of the slower rank's median step."""
+        return self.predicted.step_time.total, max(middle(rank.seconds) for rank in self.ranks)
+
+
+def error(predicted: float, measured: float) -> float:
+    """Return by how much of the measured the prediction is off."""
+    return predicted / measured - 1
+
+
+def spec_of(name: str, plan: tuple[dict[str, Any], dict[str, Any], dict[str, Any]]) -> RecipeSpec:
+    task, parallel, train = plan
+    shared = dict(parallel)
+    spec = parse_spec(
+        {
+            "name": name,
+            "resources": {**TWO, "nodes": shared.pop("world", WORLD)},
+            "task": task,
+            "parallel": shared,
+            "train": {"steps": 1_000, **train},
+            "checkpoint": {"every_steps": 0},  # its copy of the state would come only with the first one
+        }
+    )
+    assert isinstance(spec, RecipeSpec)
+    return spec
+
+
+def calibrated() -> Rates:
+    """Return what a run of the communication benchmark on two ranks notes of them."""
+    document = on_ranks(WORLD, rank_rates, is_forked=True)[0]
+    return Rates.from_document(document)
+
+
+def rank_rates(place: Place) -> dict[str, Any]:
+    """In a rank: compute all at once, then exchange."""
+    device = torch.device("cpu")
+    process_group.join(place, device)
+    compute = slowest(gathered(measure_compute(device)))
+    sizes = sizes_between(SMALLEST_BYTES, LARGEST_BYTES)
+    lines = {name: fit(measure_operation(name, sizes, REPEATS, device, None)) for name in OPERATIONS}
+    pairs = gathered([link.fit for link in measure_pairs([str(rank) for rank in range(WORLD)], sizes, REPEATS, device)])
+    links = [one for found in pairs for one in found]
+    lines["send-receive"] = min(links, key=lambda one: one.bytes_per_s)
+    return rates_document(compute, lines, place.world_size)
+
+
+def gathered(value: Any) -> list[Any]:
+    found: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(found, value)
+    return found
+
+
+def rank_steps(place: Place, spec: dict[str, Any], num_steps: int) -> Measured:
+    """In a rank: train, and look at the peak of all steps, the first ones too."""
+    device = torch.device("cpu")
+    process_group.join(place, device)
+    training = prepared(spec, place)
+    settle(training)
+    restart_peak(device)
+    seconds = []
+    for step in range(1, WARM_STEPS + num_steps + 1):
+        started = time.perf_counter()
+        take_step(training, step)
+        seconds.append(time.perf_counter() - started)
+    return Measured(peak_bytes(device), seconds[WARM_STEPS:])
+
+
+def compare(plans: Mapping[str, Any], rates: Rates, num_steps: int) -> list[Compared]:
+    """Return what is predicted and measured of each plan."""
+    node = NodeFacts("bench", 1, "cpu", os.cpu_count() or 1, memory_bytes=2**34, host="bench")
+    found = []
+    for name, plan in plans.items():
+        spec = spec_of(name, plan)
+        predicted = estimate(spec, [node] * spec.world_size(), rates, DataFacts())
+        ranks = on_ranks(spec.world_size(), rank_steps, spec.resolved(), num_steps, is_forked=True)
+        found.append(Compared(name, predicted, ranks))
+    return found
+
+
+def rows() -> list[Row]:
+    compared = compare(PLANS, calibrated(), scaled(STEPS, least=5))
+    found = []
+    for one in compared:
+        (memory, held), (seconds, taken) = one.memory, one.seconds
+        note = f"off by {100 * error(memory, held):+.0f} %"
+        found.append(Row(f"{one.name}: memory", memory / 2**20, "MiB", held / 2**20, "measured", note=note))
+        note = f"off by {100 * error(seconds, taken):+.0f} %"
+        found.append(Row(f"{one.name}: step", 1e3 * seconds, "ms", 1e3 * taken, "measured", note=note,
+                         spread=spread_of([1e3 * value for rank in one.ranks for value in rank.seconds])))  # fmt: skip
+    for what, goal, off in (
+        ("memory", goals.PLAN_MEMORY, [abs(error(*one.memory)) for one in compared]),
+        ("time of a step", goals.PLAN_STEP, [abs(error(*one.seconds)) for one in compared]),
+    ):
+        percent = [100 * value for value in off]
+        found.append(
+            Row(
+                f"planner, {what}: the worst of {len(percent)} plans is off by",
+                max(percent),
+                "%",
+                None,
+                "measured",
+                goal=goal,
+                spread=spread_of(percent),
+                others={"median": statistics.median(percent)},
+            )
+        )
+    return found

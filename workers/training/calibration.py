@@ -1,0 +1,193 @@
+"""How fast this process computes beside its neighbours: what the planner needs to know of a device, in two seconds.
+
+Every kind of operator is timed as a training uses it, forward and backward. What only moves memory gets fresh memory
+for its results, as activations that are kept do. The keys of what ``measure_compute`` returns are those of
+``trainyard.planner.Rates``, less the links, which take more than one process.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+
+from trainyard.planner.rates import VERSION
+from workers.training.memory_parts import held, release
+
+Curve = list[tuple[float, float]]  # (size of one operator, size a second), in rising order
+
+REPEATS = 5
+TRIAL_S = 0.012  # of one repeat, in which small operators run several times
+MOST_LOOPS = 100
+KEPT = 16  # results that are held at once where fresh memory is asked for
+GROWTH_ON_GPU = 16  # times the rows
+# Tokens, inputs and outputs of a product: those of small and of middling transformers.
+PRODUCTS = ((64, 64, 64), (512, 64, 128), (1024, 128, 128), (2048, 192, 384), (2048, 512, 512), (1024, 1024, 2048))
+SMALL_PRODUCTS = ((512, 64, 128), (2048, 192, 384), (1024, 1024, 1024))
+ATTENTIONS = ((8, 4, 16, 32), (4, 4, 128, 32), (4, 6, 256, 32), (2, 8, 512, 64))  # rows, heads, tokens, head width
+IMAGES = ((16, 16, 4), (32, 32, 8), (32, 64, 16))  # rows, channels, side
+MOVED = ((2**14,), (2**17,), (2**19,), (2**21,))  # numbers
+NORMED = ((256, 64), (2048, 192), (8192, 256))  # rows, width
+CLASSES = ((1024, 256), (4096, 256))  # rows, classes
+TRAINED = ((2**18,), (2**21,))  # parameters
+
+
+class Program(NamedTuple):
+    """Something to time: ``run`` does ``work``, in operators of ``size`` each."""
+
+    size: float
+    work: float
+    run: Callable[[], Any]
+
+
+def measure_compute(device: torch.device) -> dict[str, Any]:
+    """Return the document of ``trainyard.planner.Rates`` without links. Called on all ranks at once, as they train."""
+    _seconds(_product(device, 8, 8, 8).run, device)  # what is made at the first call of all
+    products = _curve(_product, PRODUCTS, device)
+    operator_s = _operator_seconds(device)
+    curves = {
+        "matmul/bf16": _curve(_small_product, SMALL_PRODUCTS, device),
+        "attention": _curve(_attention, ATTENTIONS, device),
+        "convolution": _curve(_convolution, IMAGES, device),
+        "norm": _curve(_norm, NORMED, device),
+        "group-norm": _curve(_group_norm, IMAGES, device),
+        "softmax": _curve(_loss, CLASSES, device),
+        "move": _curve(_sum, MOVED, device),
+        "optimizer": _curve(_step, TRAINED, device),
+    }
+    release(device)
+    memory = held(device)
+    return {
+        "version": VERSION,
+        "matmul": products,
+        "memory_bytes_per_s": curves["move"][-1][1],
+        "operator_s": operator_s,
+        "base_memory_bytes": memory.own_bytes,
+        "shared_memory_bytes": memory.shared_bytes,
+        "sharers": memory.sharers,
+        "kinds": curves,
+        "peak_flops": {
+            "fp32": max(rate for _, rate in products),
+            "bf16": max(rate for _, rate in curves["matmul/bf16"]),
+        },
+        "is_measured": True,
+    }
+
+
+def _curve(make: Callable[..., Program], shapes: Iterable[tuple[int, ...]], device: torch.device) -> Curve:
+    points = {}
+    for shape in shapes:
+        grown = (shape[0] * GROWTH_ON_GPU, *shape[1:]) if device.type == "cuda" else shape
+        program = make(device, *grown)
+        points[program.size] = program.work / _seconds(program.run, device)
+    return sorted(points.items())
+
+
+def _seconds(run: Callable[[], Any], device: torch.device) -> float:
+    """Return the seconds of one call: the median of a few loops."""
+    loops = max(1, min(MOST_LOOPS, int(TRIAL_S / max(1e-9, _timed(run, 1, device)))))
+    return statistics.median(_timed(run, loops, device) for _ in range(REPEATS))
+
+
+def _timed(run: Callable[[], Any], loops: int, device: torch.device) -> float:
+    _settle(device)
+    started = time.perf_counter()
+    for _ in range(loops):
+        run()
+    _settle(device)
+    return (time.perf_counter() - started) / loops
+
+
+def _settle(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _operator_seconds(device: torch.device) -> float:
+    """Return what calling an operator costs, forward or backward: that of one whose work is nothing."""
+    one, other = _numbers(device, 8), _numbers(device, 8)
+    gradient = torch.ones_like(one)
+
+    def run() -> None:
+        found = one
+        for _ in range(8):
+            found = found * other
+        torch.autograd.grad(found, (one, other), gradient)
+
+    return _seconds(run, device) / (8 + 3 * 8)  # backward: two products each, and the sum of the second one's
+
+
+def _numbers(device: torch.device, *shape: int) -> torch.Tensor:
+    return torch.rand(*shape, device=device, requires_grad=True)
+
+
+def _both_ways(forward: Callable[[], torch.Tensor], *leaves: torch.Tensor) -> Callable[[], Any]:
+    gradient = torch.rand_like(forward())
+    return lambda: torch.autograd.grad(forward(), leaves, gradient)
+
+
+def _product(device: torch.device, rows: int, inputs: int, outputs: int, dtype: torch.dtype | None = None) -> Program:
+    x, weight = _numbers(device, rows, inputs), _numbers(device, outputs, inputs)
+    if dtype is not None:
+        x, weight = (tensor.detach().to(dtype).requires_grad_() for tensor in (x, weight))
+    flops = 2.0 * rows * inputs * outputs
+    return Program(flops, 3 * flops, _both_ways(lambda: F.linear(x, weight), x, weight))
+
+
+def _small_product(device: torch.device, rows: int, inputs: int, outputs: int) -> Program:
+    return _product(device, rows, inputs, outputs, torch.bfloat16)
+
+
+def _attention(device: torch.device, rows: int, heads: int, time: int, width: int) -> Program:
+    one, other, third = (_numbers(device, rows, heads, time, width) for _ in range(3))
+    flops = 4.0 * rows * heads * time**2 * width
+    run = _both_ways(lambda: F.scaled_dot_product_attention(one, other, third, is_causal=True), one, other, third)
+    return Program(flops, 3.5 * flops, run)
+
+
+def _convolution(device: torch.device, rows: int, channels: int, side: int) -> Program:
+    x, kernel = _numbers(device, rows, channels, side, side), _numbers(device, channels, channels, 3, 3)
+    flops = 2.0 * rows * side**2 * channels**2 * 9
+    return Program(flops, 3 * flops, _both_ways(lambda: F.conv2d(x, kernel, padding=1), x, kernel))
+
+
+def _norm(device: torch.device, rows: int, width: int) -> Program:
+    x, gain = _numbers(device, rows, width), _numbers(device, width)
+    return Program(
+        4.0 * rows * width, 12.0 * rows * width, _both_ways(lambda: F.layer_norm(x, (width,), gain), x, gain)
+    )
+
+
+def _group_norm(device: torch.device, rows: int, channels: int, side: int) -> Program:
+    x, gain, bias = _numbers(device, rows, channels, side, side), _numbers(device, channels), _numbers(device, channels)
+    size = 4.0 * rows * channels * side**2
+    return Program(size, 3 * size, _both_ways(lambda: F.group_norm(x, 8, gain, bias), x, gain, bias))
+
+
+def _loss(device: torch.device, rows: int, classes: int) -> Program:
+    x, targets = _numbers(device, rows, classes), torch.zeros(rows, dtype=torch.int64, device=device)
+    size = 4.0 * rows * classes
+    return Program(size, 3 * size, _both_ways(lambda: F.cross_entropy(x, targets), x))
+
+
+def _sum(device: torch.device, number: int) -> Program:
+    one, other = torch.rand(number, device=device), torch.rand(number, device=device)
+    kept: list[torch.Tensor] = []
+
+    def run() -> None:
+        if len(kept) == KEPT:
+            kept.clear()
+        kept.append(one + other)
+
+    return Program(12.0 * number, 12.0 * number, run)
+
+
+def _step(device: torch.device, number: int) -> Program:
+    """A step of the optimiser that most trainings have: it reads four numbers of each parameter, and writes three."""
+    parameter = _numbers(device, number)
+    parameter.grad = torch.rand_like(parameter)
+    return Program(28.0 * number, 28.0 * number, torch.optim.AdamW([parameter], lr=0.0, fused=True).step)

@@ -1,0 +1,73 @@
+"""What of a rank's memory is its own, and what it shares with the process it was forked from and with neighbours."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from workers.training.memory import memory_bytes
+
+ROLLUP = Path("/proc/self/smaps_rollup")
+STATUS = Path("/proc/self/status")
+CLEAR_REFS = Path("/proc/self/clear_refs")
+
+
+class Held(NamedTuple):
+    """``own_bytes`` is the proportional set size: pages of its own, and its part of those that ``sharers`` share on
+    average, ``shared_bytes`` in all."""
+
+    own_bytes: float
+    shared_bytes: float
+    sharers: float
+
+
+def held(device: torch.device) -> Held:
+    """Return what this process holds. On a GPU it is what the allocator has given out, which nobody shares."""
+    if device.type == "cuda" or not ROLLUP.exists():
+        return Held(max(1.0, float(memory_bytes(device))), 0.0, 1.0)
+    parts = _kibibytes(ROLLUP)
+    own, whole = parts["Pss"], parts["Rss"]
+    private = parts["Private_Clean"] + parts["Private_Dirty"]
+    shared, proportional = whole - private, own - private
+    return Held(1024 * own, 1024 * shared, shared / proportional if proportional > 0 else 1.0)
+
+
+def restart_peak(device: torch.device) -> None:
+    """Let the peak be what is held now."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    else:
+        CLEAR_REFS.write_text("5")  # VmHWM becomes what is held now: proc(5)
+
+
+def peak_bytes(device: torch.device) -> float:
+    """Return the most that was held since ``restart_peak``: what is held now, and how far it has fallen since."""
+    if device.type == "cuda":
+        return float(torch.cuda.max_memory_allocated(device))
+    parts = _kibibytes(STATUS)
+    return held(device).own_bytes + 1024 * max(0.0, parts["VmHWM"] - parts["VmRSS"])
+
+
+def release(device: torch.device) -> None:
+    """Give back what is free but still held."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    elif sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # another C library than GNU's keeps what it keeps
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+def _kibibytes(path: Path) -> dict[str, float]:
+    found = {}
+    for line in path.read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if rest.endswith(" kB"):
+            found[name] = float(rest.split()[0])
+    return found
