@@ -48,12 +48,12 @@ def _all_reduce(num_each: int, world: int, device: torch.device) -> Exchange:
 
 def _all_gather(num_each: int, world: int, device: torch.device) -> Exchange:
     part, whole = torch.zeros(num_each, device=device), torch.zeros(num_each * world, device=device)
-    return lambda: _wait(dist.all_gather_into_tensor(whole, part, async_op=True))
+    return lambda: _wait(dist.all_gather_single(whole, part, async_op=True))
 
 
 def _reduce_scatter(num_each: int, world: int, device: torch.device) -> Exchange:
     part, whole = torch.zeros(num_each, device=device), torch.zeros(num_each * world, device=device)
-    return lambda: _wait(dist.reduce_scatter_tensor(part, whole, async_op=True))
+    return lambda: _wait(dist.reduce_scatter_single(part, whole, async_op=True))
 
 
 def _ring(num_each: int, world: int, device: torch.device) -> Exchange:

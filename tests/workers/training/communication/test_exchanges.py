@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 
-from tests.workers.training.ranks import measure_on
+from tests.workers.training.ranks import facts, measure_on
 from trainyard.planner import Rates
 from trainyard.spec import parse_spec
 from workers.training.communication.exchanges import bus_factor, make_exchange
@@ -51,13 +50,11 @@ def test_every_pair_of_ranks_has_its_link(points: list[Any]) -> None:
 
 
 def test_what_was_measured_is_told_as_facts_that_the_planner_reads(points: list[Any]) -> None:
-    told = {
-        json.loads(labels["name"]): json.loads(labels["data"]) for name, _, labels, _ in points[0] if name == "note"
-    }
-    rates = Rates.from_document(told["rates"])
+    rates = Rates.from_document(facts(points[0], "rates"))
     assert rates.is_measured and set(rates.links) == {*BETWEEN_ALL, "send-receive"}
     assert rates.links["all-reduce"].ranks == 3 and rates.links["all-reduce"].bytes_per_s > 1e6
-    assert told["communication"]["num_links"] == 3 and len(told["communication"]["operations"]["ring"]) == 4
+    told = facts(points[0], "communication")
+    assert told["num_links"] == 3 and len(told["operations"]["ring"]) == 4
 
 
 def test_only_rank_0_tells(points: list[Any]) -> None:
@@ -66,9 +63,7 @@ def test_only_rank_0_tells(points: list[Any]) -> None:
 
 def test_one_rank_alone_measures_what_it_computes() -> None:
     (points,) = measure_on(1, spec(1, operations=["compute"]))
-    (told,) = [
-        json.loads(labels["data"]) for name, _, labels, _ in points if name == "note" and "rates" in labels["name"]
-    ]
+    told = facts(points, "rates")
     assert told["matmul"] and told["links"] == {}
 
 
