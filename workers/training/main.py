@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +47,16 @@ def train(spec: dict[str, Any], place: Place, metrics: Metrics) -> None:
     process_group.join(place, device)
     # The batch of a step is cut from the same text on every rank; another Python on a node would break that silently.
     process_group.refuse_difference("the content of task.data", task.data_digest)
+    if place.rank == 0:
+        metrics.note({"name": "data", "data": dict(task.data_facts), "at": time.time()}, kind="facts")
     store = read_store(os.environ)
     settings = batch_size_found_before(settings, store) or find_batch_size(
         spec, task, settings, mesh, device, place, metrics
     )
     training = build(spec, task, settings, mesh, device)
     checkpoints = DiskCheckpoints(spec, store, metrics)
-    run_loop(training, metrics, checkpoints)
+    with closing(training.feed):
+        run_loop(training, metrics, checkpoints)
     if output := os.environ.get("TRAINYARD_OUTPUT"):
         config = {**task.describe(), "steps": settings.steps, "seed": settings.seed}
         save_weights(training, config, Path(output))

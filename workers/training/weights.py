@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,9 @@ Held = dict[str, tuple[Region, torch.dtype]]  # what a rank has of each tensor, 
 
 
 def save_weights(training: Training, config: dict[str, Any], folder: Path) -> None:
-    """Write ``model.safetensors`` and ``model.json`` into ``folder`` on rank 0. Every rank calls it.
+    """Write ``model.safetensors``, ``model.json`` and the task's assets into ``folder`` on rank 0. Every rank calls it.
 
-    The config goes first: weights that are there can always be read.
+    The weights go last: those that are there can always be read.
     """
     tensors = gather_weights(training)
     if training.mesh.rank != 0:
@@ -31,6 +33,8 @@ def save_weights(training: Training, config: dict[str, Any], folder: Path) -> No
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(config, indent=2) + "\n"
     write_whole(folder / CONFIG, lambda temporary: temporary.write_text(text))
+    for name, path in training.task.assets.items():
+        write_whole(folder / name, partial(shutil.copyfile, path))
     write_whole(folder / WEIGHTS, lambda temporary: save_file(tensors, temporary, metadata={"format": "pt"}))
 
 

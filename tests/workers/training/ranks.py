@@ -37,12 +37,20 @@ class Recorder:
     def note(self, payload: Any, kind: str = "checkpoint") -> None:
         """Kept as a point too, so that it comes back the same way; ``notes`` finds it."""
         told = {key: json.dumps(value) for key, value in payload.items()}
-        self.points.append((NOTE, payload.get("step"), told, payload["at"]))
+        self.points.append((NOTE if kind == "checkpoint" else kind, payload.get("step"), told, payload["at"]))
 
 
 def notes(points: list[Point]) -> list[dict[str, Any]]:
     """Return what was told of checkpoints, in order."""
     return [{key: json.loads(text) for key, text in told.items()} for name, _, told, _ in points if name == NOTE]
+
+
+def facts(points: list[Point], name: str) -> dict[str, Any]:
+    """Return the last facts of that name."""
+    found: dict[str, Any] = json.loads(
+        [told for kind, _, told, _ in points if kind == "facts" and told["name"] == json.dumps(name)][-1]["data"]
+    )
+    return found
 
 
 def series(points: list[Point], name: str) -> dict[int | None, float]:
@@ -52,8 +60,10 @@ def series(points: list[Point], name: str) -> dict[int | None, float]:
 
 def tiny_spec(**changes: Any) -> dict[str, Any]:
     """Return a small resolved spec for ``world`` ranks; ``changes`` go to its ``train`` part, or are ``model`` and
-    whole sections (``parallel``, ``checkpoint``, ``early_stopping``)."""
+    whole sections (``task`` for a recipe other than the language model, ``parallel``, ``checkpoint``,
+    ``early_stopping``)."""
     model = {"layers": 2, "width": 16, "heads": 2, "context": 16, **changes.pop("model", {})}
+    task = changes.pop("task", {"recipe": "language-model", "model": model})
     world = changes.pop("world", 1)
     sections = {name: changes.pop(name) for name in ("parallel", "checkpoint", "early_stopping") if name in changes}
     train = {"steps": 10, "batch_size": 8, "warmup_steps": 2, "validate_every_steps": 5, "seed": 3, **changes}
@@ -61,7 +71,7 @@ def tiny_spec(**changes: Any) -> dict[str, Any]:
         {
             "name": "tiny",
             "resources": {"nodes": world, "accelerator": "cpu"},
-            "task": {"recipe": "language-model", "model": model},
+            "task": task,
             "train": train,
             **sections,
         }

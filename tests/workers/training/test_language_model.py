@@ -1,49 +1,89 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
+from workers.training.data.problems import DataProblem
 from workers.training.optimizers import make_optimizer
 from workers.training.recipes import load_task
 from workers.training.recipes.gpt import GPT, Shape, rotary_table, rotate
-from workers.training.recipes.language_model import window_starts
+from workers.training.recipes.language_model import LanguageModelTask
 
 CPU = torch.device("cpu")
 TASK = {
     "recipe": "language-model",
     "model": {"layers": 1, "width": 8, "heads": 2, "context": 12},
-    "data": {"source": "python-stdlib"},
+    "data": {"source": "python-stdlib", "tokens": "bytes"},
 }
+
+
+def task_of(path: Path, **data: Any) -> LanguageModelTask:
+    """Return a task over a text of 4,000 lines, in bytes unless ``data`` says otherwise."""
+    path.write_text("".join(f"train {number % 17} is in the yard\n" for number in range(4000)))
+    given = {"source": "text", "location": str(path), "tokens": "bytes", **data}
+    task = load_task({**TASK, "data": given}, seed=1, device=CPU)
+    assert isinstance(task, LanguageModelTask)
+    return task
 
 
 def test_rows_of_a_batch_do_not_depend_on_who_asks_for_them() -> None:
     task = load_task(TASK, seed=1, device=CPU)
-    inputs, targets = task.train_batch(7, slice(0, 8))
-    later_inputs, later_targets = task.train_batch(7, slice(4, 8))
+    inputs, targets = task.train_batch(slice(40, 48))
+    later_inputs, later_targets = task.train_batch(slice(44, 48))
     assert torch.equal(inputs[4:], later_inputs)
     assert torch.equal(targets[4:], later_targets)
 
 
-def test_targets_are_the_inputs_one_byte_later() -> None:
-    inputs, targets = load_task(TASK, seed=1, device=CPU).train_batch(1, slice(0, 4))
+def test_targets_are_the_inputs_one_token_later() -> None:
+    inputs, targets = load_task(TASK, seed=1, device=CPU).train_batch(slice(0, 4))
     assert inputs.shape == targets.shape == (4, 12)
     assert torch.equal(inputs[:, 1:], targets[:, :-1])
 
 
-def test_steps_and_seeds_draw_different_windows() -> None:
-    draws = {tuple(window_starts(seed, step, 4, 1_000_000)) for seed in (0, 1, 2**63 - 1) for step in (0, 1, 2)}
-    assert len(draws) == 9
+def test_an_epoch_is_the_whole_text_once(tmp_path: Path) -> None:
+    task = task_of(tmp_path / "yard.txt")
+    inputs, _ = task.train_batch(slice(0, task.num_train_rows))
+    found = sorted(bytes(row.tolist()) for row in inputs)
+    text = np.asarray(task.corpus.train).tobytes()
+    assert task.num_train_rows == (len(text) - 1) // 12
+    assert found == sorted(text[at : at + 12] for at in range(0, 12 * task.num_train_rows, 12))
 
 
-def test_the_draws_are_those_of_every_other_day() -> None:
-    """A run that is resumed after an upgrade must see the batches that it would have seen."""
-    assert window_starts(0, 1, 3, 1000).tolist() == [638, 101, 93]
+@pytest.mark.parametrize("tokens", ["bytes", "bpe"])
+def test_nats_per_byte_are_those_of_all_tokens_over_the_bytes_that_they_are(tokens: str, tmp_path: Path) -> None:
+    task = task_of(tmp_path / "yard.txt", tokens=tokens, vocabulary=300)
+    torch.manual_seed(0)
+    model, total, nats, num_bytes = task.make_model(), torch.zeros(1, dtype=torch.float64), 0.0, 0
+    torch.nn.init.normal_(model.head.weight, std=0.2)
+    with torch.no_grad():
+        for start in range(0, task.num_validation_rows, 100):
+            rows = slice(start, min(start + 100, task.num_validation_rows))
+            inputs, targets = task.validation_batch(rows)
+            outputs = model(inputs)
+            total += task.measure(outputs, targets)
+            nats += torch.nn.functional.cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="sum").item()
+            num_bytes += int(task.corpus.lengths[targets.numpy()].sum())
+    assert total.item() / task.num_validation_rows == pytest.approx(nats / num_bytes, rel=1e-5)
+    assert (num_bytes > 3 * 12 * task.num_validation_rows) is (tokens == "bpe")
 
 
-def test_windows_start_anywhere_that_leaves_room() -> None:
-    starts = window_starts(0, 1, 1000, 10)
-    assert np.unique(starts).tolist() == list(range(10))
+def test_the_vocabulary_is_that_of_the_tokens(tmp_path: Path) -> None:
+    task = task_of(tmp_path / "yard.txt", tokens="bpe", vocabulary=300)
+    assert task.shape.vocabulary == 300
+    assert task.describe()["model"]["vocabulary"] == 300
+    assert task.describe()["data"]["vocabulary"] == 300
+    assert task.data_facts["tokens"] == len(task.corpus.train)
+    assert [*task.assets] == ["tokenizer.json"] and task.assets["tokenizer.json"].is_file()
+
+
+def test_a_context_longer_than_the_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "short.txt").write_text("short\n" * 30)
+    with pytest.raises(DataProblem, match=r"task\.model\.context is 12, but a part of .*short\.txt has only 6 tokens"):
+        load_task({**TASK, "data": {"source": "text", "location": str(tmp_path / "short.txt")}}, seed=1, device=CPU)
 
 
 def test_no_position_sees_a_later_one() -> None:

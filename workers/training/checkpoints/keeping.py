@@ -68,7 +68,7 @@ class DiskCheckpoints:
         if self._is_due and training.synchronization.is_agreed:
             self._is_due = False
             pieces = partial(pieces_to_save, training, self._parameters, self._written, self._kind)
-            self._saver.save(step, pieces, small_state(training, self._kind))
+            self._saver.save(step, pieces, small_state(training, self._kind, step))
         if is_last:
             self._saver.wait(END_TIMEOUT_S)
 

@@ -78,6 +78,12 @@ def cached(key: str, build: Build, *, needed_bytes: int = 0) -> Path:
     )
 
 
+def release(entry: Path) -> None:
+    """Let go of an entry that this process used and does not need any more."""
+    if entry in _held:
+        os.close(_held.pop(entry))
+
+
 def entry_name(key: str) -> str:
     """Return the folder's name for ``key``: some of it for people to read, and a digest of all."""
     readable = re.sub(r"[^a-z0-9]+", "-", key.lower())[:48].strip("-")

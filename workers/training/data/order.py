@@ -4,7 +4,7 @@ A place in the training (samples since its very first step) gives the row, with 
 on where it was, and any number of ranks cut the same sequence. The order of an epoch is a permutation that is computed
 and never stored: a generalised Feistel network over a rectangle of rows and columns that is hardly larger than the
 number of rows, walked until it lands on one (Black and Rogaway 2002, "Ciphers with Arbitrary Finite Domains", sections
-4 and 5). Its round functions are tables as long as a side of the rectangle: together 1.5 MB for a thousand million rows.
+4 and 5). Its round functions are tables as long as a side of the rectangle: together 1.5 MB for a billion rows.
 """
 
 from __future__ import annotations

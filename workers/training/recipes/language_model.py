@@ -1,4 +1,4 @@
-"""The recipe ``language-model``: a byte-level GPT that learns to continue text."""
+"""The recipe ``language-model``: a GPT that learns to continue text, byte by byte or in BPE tokens."""
 
 from __future__ import annotations
 
@@ -9,62 +9,73 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.lib.stride_tricks import sliding_window_view
 from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ParallelStyle
 
-from workers.training.data.corpus import Bytes, Corpus, load_corpus
-from workers.training.data.order import EpochOrder, Rows
+from workers.training.data.corpus import TOKENIZER, Corpus, Tokens, load_corpus
+from workers.training.data.order import EpochOrder
+from workers.training.data.problems import DataProblem
+from workers.training.data.transfer import on_device
 from workers.training.recipes import Batch
 from workers.training.recipes.gpt import GPT, Shape
 from workers.training.recipes.gpt_plan import tensor_plan
 from workers.training.recipes.parts import keep_part
 from workers.training.recipes.split_loss import split_cross_entropy
 
-VOCABULARY = 256
 VALIDATION_TOKENS = 8192
+DESCRIBED = ("source", "location", "tokens", "vocabulary")  # of task.data, beside the weights
 
 
 class LanguageModelTask:
-    """Next-byte prediction; the loss is in nats per byte."""
+    """Prediction of the next token; the loss is in nats per token. ``val/nats_per_byte`` compares models whose tokens
+    are not the same: the nats of all tokens of the validation rows over the bytes that these tokens are."""
 
+    unit = "tokens"
     cuts_sequence = True
+    measures = ("nats_per_byte",)
 
-    def __init__(self, shape: Shape, corpus: Corpus, source: str, seed: int, device: torch.device) -> None:
-        smallest = min(len(corpus.train), len(corpus.validation))
-        if shape.context >= smallest:
-            raise ValueError(f"task.model.context is {shape.context}, but a part of {source} has only {smallest} bytes")
-        self.shape, self.corpus, self.source, self.seed, self.device = shape, corpus, source, seed, device
-        self.unit, self.units_per_row, self.measures = "tokens", shape.context, ()
-        self._train_order = EpochOrder(num_windows(corpus.train, shape.context), seed)
-        self._validation_order = EpochOrder(num_windows(corpus.validation, shape.context), seed)
-        self.num_train_rows = self._train_order.num_rows
-        self.num_validation_rows = min(-(-VALIDATION_TOKENS // shape.context), self._validation_order.num_rows)
+    def __init__(self, shape: Shape, corpus: Corpus, data: Mapping[str, Any], seed: int, device: torch.device) -> None:
+        refuse_too_little(corpus, data, shape.context)
+        self.shape, self.corpus, self.data, self.seed, self.device = shape, corpus, data, seed, device
+        self.units_per_row = shape.context
+        self._train = windows(corpus.train, shape.context)
+        self._validation = windows(corpus.validation, shape.context)
+        self._train_order = EpochOrder(len(self._train), seed)
+        self._validation_order = EpochOrder(len(self._validation), seed)
+        self.num_train_rows = len(self._train)
+        self.num_validation_rows = min(-(-VALIDATION_TOKENS // shape.context), len(self._validation))
+        rows = self._validation[self._validation_order.rows(slice(0, self.num_validation_rows))]
+        self._bytes_a_row = int(corpus.lengths[rows[:, 1:]].sum()) / self.num_validation_rows
         self.data_digest = corpus.digest
+        self.data_facts = facts_of(corpus, self.num_train_rows)
+        self.assets = {} if corpus.tokenizer is None else {TOKENIZER: corpus.tokenizer}
 
     def make_model(self) -> nn.Module:
         return GPT(self.shape)
 
     def train_batch(self, positions: slice) -> Batch:
         """Return inputs and targets, each (rows, context) int64."""
-        return self._windows(self.corpus.train, self._train_order.rows(positions))
+        return self._batch(self._train[self._train_order.rows(positions)])
 
     def validation_batch(self, rows: slice) -> Batch:
         """Return inputs and targets, each (rows, context) int64: the same windows at every validation."""
-        return self._windows(self.corpus.validation, self._validation_order.rows(rows))
+        return self._batch(self._validation[self._validation_order.rows(rows)])
 
     def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         inputs, targets = batch
         return self.criterion(model(inputs), targets)
 
     def criterion(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Logits (rows, context, vocabulary) and bytes (rows, context) -> mean cross-entropy."""
+        """Logits (rows, context, vocabulary) and tokens (rows, context) -> mean cross-entropy."""
         if isinstance(outputs, DTensor):  # cut along the vocabulary by tensor-parallel ranks
             return split_cross_entropy(outputs, targets)
         return F.cross_entropy(outputs.flatten(0, 1), targets.flatten())
 
     def measure(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        return torch.zeros(0, dtype=torch.float64, device=self.device)
+        nats = self.criterion(outputs, targets).double() * targets.numel()
+        return (nats / self._bytes_a_row)[None]
 
     def keep_part(self, model: nn.Module, index: int, num_parts: int) -> None:
         assert isinstance(model, GPT)
@@ -85,30 +96,51 @@ class LanguageModelTask:
         return {
             "recipe": "language-model",
             "model": dataclasses.asdict(self.shape),
-            "data": {"source": self.source, "digest": self.corpus.digest},
+            "data": {name: self.data[name] for name in DESCRIBED if name in self.data} | {"digest": self.data_digest},
         }
 
-    def _windows(self, text: Bytes, rows: Rows) -> Batch:
-        windows = text[rows[:, None] * self.shape.context + np.arange(self.shape.context + 1)]
-        tokens = torch.from_numpy(windows.astype(np.int64)).to(self.device)
+    def _batch(self, rows: Tokens) -> Batch:
+        tokens = on_device(rows.astype(np.int64), self.device)
         return tokens[:, :-1], tokens[:, 1:]
 
 
-def num_windows(text: Bytes, context: int) -> int:
-    """Return how many windows of ``context`` tokens lie side by side in ``text``, with one more token behind each."""
-    return (len(text) - 1) // context
+def windows(text: Tokens, context: int) -> Tokens:
+    """Return (rows, context + 1): windows of ``context`` tokens side by side, with one more token behind each."""
+    found: Tokens = sliding_window_view(np.asarray(text), context + 1)[::context]
+    return found
+
+
+def refuse_too_little(corpus: Corpus, data: Mapping[str, Any], context: int) -> None:
+    """Raise DataProblem where not even one window fits."""
+    smallest = min(len(corpus.train), len(corpus.validation))
+    if context >= smallest:
+        name = data.get("location") or data["source"]
+        raise DataProblem(
+            f"task.model.context is {context}, but a part of {name} has only {smallest} tokens: choose a smaller "
+            "context, or add text"
+        )
+
+
+def facts_of(corpus: Corpus, num_rows: int) -> dict[str, Any]:
+    """Return what the run's page is told of the data."""
+    return {
+        "num_rows": num_rows,
+        "digest": corpus.digest,
+        "num_bytes": corpus.num_bytes,
+        "tokens": len(corpus.train),
+        "vocabulary": corpus.vocabulary,
+    }
 
 
 def load(task: Mapping[str, Any], *, seed: int, device: torch.device) -> LanguageModelTask:
     """Return the task for ``task.model`` and ``task.data`` of a spec. Raises ValueError naming the field at fault."""
-    model = task["model"]
+    model, corpus = task["model"], load_corpus(task["data"])
     shape = Shape(
         layers=int(model["layers"]),
         width=int(model["width"]),
         heads=int(model["heads"]),
         context=int(model["context"]),
-        vocabulary=VOCABULARY,
+        vocabulary=corpus.vocabulary,
         kv_heads=None if model.get("kv_heads", "auto") == "auto" else int(model["kv_heads"]),
     )
-    source = str(task["data"]["source"])
-    return LanguageModelTask(shape, load_corpus(source), source, seed, device)
+    return LanguageModelTask(shape, corpus, task["data"], seed, device)

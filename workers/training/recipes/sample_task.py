@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import nn
 
 from workers.training.data.order import EpochOrder, Rows
 from workers.training.data.samples import Samples
+from workers.training.data.transfer import on_device
 from workers.training.recipes import Batch
 from workers.training.recipes.parts import keep_part
 
@@ -38,6 +40,8 @@ class SampleTask:
         self.num_train_rows = len(samples.train_inputs)
         self.num_validation_rows = min(VALIDATION_ROWS, len(samples.validation_inputs))
         self.data_digest = samples.digest
+        self.data_facts = {**samples.facts, "num_rows": self.num_train_rows, "digest": samples.digest}
+        self.assets: dict[str, Path] = {}
         self._variance = 0.0 if samples.classes else self._validation_variance()
 
     def train_batch(self, positions: slice) -> Batch:
@@ -88,8 +92,8 @@ class SampleTask:
         return stored
 
     def _batch(self, inputs: Any, targets: Any, rows: Rows) -> Batch:
-        stored = torch.from_numpy(np.asarray(inputs[rows])).to(self.device)
-        return self.inputs(stored), torch.from_numpy(np.asarray(targets[rows])).to(self.device)
+        stored = on_device(np.asarray(inputs[rows]), self.device)
+        return self.inputs(stored), on_device(np.asarray(targets[rows]), self.device)
 
     def _validation_variance(self) -> float:
         rows = self._validation_order.rows(slice(0, self.num_validation_rows))
