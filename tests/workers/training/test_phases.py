@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from statistics import median
 from typing import Any
 
 import pytest
@@ -87,8 +88,9 @@ def test_the_phases_of_a_rank_add_up_to_its_steps(way: str) -> None:
     for rank, points in enumerate(train_on(world, spec(world, parallel), setup=report_step_times)):
         parts, whole = phases_of(points, rank), series_of(points, "took/step_s", rank)
         assert len(whole) == STEPS
-        for step, took in whole.items():
-            assert sum(parts[name][step] for name in IN_A_STEP) == pytest.approx(took, rel=0.05), (way, step)
+        # The median: a rank that is put aside between two readings of the clock says nothing about the phases.
+        ratios = [sum(parts[name][step] for name in IN_A_STEP) / took for step, took in whole.items()]
+        assert median(ratios) == pytest.approx(1, rel=0.05), ratios
         computed = {name: sum(parts[name].values()) for name in IN_A_STEP}
         assert min(computed["forward"], computed["backward"], computed["optimizer"]) > 0
         assert world == 1 or computed["communication"] > 0
