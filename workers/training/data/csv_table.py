@@ -48,7 +48,7 @@ class CsvTable:
         return sum(batch.num_rows for batch in self.batches())
 
     def place(self, path: Path, row: int) -> str:
-        with suppress(csv.Error, UnicodeDecodeError):
+        with suppress(csv.Error):
             for number, (line, _) in enumerate(_records(path)):
                 if number == row + 1:  # the header is the first
                     return f"{self._files.name_of(path)}, line {line}"
@@ -58,11 +58,11 @@ class CsvTable:
         name = self._files.name_of(path)
         try:
             _, names = next(_records(path), (0, []))
-        except (UnicodeDecodeError, csv.Error, OSError, EOFError) as error:
+        except (csv.Error, OSError, EOFError) as error:
             raise DataProblem(f"{name} is no table in text: {error}") from None
         if not names or any("\0" in cell for cell in names):
             raise DataProblem(f"{name} is empty or no text: its first line names the columns")
-        names = [cell.strip() for cell in names]
+        names = [cell.strip().encode(errors="surrogateescape").decode(errors="replace") for cell in names]
         if all(_is_number(cell) for cell in names):
             raise DataProblem(f"{name} begins with numbers ({', '.join(names[:5])}): its first line names the columns")
         return names
@@ -97,17 +97,18 @@ class CsvTable:
         """Look for the line at fault, as a text editor counts: Arrow counts rows, and not always."""
         name = self._files.name_of(path)
         try:
+            if "UTF8" in str(error):
+                line = _first_bad_line(path)
+                return DataProblem(
+                    f"{name}, line {line} is not UTF-8: save the file as UTF-8, or convert it with iconv"
+                )
             for line, cells in _records(path):
                 if len(cells) != num_columns:
                     return DataProblem(
                         f"{name}, line {line} has {len(cells)} cells and the first line {num_columns}: correct it, or "
                         "put cells that hold the separator between double quotes"
                     )
-        except (UnicodeDecodeError, csv.Error, EOFError, OSError) as reason:
-            if isinstance(reason, UnicodeDecodeError):
-                return DataProblem(
-                    f"{name}, line {_bad_line(path)} is not UTF-8: save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)"
-                )
+        except (csv.Error, EOFError, OSError) as reason:
             error = reason
         return DataProblem(f"{name} cannot be read as a table: {str(error)[:300]}")
 
@@ -132,7 +133,7 @@ def _header_lines(path: Path) -> int:
 
 def _open_text(path: Path) -> TextIO:
     opener: Any = gzip.open if path.suffix == ".gz" else open
-    file: TextIO = opener(path, "rt", encoding="utf-8-sig", newline="")
+    file: TextIO = opener(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
     return file
 
 
@@ -143,7 +144,7 @@ def _delimiter(path: Path) -> str:
     return max(DELIMITERS, key=line.count)
 
 
-def _bad_line(path: Path) -> int:
+def _first_bad_line(path: Path) -> int:
     opener: Any = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rb") as file:
         for number, line in enumerate(file, 1):
