@@ -93,8 +93,10 @@ class AttemptFolder:
         return self.phase() in ENDED
 
     def is_uploaded(self) -> bool:
-        """Rank 0's node uploads the output; the others have none."""
-        return (self.order() or {}).get("first_rank") != 0 or self.uploaded_mark.exists()
+        """Rank 0's node uploads the output; the others have none but traces."""
+        if (self.order() or {}).get("first_rank") != 0:
+            return not self.unsent_traces()
+        return self.uploaded_mark.exists()
 
     def is_done(self) -> bool:
         """Whether it is over and the server has all of it. Once true it stays true, and costs nothing to ask."""
@@ -118,6 +120,22 @@ class AttemptFolder:
 
     def stream_path(self, rank: int, stream: str) -> Path:
         return self.logs / f"rank-{rank}.{stream}"
+
+    @property
+    def trace_path(self) -> Path:
+        """Which steps are to be traced: written by the supervisor, looked at by its ranks."""
+        return self.path / "trace.json"
+
+    def unsent_traces(self) -> list[Path]:
+        """Return the finished traces that the server does not have yet."""
+        try:
+            names = {entry.name for entry in os.scandir(self.output / "traces") if not entry.name.startswith(".")}
+        except OSError:  # there are none, as in almost all attempts
+            return []
+        return [self.output / "traces" / name for name in sorted(names) if not self.sent_mark(name).exists()]
+
+    def sent_mark(self, name: str) -> Path:
+        return self.path / "sent" / name
 
     def record_processes(self, processes: list[Process]) -> None:
         """Remember who must be gone before anybody may say that this attempt is over."""

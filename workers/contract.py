@@ -10,6 +10,7 @@ DOWN  ``down_key(node)``      rewritten every tick from the database, and at onc
                             "order": Order | null,       until the node has reported the attempt
                             "go": Go | null,             once every node of the attempt is ready
                             "is_gone": bool,             the run was deleted: nobody waits for what is left of it
+                            "trace": {"id", "first", "steps", "ranks": "all" | [rank, …]} | null,
                             "watermarks": {producer: sequence},
                             "resend": [producer, …]}}}   ingest saw a gap: send again from the watermark
 

@@ -40,10 +40,12 @@ from runs.actions.sign_in import (
     set_password,
     use_sign_in_link,
 )
+from runs.actions.tracing import Trace, trace_run
 
 __all__ = [
     "Process",
     "Refused",
+    "Trace",
     "accept_invitation",
     "answer_dataset",
     "archive_run",
@@ -80,6 +82,7 @@ __all__ = [
     "store_bundle",
     "submit_run",
     "tag_run",
+    "trace_run",
     "unarchive_run",
     "use_sign_in_link",
     "withdraw_invitation",

@@ -27,6 +27,7 @@ from runs.api import (
     runs,
     series,
     tokens,
+    traces,
     workspaces,
 )
 from runs.api.auth import SessionAuth, TokenAuth
@@ -48,6 +49,7 @@ problems.register(api)
 api.add_decorator(once, mode="view")
 for module in (
     runs,
+    traces,
     history,
     checkpoints,
     series,

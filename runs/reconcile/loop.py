@@ -19,6 +19,7 @@ from runs.reconcile.hear import Ear, forget_the_rest
 from runs.reconcile.placing import schedule
 from runs.reconcile.restoring import tell
 from runs.reconcile.tell import write_down
+from runs.reconcile.tracing import tell_traces
 from runs.status import Status
 from runs.transport import redis
 from workers import contract
@@ -56,6 +57,7 @@ def _round(now: datetime) -> None:
     for attempt in attempts:
         _guarded(partial(follow, attempt, ear), run=attempt.run_id)
     _guarded(partial(tell, attempts))
+    _guarded(partial(tell_traces, attempts))
     _guarded(partial(free_slots, ear))
     for cluster_id in set(Run.objects.filter(status=Status.QUEUED).values_list("cluster_id", flat=True)):
         _guarded(partial(schedule, cluster_id, now), cluster=cluster_id)
@@ -85,6 +87,7 @@ def reconcile_run(run_id: str, now: datetime) -> None:
     ear.listen_to_nodes(nodes)
     changed = follow(attempt, ear)
     tell([attempt])
+    tell_traces([attempt])
     if not changed and attempt.run.status != Status.STOPPING:
         return
     write_down(nodes, ear.ups, now)

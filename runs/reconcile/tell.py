@@ -10,6 +10,7 @@ from typing import Any, cast
 from runs.metrics.models import Producer
 from runs.models import Attempt, GoneRun, Node, Placement
 from runs.reconcile.orders import order_for
+from runs.reconcile.tracing import wanted_trace
 from runs.status import Phase, Wanted
 from runs.transport import redis
 from workers import contract
@@ -91,6 +92,7 @@ def _wanted(placement: Placement, watermarks: Watermarks) -> contract.Document:
     if placement.phase == Phase.PREPARING:
         entry["order"] = order_for(placement)
     entry["go"] = attempt.go
+    entry["trace"] = wanted_trace(attempt)
     return entry
 
 
@@ -109,6 +111,7 @@ def _entry(run: str, fence: int, wanted: str, watermarks: Watermarks) -> contrac
         "wanted": wanted,
         "order": None,
         "go": None,
+        "trace": None,
         "is_gone": False,
         "watermarks": {producer.producer: producer.watermark for producer in producers},
         "resend": [producer.producer for producer in producers if producer.has_gap],

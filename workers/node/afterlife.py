@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from collections.abc import Callable
 
 import httpx
 import redis
@@ -15,6 +16,7 @@ from workers.contract import Document, report_key, report_scope, seal
 from workers.node.config import NodeConfig
 from workers.node.outputs import upload_output
 from workers.node.rest import ServerClient
+from workers.node.traces import send_traces
 from workers.supervisor.contact import REPORT_KEPT_S, Contact
 from workers.supervisor.courier import Courier
 from workers.supervisor.shipping import Shipper
@@ -68,6 +70,12 @@ class Afterlife:
             return True
         return False
 
+    def look_during_life(self, folder: AttemptFolder) -> None:
+        """Send the traces of one that still runs: who asked for them looks now."""
+        order = folder.order()
+        assert order is not None
+        self._try(folder, send_traces, order)
+
     def _repeat(self, order: Document, report: Document) -> None:
         node, attempt = self._config.id, order["attempt"]
         scope = report_scope(node, order["run"], order["fence"])
@@ -95,16 +103,21 @@ class Afterlife:
         self._shipping[folder.attempt] = waiter
 
     def _upload(self, order: Document, folder: AttemptFolder) -> bool:
-        """Upload rank 0's output, trying again ever more rarely while the server is away. True when it is done."""
+        """Upload rank 0's output, and other ranks' traces. True when it is done."""
         if folder.is_uploaded():
             return True
+        return self._try(folder, upload_output if order["first_rank"] == 0 else send_traces, order)
+
+    def _try(self, folder: AttemptFolder, upload: Callable[..., None], order: Document) -> bool:
+        """Upload, trying again ever more rarely while the server is away. True when it is done."""
         due, pause_s = self._upload_due.get(folder.attempt, (0.0, LOOK_EVERY_S))
         if time.monotonic() < due:
             return False
         try:
-            upload_output(order, folder, self._server)
+            upload(order, folder, self._server)
         except (httpx.HTTPError, OSError) as error:
             log.warning("output.waiting", attempt=folder.attempt, error=str(error), pause_s=pause_s)
             self._upload_due[folder.attempt] = (time.monotonic() + pause_s, min(2 * pause_s, LONGEST_PAUSE_S))
             return False
+        self._upload_due.pop(folder.attempt, None)
         return True

@@ -104,7 +104,7 @@ class Attempts:
             self.go(attempt, entry["fence"], entry["go"])
 
     def watch(self) -> None:
-        """Bury the attempts whose supervisor died, and look after those that are over."""
+        """Bury the attempts whose supervisor died, look after those that are over, send traces of those that run."""
         for attempt, folder in list(self._known.items()):
             if attempt in self._busy:
                 continue
@@ -114,6 +114,8 @@ class Attempts:
                     self._begin(attempt, partial(self._look_after, folder, entry))
             elif folder.was_started() and folder.lock_holder() is None:
                 self._begin(attempt, partial(self._bury, folder))
+            elif folder.unsent_traces():
+                self._begin(attempt, partial(self._afterlife.look_during_life, folder))
 
     def _prepare(self, order: Document) -> None:
         folder = AttemptFolder(self._home / "attempts" / order["attempt"])

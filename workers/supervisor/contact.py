@@ -51,6 +51,7 @@ class Contact:
         self.heard_at = time.monotonic()
         self.cause: str | None = None  # why the ranks must end, once the server says so; never taken back
         self.go: Document | None = None
+        self.trace: Document | None = None  # which steps are to be traced, as last heard
         self.is_listed = False
         self.is_gone = False  # the run was deleted: nobody waits for its records
         self.epoch: str | None = None
@@ -106,6 +107,7 @@ class Contact:
             self.cause = self.cause or "stopped"
         if own["wanted"] == "run" and own.get("go") is not None:
             self.go = own["go"]
+        self.trace = own.get("trace")
         for producer, sequence in (own.get("watermarks") or {}).items():
             self.watermarks[producer] = max(sequence, self.watermarks.get(producer, 0))
         self.resend = frozenset(own.get("resend") or ())

@@ -15,7 +15,7 @@ import redis
 import structlog
 
 from trainyard.reader import last_sequences
-from workers.attempts import AttemptFolder, AttemptTaken
+from workers.attempts import AttemptFolder, AttemptTaken, write_json
 from workers.contract import Document
 from workers.joining import can_watch
 from workers.processes import Exit, descendants_of, identify, kill_children, send
@@ -86,6 +86,7 @@ class Supervisor:
         self._is_cold = bool(task.get("python"))
         self._is_watching = "script" in task and not self._is_cold and can_watch()
         self._group_look_at = 0.0
+        self._trace: str | None = None  # the last one that the ranks were told of
         self._wakeup, wake = socket.socketpair()
         for end in (self._wakeup, wake):
             end.setblocking(False)
@@ -175,6 +176,8 @@ class Supervisor:
         if self.lifeline in ready:
             self.lifeline = -1
             self._end("interrupted")
+        if self.contact.trace is not None and self.phase == "running":
+            self._pass_on(self.contact.trace)
         if self.contact.cause is not None:
             self._end(self.contact.cause)
         if self.contact.silence_s() > LEASE_SHARE * self.order["lease_s"]:
@@ -218,6 +221,16 @@ class Supervisor:
                     rank.exit_hang = True
                     for pid in (rank.pid, *descendants_of(rank.pid)):
                         send(pid, signal.SIGKILL)
+
+    def _pass_on(self, trace: Document) -> None:
+        """Tell the ranks, once, which steps are to be traced."""
+        if trace["id"] == self._trace:
+            return
+        self._trace = trace["id"]
+        try:
+            write_json(self.folder.trace_path, trace)
+        except OSError as error:
+            log.warning("trace.unwritten", error=str(error))
 
     def _look_for_groups(self) -> None:
         if self._is_watching and time.monotonic() >= self._group_look_at:

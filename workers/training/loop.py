@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from workers.training.measures import Measured
 from workers.training.memory import memory_bytes
 from workers.training.phases import OPTIMIZER
 from workers.training.progress import Progress
+from workers.training.tracing import read_tracing
 from workers.training.validation import validation_means
 
 
@@ -66,8 +68,11 @@ def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> 
         return
     if first == 1:
         validate(training, 0, metrics, progress)
+    tracing = read_tracing(os.environ, training.mesh.rank, training.device, metrics)
     for step in range(first, settings.steps + 1):
+        tracing.before(step)
         result = take_step(training, step)
+        tracing.after(step)
         is_last = step == settings.steps or training.synchronization.is_over
         if is_last:  # first of all: what is validated is what is kept
             training.synchronization.finish()
@@ -87,6 +92,7 @@ def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> 
         report_measures(training, step, time.perf_counter() - started, metrics, is_last=is_last)
         if is_last:
             break
+    tracing.close()
 
 
 def settle(training: Training) -> None:

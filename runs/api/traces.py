@@ -1,0 +1,41 @@
+"""``/runs/{id}/trace``: a Chrome trace of the next steps, which comes to the run's files."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from django.http import HttpRequest
+from ninja import Body as InBody
+from ninja import Field, Router, Schema
+from ninja import Status as Answer
+
+from runs import actions
+from runs.access import get_run
+from runs.actions.tracing import MAX_STEPS
+from runs.api.auth import actor
+from runs.api.shapes import Body
+from runs.models import Role
+
+router = Router(tags=["runs"])
+
+
+class TraceIn(Body):
+    steps: int = Field(3, ge=1, le=MAX_STEPS, description="how many steps, one after the other")
+    ranks: Literal["all"] | list[int] = Field("all", description="all, or the numbers of some ranks")
+
+
+class TraceOut(Schema):
+    id: str
+    first_step: int
+    last_step: int
+    ranks: list[int]
+
+
+@router.post("/runs/{run_id}/trace", response={202: TraceOut}, summary="Trace the next steps")
+def trace(request: HttpRequest, run_id: str, body: InBody[TraceIn | None] = None) -> Answer[dict[str, Any]]:
+    """The steps are the next that every rank can know of. Each rank's trace is a file `traces/step-N.rank-R.json.gz`
+    of the run, as soon as its last step is over."""
+    user = actor(request)
+    asked = body or TraceIn()
+    run = get_run(user, run_id, Role.MEMBER)
+    return Answer(202, actions.trace_run(actor=user, run=run, steps=asked.steps, ranks=asked.ranks)._asdict())

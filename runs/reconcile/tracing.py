@@ -1,0 +1,61 @@
+"""What became of the traces that were asked for, written into the runs' history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db import transaction
+
+from runs.metrics.facts import facts_of
+from runs.models import Attempt
+from workers.contract import Document
+
+MAX_NAMED = 3
+
+
+def wanted_trace(attempt: Attempt) -> Document | None:
+    """Return what supervisors are told of the attempt's trace."""
+    trace = attempt.trace
+    return None if trace is None else {name: trace[name] for name in ("id", "first", "steps", "ranks")}
+
+
+def tell_traces(attempts: Iterable[Attempt]) -> None:
+    """Write an event for each trace of these attempts that all of its ranks have spoken of, or that ended with them."""
+    for attempt in attempts:
+        trace = attempt.trace
+        if trace is None or trace["is_told"]:
+            continue
+        said = facts_of(attempt.run_id, "trace", attempt=attempt.fence)
+        found = {rank: data for rank, data in said.items() if data.get("id") == trace["id"]}
+        ranks = range(attempt.world_size) if trace["ranks"] == "all" else trace["ranks"]
+        if attempt.ended_at is not None or all(rank in found for rank in ranks):
+            _tell(attempt, trace, {rank: found.get(rank, {}) for rank in ranks})
+
+
+def _tell(attempt: Attempt, trace: dict[str, Any], found: dict[int, dict[str, Any]]) -> None:
+    told = {**trace, "is_told": True}
+    files = [str(data["file"]) for data in found.values() if data.get("file")]
+    with transaction.atomic():
+        current = Attempt.objects.select_for_update().values_list("trace", flat=True).get(pk=attempt.pk)
+        if current is None or current["id"] != trace["id"] or current["is_told"]:
+            return  # another process was faster
+        Attempt.objects.filter(pk=attempt.pk).update(trace=told)
+        code = "traced" if files else "trace-failed"
+        attempt.run.record(code, sentence_of(trace, found), data={"files": files}, attempt=attempt)
+    attempt.trace = told
+
+
+def sentence_of(trace: dict[str, Any], found: dict[int, dict[str, Any]]) -> str:
+    """Say which steps were traced on how many ranks, and why not on the others."""
+    first, last = trace["first"], trace["first"] + trace["steps"] - 1
+    steps = f"step {first:,}" if first == last else f"steps {first:,} to {last:,}"
+    missing = {
+        rank: str(data.get("why") or "nothing was heard") for rank, data in found.items() if not data.get("file")
+    }
+    done = len(found) - len(missing)
+    why = "; ".join(f"rank {rank}: {words}" for rank, words in list(missing.items())[:MAX_NAMED])
+    if not done:
+        return f"{steps[0].upper()}{steps[1:]} could not be traced: {why}."
+    ranks = f"{done} rank{'' if done == 1 else 's'}" + (f" of {len(found)}" if missing else "")
+    return f"Traced {steps} on {ranks}" + (f"; {why}." if missing else ".")
