@@ -142,7 +142,6 @@ SLOW_S = 0.004  # for each row
 
 def slow_down_rank_1_by_the_row() -> None:
     import time
-    from typing import Any
 
     import torch
     import torch.distributed as dist
