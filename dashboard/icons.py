@@ -30,6 +30,7 @@ ICONS = {
     "clusters": "server-2",
     "command": "terminal-2",
     "copy": "copy",
+    "data": "database",
     "delete": "trash",
     "download": "download",
     "drain": "droplet-half-2",

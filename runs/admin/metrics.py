@@ -12,6 +12,7 @@ from runs.metrics.models import (
     CheckpointUse,
     DeadLetter,
     Erasure,
+    Fact,
     Level,
     LogChunk,
     LogStream,
@@ -120,3 +121,10 @@ class NodeSampleAdmin(Written):
 class ErasureAdmin(Written):
     list_display = ("run_id", "at")
     search_fields = ("run_id",)
+
+
+@admin.register(Fact)
+class FactAdmin(Written):
+    list_display = ("name", "run_id", "attempt", "rank", "at")
+    list_filter = ("name",)
+    search_fields = ("run_id", "name")
