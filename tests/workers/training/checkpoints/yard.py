@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ class Yard:
         *,
         restore: list[dict[str, Any]] | None = None,
         setup: Callable[[], None] | None = None,
+        dying: Collection[int] = (),
         **changes: Any,
     ) -> list[list[Point]]:
         """Train, from the newest of ``restore``; by default from all that is in the folder."""
@@ -34,6 +35,7 @@ class Yard:
             world,
             tiny_spec(world=world, **changes),
             setup=setup,
+            dying=dying,
             TRAINYARD_RUN=self.run,
             TRAINYARD_FENCE=str(self.fence),
             TRAINYARD_CHECKPOINTS=str(self.folder),
