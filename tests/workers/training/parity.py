@@ -61,7 +61,7 @@ def distance(world: int, parallel: dict[str, Any], *, setup: Callable[[], None] 
     spread ranks: the way to leave something out.
     """
     apart = {"parallel": parallel, **changes.pop("apart", {})}
-    changes = {"steps": STEPS, "model": SHAPE, **changes}
+    changes = {"steps": STEPS, **({} if "task" in changes else {"model": SHAPE}), **changes}
     alone = _alone(json.dumps(changes, sort_keys=True))
     spread = train_on(world, tiny_spec(world=world, **{**changes, **apart}), setup=functools.partial(_watched, setup))
     points = [point for rank in spread for point in rank]
@@ -77,10 +77,20 @@ def distance(world: int, parallel: dict[str, Any], *, setup: Callable[[], None] 
 
 def strategy_name(changes: dict[str, Any]) -> str:
     """Return what of a spec's changes is a way to train: ``"shard 2, pipeline.stages 2, precision bf16"``."""
-    told = {name: value for name, value in changes.items() if name not in ("steps", "model", "batch_size", "seed")}
+    plain = ("steps", "model", "batch_size", "seed", "task")
+    told = {name: value for name, value in changes.items() if name not in plain}
     parallel = told.pop("parallel")
     words = [f"{path} {value}" for path, value in _flat({**parallel, **told})]
-    return ", ".join(words if {"data", "shard", "tensor", "pipeline"} & parallel.keys() else ["data", *words])
+    recipe = [what_is_trained(task)] if (task := changes.get("task")) else []
+    recipe += ["grouped queries"] if "kv_heads" in changes.get("model", {}) else []
+    return ", ".join(
+        recipe + (words if {"data", "shard", "tensor", "pipeline"} & parallel.keys() else ["data", *words])
+    )
+
+
+def what_is_trained(task: dict[str, Any]) -> str:
+    """Return the recipe, or of images the kind of model."""
+    return str(task.get("model", {}).get("architecture", task["recipe"]))
 
 
 def _flat(values: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -139,11 +149,9 @@ def _watched(setup: Callable[[], None]) -> None:
     from torch.distributed.tensor import DTensor
 
     from workers.training import loop
-    from workers.training.recipes import gpt
+    from workers.training.recipes import gpt, mlp, resnet, vit
 
-    initialize = gpt.initialize
-
-    def initialize_all(model: Any) -> None:
+    def initialize_all(initialize: Callable[[Any], None], model: Any) -> None:
         """What starts at zero would give most parameters a first gradient of zero, which shows nothing."""
         initialize(model)
         with torch.no_grad():
@@ -151,7 +159,9 @@ def _watched(setup: Callable[[], None]) -> None:
                 if not parameter.any():
                     parameter.normal_(std=0.1)
 
-    gpt.initialize = initialize_all
+    modules: list[Any] = [gpt, mlp, resnet, vit]
+    for module in modules:
+        module.initialize = functools.partial(initialize_all, module.initialize)
     setup()
     plain, told = loop.clip, []
     take_step = loop.take_step

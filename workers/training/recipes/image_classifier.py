@@ -66,7 +66,7 @@ class ImageClassifierTask(SampleTask):
             "layers.*.mlp.up": ColwiseParallel(),
             "layers.*.mlp.down": RowwiseParallel(),
             "norm": Alike(),
-            "head": Alike(),
+            "head": Alike(is_last=True),
         }
 
     def describe(self) -> dict[str, Any]:

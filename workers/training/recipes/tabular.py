@@ -37,7 +37,7 @@ class TabularTask(SampleTask):
             "layers.*.up": ColwiseParallel(),
             "layers.*.down": RowwiseParallel(),
             "norm": Alike(),
-            "head": Alike(),
+            "head": Alike(is_last=True),
         }
 
     def describe(self) -> dict[str, Any]:

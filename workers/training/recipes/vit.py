@@ -144,6 +144,6 @@ def initialize(model: nn.Module) -> None:
         if name.endswith(("attention.output.weight", "mlp.down.weight", "outputs.weight", "outputs.bias")):
             parameter.zero_()
         elif name.endswith("places"):
-            parameter.normal_(std=0.02)
+            parameter.normal_()  # as large as what patches are embedded into: smaller ones drown in it
         elif parameter.ndim == 2:
             parameter.normal_(std=1.0 / math.sqrt(parameter.shape[1]))
