@@ -56,14 +56,14 @@ def test_uneven_shares_cover_the_batch_once_too(accumulate: int, sizes: tuple[in
 
 
 def test_the_weights_of_uneven_shares_make_the_mean_over_rows() -> None:
-    sizes = (5, 2, 1)
-    shares = [share_batch(24, 3, make_mesh(parallel(), 3, rank)) for rank in range(3)]
+    sizes = (15, 8, 1)
+    shares = [share_batch(24, 1, make_mesh(parallel(), 3, rank)) for rank in range(3)]
     assert [share.weight for share in shares] == [1, 1, 1]
     weights = [share.resized(sizes).weight for share in shares]
-    assert [weight / 3 for weight in weights] == pytest.approx([rows / 8 for rows in sizes])
+    assert [weight / 3 for weight in weights] == pytest.approx([rows / 24 for rows in sizes])
 
 
-@pytest.mark.parametrize("sizes", [(4, 4), (5, 2, 2), (8, 0, 0)])
+@pytest.mark.parametrize("sizes", [(12, 12), (9, 8, 8), (24, 0, 0)])
 def test_shares_of_another_sum_or_without_a_row_are_refused(sizes: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"are no shares of 8 rows among 3 ranks"):
-        share_batch(24, 3, make_mesh(parallel(), 3)).resized(sizes)
+    with pytest.raises(ValueError, match=r"are no shares of 24 rows among 3 ranks"):
+        share_batch(24, 1, make_mesh(parallel(), 3)).resized(sizes)
