@@ -8,6 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 from workers.training.data.cache import NO_ROOM
 from workers.training.data.problems import DataProblem
 
+LOST = {"ClientPayloadError", "ServerDisconnectedError", "ClientOSError", "ConnectionResetError", "IncompleteRead"}
 BUSY = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -40,7 +41,7 @@ def is_passing(error: BaseException) -> bool:
     if status is not None:
         return status in BUSY
     names = {type(one).__name__ for one in chain}
-    return bool(names & {"ClientPayloadError", "ServerDisconnectedError", "ClientOSError", "ConnectionResetError"})
+    return bool(names & LOST)
 
 
 def _reason(chain: list[BaseException]) -> str:
@@ -53,6 +54,8 @@ def _reason(chain: list[BaseException]) -> str:
         return f"which is not there ({status}): check the address"
     if status is not None:
         return f"whose server answered {status}: try again, or check the address"
+    if names & LOST:
+        return "whose server broke off the connection: try again"
     if any("Credentials" in name for name in names):
         return "which needs keys, and there are none: give them in task.environment or on the node"
     if any(isinstance(one, TimeoutError) or "Timeout" in type(one).__name__ for one in chain):
@@ -74,7 +77,9 @@ def _status(chain: list[BaseException]) -> int | None:
     for one in chain:
         response = getattr(one, "response", None)
         inner = response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
-        for value in (getattr(one, "status", None), getattr(one, "code", None), inner):
+        # aiohttp's own complaints about what a server sent have a code too, which no server gave.
+        code = getattr(one, "code", None) if type(one).__name__ in ("HttpError", "HTTPError") else None
+        for value in (getattr(one, "status", None), code, inner):
             if isinstance(value, int) and 400 <= value < 600:
                 return value
     return None

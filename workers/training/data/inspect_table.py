@@ -39,13 +39,14 @@ def look_into_table(files: Files, data: Mapping[str, Any]) -> dict[str, Any]:
         others = [*columns[:place], *columns[place + 1 :]]
         if not (is_sample and _has_one_value(columns[place])):  # the rows may be in the order of their classes
             learnt = _learnt(read_targets(table, columns[place], files.location), others, files.location)
-        columns = [columns[place], *others]  # so that the target is told, however many there are
+        if len(columns) > SHOWN_COLUMNS:  # the target is told, however many there are
+            columns = [columns[place], *others]
     return {
         "kind": "table",
         "num_rows": table.count_rows() if is_sample else num_sampled,
         "num_columns": len(columns),
         "columns": [_column(column) for column in columns[:MAX_COLUMNS]],
-        "rows": _first_rows(table),
+        "rows": _first_rows(table, [column.name for column in columns]),
         "is_sample": is_sample,
         "num_sampled": num_sampled if is_sample else None,
         "target": target or None,
@@ -90,10 +91,11 @@ def _type(column: Column) -> str:
     return "whole numbers" if column.are_whole else "numbers"
 
 
-def _first_rows(table: Table) -> list[list[Any]]:
-    """Return the first rows as they are in the file, in the order of its columns."""
+def _first_rows(table: Table, names: list[str]) -> list[list[Any]]:
+    """Return the first rows as they are in the file, their columns in the order of ``names``."""
+    places = [table.names.index(name) for name in names[:SHOWN_COLUMNS]]
     for batch in table.batches():
-        columns = [column.slice(0, SHOWN_ROWS).to_pylist() for column in batch.columns[:SHOWN_COLUMNS]]
+        columns = [batch.columns[place].slice(0, SHOWN_ROWS).to_pylist() for place in places]
         return [[_shown(cell) for cell in row] for row in zip(*columns, strict=True)]
     return []
 
