@@ -19,8 +19,13 @@ GLOBAL = {
     "train/learning_rate",
     "train/step_time_s",
     "train/tokens_per_second",
+    "train/epoch",
+    "train/mfu",
+    "train/flops_per_second",
     "val/loss",
+    "val/nats_per_byte",
 }
+PHASES = {f"rank/phase/{name}_s" for name in ("data", "forward", "backward", "communication", "optimizer")}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +58,7 @@ def test_global_series_come_from_rank_0_alone(pair: list[list[Point]]) -> None:
 def test_each_rank_tells_its_own_memory_and_waiting(pair: list[list[Point]]) -> None:
     for rank, points in enumerate(pair):
         own = {name: value for name, step, labels, value in points if labels == {"rank": str(rank)} and step == 12}
-        assert own.keys() == {"rank/memory_bytes", "rank/data_time_s"}
+        assert own.keys() == {"rank/memory_bytes", "rank/data_time_s", "rank/sent_bytes", *PHASES}
         assert 10e6 < own["rank/memory_bytes"] < 10e9
 
 
