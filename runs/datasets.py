@@ -39,9 +39,11 @@ def options_of(source: str) -> dict[str, FieldInfo]:
 
 
 def data_of(dataset: Dataset) -> dict[str, Any]:
-    """Return the whole ``task.data`` with which a node looks at it: any digest will do there."""
+    """Return the whole ``task.data`` with which a node looks at it: any digest will do there. Of a table for which
+    nobody named a target nothing is said of one."""
     fields = fields_of(recipe_of(dataset.source, dataset.options))
     defaults = {path.removeprefix(HERE): info.default for path, info in fields.items() if path.startswith(HERE)}
+    defaults.pop("target", None)
     return {**defaults, **dataset.options, "source": dataset.source, "location": dataset.location}
 
 

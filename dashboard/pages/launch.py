@@ -14,13 +14,15 @@ from dashboard.pages.frame import page, person, refusal, show
 from dashboard.pages.launch_plan import plan
 from dashboard.pages.launch_sources import OWN, Source
 from dashboard.pages.spec_form import Option, Typed, document_of, kinds, problems_by_path, sections, typed_in, typed_of
-from runs.access import Forbidden, NotFound, can, get_project, visible_clusters, visible_projects
+from runs.access import Forbidden, NotFound, can, get_project, visible_clusters, visible_datasets, visible_projects
 from runs.actions import save_job, store_bundle, submit_run
+from runs.datasets import recipes_with
 from runs.models import CodeBundle, Role, Run
 from trainyard.bundle import BundleError
 from trainyard.spec import Problem, SpecError
 
 NUM_BUNDLES = 20
+NUM_DATASETS = 200
 
 
 @page(methods=("GET", "POST"))
@@ -131,7 +133,17 @@ def _choices(request: HttpRequest, typed: Typed) -> dict[str, list[Option]]:
         "project": [Option(one.name, one.name) for one in projects],
         "cluster": [Option(one.name, one.name) for one in visible_clusters(request.user)],
         "task.code": [Option("", "none yet"), *bundles],
+        "task.data.dataset": [Option("", "none"), *_datasets(request)],
     }
+
+
+def _datasets(request: HttpRequest) -> list[Option]:
+    """What the projects named, each for the recipes that read it; of one name in several projects one is enough."""
+    found = {one.name: one for one in visible_datasets(request.user).defer("facts")[:NUM_DATASETS]}
+    return [
+        Option(name, f"{name} ({one.source}, {one.state})", " ".join(recipes_with(one.source)))
+        for name, one in found.items()
+    ]
 
 
 def _bundles(request: HttpRequest) -> list[CodeBundle]:

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 
-from runs.access import NotFound, Someone, get_job, get_run, visible_jobs, visible_runs
-from runs.models import Job, Run
+from runs.access import NotFound, Someone, get_dataset, get_job, get_run, visible_jobs, visible_runs
+from runs.datasets import recipe_of, unresolved
+from runs.models import Dataset, Job, Run
 from trainyard import bundle
 from trainyard.spec import load_spec_file, merge, parse_spec
 
@@ -38,7 +39,10 @@ def find(user: Someone, key: str) -> Source:
         run = get_run(user, name)
         if run.is_local:
             raise NotFound(f"Run {run.name} was logged outside of Trainyard: there is no code here to start from.")
-        return Source(key, f"run {run.name}", run.spec, run=run)
+        return Source(key, f"run {run.name}", unresolved(run.spec), run=run)
+    if kind == "dataset":
+        dataset = get_dataset(user, name)
+        return Source(key, f"dataset {dataset.name}", _with_dataset(dataset))
     if kind == "checkpoint":
         run_id, _, step = name.partition("@")
         start = find(user, f"run:{run_id}")
@@ -69,6 +73,20 @@ def _benchmark(where: str) -> dict[str, Any]:
         "resources": {"nodes": int(nodes), "processes_per_node": int(processes)},
         "task": task,
     }
+
+
+def _with_dataset(dataset: Dataset) -> dict[str, Any]:
+    """An example of the recipe that reads such data, with this in place of its own, on no more nodes than there are."""
+    recipe = recipe_of(dataset.source, dataset.options)
+    found = (one for one in examples().values() if one["task"].get("recipe") == recipe)
+    document: dict[str, Any] = next(found, {"task": {"recipe": recipe}})
+    data = {**dataset.options, "dataset": dataset.name, "source": dataset.source}
+    nodes = min(
+        document.get("resources", {}).get("nodes", 1), max(1, dataset.cluster.nodes.filter(removed_at=None).count())
+    )
+    document = {**document, "task": {**document["task"], "data": data}}
+    names = {"name": dataset.name, "project": dataset.project.name, "cluster": dataset.cluster.name}
+    return merge(document, {**names, "resources.nodes": nodes})
 
 
 def _steps_behind(step: str, document: dict[str, Any]) -> int:

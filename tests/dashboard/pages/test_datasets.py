@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from dashboard.pages.launch_sources import find
+from dashboard.pages.spec_form import typed_of
 from runs import actions
-from runs.models import Dataset, User
+from runs.models import Dataset, Run, User
 from tests.cast import Cast, make_node, spec
 from tests.datasets import PICTURE, asked, make_dataset, ready
 
@@ -158,3 +160,24 @@ def test_a_name_that_is_taken_is_said_beside_it(as_user: AsUser, cast: Cast) -> 
     make_dataset(cast)
     answer = as_user(cast.mate).post("/data/new/", FORM)
     assert answer.status_code == 422 and b"already a dataset named trees" in answer.content
+
+
+def test_the_launch_form_begins_with_it_and_launches(as_user: AsUser, cast: Cast) -> None:
+    made = ready(cast)
+    make_node(cast.cluster)
+    client, key = as_user(cast.mate), f"dataset:{made.pk}"
+    text = text_of(client.get(f"/launch/?from={key}"))
+    assert '<option value="trees" data-tasks="tabular" selected>trees (csv, ready)</option>' in text
+    typed = typed_of(find(cast.mate, key).document)
+    answer = client.post("/launch/", {**typed, "from": key})
+    assert answer.status_code == 302, answer.content.decode()
+    data = Run.objects.get().spec["task"]["data"]
+    assert (data["dataset"], data["target"], data["location"]) == ("trees", "height", "/data/trees.csv")
+    again = client.get(f"/launch/?from=run:{Run.objects.get().pk}")
+    assert "/data/trees.csv" not in text_of(again), "the dataset says that anew"
+
+
+def test_the_launch_form_offers_nobody_what_they_do_not_see(as_user: AsUser, cast: Cast) -> None:
+    ready(cast)
+    assert "trees (csv" in text_of(as_user(cast.viewer).get("/launch/"))
+    assert "trees (csv" not in text_of(as_user(cast.outsider).get("/launch/"))
