@@ -20,6 +20,7 @@ from workers.node.bundles import Refusal, lay_out_code
 from workers.node.config import NodeConfig, make_home
 from workers.node.outputs import upload_output
 from workers.node.rest import ServerClient
+from workers.node.traces import send_traces
 
 KEY = new_key()
 
@@ -155,3 +156,40 @@ def test_the_output_of_a_run_is_uploaded_at_its_end_though_the_server_was_away_f
         assert list(site.files.values()) == [b"42"]
     finally:
         node.close()
+
+
+def traced(folder: AttemptFolder, name: str = "step-4.rank-1.json.gz") -> Path:
+    (folder.output / "traces").mkdir(exist_ok=True)
+    path = folder.output / "traces" / name
+    path.write_bytes(b"a trace")
+    return path
+
+
+def test_a_finished_trace_is_sent_once_from_any_node(site: Site, server: ServerClient, folder: AttemptFolder) -> None:
+    order = {"run": "r", "fence": 2, "first_rank": 1}
+    traced(folder)
+    traced(folder, ".step-8.rank-1.json.gz")  # still being written
+    send_traces(order, folder, server)
+    assert site.files == {"/api/v1/node/runs/r/fences/2/files/traces/step-4.rank-1.json.gz": b"a trace"}
+    site.files.clear()
+    send_traces(order, folder, server)
+    assert site.files == {} and folder.unsent_traces() == []
+
+
+def test_a_trace_waits_for_a_server_that_is_away(site: Site, server: ServerClient, folder: AttemptFolder) -> None:
+    path = traced(folder)
+    site.failures = 1
+    with pytest.raises(httpx.HTTPError):
+        send_traces({"run": "r", "fence": 2}, folder, server)
+    assert folder.unsent_traces() == [path]
+
+
+def test_a_node_without_rank_0_has_uploaded_all_when_its_traces_are_sent(
+    server: ServerClient, folder: AttemptFolder
+) -> None:
+    folder.create({"attempt": "a", "run": "r", "fence": 2, "first_rank": 1})
+    assert folder.is_uploaded()
+    traced(folder)
+    assert not folder.is_uploaded()
+    send_traces({"run": "r", "fence": 2}, folder, server)
+    assert folder.is_uploaded()
