@@ -57,6 +57,7 @@ ICONS = {
     "outliers": "chart-dots",
     "people": "users",
     "pin": "pin",
+    "plan": "gauge",
     "ranks": "topology-ring-2",
     "restart": "rotate-clockwise",
     "runs": "list-details",

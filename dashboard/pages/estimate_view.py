@@ -13,6 +13,7 @@ from trainyard.spec import RecipeSpec, fields_of
 
 MAX_BARS = 6
 FULL, NEARLY_FULL = 1.0, 0.85
+ASSUMED = "Speeds are assumed"  # how a warning begins that the page says with a link
 # Colours are of series-N; the same part has the same colour in every bar.
 MEMORY_PARTS = {
     "base": ("Process", "Python, PyTorch and its buffers", 9),
@@ -51,7 +52,7 @@ class Bar(NamedTuple):
 
     @property
     def percent(self) -> str:
-        return f"{self.share:.0%}" if self.share >= 0.01 else "less than 1 %"
+        return f"{100 * self.share:.0f} %" if self.share >= 0.01 else "less than 1 %"
 
 
 class Suggestion(NamedTuple):
@@ -84,11 +85,12 @@ def view(spec: RecipeSpec, estimate: Estimate) -> EstimateView:
         ("Throughput", number(estimate.units_per_second, f"{estimate.unit}/s")),
         (f"All {count(spec.train.steps)} step{'' if spec.train.steps == 1 else 's'}", f"about {duration(seconds)}"),
         ("Sent in a step", f"{size(estimate.sent_bytes)} by the busiest rank" if estimate.sent_bytes else "nothing"),
-        *([("Pipeline bubble", f"{estimate.bubble:.0%} of a step")] if estimate.bubble else []),
+        *([("Pipeline bubble", f"{100 * estimate.bubble:.0f} % of a step")] if estimate.bubble else []),
         ("Parameters", number(estimate.num_parameters)),
         ("Model FLOPs", f"{number(estimate.flops_per_step)} in a step"),
     ]
-    return EstimateView(time_bar(estimate), bars[:MAX_BARS], max(0, len(bars) - MAX_BARS), facts, estimate.warnings)
+    warnings = [one for one in estimate.warnings if not one.startswith(ASSUMED)]
+    return EstimateView(time_bar(estimate), bars[:MAX_BARS], max(0, len(bars) - MAX_BARS), facts, warnings)
 
 
 def time_bar(estimate: Estimate) -> Bar:
@@ -149,14 +151,21 @@ def suggestions(spec: RecipeSpec, proposals: Iterable[Proposal]) -> list[Suggest
         texts = {path: as_text(fields[path], value) for path, value in one.changes.items() if path in fields}
         changes = ", ".join(f"{fields[path].label.lower()} {_shown(one.changes[path])}" for path in texts)
         made.append(
-            Suggestion(one.sentence, changes, texts, seconds(one.estimate.step_time.total), size(fullest), not texts)
+            Suggestion(
+                one.sentence if texts else "",
+                changes,
+                texts,
+                seconds(one.estimate.step_time.total),
+                size(fullest),
+                not texts,
+            )
         )
     return made
 
 
 def seconds(value: float) -> str:
     """``0.0123`` -> ``12.3 ms``: a step's time is compared digit by digit."""
-    return number(value * 1000, "ms") if value < 1 else number(value, "s") if value < 120 else duration(value)
+    return number(value * 1000, "ms") if value < 0.9995 else number(value, "s") if value < 120 else duration(value)
 
 
 def _slices(values: Sequence[tuple[float, str, str, int]], total: float, words: Any) -> list[Slice]:

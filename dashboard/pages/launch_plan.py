@@ -12,7 +12,8 @@ import yaml
 
 from dashboard.pages.launch_cost import Cost, cost
 from dashboard.pages.mesh_drawing import Drawing, draw
-from runs.access import Someone, visible_clusters
+from runs.access import Someone, visible_clusters, visible_projects
+from runs.datasets import resolve
 from runs.models import Cluster, Node
 from runs.planning import likely_nodes
 from runs.queue import forecast
@@ -29,6 +30,7 @@ class Plan(NamedTuple):
     command: str
     curl: str
     cost: Cost | None = None  # of a recipe that trains
+    is_script: bool = False
 
 
 def plan(user: Someone, document: dict[str, Any], url: str, now: datetime, coloured_by: str = "") -> Plan:
@@ -36,17 +38,26 @@ def plan(user: Someone, document: dict[str, Any], url: str, now: datetime, colou
     problems: list[Problem] = []
     mesh, found, sentence, tone = None, None, "The drawing and the forecast come once the spec is valid.", "red"
     try:
-        spec = parse_spec(document)
+        typed = parse_spec(document)
+        spec = _with_dataset(user, typed)
     except SpecError as error:
         problems = error.errors
         sentence = f"{len(problems)} {'thing is' if len(problems) == 1 else 'things are'} wrong with this spec."
     else:
-        document = spec.resolved()
+        document = typed.resolved()
         problems, nodes, sentence, tone = _prospects(user, spec, now)
         mesh = draw(spec, [node.name for node in nodes] if tone == "green" else (), coloured_by)
         found = cost(spec, nodes[0].cluster, nodes) if nodes else None
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
-    return Plan(problems, mesh, sentence, tone, text, as_command(text), as_curl(document, url), found)
+    is_script = "script" in document["task"]
+    return Plan(problems, mesh, sentence, tone, text, as_command(text), as_curl(document, url), found, is_script)
+
+
+def _with_dataset(user: Someone, spec: Spec) -> Spec:
+    """Fill in what the dataset says that the spec names, as submitting would. Raises SpecError."""
+    project = visible_projects(user).filter(name=spec.project).first()
+    cluster = visible_clusters(user).filter(name=spec.cluster).first()
+    return resolve(spec, project, cluster) if project and cluster else spec
 
 
 def _prospects(user: Someone, spec: Spec, now: datetime) -> tuple[list[Problem], Sequence[Node], str, str]:

@@ -12,14 +12,18 @@ from django.utils import timezone
 from dashboard.pages import evidence, output_files, ranks_table
 from dashboard.pages.chart_runs import charts_context
 from dashboard.pages.frame import page, person, show
+from dashboard.pages.network_results import network_results
+from dashboard.pages.plan_tab import plan_tab
 from dashboard.pages.rows import Row, rows
 from runs.access import can, get_run
 from runs.metrics import read
 from runs.models import Role, Run
+from runs.planning import BENCHMARK
 
 TABS = (
     ("charts", "Charts", "run", "charts"),
     ("ranks", "Ranks", "run-ranks", "ranks"),
+    ("plan", "Plan", "run-plan", "plan"),
     ("logs", "Logs", "run-logs", "logs"),
     ("media", "Media", "run-media", "media"),
     ("checkpoints", "Checkpoints", "run-checkpoints", "checkpoints"),
@@ -49,6 +53,20 @@ def ranks(request: HttpRequest, run_id: str) -> HttpResponse:
         "processes": ranks_table.processes_elsewhere(run) if run.is_local else [],
     }
     return show(request, "runs/ranks.html", context, fragments={**HEADER, "ranks": "runs/_ranks.html"})
+
+
+@page()
+def plan(request: HttpRequest, run_id: str) -> HttpResponse:
+    """What was predicted and what was measured; of a benchmark, what it found."""
+    run = get_run(request.user, run_id)
+    is_benchmark = _is_benchmark(run)
+    context = {
+        **around(request, run, "plan"),
+        "is_benchmark": is_benchmark,
+        "plan": None if is_benchmark else plan_tab(run),
+        "network": network_results(run) if is_benchmark else None,
+    }
+    return show(request, "runs/plan.html", context, fragments={**HEADER, "plan": "runs/_plan.html"})
 
 
 @page()
@@ -104,13 +122,26 @@ def around(request: HttpRequest, run: Run, tab: str) -> dict[str, Any]:
         "doc": row.doc,
         "tab": tab,
         "title": title_of(row),
-        "tabs": [(key, label, reverse(name, args=(run.pk,)), icon) for key, label, name, icon in TABS],
+        "tabs": [(key, label, reverse(name, args=(run.pk,)), icon) for key, label, name, icon in tabs_of(run)],
         "url": url,
         "trouble": evidence.trouble(run),
         "remarks": evidence.remarks(row.doc["troubles"]),
         "may_act": can(request.user, run.project, Role.MEMBER),
         "is_live": run.is_live,
     }
+
+
+def tabs_of(run: Run) -> list[tuple[str, str, str, str]]:
+    """All but those that a run of its kind has nothing for: nobody plans a script, and a benchmark has results."""
+    if "recipe" not in run.spec.get("task", {}):
+        return [tab for tab in TABS if tab[0] != "plan"]
+    if _is_benchmark(run):
+        return [("plan", "Results", *tab[2:]) if tab[0] == "plan" else tab for tab in TABS]
+    return list(TABS)
+
+
+def _is_benchmark(run: Run) -> bool:
+    return bool(run.spec.get("task", {}).get("recipe") == BENCHMARK)
 
 
 def title_of(row: Row) -> str:

@@ -78,6 +78,7 @@ urlpatterns = [
     route("runs/compare/", compare.compare, "compare"),
     route("runs/<slug:run_id>/", run.charts, "run"),
     route("runs/<slug:run_id>/ranks/", run.ranks, "run-ranks"),
+    route("runs/<slug:run_id>/plan/", run.plan, "run-plan"),
     route("runs/<slug:run_id>/logs/", run.logs, "run-logs"),
     route("runs/<slug:run_id>/media/", run.media, "run-media"),
     route("runs/<slug:run_id>/checkpoints/", checkpoints.checkpoints, "run-checkpoints"),

@@ -14,6 +14,7 @@ from runs.datasets import resolve, unresolved
 from runs.models import Attempt, Cluster, CodeBundle, HeldSlot, Job, Project, Role, Run, User
 from runs.models.runs import StaleStatus
 from runs.origins import Origin
+from runs.planning import frozen_estimate
 from runs.retention import forget
 from runs.status import PLACED, Status, Wanted
 from runs.tasks import reconcile_soon, schedule_soon
@@ -57,6 +58,7 @@ def submit_run(
         )
     if problems:
         raise SpecError(problems)
+    estimate = frozen_estimate(spec, cluster, nodes)
     with transaction.atomic():
         run = Run.make(
             project=project,
@@ -65,6 +67,7 @@ def submit_run(
             parent=parent,
             name=resolved["name"],
             spec=resolved,
+            estimate=estimate,
             tags=resolved.get("tags", []),
             reason_code="queued",
             reason_sentence=QUEUED_SENTENCE,

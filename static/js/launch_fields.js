@@ -23,6 +23,10 @@ export function showKind(form, before) {
     const isLost = input.selectedOptions?.[0]?.disabled;
     if (kind in defaults && (isLost || (before in defaults && input.value === defaults[before]))) input.value = defaults[kind];
   }
+  const { name } = form.elements;
+  if (before !== kind && (name.value === name.defaultValue || name.value === before)) {
+    name.value = kind === first(form) ? name.defaultValue : kind;
+  }
   for (const select of form.querySelectorAll("select")) {
     if (select.selectedOptions[0]?.disabled) select.value = [...select.options].find((option) => !option.disabled)?.value ?? "";
   }
@@ -36,6 +40,11 @@ export function fill(form, texts) {
     if (input.type === "checkbox") input.checked = text === "on";
     else input.value = text;
   }
+}
+
+// The kind that the page came with.
+function first(form) {
+  return [...form.elements.task].find((input) => input.defaultChecked)?.value;
 }
 
 export function kindOf(form) {

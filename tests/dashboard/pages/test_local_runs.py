@@ -16,7 +16,7 @@ from tests.spools import Spool, some_points
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 AsUser = Callable[[User], Client]
-TABS = ("", "ranks/", "logs/", "files/", "spec/", "timeline/")
+TABS = ("", "ranks/", "plan/", "logs/", "files/", "spec/", "timeline/")
 
 
 def sent(cast: Cast, *, ends: bool = True, num_processes: int = 1, error: str = "") -> Run:
