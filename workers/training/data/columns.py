@@ -18,6 +18,8 @@ MISSING = ("", "?", "NA", "N/A", "#N/A", "NaN", "nan", "-nan", "NULL", "null", "
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 # A column of which so many of the cells are numbers is one of numbers, and any text in it a mistake.
 NUMBER_SHARE = 0.8
+NUM_EXAMPLES = 3  # different ones, of so many cells
+LOOKED_AT = 100
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -63,6 +65,7 @@ class Column:
         # How often each value is there, until there are too many to count: by number, or by word.
         self.numbers: dict[float, int] | None = {}
         self.words: dict[str, int] | None = {}
+        self.examples: list[Any] = []
         self.is_text = False  # held as text, where a number may be a word
         self.first_text: tuple[Path, int, str] | None = None
         self.first_missing: tuple[Path, int] | None = None
@@ -80,6 +83,9 @@ class Column:
 
     def add(self, cells: Cells, batch: Batch) -> None:
         self.num_rows += batch.num_rows
+        if not self.examples:
+            some = cells.words if cells.words is not None else pa.array(cells.numbers, from_pandas=True)
+            self.examples = list(dict.fromkeys(some[:LOOKED_AT].drop_null().to_pylist()))[:NUM_EXAMPLES]
         self.num_missing += int(cells.missing.sum())
         self.num_text += int(cells.text.sum())
         if self.first_missing is None and cells.missing.any():

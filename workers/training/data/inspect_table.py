@@ -19,7 +19,6 @@ SHOWN_ROWS = 30
 SHOWN_COLUMNS = 50  # of the rows
 MAX_COLUMNS = 300
 MAX_CLASSES_SHOWN = 200
-NUM_EXAMPLES = 3
 MAX_DISTINCT = 1_000  # that are counted
 MAX_CHARS = 60
 
@@ -76,7 +75,7 @@ def _column(column: Column) -> dict[str, Any]:
         "type": _type(column),
         "missing": column.num_missing,
         "num_distinct": None if counts is None else len(counts),
-        "examples": [_shown(value) for value in list(counts or {})[:NUM_EXAMPLES]],
+        "examples": [_shown(value) for value in column.examples],
     }
     if column.num_numbers and not column.is_words:
         told |= {"min": _shown(column.smallest), "max": _shown(column.largest), "mean": column.mean}
