@@ -43,6 +43,13 @@ def size(value: float | None) -> str:
     raise AssertionError("the last unit always returns")
 
 
+def percent(share: float | None) -> str:
+    """``0.384`` -> ``38 %``, ``0.00424`` -> ``0.42 %``: two digits are enough to compare shares."""
+    if share is None or not math.isfinite(share):
+        return "–"
+    return f"{100 * share:.0f} %" if abs(share) >= 0.1 else f"{float(f'{100 * share:.2g}'):g} %"
+
+
 def duration(seconds: float | None) -> str:
     """``8040`` -> ``2 h 14 min``: the two largest units that matter."""
     if seconds is None or not math.isfinite(seconds):

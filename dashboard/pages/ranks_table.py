@@ -6,6 +6,7 @@ import signal
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from dashboard.pages.rank_measures import Measures, measures
 from runs.ingest.commit import REST
 from runs.metrics.models import Producer
 from runs.models import Attempt, Placement, Run
@@ -31,6 +32,7 @@ class AttemptView(NamedTuple):
     placements: list[Placement]
     ranks: list[Rank]
     axes: dict[str, int]  # the degrees above 1, outermost first
+    measures: Measures | None
 
 
 def attempts(run: Run) -> list[AttemptView]:
@@ -46,7 +48,9 @@ def processes_elsewhere(run: Run) -> list[Producer]:
 
 def _view(attempt: Attempt, spec: dict[str, Any]) -> AttemptView:
     mesh = _mesh(spec, attempt.world_size)
-    return AttemptView(attempt, list(attempt.placements.all()), _ranks(attempt, mesh), mesh.used if mesh else {})
+    ranks = _ranks(attempt, mesh)
+    found = measures(attempt, {one.rank: one.node for one in ranks}, spec, mesh)
+    return AttemptView(attempt, list(attempt.placements.all()), ranks, mesh.used if mesh else {}, found)
 
 
 def _mesh(spec: dict[str, Any], world_size: int) -> Mesh | None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from django.utils import timezone
 
+from dashboard.numbers import percent
 from dashboard.pages.badges import Badge, badge
 from dashboard.pages.run_colours import colour_of, colours_for
 from runs import presenters
@@ -31,6 +32,7 @@ class Row(NamedTuple):
     loss: float | str | None
     rate: float | str | None
     rate_unit: str
+    mfu: str  # of what the devices can do at best; empty where nobody measured it
     nodes: int
     processes: int
     duration_s: float | None
@@ -60,6 +62,7 @@ def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
                 loss=summary.get(LOSS, {}).get("last"),
                 rate=rate,
                 rate_unit=unit,
+                mfu=utilisation(summary),
                 nodes=nodes,
                 processes=processes,
                 duration_s=duration_s(run, _end_of_what_was_sent(known, now) if run.is_local else now),
@@ -94,6 +97,11 @@ def throughput(summary: dict[str, Any]) -> tuple[float | str | None, str]:
         if name in summary:
             return summary[name].get("last"), unit
     return None, ""
+
+
+def utilisation(summary: dict[str, Any]) -> str:
+    last = summary.get("train/mfu", {}).get("last")
+    return percent(last) if isinstance(last, int | float) else ""
 
 
 def duration_s(run: Run, now: datetime) -> float | None:

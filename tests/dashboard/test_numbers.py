@@ -70,5 +70,13 @@ def test_an_age_has_one_unit(seconds: float, words: str) -> None:
     assert numbers.age(NOW - timedelta(seconds=seconds), NOW) == words
 
 
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [(0.384, "38 %"), (1.0, "100 %"), (0.0999, "10 %"), (0.0042, "0.42 %"), (0.05, "5 %"), (0.0, "0 %"), (None, "–")],
+)
+def test_a_share_is_said_in_percent(share: float | None, words: str) -> None:
+    assert numbers.percent(share) == words
+
+
 def test_steps_are_shown_whole() -> None:
     assert numbers.count(1240) == "1,240"

@@ -1,0 +1,71 @@
+"""Which ranks the others wait for, by what each measured of its own steps. Pure.
+
+Who waits looks as slow as whom he waits for: a step takes as long for both. So a rank is judged by the time that it is
+busy by itself, and what it costs the others by how much longer they stand in collectives than it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median_low
+from typing import Any, NamedTuple
+
+BUSY = ("data", "forward", "backward", "optimizer")
+WAITING = "communication"
+SLOWER = 1.2  # times as long as others
+LEAST_WAIT = 0.1  # of a step
+MAX_NAMED = 4
+
+
+class Stragglers(NamedTuple):
+    """``times`` says how many times as long as the others they are busy; ``wait`` is the share of each step that the
+    others wait for them."""
+
+    ranks: tuple[int, ...]
+    times: float
+    wait: float
+
+
+def stragglers(measured: Mapping[int, Mapping[str, Any]]) -> Stragglers | None:
+    """Return who keeps the others waiting, of the facts by rank; None where nobody does, or most are as slow."""
+    phases = {rank: one["phases"] for rank, one in measured.items() if isinstance(one.get("phases"), dict)}
+    if len(phases) < 2:
+        return None
+    busy = {rank: sum(float(one.get(name) or 0.0) for name in BUSY) for rank, one in phases.items()}
+    usual = median_low(busy.values())
+    slow = tuple(sorted(rank for rank, seconds in busy.items() if seconds > SLOWER * usual))
+    if not slow or usual <= 0 or len(slow) > len(busy) / 2:
+        return None
+    shares = {rank: _waiting(one) for rank, one in phases.items()}
+    others = [rank for rank in busy if rank not in slow]
+    wait = fmean(shares[rank] for rank in others) - min(shares[rank] for rank in slow)
+    if wait < LEAST_WAIT:
+        return None
+    return Stragglers(slow, fmean(busy[rank] for rank in slow) / fmean(busy[rank] for rank in others), wait)
+
+
+def sentence(found: Stragglers, nodes: Mapping[int, str], *, num_ranks: int) -> str:
+    """Return it in words; ``nodes`` are the nodes' names by rank."""
+    several = len(found.ranks) > 1
+    others = "the other" if num_ranks - len(found.ranks) == 1 else "the others"
+    waits = "it waits" if others == "the other" else "they wait"
+    return (
+        f"{_who(found.ranks, nodes)} compute{'' if several else 's'} {found.times:.1f} times as long as {others}: "
+        f"{waits} {100 * found.wait:.0f} % of each step for {'them' if several else 'it'}."
+    )
+
+
+def _waiting(phases: Mapping[str, Any]) -> float:
+    """Return the share of a rank's steps that it stands in collectives."""
+    total = sum(float(phases.get(name) or 0.0) for name in (*BUSY, WAITING))
+    return float(phases.get(WAITING) or 0.0) / total if total else 0.0
+
+
+def _who(ranks: Sequence[int], nodes: Mapping[int, str]) -> str:
+    if len(ranks) == 1:
+        return f"Rank {ranks[0]} on {nodes.get(ranks[0], 'an unknown node')}"
+    where = sorted({nodes[rank] for rank in ranks if rank in nodes})
+    more = f" and {len(ranks) - MAX_NAMED} more" if len(ranks) > MAX_NAMED else ""
+    named = [str(rank) for rank in ranks[:MAX_NAMED]]
+    listed = ", ".join(named) if more else f"{', '.join(named[:-1])} and {named[-1]}"
+    return f"Ranks {listed}{more} on {where[0] if len(where) == 1 else f'{len(where)} nodes'}"
