@@ -71,6 +71,10 @@ class Client:
         """Ask for ``stop``, ``pause``, ``resume``, ``restart``, ``clone``, ``continue`` or ``archive``."""
         return self._json("POST", f"runs/{_part(run)}/{verb}", json=body or {})
 
+    def trace(self, run: str, steps: int, ranks: str | list[int] = "all") -> Document:
+        """Have the next steps traced; return ``first_step``, ``last_step`` and ``ranks``."""
+        return self._json("POST", f"runs/{_part(run)}/trace", json={"steps": steps, "ranks": ranks})
+
     def delete(self, run: str) -> None:
         self._json("DELETE", f"runs/{_part(run)}")
 

@@ -19,6 +19,11 @@ class OutputFile(NamedTuple):
     url: str
 
 
+def is_trace(file: OutputFile) -> bool:
+    """Whether a rank traced some of its steps into it."""
+    return file.path.startswith("traces/") and file.path.endswith(".json.gz")
+
+
 def listed(run: Run) -> list[OutputFile]:
     folder = places.output_folder(run.pk)
     found = []

@@ -91,8 +91,10 @@ def media(request: HttpRequest, run_id: str) -> HttpResponse:
 @page()
 def files(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request.user, run_id)
-    context = {**around(request, run, "files"), "files": output_files.listed(run)}
-    return show(request, "runs/files.html", context, fragments=HEADER)
+    found = output_files.listed(run)
+    has_traces = any(output_files.is_trace(one) for one in found)
+    context = {**around(request, run, "files"), "files": found, "has_traces": has_traces}
+    return show(request, "runs/files.html", context, fragments={**HEADER, "files": "runs/_files.html"})
 
 
 @page()

@@ -26,6 +26,7 @@ from dashboard.pages import (
     run_verbs,
     runs_table,
     sign_in,
+    traces,
 )
 
 
@@ -85,6 +86,7 @@ urlpatterns = [
     route("runs/<slug:run_id>/files/", run.files, "run-files"),
     route("runs/<slug:run_id>/spec/", run.spec, "run-spec"),
     route("runs/<slug:run_id>/timeline/", run.timeline, "run-timeline"),
+    route("runs/<slug:run_id>/trace/", traces.trace, "trace"),
     route("runs/<slug:run_id>/annotate/", run_verbs.annotate, "annotate"),
     route("runs/<slug:run_id>/do/<slug:verb>/", run_verbs.do, "do"),
 ]

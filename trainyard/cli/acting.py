@@ -25,6 +25,16 @@ def act_on_run(client: Client, arguments: argparse.Namespace, screen: Screen) ->
     return 0
 
 
+def trace(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    traced = client.trace(arguments.id, arguments.steps, arguments.rank or "all")
+    first, last, ranks = traced["first_step"], traced["last_step"], traced["ranks"]
+    steps = f"Step {first} is" if first == last else f"Steps {first} to {last} are"
+    screen.say(f"{steps} traced on {'rank' if len(ranks) == 1 else 'ranks'} {', '.join(map(str, ranks))}.")
+    for rank in ranks:
+        screen.line(f"traces/step-{first}.rank-{rank}.json.gz")
+    return 0
+
+
 def delete(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     client.delete(arguments.id)
     screen.say(f"{arguments.id} is deleted.")

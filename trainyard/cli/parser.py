@@ -132,6 +132,12 @@ def _add_datasets(commands: Any) -> None:
 def _add_acting(commands: Any) -> None:
     for verb, sentence in acting.RUN_VERBS.items():
         _takes_run(_command(commands, verb, acting.act_on_run, sentence))
+    trace = _command(commands, "trace", acting.trace, "trace the next steps of a run that trains")
+    _takes_run(trace)
+    trace.add_argument("--steps", type=_positive, default=3, metavar="N", help="how many steps (default: 3)")
+    trace.add_argument(
+        "--rank", type=_not_negative, action="append", metavar="N", help="only this rank; may be repeated"
+    )
     _takes_run(_command(commands, "delete", acting.delete, "delete an ended run and everything that it left"))
     for verb, sentence in acting.NODE_VERBS.items():
         command = _command(commands, verb, acting.act_on_node, sentence)
