@@ -14,10 +14,10 @@ SETUP = exec $(PYTHON) -m dashboard.setup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test parity chaos check bench lock clean
+.PHONY: help setup demo up test parity quality chaos check bench lock clean
 
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-6s  %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-7s  %s\n' "$$name" "$$text"; done
 
 setup: ## make .venv and node_modules with everything that Trainyard runs on
 	@$(SETUP)
@@ -36,6 +36,10 @@ test: ## set up what the tests need, a browser too, and run them all (ARGS="test
 parity: ## train in every parallel way and in one process, and compare losses, gradients, resumed runs (ARGS="-k shard")
 	@$(PYTHON) -m dashboard.setup --for tests
 	@$(BIN)/python -m pytest tests/parity $(ARGS)
+
+quality: ## train the language model's examples to the nats per byte that they state (ARGS="-k bpe")
+	@$(PYTHON) -m dashboard.setup --for tests
+	@$(BIN)/python -m pytest -s tests/quality $(ARGS)
 
 chaos: ## kill everything at random, SEEDS times (20), and compare what is stored with what was acknowledged
 	@$(PYTHON) -m dashboard.setup --for tests

@@ -23,10 +23,10 @@ ROOT = Path(__file__).resolve().parents[1]
 LANES = 2  # most parts wait a good deal for processes of theirs: two keep two cores busy
 POSTGRESQL = {"TRAINYARD_TEST_DATABASE": "postgresql"}
 # What has to do with the database runs on PostgreSQL too. Every test is in one of the first three parts, but for
-# tests/parity, which is `make parity`: minutes of up to eight processes.
+# tests/parity and tests/quality, which are `make parity` and `make quality`: minutes of up to eight processes.
 PARTS: dict[str, tuple[list[str], dict[str, str]]] = {
     "whole": (["-m", "whole"], {}),
-    "others": (["-m", "not whole", "--ignore=tests/runs", "--ignore=tests/parity"], {}),
+    "others": (["-m", "not whole", "--ignore=tests/runs", "--ignore=tests/parity", "--ignore=tests/quality"], {}),
     "runs": (["-m", "not whole", "tests/runs"], {}),
     "runs on PostgreSQL": (["-m", "not whole", "tests/runs"], POSTGRESQL),
 }

@@ -51,8 +51,8 @@ def test_a_part_that_collects_nothing_fails(play: dict[str, tuple[list[str], dic
     assert parts.main() == 1
 
 
-def test_every_test_but_those_of_parity_is_in_one_of_the_parts() -> None:
+def test_every_test_but_those_of_parity_and_quality_is_in_one_of_the_parts() -> None:
     """By how they are told apart, and not by a list: what is whole, what is not, in tests/runs and elsewhere."""
     words = [words for words, changes in parts.PARTS.values() if not changes]
-    others = ["-m", "not whole", "--ignore=tests/runs", "--ignore=tests/parity"]
+    others = ["-m", "not whole", "--ignore=tests/runs", "--ignore=tests/parity", "--ignore=tests/quality"]
     assert words == [["-m", "whole"], others, ["-m", "not whole", "tests/runs"]]

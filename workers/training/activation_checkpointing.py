@@ -21,13 +21,14 @@ from torch.utils.checkpoint import (
 KINDS = ("none", "selective", "full")
 
 aten = torch.ops.aten
-# Matrix products, attention, and what came from other ranks (a collective would have to be waited for twice). The rest,
+# Matrix products, convolutions, attention, and what came from other ranks (a collective would have to be waited for twice). The rest,
 # norms, rotations, activations and sums, reads and writes memory and computes next to nothing.
 KEPT = frozenset(
     {
         aten.mm.default,
         aten.addmm.default,
         aten.bmm.default,
+        aten.convolution.default,
         aten._scaled_dot_product_flash_attention_for_cpu.default,
         aten._scaled_dot_product_flash_attention.default,
         aten._scaled_dot_product_efficient_attention.default,

@@ -26,7 +26,7 @@ class Progress:
             self._print(f"step {step}/{self.steps}  loss {loss:.3f}  {rate}")
 
     def validated(self, step: int, found: Mapping[str, float]) -> None:
-        words = (f"{name.replace('/', ' ')} {value:.3f}" for name, value in found.items())
+        words = (f"{name.replace('/', ' ').replace('_', ' ')} {value:.3f}" for name, value in found.items())
         self._print(f"step {step}/{self.steps}  {'  '.join(words)}")
 
     def ended(self, step: int, reason: str) -> None:
