@@ -23,8 +23,12 @@ def check_compiled(axis: str, folder: Path) -> None:
 
 
 def let_the_compiler_work(folder: Path) -> None:
-    """In a folder that holds nothing yet; its warnings are about its own code."""
+    """In a folder that holds nothing yet; its warnings are about its own code. Without vectors, whose headers take half
+    of the compiler's time and change nothing that is compared here."""
+    from torch._inductor import config
+
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
+    config.cpp.simdlen = 0
     warnings.simplefilter("default")
 
 
