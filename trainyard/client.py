@@ -58,6 +58,10 @@ class Client:
     def submit(self, document: Document) -> Document:
         return self._json("POST", "runs", json=document)
 
+    def plan(self, document: Document, count: int = 3) -> Document:
+        """Return what a run of it would cost, and ``proposals`` that would cost less."""
+        return self._json("POST", "plans", params={"count": count}, json=document)
+
     def submit_job(self, job: str, overrides: Document | None = None) -> Document:
         return self._json("POST", "runs", json={"job": job, "overrides": overrides or {}})
 

@@ -21,6 +21,7 @@ from runs.api import (
     logs,
     media,
     nodes,
+    plans,
     points,
     problems,
     projects,
@@ -49,6 +50,7 @@ problems.register(api)
 api.add_decorator(once, mode="view")
 for module in (
     runs,
+    plans,
     traces,
     history,
     checkpoints,

@@ -11,18 +11,24 @@ from trainyard import bundle
 from trainyard.cli.following import follow
 from trainyard.cli.screen import Screen
 from trainyard.client import Client
-from trainyard.spec import Problem, ScriptSpec, SpecError, load_spec_file, merge, parse_spec
+from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, load_spec_file, merge, parse_spec
 from trainyard.spec.document import parse_document, parse_value
 
 
 def submit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    document, folder = _read(arguments.file)
-    if isinstance(document, dict):
-        document = merge(document, _overrides(arguments.overrides))
-    spec = parse_spec(document)  # here already, so that nothing is packed and sent for a spec that is wrong
+    document, spec, folder = read_spec(arguments)
     if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
         document = merge(document, {"task.code": {"sha256": _send_code(client, spec, folder, screen)}})
     return _started(client, client.submit(document), arguments, screen)
+
+
+def read_spec(arguments: argparse.Namespace) -> tuple[Any, Spec, Path]:
+    """Return the document with its overrides, what it says, and the folder that its ``code`` is relative to. Raises
+    SpecError here already, so that nothing is packed and sent for a spec that is wrong."""
+    document, folder = _read(arguments.file)
+    if isinstance(document, dict):
+        document = merge(document, _overrides(arguments.overrides))
+    return document, parse_spec(document), folder
 
 
 def clone(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:

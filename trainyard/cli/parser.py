@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainyard import __version__
-from trainyard.cli import acting, datasets, launching, logs, metrics, programs, reading, syncing
+from trainyard.cli import acting, datasets, launching, logs, metrics, planning, programs, reading, syncing
 
 Command = Callable[..., int]
 LEVELS = ("error", "warning", "info", "debug", "none")
@@ -37,6 +37,11 @@ def _add_launching(commands: Any) -> None:
     submit.add_argument("file", metavar="FILE", help="a spec in YAML or JSON; - reads it from the standard input")
     _takes_overrides(submit)
     _may_wait(submit)
+    plan = _command(commands, "plan", planning.plan, "say what the spec in FILE would cost, and what would cost less")
+    plan.add_argument("file", metavar="FILE", help="a spec in YAML or JSON; - reads it from the standard input")
+    _takes_overrides(plan)
+    plan.add_argument("--count", type=_not_negative, default=3, metavar="N", help="proposals, at most (default: 3)")
+    _speaks_json(plan)
     clone = _command(commands, "clone", launching.clone, "launch a run's spec again as a new run and print its id")
     _takes_run(clone)
     _takes_overrides(clone)

@@ -1,0 +1,67 @@
+"""``/plans``: what a spec would cost, before it is launched, and the plans that would cost less."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Body as InBody
+from ninja import Field, Query, Router, Schema
+
+from runs.access import get_run
+from runs.api.auth import actor
+from runs.measured import plan_document
+from runs.plans import plans_of
+from runs.presenters import stamp
+
+router = Router(tags=["plans"])
+
+
+class PlansQuery(Schema):
+    count: int = Field(3, ge=0, le=10, description="proposals, at most")
+
+
+class RatesOut(Schema):
+    is_measured: bool
+    run: str | None = Field(description="the benchmark that measured them")
+    at: str | None
+
+
+class ProposalOut(Schema):
+    changes: dict[str, Any] = Field(description="path -> value, as overrides take it")
+    sentence: str
+    estimate: dict[str, Any]
+
+
+class PlansOut(Schema):
+    estimate: dict[str, Any]
+    proposals: list[ProposalOut]
+    nodes: list[str] = Field(description="for which it was worked out, in the order of the ranks")
+    rates: RatesOut
+
+
+class RunPlanOut(Schema):
+    predicted: dict[str, Any] | None = Field(description="when it was submitted; null where nobody could say")
+    measured: dict[str, Any] | None = Field(description="by its ranks since; null where none told anything")
+
+
+@router.post("/plans", response=PlansOut, summary="What a spec would cost")
+def make(request: HttpRequest, document: InBody[dict[str, Any]], query: Query[PlansQuery]) -> dict[str, Any]:
+    """The body is a spec. Nothing is written."""
+    found = plans_of(actor(request), document, count=query.count, now=timezone.now())
+    return {
+        "estimate": found.estimate.as_document(),
+        "proposals": [one.as_document() for one in found.proposals],
+        "nodes": [node.name for node in found.nodes],
+        "rates": {
+            "is_measured": found.known.rates.is_measured,
+            "run": found.known.run_id or None,
+            "at": stamp(found.known.at),
+        },
+    }
+
+
+@router.get("/runs/{run_id}/plan", response=RunPlanOut, summary="Predicted and measured")
+def show(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    return plan_document(get_run(actor(request), run_id))

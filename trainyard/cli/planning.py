@@ -1,0 +1,67 @@
+"""``trainyard plan``: what a spec would cost, and the plans that would cost less."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from trainyard.cli.launching import read_spec
+from trainyard.cli.screen import Screen, size
+from trainyard.client import Client
+
+PARTS = ("base", "parameters", "gradients", "optimizer", "activations", "copies")
+Document = dict[str, Any]
+
+
+def plan(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    document, _, _ = read_spec(arguments)
+    answer = client.plan(document, count=arguments.count)
+    if arguments.json:
+        screen.json(answer)
+        return 0
+    estimate, rates = answer["estimate"], answer["rates"]
+    basis = f"measured by run {rates['run']}" if rates["run"] else "assumed: nobody has measured this cluster"
+    screen.line(f"on         {', '.join(answer['nodes'][:8])}{', …' if len(answer['nodes']) > 8 else ''}")
+    screen.line(f"speeds     {basis}")
+    for name, text in _facts(estimate):
+        screen.line(f"{name:9}  {text}")
+    screen.line("")
+    screen.table(("ranks", *PARTS, "total", "of"), list(_memory(estimate)))
+    for warning in estimate["warnings"]:
+        screen.say(warning, "yellow")
+    if answer["proposals"]:
+        screen.line("")
+        screen.table(("plan", "step", "memory", "why"), [_proposal(one) for one in answer["proposals"]])
+    return 0
+
+
+def _facts(estimate: Document) -> Iterator[tuple[str, str]]:
+    times = estimate["step_time"]
+    parts = ", ".join(f"{name} {seconds(value)}" for name, value in times.items() if name != "total" and value)
+    yield "step", f"{seconds(times['total'])}: {parts}"
+    yield "rate", f"{estimate['units_per_second']:,.0f} {estimate['unit']}/s"
+    yield "sent", f"{size(int(estimate['sent_bytes'])) or '0 B'} in a step, by the rank that sends most"
+    if estimate["bubble"]:
+        yield "bubble", f"{estimate['bubble']:.0%} of a step"
+    yield "model", f"{estimate['num_parameters']:,} parameters, {estimate['flops_per_step']:.3g} FLOPs in a step"
+
+
+def _memory(estimate: Document) -> Iterator[tuple[str, ...]]:
+    """A row for each kind of rank."""
+    kinds: dict[tuple[str, ...], list[int]] = {}
+    for rank, (one, limit) in enumerate(zip(estimate["memory"], estimate["memory_limits"], strict=True)):
+        cells = (*(size(int(one.get(part, 0))) for part in PARTS), size(int(one["total"])), size(int(limit)))
+        kinds.setdefault(cells, []).append(rank)
+    for cells, ranks in kinds.items():
+        yield f"{ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} from {ranks[0]}", *cells
+
+
+def _proposal(one: Document) -> tuple[str, ...]:
+    changes = " ".join(f"--set {path}={value}".lower() for path, value in one["changes"].items())
+    fullest = max(memory["total"] for memory in one["estimate"]["memory"])
+    return changes or "as it is", seconds(one["estimate"]["step_time"]["total"]), size(int(fullest)), one["sentence"]
+
+
+def seconds(value: float) -> str:
+    return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
