@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,10 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.training.data.problems import DataProblem
+from workers.training.data.progress import Progress
 from workers.training.data.table_parts import Batch, Table
 
-MISSING = ("", "?", "NA", "N/A", "#N/A", "NaN", "nan", "-nan", "NULL", "null", "None", "NONE", "none")
+MISSING = ("", "?", "NA", "N/A", "#N/A", "na", "n/a", "NaN", "NAN", "nan", "-nan", "NULL", "null", "None", "none")
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 # A column of which so many of the cells are numbers is one of numbers, and any text in it a mistake.
 NUMBER_SHARE = 0.8
 NUM_EXAMPLES = 3  # different ones, of so many cells
@@ -138,7 +141,9 @@ def look_at(table: Table, most_distinct: Sequence[int], num_rows: int | None = N
     Raises DataProblem for text, or something infinite, in a column of numbers.
     """
     columns = [Column(name, most) for name, most in zip(table.names, most_distinct, strict=True)]
+    progress = Progress("looking at the columns", num_rows, "rows")
     for batch in table.batches():
+        progress.add(batch.num_rows)
         for column, cells in zip(columns, batch.columns, strict=True):
             column.add(read_cells(cells), batch)
         if num_rows is not None and columns[0].num_rows >= num_rows:
@@ -151,9 +156,16 @@ def look_at(table: Table, most_distinct: Sequence[int], num_rows: int | None = N
 def _refuse_odd_cells(table: Table, column: Column) -> None:
     if column.first_infinite is not None:
         raise DataProblem(f"{table.place(*column.first_infinite)}, column {column.name!r} is infinite: correct it")
-    if column.first_text is None or column.is_words:
+    if column.first_text is None:
         return
     path, row, value = column.first_text
+    if DECIMAL_COMMA.fullmatch(value):
+        raise DataProblem(
+            f"{table.place(path, row)}, column {column.name!r} holds {value!r}: write numbers with a point, as "
+            f"{value.replace(',', '.')}"
+        )
+    if column.is_words:
+        return
     cells = column.num_numbers + column.num_text
     raise DataProblem(
         f"{table.place(path, row)}, column {column.name!r} holds the text {value[:60]!r} where {column.num_numbers:,} "

@@ -60,7 +60,7 @@ def fetched_file(location: str) -> Path:
 
 def _fetched(location: str, path: str, suffixes: Sequence[str], protocol: str, options: dict[str, Any]) -> Path:
     with _in_words(location):
-        store = open_store(protocol, options)
+        store = open_store(protocol, path, options)
         entries = entries_of(store, protocol, path, suffixes)
     if not entries:
         ends = f" that ends in {' or '.join(suffixes)}" if suffixes else ""

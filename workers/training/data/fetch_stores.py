@@ -66,8 +66,11 @@ def archive_of(location: str) -> Inside | None:
     return Inside("zip" if name.endswith(".zip") else "tar", "", location)
 
 
-def open_store(protocol: str, options: dict[str, Any]) -> Any:
-    """Return fsspec's file system of ``protocol``. Raises DataProblem for one that we do not know or have not."""
+def open_store(protocol: str, location: str, options: dict[str, Any]) -> Any:
+    """Return fsspec's file system of ``protocol``, with what ``location`` says of it, such as a host.
+
+    Raises DataProblem for one that we do not know or have not.
+    """
     if protocol not in PACKAGES:
         raise DataProblem(f"task.data.location begins with {protocol}://; accepted are {', '.join(PACKAGES)}, file")
     package = PACKAGES[protocol]
@@ -76,7 +79,8 @@ def open_store(protocol: str, options: dict[str, Any]) -> Any:
     try:
         if package:
             importlib.import_module(package)
-        return fsspec.filesystem(protocol, skip_instance_cache=protocol != "memory", **_options(protocol), **options)
+        told = fsspec.get_filesystem_class(protocol)._get_kwargs_from_urls(location) | _options(protocol) | options
+        return fsspec.filesystem(protocol, skip_instance_cache=protocol != "memory", **told)
     except ImportError:
         raise DataProblem(
             f"task.data.location begins with {protocol}://, which needs a package that this node has not: "

@@ -63,11 +63,18 @@ class Files:
 
     def name_of(self, path: Path) -> str:
         """Return how people are told of one of the files."""
-        return f"{self.location.rstrip('/')}/{self._names_by_path[path]}" if self.is_folder else self.location
+        if not self.is_folder:
+            return self.location
+        return f"{self.location.rstrip('/')}/{readable(self._names_by_path[path])}"
 
     @cached_property
     def _names_by_path(self) -> dict[Path, str]:
         return dict(zip(self.paths, self.names, strict=True))
+
+
+def readable(name: str) -> str:
+    """Return a file's name as text that can be written anywhere, also where it is no UTF-8."""
+    return os.fsencode(name).decode(errors="replace")
 
 
 def local_files(location: str, suffixes: Sequence[str], digest: str = "") -> list[Path]:
@@ -88,7 +95,7 @@ def find_files(location: str, suffixes: Sequence[str]) -> Files:
     try:
         mode = root.stat().st_mode
         if stat.S_ISDIR(mode):
-            paths = sorted(_walked(root, suffixes), key=os.fsencode)
+            paths = sorted(_walked(root, tuple(suffixes)), key=os.fsencode)
             if not paths:
                 raise DataProblem(f"task.data.location is {name}, a folder without {_kinds(suffixes)}: put some there")
         elif stat.S_ISREG(mode):
@@ -145,21 +152,20 @@ def _local_archive(location: str) -> Path:
     return root
 
 
-def _walked(root: Path, suffixes: Sequence[str]) -> Iterator[Path]:
-    def fail(error: OSError) -> None:
-        raise error
-
-    ends = tuple(suffixes)
-    for folder, folders, names in os.walk(root, onerror=fail):
-        folders[:] = [name for name in folders if not _is_hidden(name)]
-        for name in names:
-            path = Path(folder, name)
-            if not _is_hidden(name) and (not ends or name.lower().endswith(ends)) and path.is_file():
-                yield path
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".") or name == "__MACOSX"
+def _walked(folder: Path, ends: tuple[str, ...], above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[Path]:
+    """Yield the files below; links are followed, but not into one of the folders ``above``."""
+    found = folder.stat()
+    here = (found.st_dev, found.st_ino)
+    if here in above:
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name == "__MACOSX":
+                continue
+            if entry.is_dir():
+                yield from _walked(Path(entry.path), ends, above | {here})
+            elif entry.is_file() and (not ends or entry.name.lower().endswith(ends)):
+                yield Path(entry.path)
 
 
 def _refuse_outside(path: Path) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from workers.training.data.arrays import Array
-from workers.training.data.files import Files
+from workers.training.data.files import Files, readable
 from workers.training.data.npz_arrays import NpzArray, pick, read_npz, refuse_other_rows
 from workers.training.data.picture import is_grey, read_picture
 from workers.training.data.problems import DataProblem
+from workers.training.data.progress import Progress
 from workers.training.data.sample_files import SamplesWriter, refuse_too_few
 from workers.training.data.split import Numbers, Split
 
@@ -42,9 +43,10 @@ def classes_of(files: Files) -> list[str]:
     for parts, name in zip(split, files.names, strict=True):
         if len(parts) < depth + 2:
             raise DataProblem(
-                f"{files.location}/{name} lies in no folder of a class: put each image into a folder named as its class"
+                f"{files.location}/{readable(name)} lies in no folder of a class: put each image into "
+                "a folder named as its class"
             )
-    found = [parts[depth] for parts in split]
+    found = [readable(parts[depth]) for parts in split]
     if len(names := set(found)) < 2:
         raise DataProblem(f"{files.location} has one class, {found[0]!r}: there is nothing to tell apart")
     if {name.lower() for name in names} <= PARTS_OF_DATA:
@@ -79,9 +81,11 @@ def write_folder(folder: Path, files: Files, size: int) -> dict[str, Any]:
     shape = (num_channels, size, size)
     with _writer(folder, files, shape, [counts[name] for name in classes]) as writer:
         images = _decoded(files, size, num_channels)
+        progress = Progress(f"reading {files.location}", len(numbers), "images")
         for start in range(0, len(numbers), ROWS_AT_ONCE):
             rows = numbers[start : start + ROWS_AT_ONCE]
             writer.append(np.stack([next(images) for _ in rows]), rows, rows)
+            progress.add(len(rows))
     return _facts(writer, shape, classes)
 
 
@@ -91,8 +95,8 @@ def _decoded(files: Files, size: int, num_channels: int) -> Iterator[Array]:
     waiting: list[Future[Array]] = []
     with ThreadPoolExecutor(min(MOST_THREADS, cores)) as threads:
         try:
-            for path, name in zip(files.paths, files.names, strict=True):
-                waiting.append(threads.submit(read_picture, path, f"{files.location}/{name}", size, num_channels))
+            for path in files.paths:
+                waiting.append(threads.submit(read_picture, path, files.name_of(path), size, num_channels))
                 if len(waiting) >= ROWS_AT_ONCE:
                     yield waiting.pop(0).result()
             while waiting:

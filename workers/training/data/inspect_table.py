@@ -78,7 +78,7 @@ def _column(column: Column) -> dict[str, Any]:
         "examples": [_shown(value) for value in column.examples],
     }
     if column.num_numbers and not column.is_words:
-        told |= {"min": _shown(column.smallest), "max": _shown(column.largest), "mean": column.mean}
+        told |= {"min": _shown(column.smallest), "max": _shown(column.largest), "mean": _shown(column.mean)}
     return {name: value for name, value in told.items() if value is not None}
 
 

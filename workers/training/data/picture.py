@@ -30,7 +30,7 @@ def read_picture(path: Path, name: str, size: int, num_channels: int) -> Array:
         return _read(path, size, num_channels)
     except Image.DecompressionBombError as error:
         raise DataProblem(f"{name} is too large ({error}): scale it down") from None
-    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombWarning) as error:
+    except Exception as error:  # whatever Pillow's readers raise for what is no image
         raise DataProblem(f"{name} cannot be read as an image ({error}): save it again, or remove it") from None
 
 

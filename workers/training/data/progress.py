@@ -13,24 +13,27 @@ EVERY_S = 10.0
 
 
 class Progress:
-    """Counts bytes from any thread, and says every ten seconds how many there are; what is quicker says nothing.
+    """Counts ``unit`` from any thread, and says every ten seconds how many there are; what is quicker says nothing.
 
     On stderr: where only facts are asked for, stdout is theirs.
     """
 
-    def __init__(self, words: str, total: int | None) -> None:
-        self._words, self._total = words, total
+    def __init__(self, words: str, total: int | None, unit: str = "bytes") -> None:
+        self._words, self._total, self._unit = words, total, unit
         self._done, self._told_at, self._lock = 0, time.monotonic(), threading.Lock()
 
-    def add(self, num_bytes: int) -> None:
+    def add(self, number: int) -> None:
         with self._lock:
-            self._done += num_bytes
+            self._done += number
             now = time.monotonic()
             if now - self._told_at < EVERY_S:
                 return
             self._told_at = now
-            of = f" of {in_words(self._total)}" if self._total else ""
-        print(f"{self._words}: {in_words(self._done)}{of}", file=sys.stderr, flush=True)
+            of = f" of {self._in_words(self._total)}" if self._total else ""
+        print(f"{self._words}: {self._in_words(self._done)}{of}", file=sys.stderr, flush=True)
+
+    def _in_words(self, number: int) -> str:
+        return in_words(number) if self._unit == "bytes" else f"{number:,} {self._unit}"
 
     def callback(self) -> Any:
         """Return what fsspec tells of one file's bytes."""

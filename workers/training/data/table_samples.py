@@ -15,6 +15,7 @@ from workers.training.data.arrays import Array, NpyWriter, open_array
 from workers.training.data.columns import look_at, read_cells
 from workers.training.data.features import MAX_WORDS, Features, read_features
 from workers.training.data.files import Files
+from workers.training.data.progress import Progress
 from workers.training.data.sample_files import PARTS, SamplesWriter, refuse_too_few
 from workers.training.data.split import Split
 from workers.training.data.table_parts import Table
@@ -37,7 +38,9 @@ def write_table(folder: Path, table: Table, files: Files, target: str, *, is_qua
     raw.mkdir()
     sums = _Sums(features, targets)
     with SamplesWriter(raw, Split(targets.class_counts), (np.float32, (features.width,)), targets.dtype) as writer:
+        progress = Progress(f"reading {files.location}", sum(targets.class_counts), "rows")
         for batch in table.batches():
+            progress.add(batch.num_rows)
             cells = [read_cells(column) for column in batch.columns]
             answers, classes = targets.encode(cells.pop(place))
             inputs = features.encode(cells)

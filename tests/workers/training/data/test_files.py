@@ -29,6 +29,14 @@ def test_a_folder_gives_its_files_of_the_kind_in_the_order_of_names(shelf: Path)
     assert found.size_bytes == len("onetwothree")
 
 
+def test_links_are_followed_but_not_in_circles(shelf: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "e.csv").write_text("five")
+    (shelf / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "back").symlink_to(shelf)
+    assert find_files(str(shelf), SUFFIXES["csv"]).names[2:] == ["linked/e.csv", "more/c.tsv"]
+
+
 def test_a_file_may_have_any_name(shelf: Path) -> None:
     assert local_files(str(shelf / "notes.md"), SUFFIXES["csv"]) == [shelf / "notes.md"]
 

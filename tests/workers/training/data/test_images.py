@@ -87,6 +87,11 @@ def test_a_folder_around_the_classes_is_gone_through(colours: Path, tmp_path: Pa
     assert load_images(tmp_path / "outer").classes == ("blue", "red")
 
 
+def test_a_class_whose_name_is_no_utf_8_is_read(colours: Path) -> None:
+    (colours / "red").rename(colours / "caf\udce9")
+    assert load_images(colours).classes == ("blue", "caf\ufffd")
+
+
 def test_an_unreadable_image_is_named(colours: Path) -> None:
     (colours / "red" / "0.png").write_bytes(b"no image")
     with pytest.raises(DataProblem, match=r"images/red/0\.png cannot be read as an image .*: save it again, or remove"):

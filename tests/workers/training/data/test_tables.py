@@ -128,6 +128,7 @@ GOOD = "height,width,label\n" + "".join(f"{index},{index}.5,{index % 2}\n" for i
         (GOOD.replace("3,3.5,1", '"3\n",3.5,1') + "7,tall,1\n", r"line 23, column 'width' holds the text 'tall'"),
         (GOOD + "7,inf,1\n", r"line 22, column 'width' holds the text 'inf'"),
         (GOOD + "7,1e999,1\n", r"line 22, column 'width' holds the text '1e999'"),
+        ("height;label\n3,5;1\n4,5;2\n", r"rows\.csv, line 2, column 'height' holds '3,5': write .* point, as 3\.5"),
         (GOOD + "7,8\n", r"rows\.csv, line 22 has 2 cells and the first line 3"),
         (GOOD + "7,8,\n", r"rows\.csv, line 22 has no target, column 'label'"),
         (GOOD + "7,8,b\n", r"rows\.csv, line 22, column 'label' holds the text 'b' where 20 of 21 cells are numbers"),
