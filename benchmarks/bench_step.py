@@ -19,6 +19,7 @@ from benchmarks.table import Goal, Row, middle, scaled, spread_of
 from benchmarks.training import prepared
 from workers.training import process_group
 from workers.training.build import Training
+from workers.training.data.feed import positions
 from workers.training.loop import report, settle, take_step
 from workers.training.optimizers import ADAM_BETAS
 from workers.training.place import Place
@@ -121,7 +122,7 @@ def minimal_step(training: Training) -> Callable[[int], None]:
         for group in optimizer.param_groups:
             group["lr"] = training.schedule(step)
         optimizer.zero_grad()
-        task.loss(replica, task.train_batch(step, share.rows(0))).backward()
+        task.loss(replica, task.train_batch(positions((step - 1) * settings.batch_size, share, 0))).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)
         optimizer.step()
 

@@ -25,10 +25,14 @@ START = Goal(AT_MOST, 1.0)  # seconds from the request to the end of the first s
 WEB_MEMORY = Goal(AT_MOST, 150)  # MiB
 PLAN_MEMORY = Goal(AT_MOST, 10)  # percent that the planner is off, the worst of twelve plans it has not seen
 PLAN_STEP = Goal(AT_MOST, 20)
+DATA_WAIT = Goal(AT_MOST, 1)  # percent of a step that a rank waits for its batch
 STEP = Goal(AT_MOST, 1.02)  # times a hand-written DDP loop's step, the upper end of the interval
 SENT_HALF = Goal(AT_LEAST, 1.95, of="ratio")  # times fewer bytes than DDP
 SENT_POWERSGD = Goal(AT_LEAST, 15, of="ratio")
 SENT_LOCAL = Goal(AT_LEAST, 9.5, of="ratio")  # one average in ten steps
+PHASES = Goal(AT_MOST, 1.01)  # times a step that measures nothing
+BALANCE = Goal(AT_LEAST, 0.9, of="ratio")  # of the ideal throughput of two ranks, one half as fast
+SENT_COUNT = Goal(AT_MOST, 3)  # percent between a strategy's own count and the kernel's
 BUBBLE = Goal(AT_LEAST, 1 / 1.2, of="ratio")  # a pipeline waits at most a fifth longer than its formula says
 CHECKPOINT_STALL = Goal(AT_MOST, 1)  # percent of the wall time, 10 M parameters at the default interval
 SEARCH = Goal(AT_MOST, 200)  # milliseconds until the first hit of a rare word in a million lines, at the server

@@ -27,20 +27,20 @@ def spec(world: int = 2, **changes: Any) -> dict[str, Any]:
 def before_each_batch(act: Any) -> None:
     """In a rank: call ``act`` with its number and the step before it takes each batch."""
     from workers.training import main
-    from workers.training.recipes.language_model import LanguageModelTask
+    from workers.training.data.feed import Feed
 
     ranks: list[int] = []
-    make_mesh, train_batch = main.make_mesh, LanguageModelTask.train_batch
+    make_mesh, batch = main.make_mesh, Feed.batch
 
     def made(parallel, world_size, rank):  # type: ignore[no-untyped-def]
         ranks.append(rank)
         return make_mesh(parallel, world_size, rank)
 
-    def taken(self, step, rows):  # type: ignore[no-untyped-def]
+    def taken(self, step, index):  # type: ignore[no-untyped-def]
         act(ranks[0], step)
-        return train_batch(self, step, rows)
+        return batch(self, step, index)
 
-    main.make_mesh, LanguageModelTask.train_batch = made, taken  # type: ignore[method-assign]
+    main.make_mesh, Feed.batch = made, taken  # type: ignore[method-assign]
 
 
 def let_rank_1_wait_in_step_1() -> None:

@@ -2,16 +2,17 @@
 
 A place in the training (samples since its very first step) gives the row, with nothing to carry along: a restart goes
 on where it was, and any number of ranks cut the same sequence. The order of an epoch is a permutation that is computed
-and never stored: a generalised Feistel network over a rectangle of rows and columns that is hardly larger than the
-number of rows, walked until it lands on one (Black and Rogaway 2002, "Ciphers with Arbitrary Finite Domains", sections
-4 and 5). Its round functions are tables as long as a side of the rectangle: together 1.5 MB for a billion rows.
+for the places that are asked for: a generalised Feistel network over a rectangle of rows and columns that is hardly
+larger than the number of rows, walked until it lands on one (Black and Rogaway 2002, "Ciphers with Arbitrary Finite
+Domains", sections 4 and 5). Its round functions are tables as long as a side of the rectangle: together 1.5 MB for a
+billion rows.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -21,14 +22,17 @@ Rows = np.ndarray[Any, np.dtype[np.int64]]
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 
 NUM_ROUNDS = 6
+FEW_ROWS = 8_192  # of which an epoch's order is computed at once: a batch of 32 then costs 2 us and not 10
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """The round functions of an epoch: what is added to the row by the column, and to the column by the row."""
+    """The round functions of an epoch: what is added to the row by the column, and to the column by the row. Of few
+    rows the order itself too."""
 
     number: int
     rounds: tuple[tuple[Rows, Rows], ...]
+    order: Rows | None = None
 
 
 class EpochOrder:
@@ -51,14 +55,20 @@ class EpochOrder:
         start, stop = positions.start, positions.stop
         first, place = divmod(start, self.num_rows)
         if place + stop - start <= self.num_rows:
-            return self._permuted(np.arange(place, place + stop - start), first)
+            epoch = self._epoch_of(first)
+            if epoch.order is not None:
+                return epoch.order[place : place + stop - start]
+            return self._permuted(np.arange(place, place + stop - start), epoch)
         ends = [start, *range((first + 1) * self.num_rows, stop, self.num_rows), stop]
         return np.concatenate([self.rows(slice(*pair)) for pair in pairwise(ends)])
 
-    def _permuted(self, places: Rows, number: int) -> Rows:
+    def _epoch_of(self, number: int) -> Epoch:
         epoch = self._epoch
         if epoch.number != number:
             self._epoch = epoch = self._make_epoch(number)
+        return epoch
+
+    def _permuted(self, places: Rows, epoch: Epoch) -> Rows:
         found = self._shuffled(places, epoch)
         while (outside := found >= self.num_rows).any():
             found[outside] = self._shuffled(found[outside], epoch)
@@ -79,7 +89,10 @@ class EpochOrder:
             (drawn(one, self._width, self._height), drawn(two, self._height, self._width))
             for one, two in zip(keys[::2], keys[1::2], strict=True)
         )
-        return Epoch(number, rounds)
+        epoch = Epoch(number, rounds)
+        if self.num_rows > FEW_ROWS:
+            return epoch
+        return replace(epoch, order=self._permuted(np.arange(self.num_rows), epoch))
 
 
 def drawn(key: np.uint64, count: int, limit: int) -> Rows:
