@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,12 @@ def needs(number: int) -> Any:
     return pytest.mark.skipif(number > NUM_GPUS, reason=f"needs {number} GPU(s), and this machine has {NUM_GPUS}")
 
 
-def distance_from_cpu(world: int, **changes: Any) -> float:
+def distance_from_cpu(world: int, setup: Callable[[], None] | None = None, **changes: Any) -> float:
     """Return the largest relative difference of a loss from one process on the CPU, in float32."""
     (alone,) = train_on(1, tiny_spec(steps=STEPS, model=MODEL))
     spec = tiny_spec(world=world, steps=STEPS, model=MODEL, **changes)
     spec["resources"]["accelerator"] = "gpu"
-    expected, found = series(alone, "train/loss"), series(train_on(world, spec)[0], "train/loss")
+    expected, found = series(alone, "train/loss"), series(train_on(world, spec, setup=setup)[0], "train/loss")
     assert expected.keys() == found.keys()
     return float(np.max([abs(found[step] - expected[step]) / expected[step] for step in expected]))
 
@@ -35,6 +36,17 @@ def distance_from_cpu(world: int, **changes: Any) -> float:
 )
 def test_a_gpu_learns_what_a_cpu_learns(changes: dict[str, Any], limit: float) -> None:
     assert distance_from_cpu(1, **changes) < limit
+
+
+@needs(1)
+def test_batches_that_a_thread_reads_arrive_whole_on_a_gpu() -> None:
+    assert distance_from_cpu(1, setup=read_ahead) < 1e-4
+
+
+def read_ahead() -> None:
+    from workers.training.data import feed
+
+    feed.WORTH_A_THREAD_S, feed.NUM_READS = 0.0, 1
 
 
 @needs(2)
