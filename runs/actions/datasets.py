@@ -99,9 +99,15 @@ def answer_dataset(*, node: Node, dataset_id: str, question: str, facts: dict[st
 def _found(facts: dict[str, Any] | None, problem: str, now: datetime) -> dict[str, Any]:
     if facts is None:
         nothing = {"facts": {}, "size_bytes": None, "digest": ""}
-        return {**nothing, "state": State.FAILED, "problem": problem[:MAX_PROBLEM], "checked_at": now}
+        return {**nothing, "state": State.FAILED, "problem": _sentence(problem), "checked_at": now}
     known = {"facts": facts, "size_bytes": facts.get("size_bytes"), "digest": facts.get("digest") or ""}
     return {**known, "state": State.READY, "problem": "", "checked_at": now}
+
+
+def _sentence(problem: str) -> str:
+    """What a node says of a spec's fields, as it reads on a page that has only those of the data."""
+    words = problem.replace("task.data.", "").strip()[:MAX_PROBLEM]
+    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '?', '!')) else '.'}"
 
 
 def _check_name(dataset: Dataset) -> None:

@@ -14,7 +14,6 @@ from runs.models import Cluster, Dataset, Run
 from runs.status import Status
 from tests.cast import Cast, make_node, make_run, spec
 from tests.datasets import TABLE, asked, make_dataset, ready
-from tests.servers import Valkey
 from trainyard.spec import SpecError
 
 State = Dataset.State
@@ -136,12 +135,16 @@ def test_a_problem_makes_it_failed_and_forgets_what_was_known(cast: Cast) -> Non
     node = make_node(cast.cluster)
     dataset = asked(ready(cast), node)
     assert actions.answer_dataset(
-        node=node, dataset_id=dataset.pk, question=dataset.question, facts=None, problem="There is no file."
+        node=node,
+        dataset_id=dataset.pk,
+        question=dataset.question,
+        facts=None,
+        problem="task.data.location is not there",
     )
     dataset.refresh_from_db()
     assert (dataset.state, dataset.problem, dataset.facts, dataset.digest) == (
         State.FAILED,
-        "There is no file.",
+        "Location is not there.",
         {},
         "",
     )
