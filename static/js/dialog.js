@@ -15,6 +15,8 @@ export function mount(form) {
     dialog.innerHTML = html;
     dialog.setAttribute("aria-labelledby", dialog.querySelector("h2").id);
     dialog.addEventListener("click", (click) => click.target.closest("[data-close]") && dialog.close());
+    // A form in it that does something has its say in a toast; one with a bad value keeps it open.
+    dialog.addEventListener("submit", (sent) => sent.target.dataset.act !== undefined && dialog.close());
     dialog.addEventListener("close", () => {
       dialog.remove();
       sweep();

@@ -18,9 +18,10 @@ from django.utils import timezone
 from runs import actions
 from runs.ingest.commit import Source, commit
 from runs.ingest.records import incoming
+from runs.metrics.models import Telemetry
 from runs.models import Dataset, Run
-from runs.status import Status
-from tests.cast import Cast, make_node, spec
+from runs.status import Phase, Status
+from tests.cast import Cast, make_attempt, make_node, make_run, spec
 from tests.checkpoints import saved, tell
 from tests.datasets import TABLE
 from tests.spools import Spool
@@ -399,3 +400,17 @@ def test_whoever_waits_for_a_dataset_learns_what_is_wrong_with_it(
     ended = trainyard("dataset", "add", "trees", "--source", "csv", "--location", "/data/trees.csv", "--wait")
     assert ended.code == 1 and "failed: There is no file /data/trees.csv." in ended.err
     assert trainyard("dataset", "check", "trees").code == 1
+
+
+def test_a_trace_names_its_files_and_a_script_is_refused(trainyard: Trainyard, cast: Cast) -> None:
+    run = make_run(cast, status=Status.RUNNING, spec=spec(train={"steps": 2000}))
+    make_attempt(run, [make_node(cast.cluster), make_node(cast.cluster)], phase=Phase.RUNNING)
+    now = timezone.now().timestamp()
+    Telemetry.objects.create(run_id=run.pk, step=100, step_at=now, median_step_s=0.1)
+    ended = trainyard("trace", run.pk, "--steps", "1", "--rank", "1")
+    first = run.attempts.get().trace["first"]  # type: ignore[index]
+    assert (ended.code, ended.out) == (0, f"traces/step-{first}.rank-1.json.gz\n")
+    assert ended.err == f"Step {first} is traced on rank 1.\n"
+    assert trainyard("trace", run.pk).code == 1
+    own = make_run(cast, status=Status.RUNNING, spec={"name": "own", "task": {"script": "train.py"}})
+    assert "is a script, whose steps Trainyard does not see" in trainyard("trace", own.pk).err
