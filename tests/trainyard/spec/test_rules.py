@@ -99,6 +99,11 @@ def test_it_accepts(changes: dict[str, Any]) -> None:
             "3 counts validations, and with train.validate_every_steps 0",
         ),
         (
+            {"early_stopping.metric": "val/accuracy"},
+            "early_stopping.metric",
+            "val/accuracy is not measured by the recipe language-model; accepted here: val/loss",
+        ),
+        (
             {"checkpoint.restore": "272bay33uw@300"},
             "checkpoint.restore",
             "step 300 leaves nothing to train: train.steps 300",

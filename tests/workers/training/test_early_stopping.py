@@ -3,7 +3,10 @@ from __future__ import annotations
 import json
 import math
 
+import pytest
+
 from tests.workers.training.ranks import series, tiny_spec, train_on
+from tests.workers.training.recipes.tasks import TABLE
 from workers.training.early_stopping import EarlyStopping
 
 
@@ -25,6 +28,12 @@ def test_what_falls_by_less_than_min_delta_is_not_better() -> None:
 def test_nan_is_never_better() -> None:
     stopping = EarlyStopping(patience=2)
     assert [stopping.is_enough(loss) for loss in (math.nan, math.nan)] == [False, True]
+
+
+def test_accuracy_has_to_rise() -> None:
+    stopping = EarlyStopping(patience=2, min_delta=0.05, metric="val/accuracy")
+    assert [stopping.is_enough(value) for value in (0.5, 0.6, 0.62, 0.7, 0.6, math.nan)] == [False] * 5 + [True]
+    assert stopping.reason().startswith("val/accuracy has not risen above its best 0.7000 by more than 0.05 in 2 ")
 
 
 def test_its_state_survives_json_and_goes_on_counting() -> None:
@@ -68,6 +77,14 @@ def test_rank_0_decides_for_all() -> None:
     pair = train_on(2, hopeless(world=2), setup=let_only_rank_0_see_losses)
     for points in pair:
         assert max(step for name, step, _, _ in points if name == "rank/memory_bytes") == 6
+
+
+def test_a_metric_that_the_data_has_no_answer_for_is_refused_with_those_there_are() -> None:
+    spec = tiny_spec(task=TABLE, early_stopping={"metric": "val/r2", "patience": 1})
+    with pytest.raises(
+        ValueError, match=r"early_stopping\.metric is val/r2, .* accepted here: val/loss, val/accuracy$"
+    ):
+        train_on(1, spec)
 
 
 def let_only_rank_0_see_losses() -> None:

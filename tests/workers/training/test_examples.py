@@ -11,6 +11,7 @@ import pytest
 from tests.workers.training.ranks import free_port
 from trainyard.records import frames
 from trainyard.spec import RecipeSpec, ScriptSpec, load_spec_file, parse_spec
+from trainyard.spec.models import CommunicationSpec
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
@@ -18,17 +19,32 @@ EXAMPLES = ROOT / "examples"
 
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
 MESHES = {
+    "breast-cancer": {"data": 2},
     "compressed": {"data": 2},
+    "digits": {"data": 2},
+    "digits-vit": {"data": 2},
     "diloco": {"data": 2},
+    "grouped-queries": {"data": 2},
     "hello-gpt": {"data": 2},
     "hybrid": {"pipeline": 2, "data": 2, "tensor": 2},
     "parameter-server": {"data": 2},
     "pipeline": {"pipeline": 2},
     "sharded": {"shard": 2},
+    "stdlib": {"data": 2},
+    "stdlib-bpe": {"data": 2},
     "tensor": {"tensor": 2},
     "tiny-steps": {"data": 2},
 }
-RANKS = {"accelerate": 2, "ddp": 2, "fsdp2": 2, "lightning": 2, "media": 1, "own-venv": 2, "script": 2}  # of those that bring code
+RANKS = {  # of those that train no recipe
+    "accelerate": 2,
+    "ddp": 2,
+    "fsdp2": 2,
+    "lightning": 2,
+    "media": 1,
+    "network": 2,
+    "own-venv": 2,
+    "script": 2,
+}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -37,7 +53,7 @@ def test_each_example_is_a_spec_that_says_what_it_shows(name: str) -> None:
     if isinstance(spec, RecipeSpec):
         assert spec.mesh().used == MESHES[name]
     else:
-        assert isinstance(spec, ScriptSpec) and spec.world_size() == RANKS[name]
+        assert isinstance(spec, ScriptSpec | CommunicationSpec) and spec.world_size() == RANKS[name]
 
 
 def test_no_two_examples_have_one_name() -> None:
