@@ -8,6 +8,8 @@ from dashboard.numbers import number, size
 from dashboard.pages.estimate_view import seconds
 from runs.metrics.facts import facts_of
 from runs.models import Run
+from runs.planning import RATES
+from trainyard.planner import Rates
 
 FOUND = "communication"  # the fact that rank 0 tells: see workers.training.communication.reports
 NUM_SHADES = 6
@@ -33,6 +35,7 @@ class NetworkResults(NamedTuple):
     pairs: list[Line]
     slowest: str  # a sentence about the slowest pair
     num_hidden: int  # nodes that the matrix has no room for
+    compute: list[tuple[str, str]]  # what a rank does alone, while its neighbours do the same
 
 
 def network_results(run: Run) -> NetworkResults | None:
@@ -53,7 +56,21 @@ def network_results(run: Run) -> NetworkResults | None:
         pairs=_matrix(names[:MAX_SIDE], links),
         slowest=_slowest(links),
         num_hidden=max(0, len(names) - MAX_SIDE),
+        compute=_compute(facts_of(run.pk, RATES).get(0)),
     )
+
+
+def _compute(document: Any) -> list[tuple[str, str]]:
+    try:
+        rates = Rates.from_document(document)
+    except ValueError:  # nothing was told, or nothing that is understood here
+        return []
+    return [
+        ("Matrix products", f"{number(max(rate for _, rate in rates.matmul))}FLOP/s at best"),
+        ("Memory", f"{size(rates.memory_bytes_per_s)}/s read and written"),
+        ("Calling an operator", _latency(rates.operator_s)),
+        ("A process of its own", size(rates.base_memory_bytes)),
+    ]
 
 
 def _cells(points: list[list[float]], sizes: list[int], fastest: float) -> list[Cell | None]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from dashboard.numbers import number, size
-from dashboard.pages.estimate_view import seconds, spans
+from dashboard.pages.estimate_view import ASSUMED, seconds, spans
 from runs.measured import plan_document
 from runs.models import Run
 
 NEAR = 0.2  # a difference above this gets a word
 MAX_KINDS = 16  # of ranks, each with a row of its own
-MIB = 2**20
+MANY_TIMES = 3.0  # from where a difference is told as a factor
+ALIKE = 1.05  # a ratio within which ranks hold the same
 
 
 class Row(NamedTuple):
@@ -40,14 +42,22 @@ def plan_tab(run: Run) -> PlanTab:
     predicted, measured = document["predicted"] or {}, document["measured"] or {}
     is_measured = bool(predicted.get("is_measured"))
     return PlanTab(
-        time=list(_time_rows(predicted, measured, is_measured)),
-        rates=list(_rate_rows(predicted, measured)),
-        memory=list(_memory_rows(predicted, measured)),
-        warnings=list(predicted.get("warnings") or []),
+        time=_said_once(_time_rows(predicted, measured, is_measured)),
+        rates=_said_once(_rate_rows(predicted, measured)),
+        memory=_said_once(_memory_rows(predicted, measured)),
+        warnings=[one for one in predicted.get("warnings") or [] if not one.startswith(ASSUMED)],
         has_prediction=bool(predicted),
         num_steps=measured.get("num_steps"),
         is_measured=is_measured,
     )
+
+
+def _said_once(rows: Iterator[Row]) -> list[Row]:
+    """A reason that several rows share stands at the first of them."""
+    made: list[Row] = []
+    for row in rows:
+        made.append(row._replace(why="") if row.why in [one.why for one in made] else row)
+    return made
 
 
 def _time_rows(predicted: dict[str, Any], measured: dict[str, Any], is_measured: bool) -> Iterator[Row]:
@@ -77,16 +87,15 @@ def _time_rows(predicted: dict[str, Any], measured: dict[str, Any], is_measured:
 
 
 def _rate_rows(predicted: dict[str, Any], measured: dict[str, Any]) -> Iterator[Row]:
-    def rate(value: float) -> str:
-        return number(value, f"{predicted.get('unit', 'samples')}/s")
-
     pace = "As the time of a step."
-    yield _row("Throughput", "", *_both(predicted, measured, "units_per_second"), rate, pace, pace)
+    unit = str(predicted.get("unit") or "samples").capitalize()
+    yield _row(f"{unit}/s", "throughput", *_both(predicted, measured, "units_per_second"), number, pace, pace)
     sent = "A run sends more at its start and end, and when it validates; over few steps that counts."
     yield _row("Sent in a step", "by the busiest rank", *_both(predicted, measured, "sent_bytes"), size, sent, sent)
     yield _row("Model FLOPs in a step", "over all ranks", *_both(predicted, measured, "flops_per_step"), number)
-    if (bubble := predicted.get("bubble")) or measured.get("mfu") is not None:
+    if bubble := predicted.get("bubble"):
         yield _row("Pipeline bubble", "as a share of a step; measured, it is in communication", bubble, None, _percent)
+    if measured.get("mfu") is not None:
         yield _row("MFU", "of what the devices can do at best", None, measured.get("mfu"), _percent)
 
 
@@ -124,10 +133,17 @@ def _row(
     if predicted and measured is not None:
         off = measured / predicted - 1
         tone = "green" if abs(off) <= NEAR else "amber"
-        difference = f"{100 * off:+.0f} %".replace("-", "−")
+        difference = _difference(off)
         why = "" if tone == "green" else more if off > 0 else less
     shown = [words(value) if value is not None else "–" for value in (predicted, measured)]
     return Row(label, help, shown[0], shown[1], difference, tone, why)
+
+
+def _difference(off: float) -> str:
+    if off >= MANY_TIMES - 1:
+        return f"{1 + off:.3g} times"
+    percent = round(100 * off)
+    return f"{percent:+d} %".replace("-", "−") if percent else "0 %"
 
 
 def _both(predicted: dict[str, Any], measured: dict[str, Any], name: str) -> tuple[float | None, float | None]:
@@ -140,7 +156,8 @@ def _sum(*values: float | None) -> float | None:
 
 
 def _rounded(value: float | None) -> int | None:
-    return None if value is None else round(value / MIB)
+    """The same for what differs by a few percent."""
+    return None if not value or value <= 0 else round(math.log(value, ALIKE))
 
 
 def _percent(share: float) -> str:

@@ -14,6 +14,7 @@ from runs.models import Run, User
 from runs.status import Status
 from tests.cast import Cast, spec
 from tests.dashboard.pages.test_estimate_view import MIB, estimate
+from trainyard.planner import default_rates
 from trainyard.spec import parse_spec
 
 pytestmark = pytest.mark.django_db
@@ -57,8 +58,8 @@ def rows_of(tab: PlanTab) -> dict[str, Row]:
 def test_predicted_and_measured_stand_side_by_side(make_run: MakeRun) -> None:
     rows = rows_of(plan_tab(trained(make_run, measured(), measured(peak_memory_bytes=310 * MIB))))
     assert rows["A whole step"][2:6] == ("1.00 s", "1.10 s", "+10 %", "green")
-    assert rows["Compute"][2:6] == ("600 ms", "600 ms", "+0 %", "green")
-    assert rows["Throughput"][2:5] == ("4.10k tokens/s", "3.72k tokens/s", "−9 %")
+    assert rows["Compute"][2:6] == ("600 ms", "600 ms", "0 %", "green")
+    assert rows["Tokens/s"][2:5] == ("4.10k", "3.72k", "−9 %")
     assert rows["Model FLOPs in a step"].measured == "17.4G", "of both ranks"
     assert rows["Ranks 0 to 1"][2:5] == ("300 MiB", "310 MiB", "+3 %")
     assert rows["MFU"].measured == "40 %" and rows["Data"].predicted == "–"
@@ -70,6 +71,13 @@ def test_a_large_difference_gets_a_word(make_run: MakeRun) -> None:
     assert "assumed speeds" in row.why
     known = rows_of(plan_tab(trained(make_run, measured(), is_measured=True)))["Optimiser"]
     assert "Something else ran" in known.why
+
+
+def test_a_reason_that_rows_share_is_said_once_and_many_times_is_a_factor(make_run: MakeRun) -> None:
+    slow = measured(step_time_s=4.0, phases={"forward": 1.0, "backward": 1.4, "optimizer": 0.2})
+    rows = rows_of(plan_tab(trained(make_run, slow, slow)))
+    assert (rows["A whole step"].difference, rows["Compute"].difference) == ("4 times", "4 times")
+    assert rows["A whole step"].why and not rows["Compute"].why and not rows["Optimiser"].why
 
 
 def test_ranks_that_differ_have_a_row_each_and_the_slowest_says_the_step(make_run: MakeRun) -> None:
@@ -122,8 +130,10 @@ def test_a_benchmark_shows_operations_by_size_and_pairs_of_nodes(
     operations = {"all-reduce": [[1024, 3e-5, 2.0**25], [4096, 4e-5, 2.0**27]], "ring": [[4096, 0.5, 2.0**20]]}
     found = {"world_size": 3, "nodes": ["a", "b", "c"], "operations": operations, "num_links": 3, "links": pairs}
     tell(run, "communication", found)
+    tell(run, "rates", {**default_rates("cpu").as_document(), "memory_bytes_per_s": 2.0**33})
     text = as_user(cast.viewer).get(f"/runs/{run.pk}/plan/").content.decode()
     assert text.index(">1.0 KiB<") < text.index(">4.0 KiB<")
     assert '<td class="num nowrap shade-5"><b>128 MiB/s</b><br><span class="xs muted">40 µs</span></td>' in text
     assert "500 ms" in text and "a and b have the slowest link: 256 MiB/s, 4.0 times less than the middle one." in text
     assert text.count("<b>256 MiB/s</b>") == 2, "in both directions"
+    assert "8.0 GiB/s read and written" in text
