@@ -129,14 +129,22 @@ def test_ranks_do_not_share_their_random_numbers(calm_node: ControlledNode) -> N
 
 
 def test_another_interpreter_starts_cold_and_is_watched_all_the_same(calm_node: ControlledNode) -> None:
-    order = with_task(
-        calm_node, "import sys; print(sys.argv[1]); sys.exit(5)", python=sys.executable, arguments=["cold"]
-    )
+    script = """
+import sys, trainyard
+run = trainyard.init()
+run.log({"train/loss": 1.0}, step=1)
+run.finish()
+print(sys.argv[1])
+sys.exit(5)
+"""
+    order = with_task(calm_node, script, python=sys.executable, arguments=["cold"])
     calm_node.launch(order)
     report = calm_node.wait_for(order, "ended")
     assert report["ranks"][0]["exit_code"] == 5
     calm_node.wait_until_shipped(order)
     assert calm_node.lines(order) == ["cold"]
+    points = [frame.payload["g"][0][1][0] for frame in calm_node.shipped(order) if frame.kind == "points"]
+    assert "train/loss" in points  # where trainyard is installed there, it logs as ever
 
 
 def test_an_interpreter_that_is_not_there_is_refused_before_anything_starts(calm_node: ControlledNode) -> None:

@@ -42,6 +42,8 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
             screen.line(f"{word:9}  {run[f'{word}_at']} ({ago(run[f'{word}_at'])})")
     for name, lamp in run["lamps"].items():
         screen.line(f"{name:9}  {lamp['colour']:5}  {lamp['sentence']}", LAMP_STYLES.get(lamp["colour"], ""))
+    for trouble in run["troubles"]:
+        screen.line(f"remark     {trouble['sentence']}", "yellow")
     summary = run["summary"]
     if summary:
         screen.line("")
