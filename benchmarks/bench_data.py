@@ -89,7 +89,7 @@ def rank_shares(place: Place, spec: dict[str, Any], num_turns: int) -> Shares:
 
 def share_of(training: Training, feed: Callable[[int, int], Batch], steps: Iterator[int], num_steps: int) -> float:
     """Return which percentage of so many steps was spent waiting for the batches of ``feed``."""
-    training.feed.batch = feed  # type: ignore[method-assign]
+    training.feed.batch = feed  # type: ignore[method-assign,assignment]
     waited, started = 0.0, time.perf_counter()
     for step in itertools.islice(steps, num_steps):
         waited += take_step(training, step).data_time_s
@@ -115,7 +115,7 @@ def loader_of(training: Training, num_workers: int) -> DataLoader[Batch]:
     task, share, size = training.task, training.share, training.settings.batch_size
     wanted = (positions(start, share, 0) for start in itertools.count(0, size))
     batches = ([at % task.num_train_rows for at in range(one.start, one.stop)] for one in wanted)
-    return DataLoader(Samples(task), batch_sampler=batches, num_workers=num_workers)  # type: ignore[arg-type]
+    return DataLoader(Samples(task), batch_sampler=batches, num_workers=num_workers)
 
 
 def batches_of(loader: Iterator[Batch]) -> Callable[[int, int], Batch]:

@@ -16,6 +16,7 @@ from workers.training.batch_size import batch_size_found_before, find_batch_size
 from workers.training.build import build
 from workers.training.checkpoints import DiskCheckpoints, read_store
 from workers.training.communication.main import measure
+from workers.training.data.together import load_together
 from workers.training.loop import Metrics, run_loop
 from workers.training.mesh import make_mesh
 from workers.training.place import Place, choose_device, num_threads, read_place
@@ -43,8 +44,8 @@ def train(spec: dict[str, Any], place: Place, metrics: Metrics) -> None:
     device = choose_device(spec["resources"]["accelerator"], place)
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    task = load_task(spec["task"], seed=settings.seed, device=device)
     process_group.join(place, device)
+    task = load_together(lambda: load_task(spec["task"], seed=settings.seed, device=device))
     # The batch of a step is cut from the same text on every rank; another Python on a node would break that silently.
     process_group.refuse_difference("the content of task.data", task.data_digest)
     if place.rank == 0:

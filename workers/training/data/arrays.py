@@ -59,7 +59,6 @@ class NpyWriter:
 
 def open_array(path: Path) -> Array:
     """Map a ``.npy`` file into memory, to be read only."""
-    if path.stat().st_size <= HEADER_BYTES:
-        return np.load(path)  # without rows there is nothing to map
-    array: Array = np.load(path, mmap_mode="r")
+    has_rows = path.stat().st_size > HEADER_BYTES  # without any there is nothing to map
+    array: Array = np.load(path, mmap_mode="r" if has_rows else None)
     return array

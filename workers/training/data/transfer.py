@@ -33,7 +33,7 @@ class Reader:
     def __init__(self, read: Read, device: torch.device) -> None:
         self._read, self._device = read, device
         # Copies on a stream of their own: on the one of the thread that computes they would wait for its kernels.
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def read(self, positions: slice) -> Arrival:
         if self._stream is None:

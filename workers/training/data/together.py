@@ -1,0 +1,52 @@
+"""Every rank has its data, or all know who has not and why, before any of them trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TypeVar
+
+import torch.distributed as dist
+
+from workers.training.data.problems import DataProblem
+
+T = TypeVar("T")
+
+PATIENCE = timedelta(days=2)  # a node may fetch and cut terabytes, where a collective gives up after half an hour
+
+
+def load_together(load: Callable[[], T]) -> T:
+    """Return what ``load`` returns, once every rank of the default process group has its own.
+
+    Raises what ``load`` raised; where another rank's has failed, DataProblem with the words of the first such rank.
+    """
+    try:
+        loaded = load()
+    except Exception as error:
+        _tell(f"{error}" or type(error).__name__)
+        raise
+    _tell("")
+    for rank in range(dist.get_world_size()):
+        # One after the other: who waits for all at once would not hear of one that has failed.
+        if trouble := _told(rank):
+            raise DataProblem(f"rank {rank}: {trouble}")
+    return loaded
+
+
+def _tell(trouble: str) -> None:
+    _store().set(_key(dist.get_rank()), trouble)
+
+
+def _told(rank: int) -> str:
+    store = _store()
+    store.wait([_key(rank)], PATIENCE)
+    return store.get(_key(rank)).decode()
+
+
+def _key(rank: int) -> str:
+    return f"trainyard/data/{rank}"
+
+
+def _store() -> dist.Store:
+    store: dist.Store = dist.distributed_c10d._get_default_store()
+    return store
