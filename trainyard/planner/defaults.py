@@ -11,6 +11,10 @@ from typing import NamedTuple
 from trainyard.planner.rates import Curve, Link, Rates
 
 MIB = 2.0**20
+# glibc's heap, to 2.37: a freed piece of aligned memory is too small for the next of its size by the alignment, so that
+# between activations that stay, holes stay too. Seen over 18 plans (docs/decisions/planner.md).
+HEAP = 1.6
+WORKSPACE_BYTES = 15 * MIB
 
 
 class Device(NamedTuple):
@@ -58,7 +62,9 @@ def default_rates(accelerator: str, device: str = "") -> Rates:
             matmul=((1e5, 1e10), (1e7, 4e10), (1e9, 6e10)),
             memory_bytes_per_s=4e9,
             operator_s=6e-6,
-            base_memory_bytes=180 * MIB,
+            base_memory_bytes=130 * MIB,
+            workspace_bytes=WORKSPACE_BYTES,
+            heap=HEAP,
             links=CPU_LINKS,
             peak_flops={"fp32": 8e10, "bf16": 8e10, "fp16": 4e10},
             kinds={

@@ -67,7 +67,7 @@ def _memories(
     for rank in range(layout.mesh.world_size):
         key = rank // per_stage, rank == 0
         if key not in found:
-            found[key] = stage_memory(spec, layout, stages[key[0]], rank, base, is_gpu=places.is_gpu)
+            found[key] = stage_memory(spec, layout, stages[key[0]], rank, rates, base, is_gpu=places.is_gpu)
         ranks.append(found[key])
     return tuple(ranks)
 

@@ -77,7 +77,8 @@ class Layout:
         if self.schedule == "zero-bubble":  # Qi et al. 2024, figure 4: as much as 1F1B's first stage, on each
             return min(number, stages)
         if self.schedule == "1f1b" and number >= stages:
-            return min(number, stages - stage)
+            # The last stage begins its next microbatch before all of the one before is free.
+            return min(number, max(2, stages - stage))
         return number
 
     @property

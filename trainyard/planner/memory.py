@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainyard.planner.layout import Layout
+from trainyard.planner.rates import Rates
 from trainyard.planner.results import Memory
 from trainyard.planner.tape import SMALL, WHOLE, Section
 from trainyard.spec.models import RecipeSpec
@@ -45,20 +46,25 @@ class Stage:
         return [(section, counts[id(section)]) for section in self.unlike()]
 
 
-def stage_memory(spec: RecipeSpec, layout: Layout, stage: Stage, rank: int, base: float, *, is_gpu: bool) -> Memory:
-    """Return what ``rank``, one of ``stage``, holds."""
+def stage_memory(
+    spec: RecipeSpec, layout: Layout, stage: Stage, rank: int, rates: Rates, base: float, *, is_gpu: bool
+) -> Memory:
+    """Return what ``rank``, one of ``stage``, holds beside ``base``."""
     mesh, weights = layout.mesh, stage.weights(layout)
     whole = sum(weights)
     own = whole / mesh.shard
     moments = _moments(spec, stage, layout, rank) / mesh.shard
     kept, gradients = _fullest(spec, layout, stage, weights)
-    gathered = _gathered(spec, layout, weights)
+    is_holed = rates.heap > 1
+    gathered = _gathered(spec, layout, weights, is_holed=is_holed)
+    if is_holed:
+        kept += _left_between(spec, layout, stage)
     return Memory(
-        base=base,
+        base=base + rates.workspace_bytes,
         parameters=own + gathered,
         gradients=gradients,
         optimizer=moments,
-        activations=kept + _batches(layout, stage),
+        activations=rates.heap * kept + _batches(layout, stage),
         copies=_copies(spec, layout, stage, whole, moments, rank, is_gpu=is_gpu),
     )
 
@@ -99,8 +105,25 @@ def _kept(section: Section, kind: str) -> float:
     return section.entry + (section.dear if kind == "selective" else 0.0)
 
 
-def _gathered(spec: RecipeSpec, layout: Layout, weights: Sequence[float]) -> float:
-    """Return the bytes of weights that FSDP has gathered at once, with the buffers they came in."""
+def _left_between(spec: RecipeSpec, layout: Layout, stage: Stage) -> float:
+    """Return the bytes of what comes and goes in places that nothing else fits into: on a heap they stay taken.
+
+    A third of what tensor-parallel ranks exchange; the block that is computed again beside the one that was; what is
+    rounded for products in another precision; and a gradient on its way into DDP's bucket.
+    """
+    found = sum(count * num_bytes for section, count in stage.counted() for _, num_bytes in section.exchanges) / 3
+    if spec.train.activation_checkpointing != "none":
+        found += max((section.kept for section in stage.sections if section.entry), default=0.0)
+    if spec.train.precision != "fp32":
+        found += sum(count * section.kept for section, count in stage.counted()) / 4
+    if _is_ddp(spec, layout):
+        found += 2 * max(section.widest for section in stage.sections)
+    return found
+
+
+def _gathered(spec: RecipeSpec, layout: Layout, weights: Sequence[float], *, is_holed: bool) -> float:
+    """Return the bytes of weights that FSDP has gathered at once, with the buffers they came in. Where the heap has
+    holes, those of each block lie between activations that stay."""
     shard = layout.mesh.shard
     if shard == 1:
         return 0.0
@@ -108,7 +131,7 @@ def _gathered(spec: RecipeSpec, layout: Layout, weights: Sequence[float]) -> flo
     blocks = [size * small for size in weights[1:-1]] or [0.0]
     ends = weights[0] + weights[-1]
     if spec.parallel.reshard_after_forward and layout.mesh.stages == 1:
-        return ends + (GATHERED_BLOCKS + 1) * max(blocks)
+        return ends + (2 * sum(blocks) if is_holed else (GATHERED_BLOCKS + 1) * max(blocks))
     return ends + sum(blocks) + max(blocks)
 
 

@@ -43,6 +43,9 @@ class Rates:
     kinds: Mapping[str, Curve] = field(default_factory=dict)
     shared_memory_bytes: float = 0.0  # of pages that a rank shares with the process it was forked from, and others
     sharers: float = 1.0  # how many share one of them, in the mean, where it was measured
+    workspace_bytes: float = 0.0  # that products, exchanges and the first step make for themselves and keep
+    heap: float = 1.0  # bytes that the allocator takes for each that is in use: holes between those that stay
+    pace: float = 1.0  # times as long as its operators one by one that a whole step takes
 
     def base_bytes(self, num_ranks: int) -> float:
         """Return what one of ``num_ranks`` forked from one process holds before its model: its part of what they share
@@ -86,6 +89,9 @@ class Rates:
             kinds={name: _curve(f"kinds.{name}", value) for name, value in kinds.items()},
             shared_memory_bytes=_number("shared_memory_bytes", document.get("shared_memory_bytes", 0.0)),
             sharers=_positive("sharers", document.get("sharers", 1.0)),
+            workspace_bytes=_number("workspace_bytes", document.get("workspace_bytes", 0.0)),
+            heap=_positive("heap", document.get("heap", 1.0)),
+            pace=_positive("pace", document.get("pace", 1.0)),
             **numbers,
         )
 

@@ -58,9 +58,10 @@ class Work:
 class Section:
     """A run of layers that a pipeline never cuts, for one Pass on one rank. All but the counts are bytes.
 
-    ``kept`` lives from its forward to its backward pass, ``dear`` is what of it products and attention have made,
-    ``entry`` what flows in; ``transient`` comes on top at the fullest moment of its backward pass. ``exchanges`` are
-    the payloads of the collectives among tensor-parallel ranks, forward and backward, by operation.
+    ``kept`` lives from its forward to its backward pass; ``dear`` is what products and attention have made, which
+    selective checkpointing keeps in its place; ``entry`` is what flows in; ``transient`` comes on top at the fullest
+    moment of its backward pass. ``exchanges`` are the payloads of the collectives among tensor-parallel ranks, forward
+    and backward, by operation.
     """
 
     parameters: tuple[Parameter, ...]
@@ -70,6 +71,7 @@ class Section:
     entry: float
     transient: float
     exchanges: tuple[tuple[str, float], ...]
+    widest: float  # of its weights
     num_modules: int
     num_alike: int  # numbers that every tensor-parallel rank holds
     num_cut: int  # numbers of which each holds its piece
@@ -100,6 +102,7 @@ class Tape:
     dear: float = 0.0
     transient: float = 0.0
     exchanges: list[tuple[str, float]] = field(default_factory=list)
+    widest: float = 0.0
     num_modules: int = 0
 
     def parameter(self, name: str, *shape: int, is_cut: bool = False) -> None:
@@ -125,6 +128,8 @@ class Tape:
             self.parameter(f"{name}.bias", outputs, is_cut=cut == "columns")
         pieces = self.at.tensor if cut else 1
         self.work("matmul", 2.0 * tokens * inputs * outputs / pieces, 1, products)
+        self.dear += tokens * outputs / (pieces if cut == "columns" else 1) * self.at.small
+        self.widest = max(self.widest, inputs * outputs / pieces * WHOLE)
         self.num_modules += 1
         if self.at.precision != "fp32":  # weight and input are rounded first, and gradients back again
             weight, flow = inputs * outputs / pieces, tokens * inputs / (pieces if cut == "rows" else 1)
@@ -183,6 +188,7 @@ class Tape:
             entry=self.entry,
             transient=self.transient,
             exchanges=tuple(self.exchanges),
+            widest=self.widest,
             num_modules=self.num_modules,
             num_alike=sum(one.size for one in self.parameters if not one.is_cut),
             num_cut=sum(one.size for one in self.parameters if one.is_cut),

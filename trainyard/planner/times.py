@@ -37,7 +37,7 @@ def pass_time(spec: RecipeSpec, layout: Layout, stage: Stage, rates: Rates, *, i
     kind = spec.train.activation_checkpointing
     forward = backward = 0.0
     for section, count in stage.counted():
-        ahead, back = _section_time(section, layout, rates, is_gpu=is_gpu)
+        ahead, back = section_time(section, rates, layout.precision, is_gpu=is_gpu)
         forward += count * ahead
         backward += count * (back + (_again(section, layout, rates, kind) if section.entry else 0.0))
     calls = 0.0
@@ -48,21 +48,22 @@ def pass_time(spec: RecipeSpec, layout: Layout, stage: Stage, rates: Rates, *, i
     if layout.mesh.stages > 1:
         calls += STAGE_CALLS
     overhead = calls * rates.operator_s / 2
-    return Computing(forward + overhead, backward + overhead)
+    return Computing(rates.pace * forward + overhead, rates.pace * backward + overhead)
 
 
-def _section_time(section: Section, layout: Layout, rates: Rates, *, is_gpu: bool) -> tuple[float, float]:
+def section_time(section: Section, rates: Rates, precision: str = "fp32", *, is_gpu: bool) -> Computing:
+    """Return the seconds of one pass through a section, operator by operator."""
     found = []
     for is_forward in (True, False):
         work = calls = 0.0
         for one in section.works:
             number = one.forward if is_forward else one.backward
             if one.size:
-                work += number * one.size / rates.rate(one.kind, one.size, layout.precision)
+                work += number * one.size / rates.rate(one.kind, one.size, precision)
             calls += 1.0 if one.kind == "attention" and number else number
         called = (calls + MODULE_CALLS / 2 * section.num_modules) * rates.operator_s
         found.append(max(work, called) if is_gpu else work + called)
-    return found[0], found[1]
+    return Computing(*found)
 
 
 def _again(section: Section, layout: Layout, rates: Rates, kind: str) -> float:

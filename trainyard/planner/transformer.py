@@ -56,8 +56,7 @@ def attention(tape: Tape, stream: Stream) -> None:
         if at.small != WHOLE:
             tape.move(6 * (queries + keys), 6 * (queries + keys), operators=2)
     tape.call(8, 8)
-    tape.keep((queries + keys) * at.small, is_dear=not stream.is_turned)
-    tape.keep(keys * at.small, is_dear=True)  # values
+    tape.keep((queries + 2 * keys) * at.small)
     tape.keep(queries * at.small + tokens * stream.heads / at.tensor * WHOLE, is_dear=True)  # what comes out
     tape.work("attention", 4.0 * tokens * stream.time * width / at.tensor, 1, 2.5)
     tape.linear("attention.output", tokens, width, width, cut="rows")

@@ -7,6 +7,7 @@ for its results, as activations that are kept do. The keys of what ``measure_com
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -15,14 +16,20 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from trainyard.planner.rates import VERSION
+from trainyard.planner import gpt as planner
+from trainyard.planner.defaults import HEAP, WORKSPACE_BYTES
+from trainyard.planner.rates import VERSION, Rates
+from trainyard.planner.tape import Pass
+from trainyard.planner.times import section_time
 from workers.training.memory_parts import held, release
+from workers.training.recipes import gpt
 
 Curve = list[tuple[float, float]]  # (size of one operator, size a second), in rising order
 
 REPEATS = 5
 TRIAL_S = 0.012  # of one repeat, in which small operators run several times
 MOST_LOOPS = 100
+MOST_PACE = 2.5
 KEPT = 16  # results that are held at once where fresh memory is asked for
 GROWTH_ON_GPU = 16  # times the rows
 # Tokens, inputs and outputs of a product: those of small and of middling transformers.
@@ -61,7 +68,7 @@ def measure_compute(device: torch.device) -> dict[str, Any]:
     }
     release(device)
     memory = held(device)
-    return {
+    document: dict[str, Any] = {
         "version": VERSION,
         "matmul": products,
         "memory_bytes_per_s": curves["move"][-1][1],
@@ -75,7 +82,27 @@ def measure_compute(device: torch.device) -> dict[str, Any]:
             "bf16": max(rate for _, rate in curves["matmul/bf16"]),
         },
         "is_measured": True,
+        **({"heap": HEAP, "workspace_bytes": WORKSPACE_BYTES} if device.type == "cpu" else {}),
     }
+    return {**document, "pace": _pace(Rates.from_document(document), device)}
+
+
+def _pace(rates: Rates, device: torch.device) -> float:
+    """Return how many times as long as its operators one by one a whole pass of a GPT takes: caches are cold between
+    them, and Python has its part."""
+    costs = planner.GPT(layers=3, width=192, heads=4, kv_heads=4, context=128, vocabulary=256)
+    model = gpt.GPT(gpt.Shape(**dataclasses.asdict(costs))).to(device)
+    rows = 8 * (GROWTH_ON_GPU if device.type == "cuda" else 1)
+    tokens = torch.zeros(rows, costs.context, dtype=torch.int64, device=device)
+    parameters = list(model.parameters())
+
+    def run() -> None:
+        loss = F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+        torch.autograd.grad(loss, parameters)
+
+    sections = costs.sections(Pass(rows))
+    expected = sum(sum(section_time(one, rates, is_gpu=device.type == "cuda")) for one in sections)
+    return min(MOST_PACE, max(1 / MOST_PACE, _seconds(run, device) / expected))
 
 
 def _curve(make: Callable[..., Program], shapes: Iterable[tuple[int, ...]], device: torch.device) -> Curve:

@@ -19,8 +19,8 @@ CLEAR_REFS = Path("/proc/self/clear_refs")
 
 
 class Held(NamedTuple):
-    """``own_bytes`` is the proportional set size: pages of its own, and its part of those that ``sharers`` share on
-    average, ``shared_bytes`` in all."""
+    """``own_bytes`` is the proportional set size: pages of its own, and its part of those that it shares. Of those it
+    got from the process that it was forked from there are ``shared_bytes``, which ``sharers`` have in common."""
 
     own_bytes: float
     shared_bytes: float
@@ -32,10 +32,9 @@ def held(device: torch.device) -> Held:
     if device.type == "cuda" or not ROLLUP.exists():
         return Held(max(1.0, float(memory_bytes(device))), 0.0, 1.0)
     parts = _kibibytes(ROLLUP)
-    own, whole = parts["Pss"], parts["Rss"]
-    private = parts["Private_Clean"] + parts["Private_Dirty"]
-    shared, proportional = whole - private, own - private
-    return Held(1024 * own, 1024 * shared, shared / proportional if proportional > 0 else 1.0)
+    own = parts["Pss"]
+    shared, proportional = parts["Shared_Dirty"], parts["Pss_Anon"] - parts["Private_Dirty"]
+    return Held(1024 * own, 1024 * shared, max(1.0, shared / proportional) if proportional > 0 else 1.0)
 
 
 def restart_peak(device: torch.device) -> None:
