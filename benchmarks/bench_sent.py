@@ -21,6 +21,14 @@ EVERY_STEPS = 10  # of the kinds that agree every so many; as many steps are cou
 BATCH_SIZE = 2  # of which nothing here depends
 IO = Path("/proc/self/io")
 LOCAL = {"every_steps": EVERY_STEPS}
+OTHERS: dict[str, dict[str, Any]] = {  # which are compared with the kernel's count alone
+    "DDP": {},
+    "shard, weights dropped": {"data": 1, "shard": WORLD},
+    "shard, weights kept": {"data": 1, "shard": WORLD, "reshard_after_forward": False},
+    "tensor": {"data": 1, "tensor": WORLD},
+    "pipeline": {"data": 1, "pipeline": {"stages": WORLD}},
+    "parameter-server": {"synchronization": {"kind": "parameter-server"}},
+}
 WAYS: dict[str, tuple[dict[str, Any], Goal | None]] = {
     "fp16": ({"compression": "fp16"}, goals.SENT_HALF),
     "bf16": ({"compression": "bf16"}, goals.SENT_HALF),
@@ -31,8 +39,7 @@ WAYS: dict[str, tuple[dict[str, Any], Goal | None]] = {
 
 
 class Sent(NamedTuple):
-    """Bytes of one rank in a step: ``written`` by the process, as the kernel says, and ``counted`` by the strategy
-    itself, 0 where it counts nothing."""
+    """Bytes of one rank in a step: ``written`` by the process, as the kernel says, and ``counted`` by itself."""
 
     written: float
     counted: float
@@ -55,24 +62,35 @@ def sent_by(place: Place, parallel: dict[str, Any]) -> Sent:
     settle(training)
     training.synchronization.begin(1)
     training.synchronization.measured()  # what came before is not counted
-    before = written_bytes()
+    before, seen = written_bytes(), 0.0
     for step in range(1, EVERY_STEPS + 1):
-        take_step(training, step)
+        seen += take_step(training, step).measured.sent_bytes
+    training.synchronization.finish()
     written = written_bytes() - before
-    counted = training.synchronization.measured().get("rank/sent_bytes", 0)
+    counted = training.synchronization.measured().get("rank/sent_bytes", seen)
     return Sent(written / EVERY_STEPS, counted / EVERY_STEPS)
 
 
 def rows() -> list[Row]:
-    ranks = on_ranks(WORLD, sent_of_rank, [{}, *(parallel for parallel, _ in WAYS.values())])
-    ddp, *others = (mean(one) for one in zip(*ranks, strict=True))
-    found = []
-    for (name, (_, goal)), sent in zip(WAYS.items(), others, strict=True):
+    ways = [*OTHERS.values(), *(parallel for parallel, _ in WAYS.values())]
+    ranks = on_ranks(WORLD, sent_of_rank, ways)
+    sent_by_way = dict(zip((*OTHERS, *WAYS), (mean(one) for one in zip(*ranks, strict=True)), strict=True))
+    ddp = sent_by_way["DDP"]
+    found = [count_row(sent_by_way)]
+    for name, (_, goal) in WAYS.items():
+        sent = sent_by_way[name]
         found.append(
             Row(f"sent by a rank in a step of hello-gpt, {WORLD} ranks: {name}", sent.written / 1000, "kB",
                 ddp.written / 1000, "DDP", goal=goal, others={"its own count": sent.counted / 1000})
         )  # fmt: skip
     return found
+
+
+def count_row(sent_by_way: dict[str, Sent]) -> Row:
+    """How near a rank's own count is to the kernel's, at worst."""
+    off = {name: 100 * abs(sent.counted / sent.written - 1) for name, sent in sent_by_way.items()}
+    return Row(f"sent by a rank in a step, {WORLD} ranks: its own count, at worst", max(off.values()), "% off", None,
+               "the kernel's count", goal=goals.SENT_COUNT, others=dict(off))  # fmt: skip
 
 
 def mean(ranks: tuple[Sent, ...]) -> Sent:

@@ -32,7 +32,8 @@ def gathered_bytes(num_bytes: int, world_size: int) -> int:
 
 
 def scattered_bytes(num_bytes: int, world_size: int) -> int:
-    """Return what each rank sends in a reduce-scatter of ``num_bytes`` on each: all pieces but its own."""
+    """Return what each rank sends in a reduce-scatter of ``num_bytes`` on each: all pieces but its own. Between GPUs:
+    gloo reduces the whole and keeps a piece, which sends twice as much."""
     return (world_size - 1) * num_bytes // world_size
 
 
@@ -120,7 +121,7 @@ def _counted_method(method: Callable[..., Any], position: int, sent: Sent) -> Ca
     @functools.wraps(method)
     def counted(group: ProcessGroup, *args: Any, **named: Any) -> Any:
         if len(args) > position:
-            _counter.add(sent(_num_bytes(args[position]), group.size()))
+            _counter.add(_sent_bytes(sent, args[position], group.size()))
         return method(group, *args, **named)
 
     return counted
@@ -131,15 +132,17 @@ def _counted_function(function: Callable[..., Any], sent: Sent) -> Callable[...,
     def counted(tensor: torch.Tensor, *args: Any, **named: Any) -> Any:
         if not torch.compiler.is_compiling():
             group = named["group"] if "group" in named else next(one for one in args if not isinstance(one, (str, int)))
-            _counter.add(sent(_num_bytes(tensor), _size_of(group)))
+            _counter.add(_sent_bytes(sent, tensor, _size_of(group)))
         return function(tensor, *args, **named)
 
     return counted
 
 
-def _num_bytes(what: Any) -> int:
+def _sent_bytes(sent: Sent, what: Any, num_ranks: int) -> int:
     tensors = [what] if isinstance(what, torch.Tensor) else what
-    return sum(one.numel() * one.element_size() for one in tensors)
+    if sent is scattered_bytes and tensors[0].device.type == "cpu":
+        sent = ring_bytes
+    return sent(sum(one.numel() * one.element_size() for one in tensors), num_ranks)
 
 
 def _size_of(group: Any) -> int:

@@ -106,4 +106,4 @@ class _DeviceClock:
     def _record(self, index: int) -> None:
         if index == len(self._events):
             self._events.append(torch.cuda.Event(enable_timing=True))  # type: ignore[no-untyped-call]
-        self._events[index].record()  # type: ignore[no-untyped-call]
+        self._events[index].record()

@@ -113,13 +113,13 @@ def rows_of(points: list[Point]) -> list[float]:
     return [value for name, _, _, value in points if name == "rank/rows"]
 
 
-TURNS = {2: [(5, 3), (2, 6), (7, 1), (1, 7)], 3: [(2, 1, 6), (7, 1, 1), (3, 4, 2)]}
+TURNS: dict[int, list[tuple[int, ...]]] = {2: [(5, 3), (2, 6), (7, 1), (1, 7)], 3: [(2, 1, 6), (7, 1, 1), (3, 4, 2)]}
 
 
 @pytest.mark.parametrize(("world", "accumulate"), [(2, 1), (2, 2), (3, 1)])
 def test_whatever_the_shares_the_ranks_learn_what_one_learns(world: int, accumulate: int) -> None:
     turns = TURNS[world]
-    changes = {"batch_size": sum(turns[0]) * accumulate, "accumulate": accumulate}
+    changes: dict[str, Any] = {"batch_size": sum(turns[0]) * accumulate, "accumulate": accumulate}
     (alone,) = train_on(1, tiny_spec(**changes))
     ranks = train_on(
         world, tiny_spec(world=world, parallel=SPEED, **changes), setup=partial(take_shares_in_turn, turns)

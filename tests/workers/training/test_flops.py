@@ -7,7 +7,6 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.workers.training.ranks import tiny_spec
-from workers.training import flops
 from workers.training.flops import PROBE_S, flops_per_row, measured_peak, peak_flops
 from workers.training.recipes import load_task
 
@@ -61,5 +60,5 @@ def test_a_cpu_is_measured_and_in_about_the_time_that_was_promised() -> None:
 def test_a_gpu_reaches_what_its_maker_says(
     monkeypatch: pytest.MonkeyPatch, name: str, precision: str, expected: float | None
 ) -> None:
-    monkeypatch.setattr(flops.torch.cuda, "get_device_name", lambda device: name)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
     assert peak_flops(CUDA, precision) == expected

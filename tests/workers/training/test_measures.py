@@ -48,7 +48,7 @@ def test_a_rank_tells_what_its_steps_took(made: Measures) -> None:
 
 def test_it_tells_soon_and_then_every_ten_seconds(made: Measures, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(measures.time, "monotonic", lambda: now)
+    monkeypatch.setattr("workers.training.measures.time.monotonic", lambda: now)
     told = []
     for step in range(1, 9):
         take(made, 1.0)

@@ -1,0 +1,142 @@
+"""What measuring costs: a step under DDP with its phases, bytes and FLOPs measured and logged, beside the same step
+without, in one process group and in blocks that take turns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.distributed import _functional_collectives as functional
+from torch.distributed.distributed_c10d import ProcessGroup, Work
+
+import trainyard
+from benchmarks import goals
+from benchmarks.bench_step import BLOCK, MODELS, WARM_STEPS, WORLD, Times, block, interval
+from benchmarks.ranks import gpt_spec, on_ranks
+from benchmarks.table import Goal, Row, middle, scaled, spread_of
+from benchmarks.training import prepared
+from workers.training import process_group
+from workers.training.build import Training
+from workers.training.collectives import FUNCTIONS, METHODS
+from workers.training.loop import report, report_measures, settle, take_step
+from workers.training.measures import Measured, Measures
+from workers.training.passes import PlainPasses
+from workers.training.phases import Phases
+from workers.training.place import Place
+from workers.training.progress import Progress
+
+PAIRS = 8
+
+
+class NoPhases(Phases):
+    """Reads no clock."""
+
+    def start(self, name: str) -> None:
+        pass
+
+    def switch(self, name: str) -> str:
+        return ""
+
+    def read(self) -> dict[str, float]:
+        return {}
+
+
+class NoMeasures(Measures):
+    """Measures nothing, and has nothing to log."""
+
+    def __init__(self) -> None:
+        self.phases = NoPhases(torch.device("cpu"))
+
+    def begin(self) -> None:
+        pass
+
+    def end(self, time_s: float) -> Measured:
+        return Measured({}, 0)
+
+    def kept(self, stall_s: float) -> dict[str, float]:
+        return {}
+
+    def own(self, measured: Measured) -> dict[str, float]:
+        return {}
+
+    def shared(self, time_s: float, batch_size: int) -> dict[str, float]:
+        return {}
+
+    def facts(self, step: int, *, rows: int, is_last: bool = False) -> None:
+        return None
+
+
+def rows() -> list[Row]:
+    return [row for name, (changes, goal) in MODELS.items() for row in rows_of(name, changes, goal)]
+
+
+def rows_of(name: str, changes: dict[str, Any], goal: Goal | None) -> list[Row]:
+    num_pairs = scaled(PAIRS, least=2)
+    spec = gpt_spec(WORLD, **{"steps": WARM_STEPS + (num_pairs + 1) * BLOCK, **changes})
+    times: Times = on_ranks(WORLD, rank_times, spec, num_pairs)[0]
+    with_s, without_s = (middle(second for one in blocks for second in one) * 1000 for blocks in times)
+    low, ratio, high = interval(times)
+    against = "the same step unmeasured"
+    spread = spread_of([middle(one) * 1000 for one in times.ours])
+    return [
+        Row(f"measured step under DDP, {name}: median", with_s, "ms", without_s, against, spread=spread),
+        Row(f"measured step under DDP, {name}: times an unmeasured one", ratio, "times", 1.0, against,
+            goal=goals.PHASES if goal else None, spread=(low, high), others={"upper end of 95 %": high},
+            note=f"{num_pairs} pairs of blocks of {BLOCK} steps"),
+    ]  # fmt: skip
+
+
+def rank_times(place: Place, spec: dict[str, Any], num_pairs: int) -> Times:
+    """In a rank: let the two kinds of steps take turns, each going first as often as the other."""
+    process_group.join(place, torch.device("cpu"))
+    training = prepared(spec, place)
+    settle(training)
+    take = step_of(training)
+    times = Times([], [])
+    block(take, 1, WARM_STEPS)
+    for pair in range(num_pairs):
+        first = WARM_STEPS + 1 + pair * BLOCK
+        for is_measured in (True, False) if pair % 2 == 0 else (False, True):
+            with measured(training, is_measured):
+                times[0 if is_measured else 1].append(block(take, first, BLOCK))
+    return times
+
+
+def step_of(training: Training) -> Callable[[int], None]:
+    """Return what ``run_loop`` does in a step without validation or checkpoint, with points going to a spool."""
+    metrics = trainyard.init()
+    progress = Progress(training.settings.steps, training.task.unit) if training.mesh.rank == 0 else None
+
+    def take(step: int) -> None:
+        result = take_step(training, step)
+        report(training, step, result, metrics, progress)
+        started = time.perf_counter()
+        report_measures(training, step, time.perf_counter() - started, metrics, is_last=False)
+
+    return take
+
+
+@contextmanager
+def measured(training: Training, is_measured: bool) -> Iterator[None]:
+    """Leave ``training`` as it is, or measure nothing in the block: no clock, no hook, no counter."""
+    if is_measured:
+        yield
+        return
+    passes, measures = training.passes, training.measures
+    assert isinstance(passes, PlainPasses)
+    watched = [(ProcessGroup, name) for name in METHODS] + [(functional, name) for name in FUNCTIONS]
+    watched += [(Work, "wait"), (functional, "wait_tensor")]
+    counted = [getattr(owner, name) for owner, name in watched]
+    for owner, name in watched:
+        setattr(owner, name, getattr(owner, name).__wrapped__)
+    training.measures = nothing = NoMeasures()
+    passes._phases = nothing.phases
+    passes._backward = lambda loss: loss.backward()  # type: ignore[method-assign, no-untyped-call]
+    yield
+    del passes._backward  # the class has its own
+    training.measures, passes._phases = measures, measures.phases
+    for (owner, name), counting in zip(watched, counted, strict=True):
+        setattr(owner, name, counting)
