@@ -17,6 +17,7 @@ SUCCESS_REST_LIMIT_S = 60.0
 OVER = (Phase.ENDED, Phase.REFUSED)
 SENTENCES = 3  # about ranks that a run went on without; all of them are in the evidence
 UNASKED = "stopped-unasked"
+DATA_PROBLEM = "DataProblem"  # see workers.training.data.problems
 
 
 @dataclass(frozen=True)
@@ -271,6 +272,8 @@ def _rank_failure(node: str, rank: Document, logged: Document) -> Failure:
         return Failure(at, "rank-killed", f"{who} was killed by {signal_name(signal)}.", evidence, is_spare)
     if error:
         message = str(error.get("message") or "").strip().splitlines()
+        if error.get("type") == DATA_PROBLEM and message:  # a sentence for people already, whose end says what to do
+            return Failure(at, "rank-failed", f"{who} cannot use its data: {message[0][:1_000]}", evidence, is_spare)
         words = f"{error.get('type')}: {message[0][:300]}" if message else str(error.get("type"))
         return Failure(at, "rank-failed", f"{who} failed with {words}", evidence, is_spare)
     return Failure(at, "rank-failed", f"{who} ended with exit code {rank.get('exit_code')}.", evidence, is_spare)
