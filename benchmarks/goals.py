@@ -21,6 +21,7 @@ LIVE_MEDIAN = Goal(AT_MOST, 80)  # milliseconds from log() to the browser
 LIVE_P99 = Goal(AT_MOST, 200)
 SOCKETS_P99 = Goal(AT_MOST, 500)  # milliseconds of a delivery to one of 1,000 sockets
 SOCKETS_LOST = Goal(AT_MOST, 0)
+TRACE_LOOK = Goal(AT_MOST, 5)  # microseconds of a step of which nobody wants a trace
 START = Goal(AT_MOST, 1.0)  # seconds from the request to the end of the first step
 WEB_MEMORY = Goal(AT_MOST, 150)  # MiB
 PLAN_MEMORY = Goal(AT_MOST, 10)  # percent that the planner is off, the worst of twelve plans it has not seen

@@ -18,9 +18,11 @@ from runs.models import Role
 
 router = Router(tags=["runs"])
 
+STEPS = 3
+
 
 class TraceIn(Body):
-    steps: int = Field(3, ge=1, le=MAX_STEPS, description="how many steps, one after the other")
+    steps: int = Field(STEPS, ge=1, le=MAX_STEPS, description="how many steps, one after the other")
     ranks: Literal["all"] | list[int] = Field("all", description="all, or the numbers of some ranks")
 
 
@@ -36,6 +38,6 @@ def trace(request: HttpRequest, run_id: str, body: InBody[TraceIn | None] = None
     """The steps are the next that every rank can know of. Each rank's trace is a file `traces/step-N.rank-R.json.gz`
     of the run, as soon as its last step is over."""
     user = actor(request)
-    asked = body or TraceIn()
+    asked = body or TraceIn(steps=STEPS, ranks="all")
     run = get_run(user, run_id, Role.MEMBER)
     return Answer(202, actions.trace_run(actor=user, run=run, steps=asked.steps, ranks=asked.ranks)._asdict())

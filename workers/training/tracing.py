@@ -110,7 +110,7 @@ class Tracing:
                 self._tell(wanted, why=f"the profiler does not start: {error}")
                 return
         self._mark = record_function(f"step {step}")
-        self._mark.__enter__()
+        self._mark.__enter__()  # type: ignore[no-untyped-call]
 
     def _end(self, wanted: Wanted, profiler: profile) -> None:
         name = f"step-{wanted.first}.rank-{self._rank}.json.gz"
