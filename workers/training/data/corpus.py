@@ -13,6 +13,7 @@ import numpy as np
 from workers.training.data.arrays import NpyWriter, open_array
 from workers.training.data.cache import cached, read_facts, release, write_facts
 from workers.training.data.problems import DataProblem
+from workers.training.data.progress import Progress
 from workers.training.data.text import TextSource, open_text
 
 Tokens = np.ndarray[Any, np.dtype[Any]]
@@ -68,11 +69,13 @@ def bytes_of(text: TextSource) -> Path:
 
     def build(folder: Path) -> None:
         digests = hashlib.sha256(), hashlib.sha256()
+        progress = Progress(f"reads {text.name}", text.size_bytes)
         with (
             NpyWriter(folder / "train.npy", np.uint8) as train,
             NpyWriter(folder / "validation.npy", np.uint8) as validation,
         ):
             for piece in text.pieces():
+                progress.add(len(piece.text))
                 digests[piece.validates].update(piece.text)
                 (validation if piece.validates else train).append(np.frombuffer(piece.text, np.uint8))
         if not train.num_rows or not validation.num_rows:
@@ -98,9 +101,11 @@ def pairs_of(text: TextSource, vocabulary: int) -> Path:
         as_json = tokenizer.to_str(pretty=True)
         (folder / TOKENIZER).write_text(as_json)
         np.save(folder / "lengths.npy", tokens.lengths_of(tokenizer))
+        progress = Progress(f"cuts {text.name} into tokens", None, "tokens")
         for name in ("train.npy", "validation.npy"):
             with NpyWriter(folder / name, dtype) as writer:
                 for ids in tokens.encoded(tokenizer, open_array(entry / name), dtype):
+                    progress.add(len(ids))
                     writer.append(ids)
         facts = read_facts(entry)
         digest = hashlib.sha256((facts["digest"] + as_json).encode()).hexdigest()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sysconfig
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,22 @@ def test_too_little_text_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_bytes(content)
     with pytest.raises(DataProblem, match=r"empty\.txt has \d bytes of text, too few to train on some and to validate"):
         load_corpus({"source": "text", "location": str(tmp_path / "empty.txt")})
+
+
+def test_a_large_text_is_never_held_whole(tmp_path: Path) -> None:
+    line = b"a train that is longer than the yard " * 20 + b"\n"
+    with (tmp_path / "long.txt").open("wb") as file:
+        for _ in range(40):
+            file.write(line * 1400)  # a MB
+    data = {"source": "text", "location": str(tmp_path / "long.txt")}
+    tracemalloc.start()
+    try:
+        loaded = load_corpus(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert loaded.num_bytes == (tmp_path / "long.txt").stat().st_size > 40e6
+    assert peak < 10e6
 
 
 def test_a_disk_without_room_for_the_text_is_refused_before_it_is_read(
