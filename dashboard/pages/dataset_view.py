@@ -42,7 +42,7 @@ class ColumnRow(NamedTuple):
 
 class ClassBar(NamedTuple):
     name: str
-    count: int
+    num_rows: int
     most: int  # of any class: the full width
 
 

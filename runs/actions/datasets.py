@@ -98,7 +98,7 @@ def answer_dataset(*, node: Node, dataset_id: str, question: str, facts: dict[st
 
 def _found(facts: dict[str, Any] | None, problem: str, now: datetime) -> dict[str, Any]:
     if facts is None:
-        nothing = {"facts": {}, "size_bytes": None, "digest": ""}
+        nothing: dict[str, Any] = {"facts": {}, "size_bytes": None, "digest": ""}
         return {**nothing, "state": State.FAILED, "problem": _sentence(problem), "checked_at": now}
     known = {"facts": facts, "size_bytes": facts.get("size_bytes"), "digest": facts.get("digest") or ""}
     return {**known, "state": State.READY, "problem": "", "checked_at": now}
@@ -112,7 +112,7 @@ def _sentence(problem: str) -> str:
 
 def _check_name(dataset: Dataset) -> None:
     try:
-        Dataset._meta.get_field("name").clean(dataset.name, dataset)  # type: ignore[union-attr]  # it is a column
+        Dataset._meta.get_field("name").clean(dataset.name, dataset)
     except ValidationError as error:
         raise ValidationError({"name": error.messages}) from error
 

@@ -75,10 +75,6 @@ class Facts(Part):
     size_bytes: Count | None = None
     digest: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
     num_columns: Count | None = None
-    num_features: Count | None = None
-    num_classes: Count | None = None
-    channels: Count | None = None
-    image_size: Count | None = None
     num_features: Count | None = None  # what a model sees of a row
     num_classes: Count | None = None  # 0: a quantity is learnt
     channels: Count | None = None

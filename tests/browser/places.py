@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
 from pathlib import Path
 
 from tests.browser.albums import told
-from tests.up_process import ROOT
+from tests.up_process import ROOT, wait_until
 from tests.whole.runs import Yard, example
 
 # Name to path; what stands in braces is the id of something that is there.
@@ -21,6 +22,7 @@ PLACES = {
     "run-charts": "/runs/{succeeded}/",
     "run-failed": "/runs/{failed}/",
     "run-ranks": "/runs/{succeeded}/ranks/",
+    "run-plan": "/runs/{succeeded}/plan/",
     "run-logs": "/runs/{failed}/logs/",
     "run-media": "/runs/{media}/media/",
     "run-media-none": "/runs/{succeeded}/media/",
@@ -29,9 +31,13 @@ PLACES = {
     "run-spec": "/runs/{succeeded}/spec/",
     "run-timeline": "/runs/{succeeded}/timeline/",
     "launch": "/launch/",
+    "launch-benchmark": "/launch/?from=example:network",
     "launch-script": "/launch/?from=run:{failed}",
     "jobs": "/jobs/",
     "job": "/jobs/{job}/",
+    "data": "/data/",
+    "new-dataset": "/data/new/",
+    "dataset": "/data/{dataset}/",
     "clusters": "/nodes/",
     "new-cluster": "/nodes/clusters/new/",
     "node": "/nodes/{node}/",
@@ -58,6 +64,27 @@ def furnish(office: Yard) -> dict[str, str]:
     return {
         "media": media,
         "job": job["id"],
+        "dataset": looked_at(office),
         "node": office.get("/nodes")["items"][0]["id"],
         "invitation": invitation["secret"],
     }
+
+
+def looked_at(office: Yard) -> str:
+    """Return the id of a dataset, a table, that a node has looked at."""
+    path = office.up.home / "trees.csv"
+    write_table(path)
+    asked = {"name": "trees", "source": "csv", "location": str(path), "options": {"target": "kind"}}
+    dataset = str(office.post("/datasets", asked)["id"])
+    wait_until(lambda: office.get(f"/datasets/{dataset}")["state"] == "ready", "a node has looked")
+    return dataset
+
+
+def write_table(path: Path, num_rows: int = 300) -> None:
+    """Trees of two kinds, which their height tells apart."""
+    chance = random.Random(0)
+    lines = ["height,<b>site</b>,kind"]
+    for _ in range(num_rows):
+        kind = chance.choice(("oak", "oak", "elm"))
+        lines.append(f"{chance.gauss(20 if kind == 'oak' else 10, 2):.3f},{chance.choice(('north', 'south'))},{kind}")
+    path.write_text("\n".join(lines))

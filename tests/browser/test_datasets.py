@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Seat
+from tests.browser.places import write_table
 from tests.whole.runs import Yard
 
 pytestmark = pytest.mark.browser
-
-
-def write_table(path: Path, num_rows: int = 300) -> None:
-    chance = random.Random(0)
-    lines = ["height,<b>site</b>,kind"]
-    for _ in range(num_rows):
-        kind = chance.choice(("oak", "elm"))
-        lines.append(f"{chance.gauss(20 if kind == 'oak' else 10, 2):.3f},{chance.choice(('north', 'south'))},{kind}")
-    path.write_text("\n".join(lines))
 
 
 def test_data_is_added_looked_at_and_trained_on(seat: Seat, yard: Yard, tmp_path: Path) -> None:
@@ -30,7 +21,7 @@ def test_data_is_added_looked_at_and_trained_on(seat: Seat, yard: Yard, tmp_path
     page.get_by_label("Kind").select_option("images")
     expect(page.get_by_label("Target")).to_be_hidden()
     page.get_by_label("Kind").select_option("csv")
-    for label, text in (("Name", "trees"), ("Location", str(table)), ("Target", "kind")):
+    for label, text in (("Name", "saplings"), ("Location", str(table)), ("Target", "kind")):
         page.get_by_label(label).fill(text)
     page.get_by_role("button", name="Add and check").click()
     main = page.get_by_role("main")
@@ -44,12 +35,12 @@ def test_data_is_added_looked_at_and_trained_on(seat: Seat, yard: Yard, tmp_path
     expect(main.get_by_role("progressbar", name="Rows of class oak")).to_be_visible()
     assert seat.watch.visits[visits:] == [], "nothing was loaded again"
     page.get_by_role("link", name="Launch with it").click()
-    expect(main.get_by_label("Dataset", exact=True)).to_have_value("trees")
+    expect(main.get_by_label("Dataset", exact=True)).to_have_value("saplings")
     main.get_by_label("Nodes", exact=True).fill("1")
     main.get_by_label("Steps", exact=True).fill("20")
     main.get_by_role("button", name="Launch", exact=True).click()
-    expect(page.get_by_role("heading", name="trees", level=1)).to_be_visible()
+    expect(page.get_by_role("heading", name="saplings", level=1)).to_be_visible()
     run_id = page.url.rstrip("/").rpartition("/")[2]
     run = yard.wait_for_end(run_id)
     assert run["status"] == "SUCCEEDED", run["reason"]
-    assert run["spec"]["task"]["data"]["digest"] == yard.get("/datasets", name="trees")["items"][0]["digest"]
+    assert run["spec"]["task"]["data"]["digest"] == yard.get("/datasets", name="saplings")["items"][0]["digest"]

@@ -34,6 +34,7 @@ LEFT_OUT = {
     "run-media-none",
     "launch-script",
     "new-cluster",
+    "new-dataset",
     "new-project",
     "not-found",
     "admin-runs",
