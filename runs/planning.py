@@ -87,10 +87,10 @@ def data_facts(spec: RecipeSpec) -> DataFacts | None:
     columns = [one for one in facts.get("columns") or [] if one.get("name") != options.get("target", "target")]
     return DataFacts(
         num_rows=facts.get("num_rows"),
-        num_features=len(columns) or None,
-        num_classes=len(facts.get("classes") or []) if facts.get("kind") in ("table", "images") else None,
+        num_features=facts.get("num_features") or len(columns) or None,
+        num_classes=facts.get("num_classes"),
         channels=facts.get("channels"),
-        image_size=options.get("image_size"),
+        image_size=facts.get("image_size") or options.get("image_size"),
     )
 
 

@@ -103,7 +103,7 @@ def test_rates_that_cannot_be_read_are_left_out(cast: Cast, make_run: MakeRun, d
 
 def test_a_dataset_that_a_node_looked_at_says_its_rows_and_columns(cast: Cast) -> None:
     columns = [{"name": "size"}, {"name": "age"}, {"name": "price"}]
-    facts = {"kind": "table", "num_rows": 90, "columns": columns, "classes": []}
+    facts = {"kind": "table", "num_rows": 90, "columns": columns, "classes": [], "num_classes": 0, "num_features": 2}
     dataset = Dataset.objects.create(
         project=cast.project, cluster=cast.cluster, name="prices", source="csv", location="/a.csv",
         options={"target": "price"}, facts=facts, state=Dataset.State.READY,
