@@ -33,7 +33,6 @@ class RankMeasures(NamedTuple):
     step: str
     waits: str
     rows: int | None
-    memory_bytes: float | None
     peak_bytes: float | None
     sent_bytes: float | None
     mfu: str
@@ -83,7 +82,6 @@ def _rank(rank: int, node: str, data: Mapping[str, Any], found: stragglers.Strag
         seconds(float(data.get("step_time_s") or 0.0)),
         percent(phases[stragglers.WAITING] / total),
         data.get("rows"),
-        data.get("memory_bytes"),
         data.get("peak_memory_bytes"),
         data.get("sent_bytes"),
         percent(data.get("mfu")),

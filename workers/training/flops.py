@@ -39,7 +39,7 @@ PEAK_TFLOPS: dict[str, dict[str, float]] = {
     "RTX 3090": {"fp32": 35.6, "fp16": 71, "bf16": 71},
 }
 PROBE_S = 0.02  # of products on a CPU, whose peak stands in no table
-PROBE_WIDTH = 512
+PROBE_WIDTH = 256  # a product takes less than a millisecond, so that some are not interrupted
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 

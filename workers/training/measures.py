@@ -20,6 +20,7 @@ FACTS = "measured"
 NOTE_PERIOD_S = 10.0
 FIRST_NOTE_STEP = 3  # of an attempt: the first is slower than all others
 WINDOW = 50  # steps that facts speak of, at most
+NUM_PROBES = 3  # of a device's peak, of which the best counts: the machine may be busy with something else
 LEAST_STALL_S = 0.0005  # a checkpoint that was not due takes less
 
 
@@ -52,9 +53,10 @@ class Measures:
         self._sent_by_backward = sent_by_backward
         self._sent_before = 0
         self._peak_flops: float | None = None
+        self._num_probes = 0
         self._num_steps = 0
         self._steps: deque[Step] = deque(maxlen=WINDOW)
-        self._noted_at = 0.0
+        self._noted_at = -NOTE_PERIOD_S
 
     def begin(self) -> None:
         """Begin a step."""
@@ -95,13 +97,16 @@ class Measures:
 
     def facts(self, step: int, *, rows: int, is_last: bool = False) -> dict[str, Any] | None:
         """Return what is to be told behind ``step``, of which this rank has computed ``rows``; None where nothing is
-        due. Called between two steps: the first time it looks what a CPU can reach, which takes 20 ms."""
+        due. Called between two steps: the first times it looks what a CPU can reach, which takes 20 ms."""
         now = time.monotonic()
-        if self._num_steps == FIRST_NOTE_STEP or (is_last and self._peak_flops is None):
-            self._peak_flops = peak_flops(self._device, self._precision)
-        elif not is_last and (self._num_steps < FIRST_NOTE_STEP or now - self._noted_at < NOTE_PERIOD_S):
+        is_due = self._num_steps >= FIRST_NOTE_STEP and now - self._noted_at >= NOTE_PERIOD_S
+        if not (is_due or is_last):
             return None
         self._noted_at = now
+        if self._num_probes < NUM_PROBES:
+            self._num_probes += 1
+            found = peak_flops(self._device, self._precision)
+            self._peak_flops = None if found is None else max(found, self._peak_flops or 0.0)
         data = self._document(step, rows)
         return {"name": FACTS, "data": data, "at": time.time()}
 
