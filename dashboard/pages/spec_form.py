@@ -240,6 +240,7 @@ def _control(info: FieldInfo, typed: Typed, by_path: Mapping[str, str], options:
         widget = "select"
     elif info.kind == "choice" or _is_checks(info):
         options = [Option(choice, choice, _tasks_with(info, choice)) for choice in info.choices]
+        options.sort(key=lambda option: option.tasks.count(" "))  # what several kinds have stands behind their own
     own = fields_of(typed["task"]).get(info.path, info)
     if is_of_another_kind(own, value):
         value = as_text(info, own.default)

@@ -20,15 +20,15 @@ export function showKind(form, before) {
   for (const field of form.querySelectorAll("[data-defaults]")) {
     const defaults = JSON.parse(field.dataset.defaults);
     const input = field.querySelector("[name]");
-    const isLost = input.selectedOptions?.[0]?.disabled;
-    if (kind in defaults && (isLost || (before in defaults && input.value === defaults[before]))) input.value = defaults[kind];
+    if (kind in defaults && (isLost(input) || (before in defaults && input.value === defaults[before]))) input.value = defaults[kind];
   }
   const { name } = form.elements;
   if (before !== kind && (name.value === name.defaultValue || name.value === before)) {
     name.value = kind === first(form) ? name.defaultValue : kind;
   }
   for (const select of form.querySelectorAll("select")) {
-    if (select.selectedOptions[0]?.disabled) select.value = [...select.options].find((option) => !option.disabled)?.value ?? "";
+    const usable = [...select.options].find((option) => !option.disabled);
+    if (usable && isLost(select)) select.value = usable.value;
   }
 }
 
@@ -40,6 +40,11 @@ export function fill(form, texts) {
     if (input.type === "checkbox") input.checked = text === "on";
     else input.value = text;
   }
+}
+
+// Whether a list stands on nothing that the kind has.
+function isLost(input) {
+  return input.tagName === "SELECT" && (input.selectedOptions[0]?.disabled ?? true);
 }
 
 // The kind that the page came with.
