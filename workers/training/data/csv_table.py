@@ -80,6 +80,8 @@ class CsvTable:
                     yield Batch(columns, path, first_row, record.num_rows)
                     first_row += record.num_rows
         except (pa.ArrowInvalid, OSError, EOFError) as error:
+            if "Could not skip initial" in str(error):  # the header ends with the file
+                return
             raise self._explained(error, path, len(names)) from None
 
     def _opened(self, stream: Any, path: Path, names: list[str]) -> Any:

@@ -71,8 +71,8 @@ def _words(column: Column, location: str) -> list[str]:
         return []
     if column.words is None or len(column.words) > MAX_WORDS:
         raise DataProblem(
-            f"{location}, column {column.name!r} holds more than {MAX_WORDS} different words: leave it out, or "
-            "group them"
+            f"{location}, column {column.name!r} holds more than {MAX_WORDS} different words: leave it out of "
+            "the file, or group them"
         )
     return sorted(column.words)
 

@@ -112,7 +112,7 @@ def entries_of(store: Any, protocol: str, location: str, suffixes: Sequence[str]
                 f"task.data.location is {location.partition('?')[0]}: a web server has no folders; name a file of it, "
                 "or an archive (.zip, .tar)"
             )
-        return [_entry(location, name, store.info(location), is_named=True)]
+        return [_entry(location, name if _is_plain(name) else "file", store.info(location), is_named=True)]
     root = str(store._strip_protocol(location)).rstrip("/")
     if root and store.isfile(root):
         return [_entry(root, PurePosixPath(root).name, store.info(root), is_named=True)]

@@ -19,6 +19,7 @@ class FileServer:
         self.silent: set[str] = set()  # …never answered
         self.cut_once: set[str] = set()  # …the first time, half of it
         self.has_versions = True
+        self.has_sizes = True
         self.num_gets: Counter[str] = Counter()
         self.url = ""
         self.is_over = threading.Event()
@@ -45,7 +46,8 @@ def serve_files() -> Iterator[FileServer]:
             status = site.statuses.get(path, 404 if content is None else 200)
             content = content if content is not None and status == 200 else b""
             self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
+            if site.has_sizes:
+                self.send_header("Content-Length", str(len(content)))
             if site.has_versions:
                 self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
             self.end_headers()

@@ -77,6 +77,24 @@ def test_a_server_that_tells_no_versions_is_asked_once_by_each_attempt(
     assert counts[0] == counts[1] < counts[2]
 
 
+def test_a_server_that_tells_no_sizes_is_read_to_the_end(site: FileServer) -> None:
+    site.has_sizes = False
+    (path,) = local_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
+    assert path.read_bytes() == ROWS
+
+
+@pytest.mark.parametrize("path", ["/%2e%2e", "/.rows", "/x%2Frows.csv"])
+def test_a_name_stays_in_its_folder(site: FileServer, path: str) -> None:
+    for served in (path, path.replace("%2e", "."), "/"):
+        site.files[served] = ROWS
+    try:
+        (found,) = local_files(f"{site.url}{path}", SUFFIXES["csv"])
+    except DataProblem as problem:
+        assert "a web server has no folders" in str(problem)
+    else:
+        assert found.parent.name == "files" and found.read_bytes() == ROWS
+
+
 def test_a_connection_that_is_lost_is_tried_again(site: FileServer) -> None:
     site.cut_once.add("/rows.csv")
     (path,) = local_files(f"{site.url}/rows.csv", SUFFIXES["csv"])

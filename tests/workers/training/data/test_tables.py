@@ -122,6 +122,7 @@ GOOD = "height,width,label\n" + "".join(f"{index},{index}.5,{index % 2}\n" for i
         ("height,height,label\n1,2,3\n", "has 2 columns named 'height'"),
         ("height,width\n1,2\n", "task.data.target is 'label', but the columns of .* are height, width"),
         ("label\n1\n2\n", "has no column beside the target 'label'"),
+        ("height,width,label", "has no rows below its columns' names"),
         ("height,width,label\n", "has no rows below its columns' names"),
         (GOOD + "7,tall,1\n", r"rows\.csv, line 22, column 'width' holds the text 'tall' where 20 of 21 cells are"),
         (GOOD + "\n\n7,tall,1\n", r"rows\.csv, line 24, column 'width' holds the text 'tall'"),
@@ -137,7 +138,7 @@ GOOD = "height,width,label\n" + "".join(f"{index},{index}.5,{index % 2}\n" for i
         ("height,label\n1,yes\n2,no\n", "has 2 rows, and no two of a class"),
         (
             "word,label\n" + "".join(f"w{index},{index % 2}\n" for index in range(101)),
-            "column 'word' holds more than 100 different words: leave it out, or group them",
+            "column 'word' holds more than 100 different words: leave it out of the file, or group them",
         ),
     ],
 )  # fmt: skip
