@@ -15,10 +15,12 @@ from trainyard.planner.tape import WHOLE, Section
 from trainyard.spec.models import RecipeSpec
 
 # What Python does around the operators, in calls of an operator.
+STEP_PACE = 1.08  # of a pass in a training: caches are colder than where one is repeated alone
 STEP_CALLS = 60  # the loop, the optimiser's groups, the data
 MODULE_CALLS = 6  # of each module that computes: its call forward, its node backward
-SHARD_CALLS = 60  # of each sharded block and pass: its hooks, copies into and out of what travels
-TENSOR_CALLS = 110  # of each module that tensor-parallel ranks cut: DTensor finds out what to do
+SHARD_CALLS = 400  # of each sharded block and pass: its hooks, copies into and out of what travels
+TENSOR_CALLS = 400  # of each module that tensor-parallel ranks cut: DTensor finds out what to do
+DISPATCHED_CALLS = 120  # of each operator of a block whose selective checkpointing looks at it, forward and again
 STAGE_CALLS = 120  # of each microbatch on a stage
 OPTIMIZER_BYTES = {"adamw": 28, "sgd": 20, "muon": 28}  # read and written of each number
 CLIP_BYTES = 12  # of each gradient: read once for the norm, then read and written
@@ -48,7 +50,8 @@ def pass_time(spec: RecipeSpec, layout: Layout, stage: Stage, rates: Rates, *, i
     if layout.mesh.stages > 1:
         calls += STAGE_CALLS
     overhead = calls * rates.operator_s / 2
-    return Computing(rates.pace * forward + overhead, rates.pace * backward + overhead)
+    pace = rates.pace if is_gpu else STEP_PACE * rates.pace
+    return Computing(pace * forward + overhead, pace * backward + overhead)
 
 
 def section_time(section: Section, rates: Rates, precision: str = "fp32", *, is_gpu: bool) -> Computing:
@@ -75,8 +78,8 @@ def _again(section: Section, layout: Layout, rates: Rates, kind: str) -> float:
         if kind == "full" or one.kind not in ("matmul", "attention", "convolution"):
             work = one.size / rates.rate(one.kind, one.size, layout.precision) if one.size else 0.0
             again += one.forward * (work + rates.operator_s)
-    dispatched = 4 if kind == "selective" else 1  # each operator passes through Python
-    return again + (dispatched - 1) * sum(one.forward for one in section.works) * 4 * rates.operator_s
+    calls = sum(one.forward for one in section.works if one.kind != "attention") + 1
+    return again + (DISPATCHED_CALLS * calls * rates.operator_s if kind == "selective" else 0.0)
 
 
 def optimizer_time(spec: RecipeSpec, layout: Layout, stage: Stage, rates: Rates) -> float:

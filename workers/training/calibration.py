@@ -36,11 +36,12 @@ GROWTH_ON_GPU = 16  # times the rows
 PRODUCTS = ((64, 64, 64), (512, 64, 128), (1024, 128, 128), (2048, 192, 384), (2048, 512, 512), (1024, 1024, 2048))
 SMALL_PRODUCTS = ((512, 64, 128), (2048, 192, 384), (1024, 1024, 1024))
 ATTENTIONS = ((8, 4, 16, 32), (4, 4, 128, 32), (4, 6, 256, 32), (2, 8, 512, 64))  # rows, heads, tokens, head width
-IMAGES = ((16, 16, 4), (32, 32, 8), (32, 64, 16))  # rows, channels, side
+SMALL_ATTENTIONS = ((4, 4, 128, 32), (4, 6, 256, 32))
+IMAGES = ((16, 16, 4), (64, 16, 8), (64, 48, 8), (32, 64, 16))  # rows, channels, side
 MOVED = ((2**14,), (2**17,), (2**19,), (2**21,))  # numbers
 NORMED = ((256, 64), (2048, 192), (8192, 256))  # rows, width
 CLASSES = ((1024, 256), (4096, 256))  # rows, classes
-TRAINED = ((2**18,), (2**21,))  # parameters
+TRAINED = ((2**18,), (2**21,), (2**23,))  # parameters
 
 
 class Program(NamedTuple):
@@ -59,6 +60,7 @@ def measure_compute(device: torch.device) -> dict[str, Any]:
     curves = {
         "matmul/bf16": _curve(_small_product, SMALL_PRODUCTS, device),
         "attention": _curve(_attention, ATTENTIONS, device),
+        "attention/bf16": _curve(_small_attention, SMALL_ATTENTIONS, device),
         "convolution": _curve(_convolution, IMAGES, device),
         "norm": _curve(_norm, NORMED, device),
         "group-norm": _curve(_group_norm, IMAGES, device),
@@ -169,8 +171,17 @@ def _small_product(device: torch.device, rows: int, inputs: int, outputs: int) -
     return _product(device, rows, inputs, outputs, torch.bfloat16)
 
 
-def _attention(device: torch.device, rows: int, heads: int, time: int, width: int) -> Program:
-    one, other, third = (_numbers(device, rows, heads, time, width) for _ in range(3))
+def _small_attention(device: torch.device, rows: int, heads: int, time: int, width: int) -> Program:
+    return _attention(device, rows, heads, time, width, torch.bfloat16)
+
+
+def _attention(
+    device: torch.device, rows: int, heads: int, time: int, width: int, dtype: torch.dtype | None = None
+) -> Program:
+    numbers = [_numbers(device, rows, heads, time, width) for _ in range(3)]
+    if dtype is not None:
+        numbers = [tensor.detach().to(dtype).requires_grad_() for tensor in numbers]
+    one, other, third = numbers
     flops = 4.0 * rows * heads * time**2 * width
     run = _both_ways(lambda: F.scaled_dot_product_attention(one, other, third, is_causal=True), one, other, third)
     return Program(flops, 3.5 * flops, run)
