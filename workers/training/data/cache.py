@@ -107,15 +107,16 @@ def make_room(folder: Path, num_bytes: int) -> None:
     """
     limit, entries = limit_bytes(folder), _entries(folder)
     while True:
-        taken, free = size_bytes(folder), shutil.disk_usage(folder).free
+        taken, (total, _, free) = _taken_bytes(folder), shutil.disk_usage(folder)
         if taken + num_bytes <= limit and num_bytes <= free:
             return
-        if not _evict_first(entries):
+        # What cannot fit whoever goes drives nobody out.
+        if num_bytes > min(limit, total) or not _evict_first(entries):
             break
     if taken + num_bytes > limit:
         raise DataProblem(
-            f"the cache {folder} would take {in_words(taken + num_bytes)} with what this run needs, and its limit is "
-            f"{in_words(limit)}; raise TRAINYARD_CACHE_LIMIT_BYTES, or take less data"
+            f"the cache {folder} would take {in_words(taken + num_bytes)} with what this run needs, and "
+            f"its limit is {in_words(limit)}; raise TRAINYARD_CACHE_LIMIT_BYTES, or take less data"
         )
     raise no_space(folder, num_bytes)
 
@@ -218,6 +219,12 @@ def _sweep(entry: Path) -> bool:
     for path in found:
         shutil.rmtree(path, ignore_errors=True)
     return bool(found)
+
+
+def _taken_bytes(folder: Path) -> int:
+    """Return what all entries take, with those that are being built. The folder may hold more than ours."""
+    names = {entry.name for entry in _entries(folder)}
+    return sum(size_bytes(path) for path in folder.iterdir() if path.name in names or path.suffix == ".tmp")
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -112,6 +112,21 @@ def test_what_is_known_to_be_too_large_is_refused_before_it_is_built(folder: Pat
     assert calls == []
 
 
+def test_what_can_never_fit_drives_nothing_out(folder: Path) -> None:
+    unused = cached("unused", filler(10_000))
+    let_go()
+    with pytest.raises(DataProblem, match="would take"):
+        cached("large", filler(200_000), needed_bytes=200_000)
+    assert names(folder) == {unused.name}
+
+
+def test_what_others_keep_in_the_folder_is_not_counted_and_stays(folder: Path) -> None:
+    (folder / "bundles").mkdir()
+    (folder / "bundles" / "code").write_bytes(bytes(90_000))
+    entry = cached("rows", filler(80_000))
+    assert names(folder) == {"bundles", entry.name}
+
+
 def test_a_limit_that_is_no_number_is_refused_by_its_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINYARD_CACHE_LIMIT_BYTES", "10 GB")
     with pytest.raises(DataProblem, match="TRAINYARD_CACHE_LIMIT_BYTES is '10 GB': it is a number of bytes"):
