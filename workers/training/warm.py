@@ -16,8 +16,6 @@ WARM_MODULES = (
     "trainyard",
     "workers.training.main",
     "workers.training.recipes.language_model",
-    "workers.training.recipes.image_classifier",
-    "workers.training.recipes.tabular",
 )
 
 
