@@ -15,7 +15,7 @@ from torch.distributed.tensor.parallel import (
     RowwiseParallel,
 )
 
-from workers.training.data.samples import Samples, load_samples
+from workers.training.data.sample_files import Samples
 from workers.training.recipes import resnet, vit
 from workers.training.recipes.alike import Alike
 from workers.training.recipes.parts import run_of
@@ -89,6 +89,8 @@ def make_shape(model: Mapping[str, Any], channels: int, size: int, outputs: int)
 
 def load(task: Mapping[str, Any], *, seed: int, device: torch.device) -> ImageClassifierTask:
     """Return the task for ``task.model`` and ``task.data`` of a spec. Raises ValueError naming the field at fault."""
+    from workers.training.data.samples import load_samples  # heavy: pyarrow, which starts a thread as it is imported
+
     samples = load_samples(task["data"])
     _, channels, size, _ = samples.train_inputs.shape
     shape = make_shape(task["model"], channels, size, len(samples.classes))

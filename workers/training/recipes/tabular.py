@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel
 
-from workers.training.data.samples import Samples, load_samples
+from workers.training.data.sample_files import Samples
 from workers.training.recipes.alike import Alike
 from workers.training.recipes.mlp import MLP, Shape
 from workers.training.recipes.sample_task import SampleTask
@@ -46,6 +46,8 @@ class TabularTask(SampleTask):
 
 def load(task: Mapping[str, Any], *, seed: int, device: torch.device) -> TabularTask:
     """Return the task for ``task.model`` and ``task.data`` of a spec. Raises ValueError naming the field at fault."""
+    from workers.training.data.samples import load_samples  # heavy: pyarrow, which starts a thread as it is imported
+
     samples = load_samples(task["data"])
     shape = Shape(
         layers=int(task["model"]["layers"]),
