@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch.distributed as dist
 
@@ -40,13 +40,14 @@ def _tell(trouble: str) -> None:
 def _told(rank: int) -> str:
     store = _store()
     store.wait([_key(rank)], PATIENCE)
-    return store.get(_key(rank)).decode()
+    trouble: bytes = store.get(_key(rank))
+    return trouble.decode()
 
 
 def _key(rank: int) -> str:
     return f"trainyard/data/{rank}"
 
 
-def _store() -> dist.Store:
-    store: dist.Store = dist.distributed_c10d._get_default_store()
-    return store
+def _store() -> Any:
+    """Return the store over which the ranks have met."""
+    return dist.distributed_c10d._get_default_store()
