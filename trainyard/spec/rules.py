@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trainyard.spec.data import DIGITS_SIZE, LOCATED, SOURCE, ImageData
 from trainyard.spec.form import fields_of
+from trainyard.spec.locations import location_problem
 from trainyard.spec.models import RecipeSpec, Spec
 from trainyard.spec.pipelines import CHUNKS, choose_microbatches, whole_backward_problem
 from trainyard.spec.problems import Problem, show
@@ -81,6 +82,8 @@ def _data_problems(spec: RecipeSpec) -> Iterator[Problem]:
             "task.data.location",
             f"the source {data['source']} needs a file, folder or URL to read from, or a dataset of the project",
         )
+    elif data["location"] and (words := location_problem(data["location"])):
+        yield Problem("task.data.location", words)
 
 
 def _model_problems(spec: RecipeSpec) -> Iterator[Problem]:
