@@ -29,6 +29,13 @@ from workers.training.place import Place
 from workers.training.progress import Progress
 
 PAIRS = 8
+WATCHED: list[tuple[Any, str]] = [
+    *((ProcessGroup, name) for name in METHODS),
+    *((functional, name) for name in FUNCTIONS),
+    (Work, "wait"),
+    (functional, "wait_tensor"),
+]
+PLAIN = [vars(owner)[name] for owner, name in WATCHED]  # as torch has them, before anything is counted
 
 
 class NoPhases(Phases):
@@ -127,16 +134,14 @@ def measured(training: Training, is_measured: bool) -> Iterator[None]:
         return
     passes, measures = training.passes, training.measures
     assert isinstance(passes, PlainPasses)
-    watched = [(ProcessGroup, name) for name in METHODS] + [(functional, name) for name in FUNCTIONS]
-    watched += [(Work, "wait"), (functional, "wait_tensor")]
-    counted = [getattr(owner, name) for owner, name in watched]
-    for owner, name in watched:
-        setattr(owner, name, getattr(owner, name).__wrapped__)
+    counted = [vars(owner)[name] for owner, name in WATCHED]
+    for (owner, name), plain in zip(WATCHED, PLAIN, strict=True):
+        setattr(owner, name, plain)
     training.measures = nothing = NoMeasures()
     passes._phases = nothing.phases
     passes._backward = lambda loss: loss.backward()  # type: ignore[method-assign, no-untyped-call]
     yield
     del passes._backward  # the class has its own
     training.measures, passes._phases = measures, measures.phases
-    for (owner, name), counting in zip(watched, counted, strict=True):
+    for (owner, name), counting in zip(WATCHED, counted, strict=True):
         setattr(owner, name, counting)
