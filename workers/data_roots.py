@@ -31,4 +31,4 @@ def path_problem(path: Path) -> str:
     roots = [Path(root).resolve() for root in given.split(os.pathsep) if root]
     if not roots or any(path.resolve().is_relative_to(root) for root in roots):
         return ""
-    return f"{path} lies outside of the folders that this node reads data from, {given}"
+    return f"{path} lies outside of the folders that this node reads data from, {given}: lay it there"

@@ -13,10 +13,11 @@ import psutil
 import pytest
 
 from tests.workers.control import until
+from workers.attempts import AttemptFolder
 from workers.contract import Document
 from workers.data_roots import ROOTS, location_problem
-from workers.node.attempts import refuse_data
-from workers.node.bundles import Refusal
+from workers.node.attempts import Attempts, refuse_data
+from workers.node.config import NodeConfig, make_home
 from workers.node.inspecting import Inspector
 
 Make = Callable[..., Inspector]
@@ -170,11 +171,22 @@ def test_a_url_that_leads_back_to_local_files_is_refused(roots: Path, url: str) 
     assert "by their path" in location_problem(url)
 
 
-def test_a_run_with_such_data_is_refused_before_it_starts(roots: Path) -> None:
+def test_what_has_no_location_or_one_below_the_roots_may_run(roots: Path) -> None:
     refuse_data({"spec": {"task": {"script": "train.py"}}})
     refuse_data({"spec": {"task": {"recipe": "tabular", "data": {"location": str(roots)}}}})
-    with pytest.raises(Refusal, match=r"task\.data\.location: /etc/passwd lies outside"):
-        refuse_data({"spec": {"task": {"recipe": "tabular", "data": {"location": "/etc/passwd"}}}})
+
+
+def test_a_run_with_other_data_is_refused_before_it_starts(roots: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    make_home(home)
+    config = NodeConfig("http://127.0.0.1:9", "n", "one", "00" * 32, "unix:///none", "local")
+    nobody: Any = None  # neither a warm process nor a server is asked
+    attempts = Attempts(config, home, address="127.0.0.1", zygote=nobody, source=nobody, afterlife=nobody)
+    task = {"recipe": "tabular", "data": {"location": "/etc/passwd"}}
+    attempts.prepare({"attempt": "a", "run": "r", "fence": 1, "spec": {"task": task}, "num_ranks": 1, "first_rank": 0})
+    until(lambda: attempts.phases().get("a", {}).get("phase") == "refused")
+    report = AttemptFolder(home / "attempts" / "a").report()
+    assert report is not None and "task.data.location: /etc/passwd lies outside" in report["reason"]["sentence"]
 
 
 def test_a_dataset_outside_of_the_roots_is_not_looked_at(roots: Path, make: Make) -> None:

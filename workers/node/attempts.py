@@ -123,6 +123,7 @@ class Attempts:
             return
         try:
             self._refuse_stale(order)
+            refuse_data(order)
             check_interpreter(order)
             lay_out_code(order, folder, self._home / "cache", self._source)
         except Refusal as refusal:
