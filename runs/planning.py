@@ -37,6 +37,15 @@ class KnownRates:
     at: datetime | None = None
 
 
+@dataclass(frozen=True)
+class Costs:
+    """``proposals`` are the best first, and what the spec says may be among them."""
+
+    estimate: Estimate
+    proposals: list[Proposal]
+    known: KnownRates
+
+
 def node_facts(nodes: Sequence[Node]) -> list[NodeFacts]:
     return [_facts(node) for node in nodes]
 
@@ -97,14 +106,17 @@ def data_facts(spec: RecipeSpec) -> DataFacts | None:
 def estimate_for(spec: RecipeSpec, cluster: Cluster, nodes: Sequence[Node]) -> Estimate:
     """Return what a run of ``spec`` would cost on ``nodes`` of the cluster, those that it would be placed on. Raises
     ValueError where nobody can say."""
-    facts = node_facts(_checked(spec, nodes))
-    return planner.estimate(spec, facts, rates_of(cluster, nodes), data_facts(spec))
+    return costs(spec, cluster, nodes, num_proposals=0).estimate
 
 
-def plans_for(spec: RecipeSpec, cluster: Cluster, nodes: Sequence[Node], count: int = 3) -> list[Proposal]:
-    """Return the plans for ``nodes`` that promise most, best first. Raises what ``estimate_for`` raises."""
-    facts = node_facts(_checked(spec, nodes))
-    return planner.best_plans(spec, facts, rates_of(cluster, nodes), data_facts(spec), count)
+def costs(spec: RecipeSpec, cluster: Cluster, nodes: Sequence[Node], *, num_proposals: int = 3) -> Costs:
+    """Return the estimate and the plans for ``nodes`` that promise most. Raises what ``estimate_for`` raises."""
+    if len(nodes) != spec.resources.nodes:
+        raise ValueError(f"the plan is for {spec.resources.nodes} nodes, and {len(nodes)} were chosen")
+    known, facts, data = known_rates(cluster, nodes), node_facts(nodes), data_facts(spec)
+    estimate = planner.estimate(spec, facts, known.rates, data)
+    proposals = planner.best_plans(spec, facts, known.rates, data, num_proposals) if num_proposals else []
+    return Costs(estimate, proposals, known)
 
 
 def frozen_estimate(spec: Spec, cluster: Cluster, nodes: Sequence[Node]) -> dict[str, Any] | None:
@@ -117,12 +129,6 @@ def frozen_estimate(spec: Spec, cluster: Cluster, nodes: Sequence[Node]) -> dict
     except Exception:  # an estimate is a help and no condition: the run goes without
         logger.warning("no estimate could be made of %s on cluster %s", spec.name, cluster.name, exc_info=True)
         return None
-
-
-def _checked(spec: RecipeSpec, nodes: Sequence[Node]) -> Sequence[Node]:
-    if len(nodes) != spec.resources.nodes:
-        raise ValueError(f"the plan is for {spec.resources.nodes} nodes, and {len(nodes)} were chosen")
-    return nodes
 
 
 def _benchmarks(cluster: Cluster) -> list[Run]:

@@ -9,11 +9,9 @@ from typing import Any
 from runs.access import NotFound, Someone, visible_clusters, visible_projects
 from runs.datasets import resolve
 from runs.models import Cluster, Node
-from runs.planning import MAX_RANKS, KnownRates, data_facts, known_rates, likely_nodes, node_facts
+from runs.planning import MAX_RANKS, Costs, costs, likely_nodes
 from runs.queue import forecast
 from runs.scheduling import Placed
-from trainyard import planner
-from trainyard.planner import Estimate, Proposal
 from trainyard.spec import Problem, RecipeSpec, SpecError, check_fits, parse_spec
 
 
@@ -22,9 +20,7 @@ class Plans:
     """``nodes`` are those that it was worked out for: where it would start now, or would if they were idle."""
 
     nodes: list[Node]
-    estimate: Estimate
-    proposals: list[Proposal]
-    known: KnownRates
+    costs: Costs
 
 
 def plans_of(user: Someone, document: Any, *, count: int, now: datetime) -> Plans:
@@ -43,14 +39,10 @@ def plans_of(user: Someone, document: Any, *, count: int, now: datetime) -> Plan
     filled = resolve(spec, project, cluster)
     assert isinstance(filled, RecipeSpec), "a dataset changes no recipe"
     nodes = _nodes(filled, cluster, now)
-    known = known_rates(cluster, nodes)
-    facts, data = node_facts(nodes), data_facts(filled)
     try:
-        estimate = planner.estimate(filled, facts, known.rates, data)
-        proposals = planner.best_plans(filled, facts, known.rates, data, count) if count else []
+        return Plans(nodes, costs(filled, cluster, nodes, num_proposals=count))
     except ValueError as error:
         raise SpecError([Problem("", f"cannot be planned: {error}")]) from None
-    return Plans(nodes, estimate, proposals, known)
 
 
 def _nodes(spec: RecipeSpec, cluster: Cluster, now: datetime) -> list[Node]:

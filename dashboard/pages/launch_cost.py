@@ -11,8 +11,7 @@ from dashboard.pages import estimate_view
 from dashboard.pages.estimate_view import EstimateView, Suggestion
 from runs import planning
 from runs.models import Cluster, Node
-from runs.planning import KnownRates
-from trainyard import planner
+from runs.planning import Costs
 from trainyard.spec import RecipeSpec, Spec
 
 MAX_RANKS = 256  # up to which it is worked out while somebody types
@@ -43,26 +42,17 @@ def cost(spec: Spec, cluster: Cluster, nodes: Sequence[Node]) -> Cost | None:
         return Cost(None, [], problem, "", None, measure)
     if not nodes:
         return Cost(None, [], "The cost is worked out once the cluster has nodes that can hold the run.", "", None, "")
-    known = planning.known_rates(cluster, nodes)
     try:
-        return _cost(spec, nodes, known, measure)
+        return _cost(spec, planning.costs(spec, cluster, nodes), measure)
     except ValueError as error:
         problem = str(error)
     except Exception:  # the form works without
         logger.exception("no estimate could be made of %s", spec.name)
         problem = "The planner could not work this one out."
-    return Cost(None, [], problem, known.run_id, known.at, measure)
+    return Cost(None, [], problem, "", None, measure)
 
 
-def _cost(spec: RecipeSpec, nodes: Sequence[Node], known: KnownRates, measure: str) -> Cost:
-    facts, data = planning.node_facts(nodes), planning.data_facts(spec)
-    estimate = planner.estimate(spec, facts, known.rates, data)
-    proposals = planner.best_plans(spec, facts, known.rates, data)
-    return Cost(
-        estimate_view.view(spec, estimate),
-        estimate_view.suggestions(spec, proposals),
-        "",
-        known.run_id,
-        known.at,
-        measure,
-    )
+def _cost(spec: RecipeSpec, costs: Costs, measure: str) -> Cost:
+    view = estimate_view.view(spec, costs.estimate)
+    plans = estimate_view.suggestions(spec, costs.proposals)
+    return Cost(view, plans, "", costs.known.run_id, costs.known.at, measure)

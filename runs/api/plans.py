@@ -50,15 +50,12 @@ class RunPlanOut(Schema):
 def make(request: HttpRequest, document: InBody[dict[str, Any]], query: Query[PlansQuery]) -> dict[str, Any]:
     """The body is a spec. Nothing is written."""
     found = plans_of(actor(request), document, count=query.count, now=timezone.now())
+    known = found.costs.known
     return {
-        "estimate": found.estimate.as_document(),
-        "proposals": [one.as_document() for one in found.proposals],
+        "estimate": found.costs.estimate.as_document(),
+        "proposals": [one.as_document() for one in found.costs.proposals],
         "nodes": [node.name for node in found.nodes],
-        "rates": {
-            "is_measured": found.known.rates.is_measured,
-            "run": found.known.run_id or None,
-            "at": stamp(found.known.at),
-        },
+        "rates": {"is_measured": known.rates.is_measured, "run": known.run_id or None, "at": stamp(known.at)},
     }
 
 

@@ -11,7 +11,16 @@ from runs import planning
 from runs.actions import submit_run
 from runs.metrics.models import Fact
 from runs.models import Dataset, HeldSlot, Run
-from runs.planning import data_facts, frozen_estimate, known_rates, likely_nodes, node_facts, plans_for, rates_of
+from runs.planning import (
+    costs,
+    data_facts,
+    estimate_for,
+    frozen_estimate,
+    known_rates,
+    likely_nodes,
+    node_facts,
+    rates_of,
+)
 from runs.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from trainyard.planner import Estimate, default_rates
@@ -126,10 +135,11 @@ def test_a_run_keeps_what_was_predicted_of_it_when_it_was_submitted(cast: Cast) 
 
 def test_plans_for_the_same_nodes_come_with_what_they_would_change(cast: Cast) -> None:
     nodes = [make_node(cast.cluster, inventory=CPU), make_node(cast.cluster, inventory=CPU)]
-    plans = plans_for(recipe(resources={"nodes": 2}), cast.cluster, nodes)
+    plans = costs(recipe(resources={"nodes": 2}), cast.cluster, nodes).proposals
     assert 1 <= len(plans) <= 3 and all(plan.sentence for plan in plans)
+    assert estimate_for(recipe(resources={"nodes": 2}), cast.cluster, nodes).step_time.total > 0
     with pytest.raises(ValueError, match="the plan is for 2 nodes, and 1 were chosen"):
-        plans_for(recipe(resources={"nodes": 2}), cast.cluster, nodes[:1])
+        estimate_for(recipe(resources={"nodes": 2}), cast.cluster, nodes[:1])
 
 
 @pytest.mark.parametrize(
