@@ -115,6 +115,21 @@ def test_a_rank_whose_memory_is_full_says_so_and_all_try_less() -> None:
     assert list(series(pair[0], "train/loss")) == [1, 2]
 
 
+def test_what_is_read_ahead_follows_the_sizes_that_are_tried() -> None:
+    spec = tiny_spec(world=2, steps=3, find_batch_size="memory", validate_every_steps=0)
+    pair = train_on(2, spec, setup=fill_the_memory_and_read_ahead)
+    assert found(pair[0])[0] == 10
+    direct = train_on(2, tiny_spec(world=2, steps=3, batch_size=10, validate_every_steps=0))
+    assert series(pair[0], "train/loss") == series(direct[0], "train/loss")
+
+
+def fill_the_memory_and_read_ahead() -> None:
+    from workers.training.data import feed
+
+    feed.WORTH_A_THREAD_S, feed.NUM_READS = 0.0, 1
+    fill_the_memory_of_rank_1()
+
+
 def fill_the_memory_of_rank_1() -> None:
     """As a GPU says it, in the middle of a pass with more than 5 rows."""
     import torch

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.workers.training.checkpoints.yard import Yard, states
-from tests.workers.training.ranks import facts, series
+from tests.workers.training.ranks import facts, series, tiny_spec, train_on
 from workers.training.checkpoints.manifest import read_manifest
 
 LINE = 8  # bytes, one token each: a row of the model's context is a line
@@ -82,6 +82,28 @@ def test_every_row_comes_once_though_a_run_is_killed_and_goes_on_with_other_rank
     assert epochs[restored + 1] == pytest.approx((len(before) + 12) / NUM_ROWS)
     assert epochs[last] == pytest.approx(1.0)
     assert facts(points, "data")["num_rows"] == NUM_ROWS
+
+
+def change_the_shares_often(folder: Path) -> None:
+    from workers.training import balance
+
+    write_rows_down(folder, 1)
+    balance.better_sizes = lambda sizes, busy_s: (6, 2) if sizes[0] < 6 else (3, 5)
+
+
+def test_every_row_comes_once_though_the_shares_of_the_ranks_change(tmp_path: Path) -> None:
+    spec = tiny_spec(
+        world=2,
+        task=numbered(tmp_path / "lines.txt"),
+        steps=NUM_ROWS // 8,
+        batch_size=8,
+        validate_every_steps=0,
+        parallel={"balance": "speed"},
+    )
+    pair = train_on(2, spec, setup=partial(change_the_shares_often, tmp_path))
+    taken = rows_by_step(tmp_path, 1)
+    assert sorted(row for rows in taken.values() for row in rows) == list(range(NUM_ROWS))
+    assert {*series(pair[0], "rank/rows").values()} == {4.0, 6.0, 3.0}
 
 
 def test_a_checkpoint_says_how_many_samples_came_before_it(tmp_path: Path) -> None:
