@@ -13,7 +13,7 @@ from dashboard.pages.frame import answer, page, person, show
 from dashboard.pages.rows import rows
 from runs import actions
 from runs.access import Someone, can, get_dataset, projects_with, visible_datasets, visible_jobs, visible_runs
-from runs.datasets import recipe_of, runs_with
+from runs.datasets import options_of, recipe_of, runs_with
 from runs.models import Dataset, Role, Run
 
 LIMIT = 200
@@ -54,6 +54,7 @@ def dataset(request: HttpRequest, dataset_id: str) -> HttpResponse:
         "source": SOURCES.get(chosen.source, chosen.source),
         "recipe": recipe_of(chosen.source, chosen.options),
         "preview": preview(chosen),
+        "options": [(_label(chosen, name), value) for name, value in chosen.options.items()],
         "rows": rows(list(runs[:NUM_RUNS])),
         "num_runs": runs.count(),
         "jobs": visible_jobs(request.user).newest().filter(project=chosen.project_id, **{USED: chosen.name})[:NUM_RUNS],
@@ -75,6 +76,11 @@ def delete(request: HttpRequest, dataset_id: str) -> HttpResponse:
     chosen = get_dataset(request.user, dataset_id)
     actions.delete_dataset(actor=person(request), dataset=chosen)
     return answer(request, f"Deleted dataset {chosen.name}.", to=reverse("datasets"))
+
+
+def _label(chosen: Dataset, name: str) -> str:
+    known = options_of(chosen.source)
+    return known[name].label if name in known else name
 
 
 def _may_add(user: Someone) -> bool:
