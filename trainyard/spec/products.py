@@ -77,7 +77,7 @@ def product_problems(spec: RecipeSpec) -> Iterator[Problem]:
     """Yield what of the spec's combination is not in the tables. Its degrees multiply to the world size."""
     degrees = spec.mesh().used
     assert frozenset(degrees) in SYNCHRONOUS, "every product of the axes has its row"
-    chosen = {
+    chosen: dict[str, str] = {
         KIND: spec.parallel.synchronization.kind,
         "parallel.compression": spec.parallel.compression,
         "parallel.balance": spec.parallel.balance,

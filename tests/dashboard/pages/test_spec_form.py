@@ -39,7 +39,7 @@ IMAGES = {
         "data": {"source": "images", "location": "/data/cats"},
     },
 }
-TABLE = {"name": "t", "task": {"recipe": "tabular", "data": {"source": "csv", "location": "a.csv", "target": "price"}}}
+TABLE = {"name": "t", "task": {"recipe": "tabular", "data": {"source": "csv", "location": "/a.csv", "target": "price"}}}
 LINKS = {
     "name": "l",
     "task": {"recipe": "communication-benchmark", "operations": ["ring", "compute"]},
