@@ -40,6 +40,7 @@ class GPT:
         tape.move(2 * numbers * WHOLE, 3 * numbers * WHOLE + weight * WHOLE, backward_operators=2)
         for operation in ("reduce-scatter", "all-gather"):
             tape.exchange(operation, numbers * WHOLE)
+        tape.keep(tokens * INDEX)
         tape.need(numbers / at.tensor * WHOLE)
         tape.num_modules = 1
         return tape.section()

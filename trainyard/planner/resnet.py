@@ -59,8 +59,6 @@ class ResNet:
         convolution(tape, "second", at.rows * side**2, width, width, 3)
         if (before, old_side) != (width, side):
             convolution(tape, "shortcut", at.rows * side**2, before, width, 1)
-            if at.small != WHOLE:
-                tape.keep(coming * at.small)
         tape.add(going)
         tape.need(max(2 * coming + going, 3 * going) * WHOLE)
         return tape.section()
@@ -86,6 +84,8 @@ def convolution(
     tape.parameter(f"{name}.weight", outputs, inputs, side, side)
     tape.work("convolution", 2.0 * places * inputs * outputs * side**2, 1, products)
     tape.num_modules += 1
+    if tape.at.small != WHOLE:  # the kernel is rounded, and the pixels too where they are not yet
+        tape.keep(inputs * outputs * side**2 * tape.at.small)
 
 
 def normed(tape: Tape, name: str, rows: int, side: int, width: int) -> None:

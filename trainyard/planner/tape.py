@@ -162,7 +162,8 @@ class Tape:
         if bias:
             self.parameter(f"{name}.bias", width)
         num_bytes = rows * width * WHOLE
-        self.keep(num_bytes + 2 * WHOLE * (rows if num_stats is None else num_stats))
+        kept = num_bytes if num_stats is None else rows * width * self.at.small  # behind convolutions all is small
+        self.keep(kept + 2 * WHOLE * (rows if num_stats is None else num_stats))
         self.work("norm" if num_stats is None else "group-norm", num_bytes)
         self.num_modules += 1
 

@@ -56,8 +56,14 @@ def attention(tape: Tape, stream: Stream) -> None:
         if at.small != WHOLE:
             tape.move(6 * (queries + keys), 6 * (queries + keys), operators=2)
     tape.call(8, 8)
-    tape.keep((queries + 2 * keys) * at.small)
-    tape.keep(queries * at.small + tokens * stream.heads / at.tensor * WHOLE, is_dear=True)  # what comes out
+    # Keys and values are repeated where groups of queries share them. What comes out is kept by heads, and by tokens:
+    # the same, unless queries were put together anew.
+    tape.keep((4 if stream.is_turned else 3) * queries * at.small)
+    tape.keep(queries * at.small + tokens * stream.heads / at.tensor * WHOLE, is_dear=True)
+    if stream.is_turned:
+        tape.move(2 * queries * at.small, 2 * queries * at.small)
+    if stream.kv_heads < stream.heads:
+        tape.move(2 * (queries + keys) * at.small, 2 * (queries + keys) * at.small, operators=2)
     tape.work("attention", 4.0 * tokens * stream.time * width / at.tensor, 1, 2.5)
     tape.linear("attention.output", tokens, width, width, cut="rows")
     stream.leave(tape)

@@ -1,0 +1,187 @@
+"""What a plan needs and how long it takes: each way to share the work against what its mathematics says."""
+
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # plans.py stands beside the tests
+from plans import GIB, GPU, MIB, NODE, RATES, estimated, spec_of
+
+from trainyard.planner import estimate
+
+NO_CHECKPOINTS = {"every_steps": 0}
+
+
+def test_one_rank_holds_weights_gradients_and_two_moments() -> None:
+    made = estimated(spec_of(checkpoint=NO_CHECKPOINTS))
+    (memory,) = made.memory
+    assert made.num_parameters == 590_976
+    assert memory.parameters == 4 * made.num_parameters
+    assert memory.optimizer == 2 * memory.parameters
+    assert memory.base == 100 * MIB
+    assert memory.copies == 0
+    assert memory.total == pytest.approx(
+        memory.base + memory.parameters + memory.gradients + memory.optimizer + memory.activations
+    )
+
+
+def test_the_units_of_a_second_are_those_of_a_step_over_its_time() -> None:
+    made = estimated(spec_of(batch_size=8))
+    assert made.unit == "tokens"
+    assert made.units_per_second == pytest.approx(8 * 128 / made.step_time.total)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "moments"), [("adamw", 2.0), ("sgd", 1.0), ("muon", 1.12)], ids=["adamw", "sgd", "muon"]
+)
+def test_each_optimizer_has_its_moments(optimizer: str, moments: float) -> None:
+    (memory,) = estimated(spec_of(optimizer=optimizer, checkpoint=NO_CHECKPOINTS)).memory
+    assert memory.optimizer / memory.parameters == pytest.approx(moments, abs=0.01)
+
+
+def test_copies_of_a_model_share_the_batch_and_send_a_gradient_round_the_ring() -> None:
+    alone, both = estimated(spec_of()), estimated(spec_of(world=2))
+    assert both.memory[0].activations == pytest.approx(alone.memory[0].activations / 2, rel=0.01)
+    assert both.memory[0].parameters == alone.memory[0].parameters
+    assert alone.sent_bytes == 0
+    assert both.sent_bytes == pytest.approx(4 * both.num_parameters, rel=0.001)  # 2 (n - 1) / n of it
+    assert estimated(spec_of(world=4)).sent_bytes == pytest.approx(1.5 * 4 * both.num_parameters, rel=0.001)
+
+
+def test_shards_divide_weights_and_moments_but_not_activations() -> None:
+    data, shard = (estimated(spec_of(world=2, checkpoint=NO_CHECKPOINTS, parallel=one)) for one in ({}, {"shard": 2}))
+    assert shard.memory[0].optimizer == data.memory[0].optimizer / 2
+    assert shard.memory[0].activations == data.memory[0].activations
+    kept = estimated(spec_of(world=2, parallel={"shard": 2, "reshard_after_forward": False}))
+    assert kept.memory[0].parameters > shard.memory[0].parameters
+    assert kept.sent_bytes < shard.sent_bytes
+
+
+def test_tensor_ranks_divide_the_matrices_and_talk_in_every_layer() -> None:
+    data, tensor = (estimated(spec_of(world=2, checkpoint=NO_CHECKPOINTS, parallel=one)) for one in ({}, {"tensor": 2}))
+    assert tensor.memory[0].parameters == pytest.approx(data.memory[0].parameters / 2, rel=0.01)
+    assert tensor.step_time.communication > 5 * data.step_time.communication
+
+
+def test_stages_hold_their_layers_and_wait_for_each_other() -> None:
+    made = estimated(spec_of(world=2, batch_size=8, parallel={"pipeline": {"stages": 2, "microbatches": 4}}))
+    assert made.bubble == pytest.approx(made.step_time.bubble / made.step_time.total)
+    assert made.step_time.bubble == pytest.approx(made.step_time.compute / 4)  # (p - 1) / m of what it computes
+    first, last = made.memory
+    assert first.parameters + last.parameters == 4 * made.num_parameters
+
+
+@pytest.mark.parametrize("kind", ["selective", "full"])
+def test_activation_checkpointing_keeps_less_and_computes_more(kind: str) -> None:
+    whole, less = estimated(spec_of()), estimated(spec_of(activation_checkpointing=kind))
+    assert less.memory[0].activations < 0.85 * whole.memory[0].activations
+    assert less.step_time.compute > whole.step_time.compute
+    assert less.flops_per_step == whole.flops_per_step  # nothing that is computed twice counts
+
+
+def test_passes_that_accumulate_keep_the_activations_of_one() -> None:
+    at_once, four = estimated(spec_of()), estimated(spec_of(accumulate=4))
+    assert four.memory[0].activations == pytest.approx(at_once.memory[0].activations / 4, rel=0.01)
+    assert four.flops_per_step == at_once.flops_per_step
+
+
+@pytest.mark.parametrize(("kind", "copies"), [("local-sgd", 1), ("diloco", 3), ("parameter-server", 4)])
+def test_ranks_that_go_their_own_way_hold_copies(kind: str, copies: int) -> None:
+    spec = spec_of(world=2, checkpoint=NO_CHECKPOINTS, parallel={"synchronization": {"kind": kind}})
+    memory = estimated(spec).memory
+    assert memory[0].copies == copies * memory[0].parameters
+
+
+def test_workers_of_a_parameter_server_keep_no_moments() -> None:
+    spec = spec_of(world=2, parallel={"synchronization": {"kind": "parameter-server"}})
+    server, worker = estimated(spec).memory
+    assert (server.optimizer > 0, worker.optimizer) == (True, 0)
+
+
+def test_a_checkpoint_is_copied_in_the_machines_memory_and_not_in_a_gpus() -> None:
+    assert estimated(spec_of()).memory[0].copies == pytest.approx(3 * 4 * 590_976)
+    assert estimated(spec_of(), node=GPU).memory[0].copies == 0
+
+
+def test_a_heap_with_holes_takes_more_than_is_in_use() -> None:
+    plain, holed = estimated(spec_of()), estimated(spec_of(), rates=replace(RATES, heap=1.5))
+    assert holed.memory[0].activations == pytest.approx(1.5 * plain.memory[0].activations, rel=0.02)
+
+
+def test_ranks_of_one_machine_share_its_memory_and_its_cores() -> None:
+    together = [replace(NODE, name=name, host="one", cores=1) for name in "ab"]
+    made = estimate(spec_of(world=2), together, RATES)
+    apart = estimated(spec_of(world=2))
+    assert made.memory_limits == (8 * GIB, 8 * GIB)
+    assert apart.memory_limits == (16 * GIB, 16 * GIB)
+    assert made.step_time.compute == pytest.approx(2 * apart.step_time.compute)
+    assert any("2 ranks for each core" in words for words in made.warnings)
+
+
+def test_as_many_nodes_alike_as_are_missing_are_imagined() -> None:
+    made = estimate(spec_of(world=4), [NODE], RATES)
+    assert made.memory_limits == (16 * GIB,) * 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "node", "words"),
+    [
+        ({"model": {"layers": 200, "width": 2048}}, NODE, "Does not fit: the rank needs"),
+        ({"world": 2, "parallel": {"tensor": 2}}, NODE, "tensor ranks are on different machines"),
+        ({"batch_size": 1}, GPU, "1 row a pass do not fill a GPU"),
+        ({"recipe": "tabular", "data": {"source": "csv", "location": "/x.csv"}}, NODE, "32 columns of the table"),
+        (
+            {"world": 2, "batch_size": 2, "parallel": {"tensor": 2}, "model": {"layers": 8, "width": 32}},
+            NODE,
+            "wait for each other's messages",
+        ),
+        (
+            {"world": 4, "batch_size": 4, "parallel": {"pipeline": {"stages": 4, "microbatches": 1}}},
+            NODE,
+            "The stages wait for each other",
+        ),
+    ],
+    ids=["memory", "tensor", "gpu", "unknown", "waiting", "bubble"],
+)
+def test_what_a_person_should_know_is_said(changes: dict, node: object, words: str) -> None:  # type: ignore[type-arg]
+    made = estimated(spec_of(**changes), node=node)  # type: ignore[arg-type]
+    assert any(words in one for one in made.warnings), made.warnings
+
+
+def test_rates_that_nobody_measured_are_told_of() -> None:
+    made = estimated(spec_of(), rates=replace(RATES, is_measured=False))
+    assert made.warnings[-1].startswith("Speeds are assumed")
+    assert not made.is_measured
+
+
+def test_an_estimate_is_json_with_its_totals() -> None:
+    made = estimated(spec_of(world=2))
+    document = json.loads(json.dumps(made.as_document()))
+    assert document["memory"][1]["total"] == made.memory[1].total
+    assert document["step_time"]["total"] == made.step_time.total
+    assert document["unit"] == "tokens"
+
+
+def test_the_spec_may_be_planned_for_fewer_nodes_than_it_asks_for() -> None:
+    spec = spec_of(world=4, batch_size=32)
+    assert len(estimate(spec, [NODE], RATES, num_nodes=2).memory) == 2
+    with pytest.raises(ValueError, match="does not divide among 3 parts"):
+        estimate(spec, [NODE], RATES, num_nodes=3)
+
+
+def test_without_nodes_nothing_is_planned() -> None:
+    with pytest.raises(ValueError, match="no node"):
+        estimate(spec_of(), [], RATES)
+
+
+def test_an_estimate_is_quick_however_deep_the_model() -> None:
+    spec = spec_of(world=8, model={"layers": 1_000, "width": 1024}, batch_size=64)
+    estimated(spec)
+    started = time.process_time()
+    for _ in range(20):
+        estimated(spec)
+    assert (time.process_time() - started) / 20 < 0.02

@@ -1,0 +1,65 @@
+"""Rates as a run notes them: read back whole, refused where they are not."""
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # plans.py stands beside the tests
+from plans import RATES
+
+from trainyard.planner import Rates, default_rates
+from trainyard.planner.rates import interpolated
+
+
+@pytest.mark.parametrize("rates", [RATES, default_rates("cpu"), default_rates("gpu", "NVIDIA H200")])
+def test_rates_come_back_as_they_were_noted(rates: Rates) -> None:
+    assert Rates.from_document(json.loads(json.dumps(rates.as_document()))) == rates
+
+
+def test_between_sizes_the_rate_follows_their_logarithms() -> None:
+    curve = ((1e3, 10.0), (1e5, 1000.0))
+    assert interpolated(curve, 1e4) == pytest.approx(100.0)
+    assert (interpolated(curve, 1.0), interpolated(curve, 1e9)) == (10.0, 1000.0)
+
+
+def test_a_precision_without_a_curve_is_as_much_quicker_as_its_peak() -> None:
+    rates = default_rates("gpu", "NVIDIA H200")
+    assert rates.rate("attention", 1e12, "bf16") / rates.rate("attention", 1e12) == pytest.approx(989 / 67)
+
+
+def test_an_unknown_gpu_is_assumed_to_be_slow() -> None:
+    assert default_rates("gpu", "something").peak_flops["fp32"] < default_rates("gpu", "NVIDIA L4").peak_flops["fp32"]
+
+
+def test_the_more_ranks_share_pages_the_less_each_holds_of_them() -> None:
+    rates = Rates.from_document({**RATES.as_document(), "shared_memory_bytes": 60.0, "sharers": 3.0})
+    assert rates.base_bytes(2) == RATES.base_memory_bytes
+    assert rates.base_bytes(1) - rates.base_bytes(2) == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"version": 9}, "version is 9"),
+        ({"matmul": []}, "matmul must be a list of pairs"),
+        ({"matmul": [[2, 1], [1, 1]]}, "rising order"),
+        ({"matmul": [[1, math.nan]]}, "matmul.0 must be a number above 0"),
+        ({"operator_s": -1}, "operator_s must be a number above 0, not -1"),
+        ({"base_memory_bytes": None}, "base_memory_bytes must be"),
+        ({"links": {"all-reduce": {"ranks": 1, "latency_s": 0, "bytes_per_s": 1}}}, "links.all-reduce.ranks"),
+        ({"links": [1]}, "links must be a map"),
+        ({"kinds": {"move": [[1]]}}, "kinds.move.0 must be a pair"),
+    ],
+)
+def test_what_is_no_document_of_rates_is_refused_by_the_field(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words.replace(".", r"\.")):
+        Rates.from_document({**RATES.as_document(), **changes})
+
+
+def test_what_is_no_map_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be a map"):
+        Rates.from_document(None)
