@@ -38,6 +38,19 @@ def test_every_product_of_the_axes_has_a_row() -> None:
     assert SYNCHRONOUS.keys() == set(ALL)
 
 
+VIT: dict[str, Any] = {"recipe": "image-classifier", "model": {"architecture": "vit"}}
+
+
+@pytest.mark.parametrize("task", [VIT, {"recipe": "image-classifier"}, {"recipe": "tabular"}], ids=str)
+def test_each_recipe_has_every_product_but_a_resnet_none_with_tensor_ranks(task: dict[str, Any]) -> None:
+    for axes in SYNCHRONOUS:
+        tried = document(axes, {"task": task})
+        if "tensor" in axes and task == {"recipe": "image-classifier"}:
+            assert refusals(tried).keys() == {"parallel.tensor"}
+        else:
+            assert parse_spec(tried).resolved()
+
+
 @pytest.mark.parametrize(("path", "value"), LIMITS)
 def test_a_setting_goes_with_the_axes_of_its_row_and_with_no_other(path: str, value: str) -> None:
     limit = LIMITS[path, value]
