@@ -18,6 +18,7 @@ export function formatOf(name) {
   if (/(^|_)bytes_per_s(econd)?$/.test(name)) return (value) => `${size(value)}/s`;
   if (/_percent$/.test(name)) return (value) => number(value, "%");
   if (/tokens_per_s(econd)?$/.test(name)) return (value) => number(value, "tok/s");
+  if (/samples_per_s(econd)?$/.test(name)) return (value) => number(value, "samples/s");
   if (/_(s|seconds)$/.test(name) && !/per_s(econd)?s?$/.test(name)) return (value) => number(value, "s");
   return number;
 }

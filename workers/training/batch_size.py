@@ -26,11 +26,11 @@ from workers.training.memory_limit import PeakMemory, share_of_memory
 from workers.training.mesh import Mesh, share_batch
 from workers.training.passes import PlainPasses
 from workers.training.place import Place
-from workers.training.progress import with_unit
+from workers.training.progress import RATES, with_unit
 from workers.training.recipes import Task
 from workers.training.settings import TrainSettings
 
-GAIN = 0.1  # twice the batch must bring a tenth more tokens a second to be worth its memory and its slower learning
+GAIN = 0.1  # twice the batch must bring a tenth more units a second to be worth its memory and its slower learning
 LONGEST_STEP_S = 10.0  # beyond it no batch is tried: on a CPU memory would hold far more than anybody waits for
 NUM_TIMED_STEPS = 2
 PRECISION = 16  # the bisection ends within a sixteenth of the limit
@@ -42,14 +42,15 @@ class Trial:
 
     rows: int
     fits: bool
-    tokens_per_second: float = 0.0
+    units_per_second: float = 0.0  # tokens or samples
     memory_bytes: int = 0  # the peak, over what the rank held before
+    unit: str = "tokens"
 
     @property
     def line(self) -> str:
         if not self.fits:
             return "more than memory holds, or than a step may take"
-        return f"{with_unit(self.tokens_per_second)} tok/s, {self.memory_bytes / 2**20:.0f} MiB"
+        return f"{with_unit(self.units_per_second)} {RATES[self.unit]}, {self.memory_bytes / 2**20:.0f} MiB"
 
 
 class Try(Protocol):
@@ -147,7 +148,7 @@ def largest_that_fits(attempt: Try, start: int) -> int:
 
 
 def quickest(attempt: Try, start: int) -> int:
-    """Return the rows a pass from which doubling gains less than GAIN in tokens a second, ``start`` or more; fewer
+    """Return the rows a pass from which doubling gains less than GAIN in units a second, ``start`` or more; fewer
     only where those do not fit, 0 where not even one does."""
     rows, following = 1, doubling(start)
     best = attempt(rows)
@@ -155,7 +156,7 @@ def quickest(attempt: Try, start: int) -> int:
         return 0
     while True:
         trial = attempt(following(rows))
-        is_worth_it = rows < start or trial.tokens_per_second >= (1 + GAIN) * best.tokens_per_second
+        is_worth_it = rows < start or trial.units_per_second >= (1 + GAIN) * best.units_per_second
         if not (trial.fits and is_worth_it):
             return rows
         rows, best = trial.rows, trial
@@ -209,7 +210,7 @@ class Bench:
         slowest, fullest = self._largest(step_time_s, float(peak))
         fits = not self._any(peak > self._limit) and slowest <= LONGEST_STEP_S
         self._resting_bytes = self._memory.resting_bytes()
-        return Trial(rows, fits, self._num_tokens(rows) / slowest, int(fullest))
+        return Trial(rows, fits, self._num_units(rows) / slowest, int(fullest), self._task.unit)
 
     def _has_room(self, rows: int) -> bool:
         """Run one pass that waits for no other rank, so that one whose memory is full can say so. Shards cannot: their
@@ -251,13 +252,13 @@ class Bench:
         last, held = known[-1]
         before, held_before = known[-2] if len(known) > 1 else (0, self._resting_bytes)
         expected = held + max(0.0, (held - held_before) / (last - before)) * (rows - last)
-        expected_s = self._num_tokens(rows) / self._trials[last].tokens_per_second
+        expected_s = self._num_units(rows) / self._trials[last].units_per_second
         return expected > self._limit or expected_s > LONGEST_STEP_S
 
     def _batch_size(self, rows: int) -> int:
         return rows * self._settings.accumulate * self._mesh.num_batch_parts
 
-    def _num_tokens(self, rows: int) -> int:
+    def _num_units(self, rows: int) -> int:
         return self._batch_size(rows) * self._task.units_per_row
 
     def _largest(self, *numbers: float) -> list[float]:
@@ -277,7 +278,7 @@ class Bench:
         batch_size = self._batch_size(trial.rows)
         print(f"batch size {batch_size}: {trial.line}", flush=True)
         if trial.fits:
-            values = {"find/tokens_per_second": trial.tokens_per_second, "find/memory_bytes": trial.memory_bytes}
+            values = {f"find/{trial.unit}_per_second": trial.units_per_second, "find/memory_bytes": trial.memory_bytes}
             self._metrics.log(values, step=batch_size)
 
 

@@ -32,6 +32,7 @@ def test_the_browser_writes_times_as_the_server_does(ask: Ask) -> None:
     [
         ("system/memory_bytes", 3_330_000_000, "3.1 GiB"),
         ("train/tokens_per_second", 12_400, "12.4k tok/s"),
+        ("train/samples_per_second", 950, "950 samples/s"),
         ("system/cpu_percent", 61.23, "61.2 %"),
         ("train/step_time_s", 0.35, "0.350 s"),
         ("train/loss", 2.5, "2.50"),

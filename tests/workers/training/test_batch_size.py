@@ -42,7 +42,7 @@ def test_sizes_are_tried_from_the_smallest_and_the_one_asked_for_is_among_them()
 
 def speed(*, half_at: int, limit: int = 10**9) -> Callable[[int], Trial]:
     """Tokens a second that grow towards 1: half of it with ``half_at`` rows."""
-    return lambda rows: Trial(rows, fits=rows <= limit, tokens_per_second=rows / (rows + half_at))
+    return lambda rows: Trial(rows, fits=rows <= limit, units_per_second=rows / (rows + half_at))
 
 
 @pytest.mark.parametrize(("half_at", "expected"), [(0, 4), (4, 32), (100, 512)])

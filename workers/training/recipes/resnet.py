@@ -79,8 +79,8 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         changed = self.first(F.relu(self.first_norm(x)))
         changed = self.second(F.relu(self.second_norm(changed)))
-        way: torch.Tensor = x if self.shortcut is None else self.shortcut(x)
-        return way + changed
+        output: torch.Tensor = (x if self.shortcut is None else self.shortcut(x)) + changed
+        return output
 
 
 class Head(nn.Module):
