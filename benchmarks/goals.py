@@ -31,7 +31,7 @@ STEP = Goal(AT_MOST, 1.02)  # times a hand-written DDP loop's step, the upper en
 SENT_HALF = Goal(AT_LEAST, 1.95, of="ratio")  # times fewer bytes than DDP
 SENT_POWERSGD = Goal(AT_LEAST, 15, of="ratio")
 SENT_LOCAL = Goal(AT_LEAST, 9.5, of="ratio")  # one average in ten steps
-PHASES = Goal(AT_MOST, 1.01)  # times a step that measures nothing
+PHASES = Goal(AT_MOST, 1.01)  # times the processor time of a step that measures nothing
 BALANCE = Goal(AT_LEAST, 0.9, of="ratio")  # of the ideal throughput of two ranks, one half as fast
 SENT_COUNT = Goal(AT_MOST, 3)  # percent between a strategy's own count and the kernel's
 BUBBLE = Goal(AT_LEAST, 1 / 1.2, of="ratio")  # a pipeline waits at most a fifth longer than its formula says

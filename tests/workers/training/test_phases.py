@@ -96,15 +96,19 @@ def test_the_phases_of_a_rank_add_up_to_its_steps(way: str) -> None:
         assert world == 1 or computed["communication"] > 0
 
 
-def test_who_waits_for_a_slow_rank_says_so_and_the_slow_one_does_not() -> None:
-    for parallel in ({}, {"data": 1, "shard": 2}):
-        ranks = train_on(2, spec(2, parallel), setup=slow_down_rank_1)
-        forward, waiting = (
-            [sum(phases_of(points, rank)[name].values()) for rank, points in enumerate(ranks)]
-            for name in ("forward", "communication")
-        )
-        assert forward[1] - forward[0] > 0.5 * STEPS * DELAY_S, (parallel, forward)
-        assert waiting[0] - waiting[1] > 0.5 * STEPS * DELAY_S, (parallel, waiting)
+@pytest.mark.parametrize(
+    "parallel",
+    [{}, {"data": 1, "shard": 2}, {"synchronization": {"kind": "parameter-server", "max_staleness": 0}}],
+    ids=["ddp", "fsdp", "parameter-server"],
+)
+def test_who_waits_for_a_slow_rank_says_so_and_the_slow_one_does_not(parallel: dict[str, Any]) -> None:
+    ranks = train_on(2, spec(2, parallel), setup=slow_down_rank_1)
+    forward, waiting = (
+        [sum(phases_of(points, rank)[name].values()) for rank, points in enumerate(ranks)]
+        for name in ("forward", "communication")
+    )
+    assert forward[1] - forward[0] > 0.5 * STEPS * DELAY_S, forward
+    assert waiting[0] - waiting[1] > 0.5 * STEPS * DELAY_S, waiting
 
 
 DELAY_S = 0.02
