@@ -49,6 +49,20 @@ class Features:
                 place += 1
         return rows
 
+    def described(self, mean: Array, deviation: Array) -> list[dict[str, Any]]:
+        """Return for each feature what made it of its column: enough to make it of other rows. ``mean`` and
+        ``deviation`` are those of the training rows, as ``encode`` left them."""
+        told: list[dict[str, Any]] = []
+        for column, words in zip(self.columns, self.words, strict=True):
+            told += [{"column": column.name, "word": word} for word in words]
+            if not words:
+                scale, place = column.deviation or 1.0, len(told)
+                exact = {"mean": column.mean + float(mean[place]) * scale, "deviation": float(deviation[place]) * scale}
+                told.append({"column": column.name, **exact})
+            if column.num_missing:
+                told.append({"column": column.name, "missing": True})
+        return [{"name": name, **one} for name, one in zip(self.names, told, strict=True)]
+
 
 def read_features(columns: Sequence[Column], location: str) -> Features:
     """Return how to encode these columns. Raises DataProblem for one with too many words."""

@@ -25,7 +25,8 @@ class Samples:
 
     Inputs are images, uint8 (rows, channels, size, size), or a table, float32 (rows, features), standardised by the
     training rows. Targets are int64, places in ``classes``; float32 and standardised where a quantity is learnt, which
-    has no classes. ``digest`` names the content that they were made of.
+    has no classes. ``digest`` names the content that they were made of. ``encoding`` says of each feature of a table
+    what made it of its column: a mean and a deviation, a word, or that it is missing.
     """
 
     train_inputs: Array
@@ -35,6 +36,7 @@ class Samples:
     classes: tuple[str, ...]
     digest: str
     facts: dict[str, Any]
+    encoding: list[dict[str, Any]]
 
 
 class SamplesWriter:
@@ -90,4 +92,5 @@ def open_samples(folder: Path) -> Samples:
     arrays = {
         f"{part}_{kind}": open_array(folder / f"{part}_{kind}.npy") for part in PARTS for kind in ("inputs", "targets")
     }
-    return Samples(**arrays, classes=tuple(facts.pop("classes")), digest=facts["digest"], facts=facts)
+    classes, encoding = tuple(facts.pop("classes")), facts.pop("encoding", [])
+    return Samples(**arrays, classes=classes, digest=facts["digest"], facts=facts, encoding=encoding)

@@ -17,7 +17,7 @@ from workers.training.data.tables import open_table
 
 __all__ = ["Samples", "load_samples"]
 
-VERSION = 1  # of what is in the cache: it changes with the layout, the split and the encoding
+VERSION = 2  # of what is in the cache: it changes with the layout, the split and the encoding
 
 
 def load_samples(data: Mapping[str, Any]) -> Samples:

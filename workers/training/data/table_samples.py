@@ -58,7 +58,7 @@ def write_table(folder: Path, table: Table, files: Files, target: str, *, is_qua
         "num_features": features.width,
         "num_classes": len(targets.classes),
         "classes": list(targets.classes),
-        "features": features.names[:200],
+        "encoding": features.described(*sums.scales),
         **quantity,
     }
 
@@ -83,6 +83,13 @@ class _Sums:
             self._answers += (len(exact), exact.sum(), (exact**2).sum())
 
     @property
+    def scales(self) -> tuple[Array, Array]:
+        """Mean and deviation of the features, of what pass two wrote; 0 and 1 of what is no number."""
+        mean, deviation = _scales(self._count, self._sum, self._squares)
+        mean[~self._features.are_numbers], deviation[~self._features.are_numbers] = 0, 1
+        return mean, deviation
+
+    @property
     def target_scale(self) -> tuple[float, float]:
         """Mean and deviation of the training rows' targets, in the unit of the table."""
         mean, deviation = _scale(*self._answers)
@@ -90,8 +97,7 @@ class _Sums:
 
     def finish_inputs(self, source: Path, target: Path) -> None:
         """Standardise what is a number and put the mean where none is; one-hots and indicators stay 0 and 1."""
-        mean, deviation = _scales(self._count, self._sum, self._squares)
-        mean[~self._features.are_numbers], deviation[~self._features.are_numbers] = 0, 1
+        mean, deviation = self.scales
         with NpyWriter(target, np.float32, (self._features.width,)) as writer:
             for block in _blocks(source):
                 writer.append(np.nan_to_num((block - mean) / deviation, nan=0.0))

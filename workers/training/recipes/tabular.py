@@ -41,7 +41,8 @@ class TabularTask(SampleTask):
         }
 
     def describe(self) -> dict[str, Any]:
-        return self.describe_with("tabular", self.shape, {"source": self.source, "facts": self.samples.facts})
+        data = {"source": self.source, "facts": self.samples.facts, "encoding": self.samples.encoding}
+        return self.describe_with("tabular", self.shape, data)
 
 
 def load(task: Mapping[str, Any], *, seed: int, device: torch.device) -> TabularTask:

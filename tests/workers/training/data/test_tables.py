@@ -46,7 +46,7 @@ def test_rows_lie_with_their_own_target_whatever_block_they_come_in(
 def test_words_become_a_feature_each_and_missing_cells_the_mean_and_an_indicator(tmp_path: Path) -> None:
     rows = [("red" if index % 2 else "blue", "" if index % 5 == 0 else index, index % 2) for index in range(40)]
     samples = load_table(write_csv(tmp_path / "rows.csv", ["colour", "size", "label"], rows))
-    assert samples.facts["features"] == ["colour = blue", "colour = red", "size", "size is missing"]
+    assert [one["name"] for one in samples.encoding] == ["colour = blue", "colour = red", "size", "size is missing"]
     inputs, targets = all_rows(samples)
     np.testing.assert_array_equal(inputs[:, 1], targets)
     missing = inputs[:, 3] == 1
@@ -54,6 +54,17 @@ def test_words_become_a_feature_each_and_missing_cells_the_mean_and_an_indicator
     np.testing.assert_array_equal(inputs[missing, 2], 0)
     there = samples.train_inputs[samples.train_inputs[:, 3] == 0, 2]
     assert abs(there.mean()) < 1e-6 and abs(there.std() - 1) < 1e-6
+
+
+def test_the_encoding_says_how_to_make_features_of_other_rows(tmp_path: Path) -> None:
+    rows = [("red" if index % 3 else "", 1e9 + index, index % 2) for index in range(40)]
+    samples = load_table(write_csv(tmp_path / "rows.csv", ["colour", "size", "label"], [("blue", 5, 1), *rows]))
+    word, other, gap, size = samples.encoding
+    assert word == {"name": "colour = blue", "column": "colour", "word": "blue"} and other["word"] == "red"
+    assert gap == {"name": "colour is missing", "column": "colour", "missing": True}
+    inputs, _ = all_rows(samples)
+    sizes = np.sort(inputs[:, 3].astype(np.float64) * size["deviation"] + size["mean"])
+    np.testing.assert_allclose(sizes, [5, *(1e9 + index for index in range(40))], rtol=1e-6, atol=200)
 
 
 def test_numbers_with_fractions_are_a_quantity_in_units_of_their_deviation(tmp_path: Path) -> None:
@@ -88,7 +99,7 @@ def test_parquet_holds_the_same_table_and_a_folder_of_files_is_one(tmp_path: Pat
         table = pa.table({name: list(values)[part] for name, values in columns.items()})
         pq.write_table(table.select(["label", "width", "height"][:: 1 if number else -1]), folder / f"{number}.parquet")
     parquet = load_table(folder, "parquet")
-    assert parquet.facts["features"] == ["height", "width"]
+    assert [one["name"] for one in parquet.encoding] == ["height", "width"]
     np.testing.assert_allclose(parquet.train_inputs, csv.train_inputs, atol=1e-6)
     np.testing.assert_array_equal(parquet.train_targets, csv.train_targets)
 
@@ -161,7 +172,7 @@ def test_text_that_is_not_utf_8_is_refused_with_its_line(tmp_path: Path) -> None
 
 def test_a_file_with_a_mark_of_its_encoding_and_returns_is_read(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
-    assert load_table(tmp_path / "rows.csv").facts["features"] == ["height", "width"]
+    assert [one["name"] for one in load_table(tmp_path / "rows.csv").encoding] == ["height", "width"]
 
 
 def test_files_of_one_folder_must_have_the_same_columns(tmp_path: Path) -> None:
