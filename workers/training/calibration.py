@@ -30,6 +30,7 @@ REPEATS = 5
 TRIAL_S = 0.012  # of one repeat, in which small operators run several times
 MOST_LOOPS = 100
 MOST_PACE = 2.5
+PACE_ROWS = 8
 KEPT = 16  # results that are held at once where fresh memory is asked for
 GROWTH_ON_GPU = 16  # times the rows
 # Tokens, inputs and outputs of a product: those of small and of middling transformers.
@@ -94,7 +95,7 @@ def _pace(rates: Rates, device: torch.device) -> float:
     them, and Python has its part."""
     costs = planner.GPT(layers=3, width=192, heads=4, kv_heads=4, context=128, vocabulary=256)
     model = gpt.GPT(gpt.Shape(**dataclasses.asdict(costs))).to(device)
-    rows = 8 * (GROWTH_ON_GPU if device.type == "cuda" else 1)
+    rows = PACE_ROWS * (GROWTH_ON_GPU if device.type == "cuda" else 1)
     tokens = torch.zeros(rows, costs.context, dtype=torch.int64, device=device)
     parameters = list(model.parameters())
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import mmap
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -23,17 +26,25 @@ SMALL = {
     "MOVED": ((64,),),
     "TRAINED": ((64,),),
     "TRIAL_S": 0.0,
+    "REPEATS": 1,
+    "PACE_ROWS": 1,
 }
 
 
-@pytest.fixture
-def small_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in SMALL.items():
-        monkeypatch.setattr(calibration, name, value)
+@pytest.fixture(scope="module")
+def document() -> Iterator[dict[str, Any]]:
+    """What is measured, with next to no work in it."""
+    threads = torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in SMALL.items():
+            patch.setattr(calibration, name, value)
+        torch.set_num_threads(1)  # as a rank that shares its machine
+        yield calibration.measure_compute(CPU)
+        torch.set_num_threads(threads)
 
 
-def test_what_is_measured_is_what_the_planner_reads(small_work: None) -> None:
-    rates = Rates.from_document(calibration.measure_compute(CPU))
+def test_what_is_measured_is_what_the_planner_reads(document: dict[str, Any]) -> None:
+    rates = Rates.from_document(json.loads(json.dumps(document)))
     assert rates.is_measured
     assert [size for size, _ in rates.matmul] == [2.0 * 8 * 8 * 8, 2.0 * 16 * 8 * 8]
     assert {"attention", "convolution", "norm", "group-norm", "softmax", "move", "optimizer"} <= rates.kinds.keys()
@@ -41,10 +52,9 @@ def test_what_is_measured_is_what_the_planner_reads(small_work: None) -> None:
     assert 1 / calibration.MOST_PACE <= rates.pace <= calibration.MOST_PACE
 
 
-def test_the_document_is_left_to_others_to_add_links_to(small_work: None) -> None:
-    document = calibration.measure_compute(CPU)
-    document["links"] = {"all-reduce": {"ranks": 2, "latency_s": 0.0, "bytes_per_s": 1e9}}
-    assert Rates.from_document(document).links["all-reduce"].ranks == 2
+def test_the_document_is_left_to_others_to_add_links_to(document: dict[str, Any]) -> None:
+    links = {"all-reduce": {"ranks": 2, "latency_s": 0.0, "bytes_per_s": 1e9}}
+    assert Rates.from_document({**document, "links": links}).links["all-reduce"].ranks == 2
 
 
 def test_the_peak_is_seen_though_it_is_over() -> None:
