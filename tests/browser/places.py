@@ -72,9 +72,9 @@ def furnish(office: Yard) -> dict[str, str]:
 
 def looked_at(office: Yard) -> str:
     """Return the id of a dataset, a table, that a node has looked at."""
-    path = office.up.home / "trees.csv"
+    path = office.up.home / "grove.csv"
     write_table(path)
-    asked = {"name": "trees", "source": "csv", "location": str(path), "options": {"target": "kind"}}
+    asked = {"name": "grove", "source": "csv", "location": str(path), "options": {"target": "kind"}}
     dataset = str(office.post("/datasets", asked)["id"])
     wait_until(lambda: office.get(f"/datasets/{dataset}")["state"] == "ready", "a node has looked")
     return dataset

@@ -32,9 +32,16 @@ REFUSED = {
     "GET /bundles/{sha256}": 401,
     "PUT /node/runs/{run_id}/fences/{fence}/files/{path}": 401,
     "POST /node/gone-runs": 401,
+    "POST /node/datasets/{dataset_id}/answer": 401,
 }
 # These take away what other commands name.
-LATE = ("DELETE /nodes/{node_id}", "DELETE /clusters/{cluster_id}", "DELETE /jobs/{job_id}", "DELETE /runs/{run_id}")
+LATE = (
+    "DELETE /nodes/{node_id}",
+    "DELETE /clusters/{cluster_id}",
+    "DELETE /datasets/{dataset_id}",
+    "DELETE /jobs/{job_id}",
+    "DELETE /runs/{run_id}",
+)
 
 
 def commands() -> dict[str, str]:
@@ -60,6 +67,7 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
     token = yard.post("/tokens", {"name": "to be revoked"})["id"]
     names = {"URL": yard.up.url, "TOKEN": yard.up.token, "RUN": run_id, "JOB": job, "ID": token}
     names |= {"NODE": "x", "SEAL": "1.x", "FENCE": "1", "SHA256": "0" * 64, "MEDIA": "1"}
+    names["DATASET"] = yard.post("/datasets", {"name": "page", "source": "text", "location": str(tmp_path)})["id"]
     names["OTHER"] = plant_points(yard.http, "another", 5, ["train/loss"])
     wrong = {}
     for heading, command in commands().items():

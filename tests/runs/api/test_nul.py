@@ -10,14 +10,29 @@ from django.test import Client
 from tests.cast import Cast, spec
 from tests.runs.api.conftest import Api
 
+DATASET = {"name": "a", "source": "text", "location": "/a\0b", "project": "default"}
 
-@pytest.mark.parametrize("path", ["/runs/a%00b", "/projects/%00", "/nodes/%00", "/runs?q=%00", "/runs?project=%00"])
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/runs/a%00b",
+        "/datasets/%00",
+        "/datasets?name=%00",
+        "/projects/%00",
+        "/nodes/%00",
+        "/runs?q=%00",
+        "/runs?project=%00",
+    ],
+)
 def test_an_address_with_nul_finds_nothing(mate: Api, path: str) -> None:
     answer = mate("GET", path)
     assert answer.status_code in (404, 422) or answer.json()["items"] == []
 
 
-@pytest.mark.parametrize("path,body", [("/runs", spec(tags=["a\0b"])), ("/tokens", {"name": "a\0b"})])
+@pytest.mark.parametrize(
+    "path,body", [("/runs", spec(tags=["a\0b"])), ("/tokens", {"name": "a\0b"}), ("/datasets", DATASET)]
+)
 def test_a_body_with_nul_is_no_failure_of_the_server(mate: Api, path: str, body: Any) -> None:
     assert mate("POST", path, body).status_code in (201, 422)
 
@@ -30,11 +45,13 @@ PAGES = (
     "/people/?project=%00",
     "/launch/?from=run:%00",
     "/launch/?from=job:%00",
+    "/launch/?from=dataset:%00",
+    "/data/?q=%00",
     "/sign-in/%00/",
     "/invitations/%00/",
     "/%00/",
 )
-FORMS = ("/account/tokens/", "/people/new-project/", "/launch/preview/")
+FORMS = ("/account/tokens/", "/people/new-project/", "/launch/preview/", "/data/new/")
 
 
 # The site's pages are asked here and not beside their other tests, since this folder is tested on PostgreSQL too; and
