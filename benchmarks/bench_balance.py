@@ -2,7 +2,7 @@
 
 The slow rank sleeps before each step for as long as its passes take, so that it is half as fast at any number of rows.
 Two ranks of speeds 1 and 1/2 can reach at best three quarters of what two of speed 1 reach. A second row has a tiny
-model whose ranks sleep for each of their rows, the slow one twice as long: their speeds are exact on a busy one too.
+model whose ranks sleep for each of their rows, the slow one twice as long: their speeds are exact on a busy machine.
 """
 
 from __future__ import annotations
