@@ -31,7 +31,6 @@ def site() -> Iterator[FileServer]:
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(fetch, "PAUSE_S", 0.01)
-    monkeypatch.setattr(fetch_stores, "TIMEOUT_S", 0.4)
     monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / "cache"))
 
 
@@ -127,7 +126,8 @@ def test_what_a_server_refuses_is_said(site: FileServer, status: int, words: str
         local_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
 
 
-def test_a_server_that_does_not_answer_is_not_waited_for(site: FileServer) -> None:
+def test_a_server_that_does_not_answer_is_not_waited_for(site: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_stores, "TIMEOUT_S", 0.3)
     site.silent.add("/rows.csv")
     with pytest.raises(DataProblem, match=r"rows\.csv, whose server does not answer: check that the node can reach it"):
         local_files(f"{site.url}/rows.csv", SUFFIXES["csv"])
