@@ -17,6 +17,7 @@ from runs.ingest.push import push_now
 from runs.ingest.records import incoming
 from runs.models import Membership, Run, User
 from tests.cast import Cast
+from tests.datasets import make_dataset
 from tests.sockets import Socket
 from tests.spools import Spool, some_points
 
@@ -188,6 +189,9 @@ async def test_the_overview_tells_of_the_runs_that_one_may_see(cast: Cast, run: 
     await database_sync_to_async(broadcast.nodes_changed)()
     assert await insider.hear_more_than_pings() == {"type": "nodes"}
     assert await outsider.hear_more_than_pings() == {"type": "nodes"}
+    await database_sync_to_async(make_dataset)(cast)  # of which others learn that there is something, and not what
+    assert await insider.hear_more_than_pings() == {"type": "datasets"}
+    assert await outsider.hear_more_than_pings() == {"type": "datasets"}
     await asyncio.gather(insider.leave(), outsider.leave())
 
 

@@ -12,6 +12,7 @@ import httpx
 import psutil
 import pytest
 
+from runs.api.dataset_facts import Facts
 from tests.workers.control import until
 from workers.attempts import AttemptFolder
 from workers.contract import Document
@@ -76,6 +77,20 @@ def test_it_looks_in_a_child_that_gives_way_and_answers(
     assert seen["priority"] == os.getpriority(os.PRIO_PROCESS, 0) + 10 and seen["adjusted"] == 1000
     assert "TRAINYARD_CACHE" in seen["names"] and not {"SECRET_KEY", "TRAINYARD_JOIN"} & set(seen["names"])
     assert seen["home"] == str(tmp_path)
+
+
+def test_a_table_is_understood(tmp_path: Path, ears: Ears, request: pytest.FixtureRequest) -> None:
+    (tmp_path / "trees.csv").write_text("height,kind\n20.5,oak\n,elm\n19.0,oak\n")
+    inspector = Inspector(tmp_path, ears)
+    request.addfinalizer(inspector.stop)
+    asked = question(str(tmp_path / "trees.csv"))
+    asked["data"]["target"] = "kind"
+    facts = inspector.look(asked)["facts"]
+    assert (facts["kind"], facts["num_rows"], len(facts["digest"])) == ("table", 3, 64)
+    assert facts["classes"] == [{"name": "elm", "count": 1}, {"name": "oak", "count": 2}]
+    titles = [column["name"] for column in facts["columns"]]
+    assert dict(zip(titles, facts["rows"][0], strict=True)) == {"height": "20.5", "kind": "oak"}
+    assert Facts.model_validate(facts).document()["columns"], "the server takes it as it is"
 
 
 def test_a_question_is_listed_until_it_is_answered_and_asked_again_is_the_same(make: Make, ears: Ears) -> None:
