@@ -27,9 +27,9 @@ from workers.training.recipes import Batch, Task
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 WORLD = 2
-WARM_STEPS = 20
-BLOCK = 50  # steps
-TURNS = 6  # blocks of each feed
+WARM_STEPS = 10
+BLOCK = 25  # steps
+TURNS = 5  # blocks of each feed
 BPE = {"source": "python-stdlib", "tokens": "bpe", "vocabulary": 1024}
 RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
     "language-model, bytes": ("hello-gpt.yaml", {}),

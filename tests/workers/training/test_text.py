@@ -43,6 +43,16 @@ def test_pairs_are_learnt_and_their_tokenizer_lies_beside_the_weights(tmp_path: 
     assert told["vocabulary"] == 300 and told["num_rows"] == (told["tokens"] - 1) // 16
 
 
+def test_ranks_that_share_the_model_learn_odd_vocabularies_as_one_does(tmp_path: Path) -> None:
+    task = story(tmp_path / "story.txt", tokens="bpe", vocabulary=301)
+    task["model"]["layers"] = 2
+    (alone,) = train_on(1, tiny_spec(steps=2, task=task))
+    for parallel in ({"tensor": 2}, {"pipeline": {"stages": 2}}):
+        points = train_on(2, tiny_spec(world=2, steps=2, task=task, parallel=parallel))[0]
+        for name in ("train/loss", "val/loss", "val/nats_per_byte"):
+            assert series(points, name) == pytest.approx(series(alone, name), rel=1e-5), (parallel, name)
+
+
 def test_a_byte_is_a_token_where_nothing_else_is_asked_for(tmp_path: Path) -> None:
     (points,) = train_on(1, tiny_spec(steps=2, task=story(tmp_path / "story.txt")))
     assert series(points, "val/nats_per_byte") == pytest.approx(series(points, "val/loss"))
