@@ -12,6 +12,7 @@ from trainyard.spec import FieldInfo, Problem, Spec, SpecError, fields_of, merge
 from trainyard.spec.data import SOURCE
 
 RECIPES = ("language-model", "image-classifier", "tabular")
+READERS = {"text": "language-model", "images": "image-classifier", "table": "tabular"}  # of what a node found
 HERE = "task.data."
 NAME = f"{HERE}dataset"
 PLACE = ("source", "location", "digest")  # which the dataset alone says
@@ -85,15 +86,22 @@ def runs_with(dataset: Dataset) -> QuerySet[Run]:
 
 
 def _refusals(dataset: Dataset, recipe: str, cluster: Cluster) -> Iterator[Problem]:
-    if recipe not in recipes_with(dataset.source):
-        able = " or ".join(recipes_with(dataset.source))
-        yield Problem(NAME, f"{dataset.name!r} is {dataset.source}, which {recipe} does not read; {able} does")
+    able = _readers(dataset)
+    if recipe not in able:
+        what = f"{dataset.source} ({kind})" if (kind := dataset.facts.get("kind")) else dataset.source
+        yield Problem(NAME, f"{dataset.name!r} is {what}, which {recipe} does not read; {' or '.join(able)} does")
     if dataset.cluster_id != cluster.pk:
         yield Problem(
             NAME, f"{dataset.name!r} is for nodes of cluster {dataset.cluster.name}; this runs on {cluster.name}"
         )
     if dataset.state == Dataset.State.FAILED:
         yield Problem(NAME, f"{dataset.name!r} cannot be used: {dataset.problem} Then have it checked again")
+
+
+def _readers(dataset: Dataset) -> tuple[str, ...]:
+    """Arrays may be images or rows of numbers: which, a node says."""
+    reader = READERS.get(dataset.facts.get("kind", ""))
+    return (reader,) if reader else recipes_with(dataset.source)
 
 
 def _contradictions(dataset: Dataset, document: dict[str, Any]) -> Iterator[Problem]:

@@ -18,11 +18,11 @@ from runs.models import Role
 
 FIELDS = ("name", "project", "cluster", "source", "location")
 LAYOUTS = {
-    "text": "A file, or a folder with all its .txt files: a model learns to continue them.",
+    "text": "A file, or a folder with all its files: a model learns to continue them.",
     "jsonl": "A file, or a folder of .jsonl files: one JSON object a line, one field of which is text.",
-    "npz": "Arrays x and y in a .npz file: images and their classes, or rows of numbers and what is told from them.",
-    "csv": "A header, then one row a line. One column is told from the others.",
-    "parquet": "A file, or a folder of .parquet files with the same columns. One column is told from the others.",
+    "npz": "Arrays x and y in .npz files: images and their classes; or rows of numbers, if a target (y) is named.",
+    "csv": "The columns' names, then one row a line. One column, the target, is told from the others.",
+    "parquet": "A file, or a folder of .parquet files with the same columns. One, the target, is told from the others.",
     "images": "One folder for each class, with its PNG, JPEG, WebP or GIF files.",
 }
 EXAMPLES = {"text": "/data/books", "jsonl": "/data/notes.jsonl", "npz": "/data/digits.npz", "csv": "/data/rows.csv",

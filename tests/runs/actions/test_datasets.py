@@ -217,7 +217,19 @@ def test_the_dataset_of_another_recipe_is_refused(cast: Cast) -> None:
     ready(cast)
     document = spec(task={"recipe": "language-model", "data": {"dataset": "trees"}})
     paths, words = refusal(cast, document)
-    assert paths == ["task.data.dataset"] and "is csv, which language-model does not read; tabular does" in words
+    assert (
+        paths == ["task.data.dataset"] and "is csv (table), which language-model does not read; tabular does" in words
+    )
+
+
+def test_arrays_are_for_the_recipe_that_reads_what_a_node_found_in_them(cast: Cast) -> None:
+    made = make_dataset(cast, source="npz", options={})
+    run = actions.submit_run(actor=cast.mate, document=tabular())
+    assert run.spec["task"]["data"]["source"] == "npz", "as long as nobody has looked"
+    run.delete()
+    Dataset.objects.filter(pk=made.pk).update(state=State.READY, facts={"kind": "images"})
+    paths, words = refusal(cast, tabular())
+    assert paths == ["task.data.dataset"] and "npz (images), which tabular does not read; image-classifier" in words
 
 
 def test_a_failed_dataset_is_refused_with_its_problem(cast: Cast) -> None:
