@@ -151,16 +151,16 @@ def _facts(node: Node) -> NodeFacts:
     """Of what the machine said of itself, which may be anything: what is missing counts as the least there is."""
     found = node.inventory or {}
     gpus = [gpu for gpu in found.get("gpus") or [] if isinstance(gpu, dict)]
-    cpu = found.get("cpu") if isinstance(found.get("cpu"), dict) else {}
+    cpu = found["cpu"] if isinstance(found.get("cpu"), dict) else {}
     sizes = [size for gpu in gpus if (size := _whole(gpu.get("memory_bytes")))]
     return NodeFacts(
         name=node.name,
         slots=node.slots,
         accelerator=node.accelerator,
-        cores=_whole(cpu.get("count") if isinstance(cpu, dict) else None) or node.slots,
+        cores=_whole(cpu.get("machine_count") or cpu.get("count")) or node.slots,
         memory_bytes=_whole(found.get("memory_bytes")),
         device_memory_bytes=min(sizes) if sizes else None,
-        device=str((gpus[0].get("name") if gpus else cpu.get("model") if isinstance(cpu, dict) else "") or ""),
+        device=str((gpus[0].get("name") if gpus else cpu.get("model")) or ""),
         host=str(found.get("hostname") or node.name),
     )
 

@@ -42,8 +42,9 @@ UP    ``up_key(node)``            the node worker, every second: who I am and ho
                          what is known of a script's rank and torch's process group: nothing of a cold one
      "producers": {producer: last sequence (final only when phase is "ended")}}
 
-  Inventory: {"hostname", "platform", "python", "torch": version | null, "cpu": {"model", "count"}, "memory_bytes",
-              "disk_bytes", "gpus": [{"index", "name", "uuid", "memory_bytes"}], "driver": version | null}
+  Inventory: {"hostname", "platform", "python", "torch": version | null, "cpu": {"model", "count": its
+              share of the cores, "machine_count"}, "memory_bytes", "disk_bytes",
+              "gpus": [{"index", "name", "uuid", "memory_bytes"}], "driver": version | null}
   Health:    {"cpu_percent", "load", "memory_bytes", "memory_used_bytes", "disk_bytes", "disk_used_bytes",
               "network_received_bytes_per_s", "network_sent_bytes_per_s", "gpus": [{"index", "utilization_percent",
               "memory_bytes", "memory_used_bytes", "temperature_c", "power_w"}]}; a GPU's values may be null

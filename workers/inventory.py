@@ -24,7 +24,7 @@ def take_inventory(home: Path) -> Document:
         "platform": platform.platform(),
         "python": platform.python_version(),
         "torch": torch_version(),
-        "cpu": {"model": _cpu_model(), "count": num_cpus()},
+        "cpu": {"model": _cpu_model(), "count": num_cpus(), "machine_count": num_usable_cpus()},
         "memory_bytes": psutil.virtual_memory().total,
         "disk_bytes": psutil.disk_usage(str(home)).total,
         "gpus": gpus,
@@ -42,9 +42,13 @@ def torch_version() -> str | None:
 
 def num_cpus() -> int:
     """Return how many cores this node may use: a share, a container or taskset makes them fewer than there are."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    share = os.environ.get(CORES, "")
+    usable, share = num_usable_cpus(), os.environ.get(CORES, "")
     return min(usable, int(share)) if share.isdecimal() and int(share) else usable
+
+
+def num_usable_cpus() -> int:
+    """Return how many cores the nodes of this machine may use together."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cpu_model() -> str:

@@ -59,6 +59,8 @@ def test_a_nodes_facts_are_those_of_its_inventory(cast: Cast) -> None:
         "a", "cpu", 4, 8 * 2**30, "A CPU", "box"
     )  # fmt: skip
     assert cpu.device_memory_bytes is None
+    shared = {**CPU, "cpu": {"count": 4, "machine_count": 16}}
+    assert node_facts([make_node(cast.cluster, "c", inventory=shared)])[0].cores == 16, "which all its nodes share"
     assert (gpu.accelerator, gpu.device, gpu.device_memory_bytes) == ("gpu", "A GPU", 40 * 2**30), "its smallest counts"
 
 

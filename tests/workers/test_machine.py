@@ -17,7 +17,7 @@ from workers.app import make_app
 from workers.attempts import AttemptFolder, AttemptTaken
 from workers.contract import broker_url, check_mac, frames_scope, stream_key
 from workers.health import GpuReader, HealthReader
-from workers.inventory import CORES, num_cpus, take_inventory
+from workers.inventory import CORES, num_cpus, num_usable_cpus, take_inventory
 from workers.processes import Process, children_of, identify, is_alive, start_of, with_environment
 from workers.sockets import answer, ask, listen, socket_path
 
@@ -34,7 +34,7 @@ def test_a_node_that_shares_its_machine_counts_its_share_of_the_cores(monkeypatc
     monkeypatch.delenv(CORES, raising=False)
     everything = num_cpus()
     monkeypatch.setenv(CORES, "1")
-    assert num_cpus() == 1
+    assert num_cpus() == 1 and num_usable_cpus() == everything
     for no_share in ("0", "-1", "all", str(everything + 1)):
         monkeypatch.setenv(CORES, no_share)
         assert num_cpus() == everything
