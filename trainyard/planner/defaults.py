@@ -41,6 +41,15 @@ GPUS = {
     "3090": Device(35.6, 71, 936),
 }
 UNKNOWN_GPU = Device(15, 60, 500)
+# Half of what a core of a server of 2023 was measured to do, by kind of operator.
+CPU_KINDS: dict[str, Curve] = {
+    "attention": ((1e6, 1e10), (3e7, 3e10), (1e9, 4e10)),
+    "convolution": ((1e6, 1e10), (2e7, 5e10), (6e8, 9e10)),
+    "norm": ((1e6, 5e9),),
+    "group-norm": ((1.6e4, 1e9), (3e5, 5e9), (2e6, 8e9)),
+    "softmax": ((1e6, 5e9),),
+    "optimizer": ((1e7, 2e10),),
+}
 CPU_LINKS = {
     "all-reduce": Link(2, 2e-4, 6e8),
     "all-gather": Link(2, 2e-4, 1e9),
@@ -59,19 +68,15 @@ def default_rates(accelerator: str, device: str = "") -> Rates:
     """Return what is assumed of ``cpu`` (one core a rank) or ``gpu`` nodes; ``device`` is the GPU's name."""
     if accelerator != "gpu":
         return Rates(
-            matmul=((1e5, 1e10), (1e7, 4e10), (1e9, 6e10)),
-            memory_bytes_per_s=4e9,
-            operator_s=6e-6,
+            matmul=((5e5, 2e10), (3e7, 4e10), (1e9, 5e10)),
+            memory_bytes_per_s=1e10,
+            operator_s=3e-6,
             base_memory_bytes=130 * MIB,
             workspace_bytes=WORKSPACE_BYTES,
             heap=HEAP,
             links=CPU_LINKS,
-            peak_flops={"fp32": 8e10, "bf16": 8e10, "fp16": 4e10},
-            kinds={
-                "attention": ((1e6, 1.5e10), (1e9, 3e10)),
-                "convolution": ((1e6, 1e10), (1e9, 3e10)),
-                "optimizer": ((1e6, 8e9),),
-            },
+            peak_flops={"fp32": 5e10, "bf16": 5e10, "fp16": 2.5e10},
+            kinds=CPU_KINDS,
         )
     found = next((peaks for word, peaks in GPUS.items() if word in device.upper()), UNKNOWN_GPU)
     return Rates(

@@ -76,14 +76,15 @@ def _step_time(
     spec: RecipeSpec, layout: Layout, stages: Sequence[Stage], places: Places, rates: Rates
 ) -> tuple[StepTime, float]:
     """Return the step's time by part, as the slowest stage has it, and the bytes that the busiest rank sends."""
-    crowding, can_hide = places.crowding, places.has_spare_cores
+    # What was measured while ranks took turns on the cores is that slow already.
+    crowding, can_hide = max(1.0, places.crowding / rates.crowding), places.has_spare_cores
     slowest: tuple[float, StepTime] | None = None
     sent = 0.0
     for stage in stages:
         computing = pass_time(spec, layout, stage, rates, is_gpu=places.is_gpu)
         exchanged = messages(spec, layout, stage)
         sent = max(sent, sum(message.sent_bytes for message in exchanged))
-        time = _stage_time(spec, layout, stage, computing, rates, crowding)
+        time = _stage_time(spec, layout, stage, computing, rates, crowding, places)
         waited = seconds_of(rates, exchanged, crowding * computing.backward, can_hide=can_hide)
         time = StepTime(time.compute, waited, time.bubble, time.optimizer)
         if slowest is None or time.total > slowest[0]:
@@ -93,12 +94,12 @@ def _step_time(
 
 
 def _stage_time(
-    spec: RecipeSpec, layout: Layout, stage: Stage, computing: Computing, rates: Rates, crowding: float
+    spec: RecipeSpec, layout: Layout, stage: Stage, computing: Computing, rates: Rates, crowding: float, places: Places
 ) -> StepTime:
     compute = crowding * layout.passes * (computing.forward + computing.backward)
     bubble = layout.bubble
     # Ranks that want the same cores do not wait idly: while one does, another computes.
-    waiting = compute * bubble / (1 - bubble) / crowding if bubble else 0.0
+    waiting = compute * bubble / (1 - bubble) / places.crowding if bubble else 0.0
     return StepTime(
         compute=compute,
         communication=0.0,

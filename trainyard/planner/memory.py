@@ -109,13 +109,16 @@ def _left_between(spec: RecipeSpec, layout: Layout, stage: Stage) -> float:
     """Return the bytes of what comes and goes in places that nothing else fits into: on a heap they stay taken.
 
     A third of what tensor-parallel ranks exchange; the block that is computed again beside the one that was; what is
-    rounded for products in another precision; and a gradient on its way into DDP's bucket.
+    rounded for products in another precision; whole gradients of shards, once more as they travel; and a gradient on
+    its way into DDP's bucket.
     """
     found = sum(count * num_bytes for section, count in stage.counted() for _, num_bytes in section.exchanges) / 3
     if spec.train.activation_checkpointing != "none":
         found += max((section.kept for section in stage.sections if section.entry), default=0.0)
     if spec.train.precision != "fp32":
         found += sum(count * section.kept for section, count in stage.counted()) / 4
+    if layout.mesh.shard > 1:
+        found += 2 * sum(stage.weights(layout)[1:-1])
     if _is_ddp(spec, layout):
         found += 2 * max(section.widest for section in stage.sections)
     return found

@@ -45,6 +45,7 @@ class Rates:
     sharers: float = 1.0  # how many share one of them, in the mean, where it was measured
     workspace_bytes: float = 0.0  # that products, exchanges and the first step make for themselves and keep
     heap: float = 1.0  # bytes that the allocator takes for each that is in use: holes between those that stay
+    crowding: float = 1.0  # ranks for each core, or what else wanted it, while this was measured
     pace: float = 1.0  # times as long as its operators one by one that a whole step takes
 
     def base_bytes(self, num_ranks: int) -> float:
@@ -91,6 +92,7 @@ class Rates:
             sharers=_positive("sharers", document.get("sharers", 1.0)),
             workspace_bytes=_number("workspace_bytes", document.get("workspace_bytes", 0.0)),
             heap=_positive("heap", document.get("heap", 1.0)),
+            crowding=_positive("crowding", document.get("crowding", 1.0)),
             pace=_positive("pace", document.get("pace", 1.0)),
             **numbers,
         )

@@ -56,6 +56,7 @@ class Program(NamedTuple):
 def measure_compute(device: torch.device) -> dict[str, Any]:
     """Return the document of ``trainyard.planner.Rates`` without links. Called on all ranks at once, as they train."""
     _seconds(_product(device, 8, 8, 8).run, device)  # what is made at the first call of all
+    started, computed = time.perf_counter(), time.process_time()
     products = _curve(_product, PRODUCTS, device)
     operator_s = _operator_seconds(device)
     curves = {
@@ -69,6 +70,7 @@ def measure_compute(device: torch.device) -> dict[str, Any]:
         "move": _curve(_sum, MOVED, device),
         "optimizer": _curve(_step, TRAINED, device),
     }
+    crowding = (time.perf_counter() - started) / max(1e-9, time.process_time() - computed)
     release(device)
     memory = held(device)
     document: dict[str, Any] = {
@@ -85,6 +87,7 @@ def measure_compute(device: torch.device) -> dict[str, Any]:
             "bf16": max(rate for _, rate in curves["matmul/bf16"]),
         },
         "is_measured": True,
+        "crowding": max(1.0, crowding) if device.type == "cpu" else 1.0,
         **({"heap": HEAP, "workspace_bytes": WORKSPACE_BYTES} if device.type == "cpu" else {}),
     }
     return {**document, "pace": _pace(Rates.from_document(document), device)}

@@ -122,6 +122,13 @@ def test_ranks_of_one_machine_share_its_memory_and_its_cores() -> None:
     assert any("2 ranks for each core" in words for words in made.warnings)
 
 
+def test_what_was_measured_on_crowded_cores_is_slow_already() -> None:
+    together = [replace(NODE, name=name, host="one", cores=1) for name in "ab"]
+    spec = spec_of(world=2)
+    crowded = estimate(spec, together, replace(RATES, crowding=2.0))
+    assert crowded.step_time.compute == pytest.approx(estimated(spec).step_time.compute)
+
+
 def test_as_many_nodes_alike_as_are_missing_are_imagined() -> None:
     made = estimate(spec_of(world=4), [NODE], RATES)
     assert made.memory_limits == (16 * GIB,) * 4
