@@ -124,6 +124,15 @@ def test_a_look_that_takes_too_long_is_ended(make: Make) -> None:
     assert not [one for one in psutil.Process().children() if "workers.node.looking" in one.cmdline()]
 
 
+def test_a_node_that_stops_ends_its_looks_and_says_nothing_of_them(make: Make, ears: Ears) -> None:
+    inspector = make()
+    inspector.take(question("/sleep"))
+    until(lambda: [one for one in psutil.Process().children() if "workers.node.looking" in one.cmdline()])
+    inspector.stop()
+    until(lambda: not inspector.questions())
+    assert ears.heard == []
+
+
 def test_an_answer_is_sent_until_the_server_is_back(make: Make, ears: Ears, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workers.node.inspecting.FIRST_PAUSE_S", 0.01)
     ears.statuses = [0, 503]

@@ -26,6 +26,7 @@ log = structlog.get_logger(__name__)
 LIMIT_S = 600.0
 MAX_OUTPUT = MAX_FACTS_BYTES + 4_096
 MAX_PROBLEM = 2_000
+NUM_LOOKS = 2  # at once: one that is long keeps few others waiting
 REMEMBERED = 100  # questions that were answered; a hint that comes late is one of them
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
@@ -38,7 +39,7 @@ class Answers(Protocol):
 
 
 class Inspector:
-    """Takes questions (see workers.contract, INSPECT), one look at a time, and answers each until the server heard."""
+    """Takes questions (see workers.contract, INSPECT), few at a time, and answers each until the server heard."""
 
     def __init__(self, home: Path, server: Answers, *, limit_s: float = LIMIT_S, looker: str = LOOKER) -> None:
         self._home = home
@@ -49,8 +50,9 @@ class Inspector:
         self._answered: list[str] = []
         self._lock = threading.Lock()
         self._over = threading.Event()
-        # The child asks to die with the thread that forks it, so that thread must stay.
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inspect")
+        self._children: set[subprocess.Popen[bytes]] = set()
+        # A child asks to die with the thread that forks it, so these threads must stay.
+        self._pool = ThreadPoolExecutor(max_workers=NUM_LOOKS, thread_name_prefix="inspect")
 
     def questions(self) -> list[str]:
         """Return what is looked at, waits for it, or could not be answered yet."""
@@ -66,8 +68,10 @@ class Inspector:
         self._pool.submit(self._work, question)
 
     def stop(self) -> None:
-        """Begin no further look. One that is under way ends with this process."""
+        """Begin no further look, and end those that are under way, of which nothing is said: somebody else is asked."""
         self._over.set()
+        for child in list(self._children):
+            _kill(child)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _work(self, question: Document) -> None:
@@ -93,7 +97,11 @@ class Inspector:
             except OSError as error:  # no process or memory to spare
                 return {"problem": f"The node could not begin to look: {error.strerror or error}. Check it again."}
             with child:
+                self._children.add(child)
+                if self._over.is_set():  # it was forked while we stopped
+                    _kill(child)
                 output, is_late = self._read(child, asked)
+                self._children.discard(child)
             if is_late:
                 return {"problem": f"Looking took more than {self._limit_s:g} s and was ended. Try a smaller part."}
             return _understood(output, child.returncode, complaints)
