@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -69,6 +69,23 @@ class Training:
         return {name: parameter for part in self.parts for name, parameter in part.named_parameters()}
 
 
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """What passes of every kind are made of."""
+
+    task: Task
+    feed: Feed
+    share: BatchShare
+    precision: Precision
+    phases: Phases
+
+    def plain(self, replica: nn.Module, *, start_sum: StartSum, **more: Any) -> PlainPasses:
+        """Return the passes of ``replica``; ``more`` says how its gradients are reduced."""
+        return PlainPasses(
+            self.task, replica, self.feed, self.share, self.precision, phases=self.phases, start_sum=start_sum, **more
+        )
+
+
 def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Mesh, device: torch.device) -> Training:
     """Compose the training of this rank. Raises ValueError for degrees that no strategy here provides."""
     early_stopping = make_early_stopping(spec["early_stopping"], task)
@@ -78,7 +95,6 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
     torch.manual_seed(settings.seed)
     model = task.make_model()
     measures = make_measures(spec, task, model, settings, mesh, device)
-    phases = measures.phases
     # 2. Its parts, where there are stages: what belongs to other ranks never reaches the device. Laid out before the
     #    first collective, so that all ranks refuse what cannot be, and none waits for another.
     plan = plan_pipeline(spec, task, model, share, mesh)
@@ -97,30 +113,15 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
     #    step, there is neither: gradients and loss stay each rank's own.
     compression = make_compression(spec["parallel"]["compression"], parts[0])
     agreement, own_loss = spec["parallel"]["synchronization"], OwnLoss(share.num_parts)
-    start_sum = process_group.all_reduce_sum
+    kit = Kit(task, feed, share, precision, measures.phases)
     if agreement["kind"] != "every-step":
-        passes: Passes = PlainPasses(task, parts[0], feed, share, precision, phases=phases, start_sum=own_loss)
-    elif plan is None:
-        make = partial(
-            PlainPasses,
-            task,
-            feed=feed,
-            share=share,
-            precision=precision,
-            phases=phases,
-            start_sum=start_sum,
-            num_alike=mesh.tensor,
-        )
-        passes = make_plain_passes(make, parts[0], mesh, device_mesh, reshard_after_forward, compression)
+        passes: Passes = kit.plain(parts[0], start_sum=own_loss)
     else:
-        assert device_mesh is not None
-        passes = make_pipeline_passes(task, parts, plan, feed, share, precision, phases, device_mesh, start_sum)
+        passes = make_passes(kit, parts, plan, mesh, device_mesh, reshard_after_forward, compression)
     # 6. The optimiser, after every cut: it must own the parameters that are trained, not those that were replaced.
     optimizer = make_optimizer(task, parts, settings)
     # 7. The schedule and the synchronisation, last: they only set numbers in the optimiser, and call it.
-    schedule = schedules.make_schedule(
-        settings.schedule, peak=settings.learning_rate, steps=settings.steps, warmup_steps=settings.warmup_steps
-    )
+    schedule = make_schedule(settings)
     synchronization = make_synchronization(
         agreement, optimizer, precision, schedule, own_loss, mesh, last_step=settings.steps, compression=compression
     )
@@ -139,7 +140,7 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
         optimizer=optimizer,
         schedule=schedule,
         synchronization=synchronization,
-        start_sum=no_sum if is_alone else start_sum,
+        start_sum=no_sum if is_alone else process_group.all_reduce_sum,
         measures=measures,
         num_validators=1 if is_alone else share.num_parts,
         early_stopping=early_stopping,
@@ -201,21 +202,33 @@ def cut(
         shard.apply(part, blocks, device_mesh, reshard_after_forward=reshard_after_forward, dtype=precision.dtype)
 
 
+def make_schedule(settings: TrainSettings) -> schedules.Schedule:
+    return schedules.make_schedule(
+        settings.schedule, peak=settings.learning_rate, steps=settings.steps, warmup_steps=settings.warmup_steps
+    )
+
+
 def make_optimizer(task: Task, parts: list[nn.Module], settings: TrainSettings) -> torch.optim.Optimizer:
     blocks = [block for part in parts for block in task.blocks(part)]
     return optimizers.make_optimizer(settings.optimizer, parts, blocks, weight_decay=settings.weight_decay)
 
 
-def make_plain_passes(
-    make: Callable[..., PlainPasses],
-    model: nn.Module,
+def make_passes(
+    kit: Kit,
+    parts: list[nn.Module],
+    plan: Plan | None,
     mesh: Mesh,
     device_mesh: DeviceMesh | None,
     reshard_after_forward: bool,
     compression: Compression | None,
 ) -> Passes:
-    """Return the passes of a model that one rank, or one group of shards or of tensor-parallel ranks, holds; ``make``
-    knows all but how gradients are reduced."""
+    """Return the passes of a model that ranks agree on in every step: in stages, or held by one rank, one group of
+    shards or of tensor-parallel ranks."""
+    if plan is not None:
+        assert device_mesh is not None
+        return make_pipeline_passes(kit, parts, plan, device_mesh)
+    (model,) = parts
+    make = partial(kit.plain, start_sum=process_group.all_reduce_sum, num_alike=mesh.tensor)
     if mesh.shard > 1:
         return make(
             model,
@@ -244,20 +257,10 @@ def reduce_gradients(parts: list[nn.Module], device_mesh: DeviceMesh) -> None:
     data_parallel.average_gradients(parts, device_mesh.get_group("data"))
 
 
-def make_pipeline_passes(
-    task: Task,
-    parts: list[nn.Module],
-    plan: Plan,
-    feed: Feed,
-    share: BatchShare,
-    precision: Precision,
-    phases: Phases,
-    device_mesh: DeviceMesh,
-    start_sum: StartSum,
-) -> Passes:
+def make_pipeline_passes(kit: Kit, parts: list[nn.Module], plan: Plan, device_mesh: DeviceMesh) -> Passes:
     """Return the passes of a pipeline. No DDP: it reduces in hooks that a backward pass cut in two never runs, so
     the gradients of replicas are averaged once the last microbatch has left."""
-    num_cuts = device_mesh["tensor"].size()
+    num_cuts, task = device_mesh["tensor"].size(), kit.task
 
     def flow_shape(num_rows: int, index: int) -> torch.Size:
         shape = task.hidden_shape(num_rows, index, plan.num_parts)
@@ -272,13 +275,13 @@ def make_pipeline_passes(
         task,
         parts,
         plan,
-        feed,
-        share,
-        precision,
+        kit.feed,
+        kit.share,
+        kit.precision,
         device_mesh.get_group("pipeline"),
-        phases=phases,
+        phases=kit.phases,
         flow_shape=flow_shape,
-        start_sum=start_sum,
+        start_sum=process_group.all_reduce_sum,
         num_alike=num_cuts,
         reduce=partial(reduce_gradients, parts, device_mesh),
     )

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from workers.training import process_group
+from workers.training.calibration import measure_compute
 from workers.training.checkpoints.agreement import tell_all
 from workers.training.communication import reports
 from workers.training.communication.exchanges import bus_factor, make_exchange
@@ -39,8 +40,6 @@ def measure(spec: Mapping[str, Any], place: Place, metrics: Metrics) -> None:
         print(f"{place.world_size} ranks on {len(set(nodes))} nodes, {device.type}", flush=True)
     compute: dict[str, Any] = {}
     if "compute" in task["operations"]:
-        from workers.training.calibration import measure_compute
-
         dist.barrier()  # all at once, as in a training
         compute = slowest(tell_all(measure_compute(device)))
     links: list[Link] = []

@@ -45,7 +45,7 @@ def timed(exchange: Exchange, repeats: int, device: torch.device) -> float:
         exchange()
         _settle(device)
         own.append(time.perf_counter() - started)
-    slowest = [max(times) for times in zip(*tell_all(own), strict=True)]
+    slowest: list[float] = [max(times) for times in zip(*tell_all(own), strict=True)]
     return statistics.median(slowest)
 
 
