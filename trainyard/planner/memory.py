@@ -58,7 +58,7 @@ def stage_memory(
     is_holed = rates.heap > 1
     gathered = _gathered(spec, layout, weights, is_holed=is_holed)
     if is_holed:
-        kept += _left_between(spec, layout, stage)
+        kept += _left_between(spec, layout, stage, kept)
     return Memory(
         base=base + rates.workspace_bytes,
         parameters=own + gathered,
@@ -105,12 +105,12 @@ def _kept(section: Section, kind: str) -> float:
     return section.entry + (section.dear if kind == "selective" else 0.0)
 
 
-def _left_between(spec: RecipeSpec, layout: Layout, stage: Stage) -> float:
+def _left_between(spec: RecipeSpec, layout: Layout, stage: Stage, kept: float) -> float:
     """Return the bytes of what comes and goes in places that nothing else fits into: on a heap they stay taken.
 
     A third of what tensor-parallel ranks exchange; the block that is computed again beside the one that was; what is
-    rounded for products in another precision; whole gradients of shards, once more as they travel; and a gradient on
-    its way into DDP's bucket.
+    rounded for products in another precision; whole gradients of shards, once more as they travel; the
+    gradients of a step's first pass, which stay between activations of the next; and one on its way into DDP's bucket.
     """
     found = sum(count * num_bytes for section, count in stage.counted() for _, num_bytes in section.exchanges) / 3
     if spec.train.activation_checkpointing != "none":
@@ -119,6 +119,8 @@ def _left_between(spec: RecipeSpec, layout: Layout, stage: Stage) -> float:
         found += sum(count * section.kept for section, count in stage.counted()) / 4
     if layout.mesh.shard > 1:
         found += 2 * sum(stage.weights(layout)[1:-1])
+    if layout.accumulate > 1:
+        found += sum(stage.weights(layout)) / layout.mesh.shard + kept / 5
     if _is_ddp(spec, layout):
         found += 2 * max(section.widest for section in stage.sections)
     return found
