@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dashboard.pages import estimate_view
 from dashboard.pages.estimate_view import EstimateView, Suggestion
 from runs import planning
-from runs.models import Cluster, Node
+from runs.models import Node
 from runs.planning import Costs
 from trainyard.spec import RecipeSpec, Spec
 
@@ -31,17 +31,16 @@ class Cost(NamedTuple):
     measure: str
 
 
-def cost(spec: Spec, cluster: Cluster, nodes: Sequence[Node]) -> Cost | None:
-    """``nodes`` are those that it would be placed on. None for what the planner knows nothing of: a script, and what
-    trains nothing."""
-    if not isinstance(spec, RecipeSpec):
+def cost(spec: Spec, nodes: Sequence[Node]) -> Cost | None:
+    """``nodes`` are those that it would be placed on. None where there are none, and for what the planner knows nothing
+    of: a script, and what trains nothing."""
+    if not nodes or not isinstance(spec, RecipeSpec):
         return None
+    cluster = nodes[0].cluster
     measure = f"measure:{cluster.name}@{spec.resources.nodes}x{spec.resources.processes_per_node}"
     if spec.world_size() > MAX_RANKS:
         problem = f"More than {MAX_RANKS} ranks are not worked out here: `trainyard plan` does."
         return Cost(None, [], problem, "", None, measure)
-    if not nodes:
-        return Cost(None, [], "The cost is worked out once the cluster has nodes that can hold the run.", "", None, "")
     try:
         return _cost(spec, planning.costs(spec, cluster, nodes), measure)
     except ValueError as error:
