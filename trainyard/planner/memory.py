@@ -113,8 +113,11 @@ def _left_between(spec: RecipeSpec, layout: Layout, stage: Stage, kept: float) -
     gradients of a step's first pass, which stay between activations of the next; and one on its way into DDP's bucket.
     """
     found = sum(count * num_bytes for section, count in stage.counted() for _, num_bytes in section.exchanges) / 3
-    if spec.train.activation_checkpointing != "none":
-        found += max((section.kept for section in stage.sections if section.entry), default=0.0)
+    blocks = [section.kept for section in stage.sections if section.entry]
+    if spec.train.activation_checkpointing == "selective":
+        found += max(blocks, default=0.0)
+    elif spec.train.activation_checkpointing == "full":  # what a block frees lies between entries; again it fills some
+        found += max(0.0, 0.35 * sum(blocks) - 0.6 * max(blocks, default=0.0))
     if spec.train.precision != "fp32":
         found += sum(count * section.kept for section, count in stage.counted()) / 4
     if layout.mesh.shard > 1:
