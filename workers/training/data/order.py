@@ -85,20 +85,18 @@ class EpochOrder:
     def _make_epoch(self, number: int) -> Epoch:
         digest = hashlib.sha512(f"trainyard order {self._seed} {number}".encode()).digest()
         keys = np.frombuffer(digest[: 8 * NUM_ROUNDS], dtype="<u8").astype(np.uint64)
-        rounds = tuple(
-            (drawn(one, self._width, self._height), drawn(two, self._height, self._width))
-            for one, two in zip(keys[::2], keys[1::2], strict=True)
-        )
-        epoch = Epoch(number, rounds)
+        by_column = drawn(keys[::2], self._width, self._height)
+        by_row = drawn(keys[1::2], self._height, self._width)
+        epoch = Epoch(number, tuple(zip(by_column, by_row, strict=True)))
         if self.num_rows > FEW_ROWS:
             return epoch
         return replace(epoch, order=self._permuted(np.arange(self.num_rows), epoch))
 
 
-def drawn(key: np.uint64, count: int, limit: int) -> Rows:
-    """Return ``count`` numbers below ``limit`` that look random: the generator SplitMix64, started at ``key``
+def drawn(keys: Words, count: int, limit: int) -> Rows:
+    """Return (keys, count) numbers below ``limit`` that look random: the generator SplitMix64, started at each key
     (Steele, Lea and Flood 2014, "Fast Splittable Pseudorandom Number Generators", figure 17)."""
-    words: Words = key + np.uint64(0x9E3779B97F4A7C15) * np.arange(1, count + 1, dtype=np.uint64)
+    words: Words = keys[:, None] + np.uint64(0x9E3779B97F4A7C15) * np.arange(1, count + 1, dtype=np.uint64)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     words ^= words >> np.uint64(31)

