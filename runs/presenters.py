@@ -177,7 +177,7 @@ def facts_of(run: Run, attempt: Attempt | None, telemetry: Telemetry, now: datet
         num_nodes=len(placements),
         num_training=sum(placement.phase in (Phase.RUNNING, Phase.ENDED) for placement in placements),
         silent_nodes=tuple(placement.node.name for placement in silent),
-        step=telemetry.step,
+        step=telemetry.step if run.counts_steps else None,
         steps=run.steps,
         step_age_s=None if telemetry.step_at is None else max(0.0, now.timestamp() - telemetry.step_at),
         median_step_s=telemetry.median_step_s,

@@ -100,6 +100,11 @@ class Run(models.Model):
         steps = self.spec.get("train", {}).get("steps") if "recipe" in self.spec.get("task", {}) else None
         return int(steps) if steps is not None else None
 
+    @property
+    def counts_steps(self) -> bool:
+        """Whether the steps of its series are those of a training: a benchmark of the network has bytes there."""
+        return bool(self.spec.get("task", {}).get("recipe") != "communication-benchmark")
+
     def live_attempt(self) -> Attempt | None:
         return self.attempts.filter(ended_at=None).first()
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from runs.metrics.models import Telemetry
 from runs.models import Run
-from runs.presenters import Facts, lamps, progress, run_document
+from runs.presenters import Facts, facts_of, lamps, progress, run_document
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 
@@ -76,6 +76,13 @@ def test_a_script_has_no_number_of_steps(make_run: Callable[..., Run]) -> None:
     run = make_run(spec=spec(task={"script": "train.py"}))
     document = run_document(run, None, None, timezone.now())
     assert (document["steps"], document["progress"]) == (None, None)
+
+
+def test_the_bytes_of_a_benchmark_are_no_steps(make_run: Callable[..., Run]) -> None:
+    benchmark = {**spec(), "task": {"recipe": "communication-benchmark"}}
+    telemetry = Telemetry(step=16_777_216, step_at=timezone.now().timestamp())
+    assert facts_of(make_run(spec=benchmark), None, telemetry, timezone.now()).step is None
+    assert facts_of(make_run(), None, telemetry, timezone.now()).step == 16_777_216
 
 
 def test_the_troubles_of_a_run_are_counted_and_said(cast: Cast, make_run: Callable[..., Run]) -> None:
