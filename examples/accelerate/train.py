@@ -31,7 +31,7 @@ def main() -> None:
         model,
         optimizer,
         DataLoader(training, batch_size=arguments.batch_size, shuffle=True),
-        DataLoader(test, batch_size=arguments.batch_size),
+        DataLoader(test, batch_size=256),
     )
     accelerator.print(f"{accelerator.num_processes} processes, {accelerator.distributed_type}", flush=True)
 

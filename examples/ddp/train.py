@@ -28,8 +28,12 @@ def main() -> None:
     if on_gpu:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if on_gpu else "gloo")
-    torch.manual_seed(0)
+    train(arguments, device)
+    dist.destroy_process_group()  # when the model is gone: its reducer holds the group, and may wait for it for ever
 
+
+def train(arguments: argparse.Namespace, device: torch.device) -> None:
+    torch.manual_seed(0)
     training, test = digits()
     sampler = DistributedSampler(training, shuffle=True, drop_last=True)
     loader = DataLoader(training, batch_size=arguments.batch_size, sampler=sampler)
@@ -49,7 +53,6 @@ def main() -> None:
                 f"epoch {epoch}/{arguments.epochs}  loss {loss.item():.4f}  test accuracy {right / seen:.3f}",
                 flush=True,
             )
-    dist.destroy_process_group()
 
 
 def digits() -> tuple[TensorDataset, TensorDataset]:

@@ -68,7 +68,7 @@ def main() -> None:
     trainer.fit(
         Reader(arguments.learning_rate),
         DataLoader(training, batch_size=arguments.batch_size, shuffle=True),
-        DataLoader(test, batch_size=arguments.batch_size),
+        DataLoader(test, batch_size=256),
     )
 
 

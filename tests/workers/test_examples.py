@@ -17,7 +17,7 @@ from trainyard.spec import load_spec_file, parse_spec
 from workers.contract import Document
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-DIGITS = ["--epochs", "4", "--batch-size", "32"]
+DIGITS = ["--epochs", "3", "--batch-size", "32"]
 
 
 def run(node: ControlledNode, name: str, **task: Any) -> tuple[list[str], Document]:
@@ -38,8 +38,8 @@ def run(node: ControlledNode, name: str, **task: Any) -> tuple[list[str], Docume
 def test_a_frameworks_script_learns_to_read_digits_on_two_ranks(calm_node: ControlledNode, name: str) -> None:
     lines, report = run(calm_node, name, arguments=DIGITS)
     epochs = [line for line in lines if line.startswith("epoch ")]
-    assert [line.split()[1] for line in epochs] == ["1/4", "2/4", "3/4", "4/4"]  # by one of the ranks alone
-    assert float(epochs[-1].split()[-1]) > 0.85, epochs
+    assert [line.split()[1] for line in epochs] == ["1/3", "2/3", "3/3"]  # by one of the ranks alone
+    assert float(epochs[-1].split()[-1]) > 0.8, epochs
     assert [rank["group"] for rank in report["ranks"]] == ["joined", "joined"]
 
 
