@@ -23,6 +23,12 @@ def main() -> None:
     arguments = parser.parse_args()
 
     accelerator = Accelerator(cpu=not torch.cuda.is_available())  # without a GPU it must be told, to look for others
+    train(accelerator, arguments)
+    accelerator.free_memory()  # else the model still holds the process group when that ends, and may hang there
+    accelerator.end_training()
+
+
+def train(accelerator: Accelerator, arguments: argparse.Namespace) -> None:
     set_seed(0)
     training, test = digits()
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
@@ -50,7 +56,6 @@ def main() -> None:
         accelerator.print(
             f"epoch {epoch}/{arguments.epochs}  loss {loss.item():.4f}  test accuracy {right / seen:.3f}", flush=True
         )
-    accelerator.end_training()
 
 
 def digits() -> tuple[TensorDataset, TensorDataset]:
