@@ -49,6 +49,7 @@ def main() -> None:
     if rank == 0:
         torch.save(model.state_dict(), Path(os.environ.get("TRAINYARD_OUTPUT", ".")) / "model.pt")
     run.finish()
+    del replica  # it holds the group, whose end would wait for it now and then for ever
     dist.destroy_process_group()
 
 
