@@ -77,9 +77,10 @@ class Section:
     num_cut: int  # numbers of which each holds its piece
 
     def flops(self) -> float:
-        """Return the FLOPs forward and backward."""
+        """Return the FLOPs forward and backward that the mathematics asks for. Attention's two products have two each
+        backward; the one that its kernel computes again takes time, but does not count."""
         return sum(
-            work.size * (work.forward + work.backward)
+            work.size * (work.forward + (2 * work.forward if work.kind == "attention" else work.backward))
             for work in self.works
             if work.kind not in MEMORY_BOUND and work.kind != "call"
         )
