@@ -13,11 +13,21 @@ from dashboard.pages import code_upload, launch_sources
 from dashboard.pages.frame import page, person, refusal, show
 from dashboard.pages.launch_plan import plan
 from dashboard.pages.launch_sources import OWN, Source
-from dashboard.pages.spec_form import Option, Typed, document_of, kinds, problems_by_path, sections, typed_in, typed_of
+from dashboard.pages.spec_form import (
+    TASKS,
+    Option,
+    Typed,
+    document_of,
+    kinds,
+    problems_by_path,
+    sections,
+    typed_in,
+    typed_of,
+)
 from runs.access import Forbidden, NotFound, can, get_project, visible_clusters, visible_datasets, visible_projects
 from runs.actions import save_job, store_bundle, submit_run
 from runs.datasets import recipes_with
-from runs.models import CodeBundle, Role, Run
+from runs.models import CodeBundle, Dataset, Role, Run
 from trainyard.bundle import BundleError
 from trainyard.spec import Problem, SpecError
 
@@ -73,7 +83,8 @@ def _source(request: HttpRequest) -> Source:
 def _submit(request: HttpRequest, source: Source, document: dict[str, Any]) -> Run:
     user = person(request)
     if source.job is not None and source.job.spec["task"].get("recipe") == document["task"].get("recipe"):
-        return submit_run(actor=user, job=source.job, overrides=document)  # it stays a run of that job
+        # It stays a run of that job, without those of its tags that were taken away.
+        return submit_run(actor=user, job=source.job, overrides={"tags": [], **document})
     return submit_run(actor=user, document=document, parent=source.run)
 
 
@@ -138,12 +149,16 @@ def _choices(request: HttpRequest, typed: Typed) -> dict[str, list[Option]]:
 
 
 def _datasets(request: HttpRequest) -> list[Option]:
-    """What the projects named, each for the recipes that read it; of one name in several projects one is enough."""
-    found = {one.name: one for one in visible_datasets(request.user).defer("facts")[:NUM_DATASETS]}
-    return [
-        Option(name, f"{name} ({one.source}, {one.state})", " ".join(recipes_with(one.source)))
-        for name, one in found.items()
-    ]
+    """What the projects named, each name once and for the recipes that read what any of them calls so."""
+    found: dict[str, list[Dataset]] = {}
+    for one in visible_datasets(request.user).defer("facts")[:NUM_DATASETS]:
+        found.setdefault(one.name, []).append(one)
+    made = []
+    for name, same in found.items():
+        readers = {recipe for one in same for recipe in recipes_with(one.source)}
+        words = " or ".join(dict.fromkeys(f"{one.source}, {one.state}" for one in same))
+        made.append(Option(name, f"{name} ({words})", " ".join(task for task in TASKS if task in readers)))
+    return made
 
 
 def _bundles(request: HttpRequest) -> list[CodeBundle]:

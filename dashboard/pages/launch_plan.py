@@ -56,8 +56,10 @@ def plan(user: Someone, document: dict[str, Any], url: str, now: datetime, colou
 def _with_dataset(user: Someone, spec: Spec) -> Spec:
     """Fill in what the dataset says that the spec names, as submitting would. Raises SpecError."""
     project = visible_projects(user).filter(name=spec.project).first()
+    if project is None:
+        raise SpecError([Problem("project", f"There is no project {spec.project!r} that you can see.")])
     cluster = visible_clusters(user).filter(name=spec.cluster).first()
-    return resolve(spec, project, cluster) if project and cluster else spec
+    return resolve(spec, project, cluster) if cluster else spec
 
 
 def _prospects(user: Someone, spec: Spec, now: datetime) -> tuple[list[Problem], Sequence[Node], str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -11,12 +13,14 @@ from runs.access import NotFound, Someone, get_dataset, get_job, get_run, visibl
 from runs.datasets import recipe_of, unresolved
 from runs.models import Dataset, Job, Run
 from trainyard import bundle
-from trainyard.spec import load_spec_file, merge, parse_spec
+from trainyard.spec import SpecError, load_spec_file, merge, parse_spec
 
 FOLDER = settings.BASE_DIR / "examples"
 FIRST = "hello-gpt"
 OWN = "example:"  # before an example's name, in place of a digest: the folder that lies beside it
 NUM_LISTED = 8
+
+logger = logging.getLogger(__name__)
 
 
 class Source(NamedTuple):
@@ -63,7 +67,7 @@ def _benchmark(where: str) -> dict[str, Any]:
     """What measures ``CLUSTER@NODESxPROCESSES``, as the planner asks for it."""
     cluster, _, shape = where.rpartition("@")
     nodes, _, processes = shape.partition("x")
-    if not (cluster and nodes.isdecimal() and processes.isdecimal()):
+    if not (cluster and nodes.isdecimal() and processes.isdecimal()) or len(shape) > 20:
         raise NotFound(f"There is nothing called {where!r} to measure.")
     is_alone = int(nodes) * int(processes) == 1
     task = {"recipe": "communication-benchmark", **({"operations": ["compute"]} if is_alone else {})}
@@ -92,7 +96,8 @@ def _with_dataset(dataset: Dataset) -> dict[str, Any]:
 def _steps_behind(step: str, document: dict[str, Any]) -> int:
     """As many steps as the run had; behind its last one, as many again."""
     steps = int(document["train"]["steps"])
-    return steps + int(step) if step.isdecimal() and steps <= int(step) else steps
+    is_number = step.isdecimal() and len(step) <= 20
+    return steps + int(step) if is_number and steps <= int(step) else steps
 
 
 def offered(user: Someone) -> dict[str, list[tuple[str, str]]]:
@@ -108,12 +113,19 @@ def offered(user: Someone) -> dict[str, list[tuple[str, str]]]:
 def examples() -> dict[str, dict[str, Any]]:
     """The shipped specs by name, the first one first. A script's code is named as the example's own."""
     found = {}
-    for path in sorted(FOLDER.glob("*.yaml"), key=lambda path: (path.stem != FIRST, path.stem)):
-        document = parse_spec(load_spec_file(path)).resolved()
+    for document in _shipped():
         if "script" in document["task"]:
             document["task"]["code"] = OWN + document["name"]
         found[document["name"]] = document
     return found
+
+
+def _shipped() -> Iterator[dict[str, Any]]:
+    for path in sorted(FOLDER.glob("*.yaml"), key=lambda path: (path.stem != FIRST, path.stem)):
+        try:
+            yield parse_spec(load_spec_file(path)).resolved()
+        except (SpecError, OSError) as error:  # one that somebody broke takes no other, and not the page, with it
+            logger.error("the example %s is left out: %s", path, error)
 
 
 def examples_by_kind() -> dict[str, list[tuple[str, str]]]:
@@ -127,9 +139,8 @@ def examples_by_kind() -> dict[str, list[tuple[str, str]]]:
 @cache
 def own_code(name: str) -> tuple[bytes, str, list[str]]:
     """The packed folder of the example. Raises NotFound where no example of that name brings code."""
-    for path in FOLDER.glob("*.yaml"):
-        spec = parse_spec(load_spec_file(path))
-        task = spec.resolved()["task"]
-        if spec.name == name and "script" in task:
+    for document in _shipped():
+        task = document["task"]
+        if document["name"] == name and "script" in task:
             return bundle.pack(FOLDER / task["code"])
     raise NotFound(f"There is no example {name!r} that brings code.")

@@ -21,7 +21,7 @@ GROUPS = {
 TASKS = tuple(KINDS)
 RECIPE = "task.recipe"  # which the kind of task says
 WORDS = "task.arguments"  # a command line; every other list has commas between its entries
-_WHOLE = re.compile(r"[+-]?\d+")
+_WHOLE = re.compile(r"[+-]?\d{1,400}")  # more digits are no number that anything takes, and Python counts them slowly
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from dashboard.pages import launch_sources
 from dashboard.pages.launch_sources import examples
 from dashboard.pages.spec_form import typed_of
-from runs.models import CodeBundle, Job, Run, User
+from runs.models import CodeBundle, Dataset, Job, Membership, Project, Role, Run, User
 from tests.cast import Cast, make_node, spec
 from trainyard import bundle
 from trainyard.spec import parse_spec
@@ -195,3 +197,56 @@ def test_a_folder_of_many_files_comes_whole(as_user: AsUser, cast: Cast) -> None
     data = {"project": "default", "files": files, "paths": [f"code/{number}.py" for number in range(1500)]}
     assert as_user(cast.mate).post("/launch/code/", data).status_code == 200
     assert len(CodeBundle.objects.get().files) == 1500
+
+
+def test_a_dataset_of_a_project_that_one_does_not_see_tells_nothing_of_itself(as_user: AsUser, cast: Cast) -> None:
+    make_node(cast.cluster)
+    Membership.objects.create(project=Project.objects.create(name="own"), user=cast.outsider, role=Role.MEMBER)
+    typed = form(task="tabular", **{"task.data.source": "csv", "task.data.dataset": "secret"})
+    preview = as_user(cast.outsider).post
+    before = preview("/launch/preview/", typed).content.decode()
+    facts = {"kind": "table", "num_rows": 90, "num_features": 7_777, "num_classes": 3}
+    Dataset.objects.create(
+        project=cast.project, cluster=cast.cluster, name="secret", source="csv", location="/a.csv", facts=facts,
+        state=Dataset.State.READY,
+    )  # fmt: skip
+    assert preview("/launch/preview/", typed).content.decode() == before
+    assert "There is no project" in before and "cost-title" not in before
+
+
+def test_a_name_that_datasets_of_two_projects_have_is_offered_to_the_readers_of_both(
+    as_user: AsUser, cast: Cast
+) -> None:
+    other = Project.objects.create(name="other")
+    Membership.objects.create(project=other, user=cast.mate, role=Role.MEMBER)
+    for project, source in ((cast.project, "csv"), (other, "text")):
+        Dataset.objects.create(project=project, cluster=cast.cluster, name="rows", source=source, location="/a")
+    text = as_user(cast.mate).get("/launch/").content.decode()
+    assert 'value="rows" data-tasks="language-model tabular"' in text
+
+
+def test_tags_that_one_takes_away_from_a_job_are_gone(as_user: AsUser, cast: Cast) -> None:
+    job = Job.objects.create(project=cast.project, name="j", spec=parse_spec(spec(tags=["old"])).resolved())
+    as_user(cast.mate).post("/launch/", form(**{"from": f"job:{job.pk}", "tags": ""}))
+    run = Run.objects.get()
+    assert (run.job, run.tags) == (job, [])
+
+
+@pytest.mark.parametrize("path", ["train.steps", "task.model.kv_heads"])
+def test_a_number_of_thousands_of_digits_is_refused_beside_its_field(as_user: AsUser, cast: Cast, path: str) -> None:
+    answer = as_user(cast.mate).post("/launch/", form(**{path: "9" * 5_000}))
+    assert answer.status_code == 422 and f'data-problem="{path}"' in answer.content.decode()
+
+
+def test_an_example_that_cannot_be_read_is_left_out_and_the_page_goes_on(
+    as_user: AsUser, cast: Cast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "hello-gpt.yaml").write_text("name: hello-gpt\ntask: {recipe: language-model}\n")
+    (tmp_path / "half.yaml").write_text("name: half\ntask: {recipe: langu")
+    monkeypatch.setattr(launch_sources, "FOLDER", tmp_path)
+    examples.cache_clear()
+    try:
+        text = as_user(cast.mate).get("/launch/").content.decode()
+    finally:
+        examples.cache_clear()
+    assert 'value="hello-gpt"' in text and "half.yaml" in caplog.text

@@ -120,6 +120,8 @@ def test_the_form_of_a_measurement_is_filled_with_the_shape_that_is_to_be_measur
     assert ('value="send-receive" checked' in text) == (where == "local@2x1")
 
 
-@pytest.mark.parametrize("where", ["", "local", "local@x", "local@2xmany", "@1x1"])
+@pytest.mark.parametrize(
+    "where", ["", "local", "local@x", "local@2xmany", "@1x1", f"local@{'9' * 5_000}x1"], ids=lambda where: where[:20]
+)
 def test_what_is_no_shape_cannot_be_measured(as_user: AsUser, cast: Cast, where: str) -> None:
     assert as_user(cast.mate).get("/launch/", {"from": f"measure:{where}"}).status_code == 404
