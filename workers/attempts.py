@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from workers.processes import Process
 # Linux's struct flock: type, whence, start, length, pid.
 FLOCK = struct.Struct("hhqqi4x")
 ENDED = ("ended", "refused")
+TRACE = re.compile(r"step-\d+\.rank-\d+\.json\.gz")  # as workers.training.tracing names them
 
 
 class AttemptTaken(RuntimeError):
@@ -127,12 +129,15 @@ class AttemptFolder:
         return self.path / "trace.json"
 
     def unsent_traces(self) -> list[Path]:
-        """Return the finished traces that the server does not have yet."""
+        """Return the finished traces that the server does not have yet. Links, and what else a script may keep in a
+        folder of that name, are none."""
+        folder = self.output / "traces"
         try:
-            names = {entry.name for entry in os.scandir(self.output / "traces") if not entry.name.startswith(".")}
+            entries = [] if folder.is_symlink() else list(os.scandir(folder))
         except OSError:  # there are none, as in almost all attempts
             return []
-        return [self.output / "traces" / name for name in sorted(names) if not self.sent_mark(name).exists()]
+        names = sorted(one.name for one in entries if TRACE.fullmatch(one.name) and one.is_file(follow_symlinks=False))
+        return [folder / name for name in names if not self.sent_mark(name).exists()]
 
     def sent_mark(self, name: str) -> Path:
         return self.path / "sent" / name

@@ -165,6 +165,14 @@ def traced(folder: AttemptFolder, name: str = "step-4.rank-1.json.gz") -> Path:
     return path
 
 
+def test_only_files_are_traces(folder: AttemptFolder) -> None:
+    """A script's own folder of this name would keep the attempt on the node for ever, and a link lead out of it."""
+    path = traced(folder)
+    (folder.output / "traces" / "mine").mkdir()
+    (folder.output / "traces" / "hosts").symlink_to("/etc/hosts")
+    assert folder.unsent_traces() == [path]
+
+
 def test_a_finished_trace_is_sent_once_from_any_node(site: Site, server: ServerClient, folder: AttemptFolder) -> None:
     order = {"run": "r", "fence": 2, "first_rank": 1}
     traced(folder)
@@ -193,3 +201,26 @@ def test_a_node_without_rank_0_has_uploaded_all_when_its_traces_are_sent(
     assert not folder.is_uploaded()
     send_traces({"run": "r", "fence": 2}, folder, server)
     assert folder.is_uploaded()
+
+
+def test_only_traces_of_steps_are_sent_as_such_and_no_links(
+    site: Site, server: ServerClient, folder: AttemptFolder
+) -> None:
+    """A script may keep what it likes in a folder of that name: it must neither leave the node nor hold it up."""
+    secret = folder.path / "secret"
+    secret.write_text("a key")
+    traces = folder.output / "traces"
+    traces.mkdir()
+    (traces / "step-1.rank-1.json.gz").symlink_to(secret)
+    (traces / "step-2.rank-1.json.gz").mkdir()
+    (traces / "mine.json").write_text("half wri")
+    send_traces({"run": "r", "fence": 2}, folder, server)
+    assert site.files == {} and folder.unsent_traces() == []
+
+
+def test_a_link_in_place_of_the_folder_of_traces_leads_nowhere(folder: AttemptFolder) -> None:
+    elsewhere = folder.path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "step-1.rank-1.json.gz").write_text("a key")
+    (folder.output / "traces").symlink_to(elsewhere)
+    assert folder.unsent_traces() == []
