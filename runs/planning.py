@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from runs.scheduling import Placed, Room, place
 from runs.status import Status
 from trainyard import planner
 from trainyard.planner import DataFacts, Estimate, NodeFacts, Proposal, Rates
+from trainyard.planner.traffic import find_link
 from trainyard.spec import RecipeSpec, Spec
 
 BENCHMARK = "communication-benchmark"
@@ -64,12 +65,14 @@ def rates_of(cluster: Cluster, nodes: Sequence[Node] = ()) -> Rates:
     return known_rates(cluster, nodes).rates
 
 
-def known_rates(cluster: Cluster, nodes: Sequence[Node] = ()) -> KnownRates:
+def known_rates(cluster: Cluster, nodes: Sequence[Node] = (), num_ranks: int = 0) -> KnownRates:
     """Return the rates of the newest benchmark that succeeded on nodes of the same kind as ``nodes``; of those that are
-    looked at, one on as many of the same nodes comes first."""
+    looked at, one that measured the network comes first where there is more than one rank (of ``nodes``, if not told),
+    then one on as many of the same nodes. What it did not measure of the network is assumed."""
     facts = _facts(nodes[0]) if nodes else None
-    wanted = {node.pk for node in nodes}
-    best: KnownRates | None = None
+    usual = planner.default_rates(*((facts.accelerator, facts.device) if facts else ("cpu", "")))
+    wanted, needs_links = {node.pk for node in nodes}, (num_ranks or len(nodes)) > 1
+    found: list[tuple[tuple[bool, bool], KnownRates]] = []
     for run in _benchmarks(cluster):
         placed = list(Placement.objects.filter(attempt__run=run, attempt__fence=run.fence).select_related("node"))
         if facts is not None and any(one.node.accelerator != facts.accelerator for one in placed):
@@ -77,13 +80,17 @@ def known_rates(cluster: Cluster, nodes: Sequence[Node] = ()) -> KnownRates:
         rates = _told(run)
         if rates is None:
             continue
-        found = KnownRates(rates, run.pk, run.ended_at)
-        if {one.node_id for one in placed} == wanted:
-            return found
-        best = best or found
-    if best is not None:
-        return best
-    return KnownRates(planner.default_rates(*((facts.accelerator, facts.device) if facts else ("cpu", ""))))
+        lacks = (needs_links and not rates.links, {one.node_id for one in placed} != wanted)
+        found.append((lacks, KnownRates(_with_links(rates, usual), run.pk, run.ended_at)))
+        if not any(lacks):
+            break
+    return min(found, key=lambda one: one[0])[1] if found else KnownRates(usual)
+
+
+def _with_links(rates: Rates, usual: Rates) -> Rates:
+    """Without a link at all a message would cost nothing."""
+    missing = {name: link for name, link in usual.links.items() if find_link(rates.links, name) is None}
+    return replace(rates, links={**rates.links, **missing})
 
 
 def data_facts(spec: RecipeSpec) -> DataFacts | None:
@@ -113,7 +120,8 @@ def costs(spec: RecipeSpec, cluster: Cluster, nodes: Sequence[Node], *, num_prop
     """Return the estimate and the plans for ``nodes`` that promise most. Raises what ``estimate_for`` raises."""
     if len(nodes) != spec.resources.nodes:
         raise ValueError(f"the plan is for {spec.resources.nodes} nodes, and {len(nodes)} were chosen")
-    known, facts, data = known_rates(cluster, nodes), node_facts(nodes), data_facts(spec)
+    known = known_rates(cluster, nodes, spec.world_size())
+    facts, data = node_facts(nodes), data_facts(spec)
     estimate = planner.estimate(spec, facts, known.rates, data)
     proposals = planner.best_plans(spec, facts, known.rates, data, num_proposals) if num_proposals else []
     return Costs(estimate, proposals, known)

@@ -100,6 +100,20 @@ def test_a_benchmark_of_the_same_nodes_counts_more_than_a_newer_one_of_others(ca
     assert known_rates(cast.cluster, [make_node(cast.cluster)]).run_id == newer.pk
 
 
+def test_a_node_measured_alone_says_nothing_of_the_network(cast: Cast, make_run: MakeRun) -> None:
+    usual = default_rates("cpu")
+    alone = {**measured(), "links": {}}
+    first, second = make_node(cast.cluster, inventory=CPU), make_node(cast.cluster, inventory=CPU)
+    two = recipe(resources={"nodes": 2})
+    benchmark(cast, make_run, [first], alone)
+    found = estimate_for(two, cast.cluster, [first, second])
+    assert known_rates(cast.cluster, [first, second]).rates.links == usual.links
+    assert found.step_time.communication > 0, "which is assumed, and not free"
+    whole = benchmark(cast, make_run, [first, second, make_node(cast.cluster, inventory=CPU)], measured())
+    benchmark(cast, make_run, [first], alone)
+    assert known_rates(cast.cluster, [first, second]).run_id == whole.pk, "though it is older"
+
+
 def test_a_benchmark_of_cpus_says_nothing_of_gpus(cast: Cast, make_run: MakeRun) -> None:
     benchmark(cast, make_run, [make_node(cast.cluster)], measured())
     assert known_rates(cast.cluster, [make_node(cast.cluster, inventory=GPU)]).run_id == ""
