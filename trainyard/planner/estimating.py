@@ -83,7 +83,7 @@ def _step_time(
     for stage in stages:
         computing = pass_time(spec, layout, stage, rates, is_gpu=places.is_gpu)
         exchanged = messages(spec, layout, stage)
-        sent = max(sent, sum(message.sent_bytes for message in exchanged))
+        sent = max(sent, sum(message.sent_bytes(is_gpu=places.is_gpu) for message in exchanged))
         time = _stage_time(spec, layout, stage, computing, rates, crowding, places)
         waited = seconds_of(rates, exchanged, crowding * computing.backward, can_hide=can_hide)
         time = StepTime(time.compute, waited, time.bubble, time.optimizer)

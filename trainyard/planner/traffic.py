@@ -35,27 +35,30 @@ class Message:
     times: float
     is_hidden: bool = False
 
-    @property
-    def sent_bytes(self) -> float:
-        """Return what each rank sends of it."""
-        if self.operation == "send-receive":
-            return self.num_bytes
-        return self.num_bytes * rounds(self.operation, self.ranks) / self.ranks
+    def sent_bytes(self, *, is_gpu: bool) -> float:
+        """Return what each rank sends of it. On a CPU gloo reduces the whole of what is to be scattered."""
+        operation = "all-reduce" if self.operation == "reduce-scatter" and not is_gpu else self.operation
+        return self.num_bytes * share(operation, self.ranks)
 
     def seconds(self, links: Mapping[str, Link]) -> float:
         link = find_link(links, self.operation)
         if link is None or self.ranks < 2:
             return 0.0
         growth = rounds(self.operation, self.ranks) / rounds(self.operation, link.ranks)
-        carried = growth * link.ranks / self.ranks
+        carried = share(self.operation, self.ranks) / share(self.operation, link.ranks)
         return self.times * link.latency_s * growth + self.num_bytes / link.bytes_per_s * carried
 
 
 def rounds(operation: str, ranks: int) -> int:
-    """Return how often each rank of a ring sends a piece of 1 / ranks."""
+    """Return how often each rank of a ring sends a piece of 1 / ranks; what goes to one other is one piece."""
     if operation == "send-receive":
         return 1
     return (2 if operation in ("all-reduce", "ring") else 1) * max(1, ranks - 1)
+
+
+def share(operation: str, ranks: int) -> float:
+    """Return how much of a payload each rank sends."""
+    return 1.0 if operation == "send-receive" else rounds(operation, ranks) / ranks
 
 
 def find_link(links: Mapping[str, Link], operation: str) -> Link | None:

@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # plans.py stands beside the tests
 from plans import GIB, GPU, MIB, NODE, RATES, estimated, spec_of
 
-from trainyard.planner import estimate
+from trainyard.planner import NodeFacts, estimate
 
 NO_CHECKPOINTS = {"every_steps": 0}
 
@@ -59,6 +59,25 @@ def test_shards_divide_weights_and_moments_but_not_activations() -> None:
     kept = estimated(spec_of(world=2, parallel={"shard": 2, "reshard_after_forward": False}))
     assert kept.memory[0].parameters > shard.memory[0].parameters
     assert kept.sent_bytes < shard.sent_bytes
+
+
+@pytest.mark.parametrize(("node", "times"), [(NODE, 2 + 2), (GPU, 2 + 1)], ids=["gloo", "nccl"])
+def test_gloo_reduces_all_of_a_gradient_to_scatter_it(node: NodeFacts, times: int) -> None:
+    """Of each weight (n - 1) / n is gathered twice; its gradient is scattered, or summed for that."""
+    spec = spec_of(world=2, model={"layers": 16}, parallel={"shard": 2})
+    made = estimated(spec, node=node)
+    blocks = 4 * (made.num_parameters - 2 * 256 * 128)
+    ends = 4 * 2 * 256 * 128
+    assert made.sent_bytes == pytest.approx((times * blocks + (times - 1) * ends) / 2, rel=0.001)
+
+
+def test_a_server_sends_all_weights_to_each_of_the_others() -> None:
+    two, four = (
+        estimated(spec_of(world=world, batch_size=8, parallel={"synchronization": {"kind": "parameter-server"}}))
+        for world in (2, 4)
+    )
+    assert four.sent_bytes == pytest.approx(3 * two.sent_bytes, rel=0.001)
+    assert four.step_time.communication == pytest.approx(3 * two.step_time.communication, rel=0.1)
 
 
 def test_tensor_ranks_divide_the_matrices_and_talk_in_every_layer() -> None:
