@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from runs.access import NotFound, Someone, visible_clusters, visible_projects
+from runs.access import NotFound, Someone, visible_clusters, visible_projects, visible_runs
 from runs.datasets import resolve
 from runs.models import Cluster, Node
-from runs.planning import MAX_RANKS, Costs, costs, likely_nodes
+from runs.planning import MAX_RANKS, Costs, KnownRates, costs, likely_nodes
 from runs.queue import forecast
 from runs.scheduling import Placed
 from trainyard.spec import Problem, RecipeSpec, SpecError, check_fits, parse_spec
@@ -43,6 +43,11 @@ def plans_of(user: Someone, document: Any, *, count: int, now: datetime) -> Plan
         return Plans(nodes, costs(filled, cluster, nodes, num_proposals=count))
     except ValueError as error:
         raise SpecError([Problem("", f"cannot be planned: {error}")]) from None
+
+
+def shown_run(user: Someone, known: KnownRates) -> str:
+    """Return the benchmark whose rates these are; empty where the person does not see it, or nobody has measured."""
+    return known.run_id if known.run_id and visible_runs(user).filter(pk=known.run_id).exists() else ""
 
 
 def _nodes(spec: RecipeSpec, cluster: Cluster, now: datetime) -> list[Node]:

@@ -10,8 +10,10 @@ from typing import NamedTuple
 from dashboard.pages import estimate_view
 from dashboard.pages.estimate_view import EstimateView, Suggestion
 from runs import planning
+from runs.access import Someone
 from runs.models import Node
 from runs.planning import Costs
+from runs.plans import shown_run
 from trainyard.spec import RecipeSpec, Spec
 
 MAX_RANKS = 256  # up to which it is worked out while somebody types
@@ -21,7 +23,8 @@ logger = logging.getLogger(__name__)
 
 class Cost(NamedTuple):
     """``estimate`` is None where ``problem`` says why. ``measure`` is the source that fills the form with a benchmark
-    of as many nodes and processes; ``rates_run`` the one whose rates these are."""
+    of as many nodes and processes; ``rates_run`` the one whose rates these are, which ended ``rates_at``: empty where
+    the person does not see it, and both where nobody has measured."""
 
     estimate: EstimateView | None
     suggestions: list[Suggestion]
@@ -31,7 +34,7 @@ class Cost(NamedTuple):
     measure: str
 
 
-def cost(spec: Spec, nodes: Sequence[Node]) -> Cost | None:
+def cost(user: Someone, spec: Spec, nodes: Sequence[Node]) -> Cost | None:
     """``nodes`` are those that it would be placed on. None where there are none, and for what the planner knows nothing
     of: a script, and what trains nothing."""
     if not nodes or not isinstance(spec, RecipeSpec):
@@ -42,7 +45,7 @@ def cost(spec: Spec, nodes: Sequence[Node]) -> Cost | None:
         problem = f"More than {MAX_RANKS} ranks are not worked out here: `trainyard plan` does."
         return Cost(None, [], problem, "", None, measure)
     try:
-        return _cost(spec, planning.costs(spec, cluster, nodes), measure)
+        return _cost(user, spec, planning.costs(spec, cluster, nodes), measure)
     except ValueError as error:
         problem = str(error)
     except Exception:  # the form works without
@@ -51,7 +54,7 @@ def cost(spec: Spec, nodes: Sequence[Node]) -> Cost | None:
     return Cost(None, [], problem, "", None, measure)
 
 
-def _cost(spec: RecipeSpec, costs: Costs, measure: str) -> Cost:
+def _cost(user: Someone, spec: RecipeSpec, costs: Costs, measure: str) -> Cost:
     view = estimate_view.view(spec, costs.estimate)
     plans = estimate_view.suggestions(spec, costs.proposals)
-    return Cost(view, plans, "", costs.known.run_id, costs.known.at, measure)
+    return Cost(view, plans, "", shown_run(user, costs.known), costs.known.at, measure)

@@ -47,7 +47,7 @@ def plan(user: Someone, document: dict[str, Any], url: str, now: datetime, colou
         document = typed.resolved()
         problems, nodes, sentence, tone = _prospects(user, spec, now)
         mesh = draw(spec, [node.name for node in nodes] if tone == "green" else (), coloured_by)
-        found = cost(spec, nodes)
+        found = cost(user, spec, nodes)
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
     is_script = "script" in document["task"]
     return Plan(problems, mesh, sentence, tone, text, as_command(text), as_curl(document, url), found, is_script)

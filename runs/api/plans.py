@@ -12,7 +12,7 @@ from ninja import Field, Query, Router, Schema
 from runs.access import get_run
 from runs.api.auth import actor
 from runs.measured import plan_document
-from runs.plans import plans_of
+from runs.plans import plans_of, shown_run
 from runs.presenters import stamp
 
 router = Router(tags=["plans"])
@@ -24,7 +24,7 @@ class PlansQuery(Schema):
 
 class RatesOut(Schema):
     is_measured: bool
-    run: str | None = Field(description="the benchmark that measured them")
+    run: str | None = Field(description="the benchmark that measured them, where you see it")
     at: str | None
 
 
@@ -49,13 +49,14 @@ class RunPlanOut(Schema):
 @router.post("/plans", response=PlansOut, summary="What a spec would cost")
 def make(request: HttpRequest, document: InBody[dict[str, Any]], query: Query[PlansQuery]) -> dict[str, Any]:
     """The body is a spec. Nothing is written."""
-    found = plans_of(actor(request), document, count=query.count, now=timezone.now())
+    user = actor(request)
+    found = plans_of(user, document, count=query.count, now=timezone.now())
     known = found.costs.known
     return {
         "estimate": found.costs.estimate.as_document(),
         "proposals": [one.as_document() for one in found.costs.proposals],
         "nodes": [node.name for node in found.nodes],
-        "rates": {"is_measured": known.rates.is_measured, "run": known.run_id or None, "at": stamp(known.at)},
+        "rates": {"is_measured": known.rates.is_measured, "run": shown_run(user, known) or None, "at": stamp(known.at)},
     }
 
 

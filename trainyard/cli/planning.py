@@ -21,7 +21,8 @@ def plan(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         screen.json(answer)
         return 0
     estimate, rates = answer["estimate"], answer["rates"]
-    basis = f"measured by run {rates['run']}" if rates["run"] else "assumed: nobody has measured this cluster"
+    measured = f"measured by run {rates['run']}" if rates["run"] else "measured by another project's benchmark"
+    basis = measured if rates["is_measured"] else "assumed: nobody has measured this cluster"
     screen.line(f"on         {', '.join(answer['nodes'][:8])}{', …' if len(answer['nodes']) > 8 else ''}")
     screen.line(f"speeds     {basis}")
     for name, text in _facts(estimate):

@@ -10,7 +10,7 @@ from django.test import Client
 from dashboard.pages import launch_cost
 from dashboard.pages.spec_form import typed_of
 from runs.metrics.models import Fact
-from runs.models import Run, User
+from runs.models import Membership, Project, Role, Run, User
 from runs.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from trainyard.planner import default_rates
@@ -66,6 +66,20 @@ def test_measured_speeds_are_named_with_the_run_that_measured_them(
     Fact.objects.create(run_id=run.pk, attempt=1, name="rates", rank=0, data=rates, at=1.0)
     text = preview()
     assert "measured on this cluster" in text and f"/runs/{run.pk}/" in text and "assumed speeds" not in text
+
+
+def test_a_benchmark_of_another_project_is_counted_with_and_not_named(
+    preview: Callable[..., str], as_user: AsUser, cast: Cast, make_run: Callable[..., Run]
+) -> None:
+    project = Project.objects.create(name="own")
+    Membership.objects.create(project=project, user=cast.outsider, role=Role.MEMBER)
+    run = make_run(spec=parse_spec(BENCHMARK).resolved(), status=Status.SUCCEEDED, fence=1)
+    make_attempt(run, list(cast.cluster.nodes.all()), fence=1, number=1)
+    rates = {**default_rates("cpu").as_document(), "is_measured": True}
+    Fact.objects.create(run_id=run.pk, attempt=1, name="rates", rank=0, data=rates, at=1.0)
+    typed = {**typed_of(parse_spec(spec(project="own")).resolved()), "resources.nodes": "2"}
+    text = as_user(cast.outsider).post("/launch/preview/", typed).content.decode()
+    assert "measured on this cluster" in text and "assumed speeds" not in text and run.pk not in text
 
 
 @pytest.mark.parametrize(

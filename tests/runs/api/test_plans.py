@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from runs.metrics.models import Fact
-from runs.models import Node, Run
-from tests.cast import Cast, make_node, spec
+from runs.models import Membership, Node, Project, Role, Run
+from runs.status import Status
+from tests.cast import Cast, make_attempt, make_node, spec
 from tests.runs.api.conftest import Api
+from trainyard.planner import default_rates
+from trainyard.spec import parse_spec
 
 pytestmark = pytest.mark.django_db
 CPU = {"hostname": "box", "cpu": {"model": "A CPU", "count": 4}, "memory_bytes": 8 * 2**30, "gpus": []}
@@ -76,3 +79,18 @@ def test_a_run_tells_what_was_predicted_and_what_was_measured(
     measured = mate("GET", f"/runs/{run}/plan").json()["measured"]
     assert measured["step_time"]["compute"] == pytest.approx(0.3) and measured["memory"] == {"0": 2**28}
     assert as_("outsider")("GET", f"/runs/{run}/plan").status_code == 404
+
+
+def test_a_benchmark_that_one_does_not_see_is_counted_with_and_not_named(
+    as_: Callable[[str], Api], nodes: list[Node], cast: Cast, make_run: Callable[..., Run]
+) -> None:
+    Membership.objects.create(project=Project.objects.create(name="own"), user=cast.outsider, role=Role.MEMBER)
+    document = {"name": "links", "task": {"recipe": "communication-benchmark"}, "resources": {"nodes": 2}}
+    run = make_run(spec=parse_spec(document).resolved(), status=Status.SUCCEEDED, fence=1)
+    make_attempt(run, nodes, fence=1, number=1)
+    data = {**default_rates("cpu").as_document(), "is_measured": True}
+    Fact.objects.create(run_id=run.pk, attempt=1, name="rates", rank=0, data=data, at=1.0)
+    mine = as_("mate")("POST", "/plans", spec(resources={"nodes": 2})).json()["rates"]
+    theirs = as_("outsider")("POST", "/plans", spec(project="own", resources={"nodes": 2})).json()["rates"]
+    assert (mine["is_measured"], mine["run"]) == (True, run.pk)
+    assert (theirs["is_measured"], theirs["run"], theirs["at"]) == (True, None, mine["at"])
