@@ -20,7 +20,7 @@ Tokens = np.ndarray[Any, np.dtype[Any]]
 
 NUM_BYTES = 256  # the vocabulary of bytes
 TOKENIZER = "tokenizer.json"
-LAYOUT = 1  # a change of what an entry holds, or of the split, changes it
+LAYOUT = 2  # a change of what an entry holds, or of the split, changes it
 
 
 @dataclass(frozen=True, slots=True)

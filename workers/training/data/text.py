@@ -177,9 +177,10 @@ def whole(file: BinaryIO, validates: bool) -> Iterator[Piece]:
 def blocks(file: BinaryIO, name: str) -> Iterator[Piece]:
     """Yield a file in blocks of whole lines, of which one of ONE_OF validates; of a small file it is its end."""
     size = os.fstat(file.fileno()).st_size
-    if size < ONE_OF * SMALLEST_BLOCK_BYTES:
-        yield Piece(False, file.read(size - size // ONE_OF) + file.readline())
-        yield Piece(True, file.read())
+    if size < 2 * ONE_OF * SMALLEST_BLOCK_BYTES:  # a block with the line that it ends in may be twice as long
+        first, line, rest = file.read(size - size // ONE_OF), file.readline(), file.read()
+        yield Piece(False, first + line if rest else first)
+        yield Piece(True, rest or line)  # one line to its end is cut
         return
     block = min(max(size // NUM_BLOCKS, SMALLEST_BLOCK_BYTES), PIECE_BYTES)
     number = 0

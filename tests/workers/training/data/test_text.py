@@ -80,6 +80,15 @@ def test_a_file_without_lines_comes_in_pieces_all_the_same(tmp_path: Path) -> No
     assert {piece.validates for piece in pieces} == {True, False}
 
 
+@pytest.mark.parametrize("size", [30_000, 327_680, 400_000, 650_000])
+@pytest.mark.parametrize("name", ["a.txt", "b.txt", "c.txt", "d.txt", "e.txt"])
+def test_some_of_a_file_without_lines_validates_whatever_it_is_called(tmp_path: Path, name: str, size: int) -> None:
+    (tmp_path / name).write_bytes(b"x" * size)
+    train, validation = parts(of(tmp_path / name))
+    assert len(train) + len(validation) == size
+    assert 0.01 < len(validation) / size < 0.15
+
+
 def test_each_line_of_json_gives_its_field(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "rows.jsonl", *({"body": f"tale {n} ä", "id": n} for n in range(200)), "")
     train, validation = (part.decode().splitlines() for part in parts(of(path, source="jsonl", text_field="body")))
