@@ -40,7 +40,9 @@ class Cells(NamedTuple):
 def read_cells(column: Any) -> Cells:
     """Return what the cells of a batch of a column hold."""
     if pa.types.is_floating(column.type):
-        numbers = pc.fill_null(column, math.nan).to_numpy(zero_copy_only=False)
+        numbers = (
+            pc.fill_null(column, math.nan).to_numpy(zero_copy_only=False) + 0.0
+        )  # no -0, which Arrow finds nowhere among 0
         return Cells(numbers, np.isnan(numbers), np.zeros(len(numbers), np.bool_), None)
     words = pc.utf8_trim_whitespace(column)
     missing = pc.or_kleene(pc.is_null(words), pc.is_in(words, value_set=pa.array(MISSING)))
@@ -51,7 +53,7 @@ def read_cells(column: Any) -> Cells:
         parsed = pc.cast(
             pc.if_else(pc.match_substring_regex(words, NUMBER), words, pa.scalar(None, pa.string())), pa.float64()
         )
-    numbers = pc.fill_null(parsed, math.nan).to_numpy(zero_copy_only=False)
+    numbers = pc.fill_null(parsed, math.nan).to_numpy(zero_copy_only=False) + 0.0
     lacks = missing.to_numpy(zero_copy_only=False)
     return Cells(numbers, lacks, ~np.isfinite(numbers) & ~lacks, words)
 

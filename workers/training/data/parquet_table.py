@@ -26,6 +26,7 @@ class ParquetTable:
         return sum(self._open(path).metadata.num_rows for path in self._files.paths)
 
     def batches(self) -> Iterator[Batch]:
+        kinds: list[Any] = []
         for path in self._files.paths:
             name, first_row = self._files.name_of(path), 0
             opened = self._open(path)
@@ -36,10 +37,22 @@ class ParquetTable:
                     columns = [
                         _plain(record.column(column), f"{name}, column {column!r}", column) for column in self.names
                     ]
+                    kinds = kinds or [column.type for column in columns]
+                    columns = [_alike(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+                    self._refuse_other_kinds(kinds, columns, name)
                     yield Batch(columns, path, first_row, record.num_rows)
                     first_row += record.num_rows
             except (pa.ArrowException, OSError) as error:
                 raise DataProblem(f"{name} cannot be read after row {first_row}: {str(error)[:300]}") from None
+
+    def _refuse_other_kinds(self, kinds: list[Any], columns: list[Any], name: str) -> None:
+        for column, kind, known in zip(columns, kinds, self.names, strict=True):
+            if column.type != kind:
+                here, there = ("numbers", "text") if pa.types.is_floating(column.type) else ("text", "numbers")
+                raise DataProblem(
+                    f"{name}, column {known!r} holds {here}, and that of {self._files.name_of(self._files.paths[0])} "
+                    f"holds {there}: write both alike"
+                )
 
     def place(self, path: Path, row: int) -> str:
         return f"{self._files.name_of(path)}, row {row + 1}"
@@ -69,3 +82,8 @@ def _plain(column: Any, place: str, name: str) -> Any:
     if pa.types.is_null(kind):
         return pc.cast(column, pa.float64())
     raise DataProblem(f"{place} is of the type {kind}: columns hold numbers or text; leave {name!r} out or convert it")
+
+
+def _alike(column: Any, kind: Any) -> Any:
+    """Return the column as one of ``kind`` where nothing is in it: an empty one says nothing of its kind."""
+    return pc.cast(column, kind) if column.null_count == len(column) else column

@@ -83,6 +83,14 @@ def test_few_whole_numbers_are_classes_in_their_order_and_many_a_quantity(tmp_pa
     assert many.classes == ()
 
 
+def test_zero_with_a_sign_is_the_class_of_zero(tmp_path: Path) -> None:
+    label = pa.array([0.0, -0.0, 1.0] * 20)
+    pq.write_table(pa.table({"height": list(range(60)), "label": label}), tmp_path / "rows.parquet")
+    samples = load_table(tmp_path / "rows.parquet", source="parquet")
+    assert samples.classes == ("0", "1")
+    assert np.bincount(all_rows(samples)[1]).tolist() == [40, 20]
+
+
 def test_a_large_offset_costs_no_digits(tmp_path: Path) -> None:
     """Seconds since 1970 as float32 would stand still for two minutes at a time."""
     rows = [(1_700_000_000 + index, index % 2) for index in range(100)]
@@ -193,6 +201,15 @@ def test_a_parquet_column_that_is_no_number_is_refused(tmp_path: Path, column: p
     pq.write_table(pa.table({"a": column, "label": [1, 2]}), tmp_path / "rows.parquet")
     with pytest.raises(DataProblem, match=words):
         load_table(tmp_path / "rows.parquet", "parquet")
+
+
+def test_a_parquet_column_of_text_in_one_file_and_of_numbers_in_another_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"size": ["small", "large"] * 20, "label": [0, 1] * 20}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"size": pa.nulls(2), "label": [0, 1]}), tmp_path / "aa.parquet")
+    assert load_table(tmp_path, source="parquet").facts["num_rows"] == 42
+    pq.write_table(pa.table({"size": [3, 4], "label": [0, 1]}), tmp_path / "b.parquet")
+    with pytest.raises(DataProblem, match=r"b\.parquet, column 'size' holds numbers.*a\.parquet holds text"):
+        load_table(tmp_path, source="parquet")
 
 
 def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
