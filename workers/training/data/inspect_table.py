@@ -21,6 +21,7 @@ MAX_COLUMNS = 300
 MAX_CLASSES_SHOWN = 200
 MAX_DISTINCT = 1_000  # that are counted
 MAX_CHARS = 60
+MAX_NAME_CHARS = 200  # as many as a spec's target may have
 
 
 def look_into_table(files: Files, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def _column(column: Column) -> dict[str, Any]:
     """Return what is said of a column, without what does not go for its kind."""
     counts = column.words if column.is_text else column.numbers
     told = {
-        "name": column.name,
+        "name": column.name[:MAX_NAME_CHARS],
         "type": _type(column),
         "missing": column.num_missing,
         "num_distinct": None if counts is None else len(counts),

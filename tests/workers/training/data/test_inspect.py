@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from runs.api import dataset_facts
 from tests.workers.training.data.bringing import write_csv, write_image
 from workers.training.data import inspect_table, inspect_text
 from workers.training.data.inspect import MAX_BYTES, Facts, inspect, main
@@ -81,6 +82,13 @@ def test_a_wide_table_is_cut_to_what_may_be_said_and_keeps_its_target(tmp_path: 
     assert facts["num_columns"] == 601 and facts["num_features"] == 600
     assert facts["columns"][0]["name"] == "label" and len(facts["columns"]) > 20
     assert facts["rows"]
+
+
+def test_what_columns_are_called_is_cut_to_what_a_server_takes(tmp_path: Path) -> None:
+    question = "How often, in the last year, did you" + " really" * 80 + "?"
+    rows = [(index, index % 2) for index in range(20)]
+    facts = look(write_csv(tmp_path / "rows.csv", [f'"{question}"', "label"], rows), "csv", target="label")
+    assert dataset_facts.Facts(**facts).columns[0].name == question[:200]
 
 
 def test_images_are_told_by_their_classes_and_small_pictures_of_each(tmp_path: Path) -> None:
