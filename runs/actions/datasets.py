@@ -148,8 +148,13 @@ def _location_problem(location: str) -> str:
             return f"must be an absolute path on the nodes, such as /data/rows.csv, or a URL, not {location!r}."
         return ""
     try:
-        parts = urlsplit(location)
-        holds_secret = bool(parts.password or (parts.username and parts.scheme in ("http", "https")))
+        holds_secret = any(map(_holds_secret, location.split("::")))  # an archive may itself be a URL
     except ValueError:
         return "is no URL that can be read."
     return "must hold no password: whoever sees the project would read it." if holds_secret else ""
+
+
+def _holds_secret(url: str) -> bool:
+    """Raises ValueError for what is no URL."""
+    parts = urlsplit(url)
+    return bool(parts.password or (parts.username and parts.scheme in ("http", "https")))

@@ -47,6 +47,7 @@ def test_a_dataset_waits_for_a_node_to_look(cast: Cast) -> None:
         ({"location": "/data/../etc/passwd"}, "location", "upwards"),
         ({"location": "s3://me:secret@bucket/rows.csv"}, "location", "password"),
         ({"location": "https://token@host/rows.csv"}, "location", "password"),
+        ({"location": "zip://rows.csv::https://me:secret@host/all.zip"}, "location", "password"),
         ({"location": "http://[/x"}, "location", "no URL"),
         ({"options": {"image_size": 8}}, "image_size", "it has target"),
         ({"source": "text", "options": {"target": "x"}}, "target", "it has none"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -76,7 +77,8 @@ def _fetched(location: str, path: str, suffixes: Sequence[str], protocol: str, o
             _download(store, entries, folder / "files", location, num_threads=1 if options else NUM_FETCHING_THREADS)
 
     size = sum(entry.size or 0 for entry in entries)
-    folder = cached(f"fetched {_readable(location)} {source} {state}", build, needed_bytes=size) / "files"
+    what = hashlib.sha256(f"{source} {state}".encode(errors="surrogateescape")).hexdigest()  # a key is shown
+    folder = cached(f"fetched {_readable(location)} {what}", build, needed_bytes=size) / "files"
     alone = entries[0].name if len(entries) == 1 and entries[0].is_named else ""
     return folder / alone if alone else folder
 

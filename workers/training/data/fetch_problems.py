@@ -31,7 +31,10 @@ def explained(error: BaseException, location: str) -> Exception:
     for one in chain:
         if isinstance(one, OSError) and one.errno in NO_ROOM:
             return one
-    return DataProblem(f"task.data.location is {shown(location)}, {_reason(chain)}")
+    reason = _reason(chain)
+    for part in location.split("::"):  # some name the URL
+        reason = reason.replace(part, shown(part))
+    return DataProblem(f"task.data.location is {shown(location)}, {reason[:400]}")
 
 
 def is_passing(error: BaseException) -> bool:
@@ -69,7 +72,7 @@ def _reason(chain: list[BaseException]) -> str:
     if names & {"BadZipFile", "ReadError"}:
         return "which is not a whole archive: bring it again"
     last = chain[0]
-    return f"which cannot be read: {type(last).__name__}: {str(last)[:300]}"
+    return f"which cannot be read: {type(last).__name__}: {last!s}"
 
 
 def _status(chain: list[BaseException]) -> int | None:

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from workers.training.data.fetch_problems import shown
 from workers.training.data.problems import DataProblem
 
 # The package of each protocol; without one, it is there. Others of fsspec's can reach more than data (a shell, say).
@@ -58,7 +59,7 @@ def archive_of(location: str) -> Inside | None:
         return Inside(protocol, path.strip("/"), archive)
     if found or protocol in ("zip", "tar"):
         raise DataProblem(
-            f"task.data.location is {location}: only archives are written with ::, such as zip://folder::/data/all.zip"
+            f"task.data.location is {shown(location)}: only archives are written with ::, such as zip://folder::/data/all.zip"
         )
     name = location.partition("?")[0].lower() if "://" in location else location.lower()
     if not name.endswith(ARCHIVES):
@@ -109,7 +110,7 @@ def entries_of(store: Any, protocol: str, location: str, suffixes: Sequence[str]
         name = PurePosixPath(unquote(urlsplit(location).path)).name
         if not name or urlsplit(location).path.endswith("/"):
             raise DataProblem(
-                f"task.data.location is {location.partition('?')[0]}: a web server has no folders; name a file of it, "
+                f"task.data.location is {shown(location)}: a web server has no folders; name a file of it, "
                 "or an archive (.zip, .tar)"
             )
         return [_entry(location, name if _is_plain(name) else "file", store.info(location), is_named=True)]

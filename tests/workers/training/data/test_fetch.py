@@ -15,6 +15,7 @@ from PIL import Image
 from tests.workers.training.data.bringing import load_images, load_table
 from tests.workers.training.data.file_server import FileServer, serve_files
 from workers.training.data import fetch, fetch_stores, progress
+from workers.training.data.fetch_problems import explained
 from workers.training.data.files import SUFFIXES, local_files
 from workers.training.data.problems import DataProblem
 
@@ -147,6 +148,34 @@ def test_passwords_and_signatures_of_a_url_are_not_shown(site: FileServer) -> No
         local_files(f"http://me:secret@{host}/none.csv?signature=secret", SUFFIXES["csv"])
     assert f"http://{host}/none.csv?" in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+def test_no_password_is_in_the_name_of_what_was_fetched(site: FileServer) -> None:
+    host = site.url.removeprefix("http://")
+    (path,) = local_files(f"http://me:secret@{host}/rows.csv", SUFFIXES["csv"])
+    assert path.read_bytes() == ROWS
+    assert "secret" not in str(path)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://me:secret@host/folder/",
+        "http://me:secret@host/folder/?signature=secret",
+        "zip://rows.csv?signature=secret",
+        "cache://rows.csv::https://me:secret@host/rows.csv",
+    ],
+)
+def test_what_cannot_be_fetched_at_all_is_said_without_its_password(location: str) -> None:
+    with pytest.raises(DataProblem) as caught:
+        local_files(location, SUFFIXES["csv"])
+    assert "secret" not in str(caught.value)
+
+
+def test_what_a_store_says_of_its_own_is_told_without_the_password() -> None:
+    location = "https://me:secret@host/rows.csv?signature=secret"
+    told = explained(RuntimeError(f"got HTML from {location}, no table"), location)
+    assert str(told).endswith("RuntimeError: got HTML from https://host/rows.csv?…, no table")
 
 
 def test_a_folder_of_a_web_server_is_refused(site: FileServer) -> None:
