@@ -18,6 +18,7 @@ def main() -> None:
         names = sorted(name for name in os.environ if name.startswith(("TRAINYARD_", "SECRET")))
         adjusted = int(Path("/proc/self/oom_score_adj").read_text())
         seen = {"priority": priority, "names": names, "home": os.environ["HOME"], "adjusted": adjusted}
+        seen["attempt"] = os.environ.get("TRAINYARD_ATTEMPT")
         print(json.dumps({"facts": {"recipe": asked["recipe"], "seen": seen}}))
     elif how == "/refuse":
         print(json.dumps({"problem": "Line 3 of /refuse is no JSON."}))

@@ -79,6 +79,12 @@ def test_it_looks_in_a_child_that_gives_way_and_answers(
     assert seen["home"] == str(tmp_path)
 
 
+def test_each_question_asks_anew_what_tells_no_version(make: Make) -> None:
+    inspector = make()
+    seen = [inspector.look(question("/see", name))["facts"]["seen"]["attempt"] for name in ("d@1", "d@2")]
+    assert seen == ["d@1", "d@2"]
+
+
 def test_a_table_is_understood(tmp_path: Path, ears: Ears, request: pytest.FixtureRequest) -> None:
     (tmp_path / "trees.csv").write_text("height,kind\n20.5,oak\n,elm\n19.0,oak\n")
     inspector = Inspector(tmp_path, ears)

@@ -93,7 +93,7 @@ class Inspector:
         asked = json.dumps({"recipe": question["recipe"], "data": question["data"]}).encode()
         with tempfile.TemporaryFile() as complaints:
             try:
-                child = self._start(complaints)
+                child = self._start(complaints, str(question["question"]))
             except OSError as error:  # no process or memory to spare
                 return {"problem": f"The node could not begin to look: {error.strerror or error}. Check it again."}
             with child:
@@ -106,10 +106,11 @@ class Inspector:
                 return {"problem": f"Looking took more than {self._limit_s:g} s and was ended. Try a smaller part."}
             return _understood(output, child.returncode, complaints)
 
-    def _start(self, complaints: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _start(self, complaints: IO[bytes], question: str) -> subprocess.Popen[bytes]:
         environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         # As for a rank: neither the node's own settings nor what its user keeps at home.
         environment |= {**ONE_THREAD, "HOME": str(self._home), "TRAINYARD_CACHE": str(self._home / "cache")}
+        environment["TRAINYARD_ATTEMPT"] = question  # what has no version is fetched anew for each
         return subprocess.Popen(
             [sys.executable, "-m", "workers.node.looking", str(os.getpid()), self._looker],
             stdin=subprocess.PIPE,
