@@ -165,14 +165,6 @@ def traced(folder: AttemptFolder, name: str = "step-4.rank-1.json.gz") -> Path:
     return path
 
 
-def test_only_files_are_traces(folder: AttemptFolder) -> None:
-    """A script's own folder of this name would keep the attempt on the node for ever, and a link lead out of it."""
-    path = traced(folder)
-    (folder.output / "traces" / "mine").mkdir()
-    (folder.output / "traces" / "hosts").symlink_to("/etc/hosts")
-    assert folder.unsent_traces() == [path]
-
-
 def test_a_finished_trace_is_sent_once_from_any_node(site: Site, server: ServerClient, folder: AttemptFolder) -> None:
     order = {"run": "r", "fence": 2, "first_rank": 1}
     traced(folder)
