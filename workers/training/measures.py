@@ -91,8 +91,9 @@ class Measures:
         FLOP/s as this rank's device are taken for every rank's."""
         rate = self._flops_per_row * batch_size / time_s
         values = {"train/flops_per_second": rate}
-        if self._peak_flops:
-            values["train/mfu"] = rate / (self._peak_flops * self._mesh.world_size)
+        each = rate / self._mesh.world_size
+        if peak := self._peak_above(each):
+            values["train/mfu"] = each / peak
         return values
 
     def facts(self, step: int, *, rows: int, is_last: bool = False) -> dict[str, Any] | None:
@@ -119,6 +120,7 @@ class Measures:
         phases[CHECKPOINT] = fmean(one.stall_s for one in steps)
         # Ranks that share a model by its layers or its weights' pieces share its FLOPs as well.
         flops = self._flops_per_row * rows * self._mesh.num_batch_parts / self._mesh.world_size
+        peak = self._peak_above(flops / step_time_s)
         return {
             "step": step,
             "num_steps": len(steps),
@@ -129,5 +131,11 @@ class Measures:
             "sent_bytes": fmean(one.measured.sent_bytes for one in steps),
             "rows": rows,
             "flops_per_step": flops,
-            "mfu": flops / step_time_s / self._peak_flops if self._peak_flops else None,
+            "mfu": flops / step_time_s / peak if peak else None,
         }
+
+    def _peak_above(self, reached: float) -> float | None:
+        """Return the device's peak. A CPU that has ``reached`` more than was found was busy when it was looked for."""
+        if self._peak_flops is not None and self._device.type == "cpu":
+            self._peak_flops = max(self._peak_flops, reached)
+        return self._peak_flops

@@ -101,3 +101,11 @@ def test_every_rank_of_a_run_tells_and_rank_0_logs_what_all_reach() -> None:
     assert set(rates) == {1, 2, 3, 4, 5} and min(rates.values()) > 0
     assert set(series(ranks[0], "train/mfu")) == {4, 5}  # the peak is looked for behind the third step
     assert not series(ranks[1], "train/mfu")
+
+
+def test_a_cpu_that_was_busy_when_its_peak_was_looked_for_reaches_no_more_than_all_of_it(made: Measures) -> None:
+    step_s = 8 * FLOPS_PER_ROW / PEAK / 2  # twice as quick as the products that were timed
+    take(made, *[step_s] * 3)
+    told = made.facts(3, rows=8, is_last=True)
+    assert told is not None and told["data"]["mfu"] == pytest.approx(1.0)
+    assert made.shared(step_s, 16)["train/mfu"] == pytest.approx(1.0)
