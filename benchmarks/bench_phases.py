@@ -1,8 +1,8 @@
 """What measuring costs: a step under DDP with its phases, bytes and FLOPs measured and logged, beside the same step
 without, in one process group and in blocks that take turns.
 
-Measuring waits for nothing: what it costs is processor time of the thread that trains. That is compared, since it is the
-same on a busy machine; the wall time of the steps stands beside it.
+Measuring waits for nothing: what it costs is processor time of the thread that trains. That is compared, since it is
+the same on a busy machine; the wall time of the steps stands beside it.
 """
 
 from __future__ import annotations

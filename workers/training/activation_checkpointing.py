@@ -21,8 +21,8 @@ from torch.utils.checkpoint import (
 KINDS = ("none", "selective", "full")
 
 aten = torch.ops.aten
-# Matrix products, convolutions, attention, and what came from other ranks (a collective would have to be waited for twice). The rest,
-# norms, rotations, activations and sums, reads and writes memory and computes next to nothing.
+# Matrix products, convolutions, attention, and what came from other ranks (a collective would have to be waited for
+# twice). The rest, norms, rotations, activations and sums, reads and writes memory and computes next to nothing.
 KEPT = frozenset(
     {
         aten.mm.default,
