@@ -140,6 +140,7 @@ class EarlyStopping(Part):
         help="The metric that has to get better: a loss falls, accuracy (of classes) and r2 (of a quantity) rise.",
         group="safety",
         advanced=True,
+        needs=Needs("early_stopping.patience", above=0),
     )
     patience: int = field(
         0,

@@ -99,7 +99,7 @@ def test_it_accepts(changes: dict[str, Any]) -> None:
             "3 counts validations, and with train.validate_every_steps 0",
         ),
         (
-            {"early_stopping.metric": "val/accuracy"},
+            {"early_stopping.metric": "val/accuracy", "early_stopping.patience": 3},
             "early_stopping.metric",
             "val/accuracy is not measured by the recipe language-model; accepted here: val/loss",
         ),
@@ -202,6 +202,7 @@ IDLE_OF = [
     ("language-model", "task.data.vocabulary", 512, 'task.data.tokens bpe, and task.data.tokens is "bytes"'),
     ("image-classifier", "task.data.image_size", 16, "it goes with task.data.source images"),
     ("image-classifier", "task.model.patch", 4, "it goes with task.model.architecture vit"),
+    ("image-classifier", "early_stopping.metric", "val/accuracy", "it goes with early_stopping.patience above 0"),
     ("image-classifier", "task.model.heads", 8, "it goes with task.model.architecture vit"),
     ("tabular", "task.data.target", "price", "it goes with task.data.source csv or parquet or npz"),
 ]
