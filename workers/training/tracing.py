@@ -90,9 +90,12 @@ class Tracing:
         except (OSError, ValueError, KeyError, TypeError) as error:
             print(f"trainyard: a wish for a trace cannot be read: {error!r}", file=sys.stderr, flush=True)
             return
-        if not is_ours or self._profile is not None:
+        if not is_ours:
             return
-        if step > wanted.first:
+        if self._profile is not None and self._wanted is not None:
+            now = f"steps {self._wanted.first} to {self._wanted.last} were being traced when the wish arrived"
+            self._note(wanted, why=now)
+        elif step > wanted.first:
             self._tell(wanted, why=f"step {wanted.first} was over when the wish arrived, at step {step}")
         else:
             self._wanted = wanted
@@ -127,5 +130,8 @@ class Tracing:
 
     def _tell(self, wanted: Wanted, **more: Any) -> None:
         self._wanted = self._profile = self._mark = None
+        self._note(wanted, **more)
+
+    def _note(self, wanted: Wanted, **more: Any) -> None:
         data = {"id": wanted.id, "first": wanted.first, "last": wanted.last, **more}
         self._notes.note({"name": "trace", "data": data, "at": time.time()}, kind="facts")

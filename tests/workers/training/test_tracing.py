@@ -94,6 +94,22 @@ def test_a_second_wish_is_taken_when_the_first_is_done(tmp_path: Path, recorder:
     ]
 
 
+def test_a_wish_that_comes_while_steps_are_traced_is_answered_and_disturbs_nothing(
+    tmp_path: Path, recorder: Recorder
+) -> None:
+    """The server lets another be asked for when steps take so long that the first seems forgotten."""
+    one = tracing(tmp_path, recorder)
+    wish(tmp_path / "trace.json", first=1, steps=3)
+    walk(one, 1)
+    wish(tmp_path / "trace.json", id="t2", first=2, steps=1)
+    os.utime(tmp_path / "trace.json", ns=(1, 1))
+    walk(one, 2, 3, 4)
+    assert [(data["id"], data.get("file"), data.get("why")) for data in told(recorder.points)] == [
+        ("t2", None, "steps 1 to 3 were being traced when the wish arrived"),
+        ("t1", "traces/step-1.rank-0.json.gz", None),
+    ]
+
+
 @pytest.mark.parametrize("last", [3, 4])
 def test_a_training_that_ends_before_says_so(tmp_path: Path, recorder: Recorder, last: int) -> None:
     wish(tmp_path / "trace.json", first=4, steps=3)
