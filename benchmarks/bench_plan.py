@@ -30,7 +30,7 @@ from workers.training.communication.pairs import measure_pairs
 from workers.training.communication.reports import rates as rates_document
 from workers.training.communication.timing import fit, sizes_between
 from workers.training.loop import settle, take_step
-from workers.training.memory_parts import peak_bytes, restart_peak
+from workers.training.memory import peak_bytes, restart_peak
 from workers.training.place import Place
 
 WORLD = 2

@@ -88,8 +88,8 @@ def _fullest(spec: RecipeSpec, layout: Layout, stage: Stage, weights: Sequence[f
         gradients = whole / mesh.shard if is_there else made / mesh.shard
         if mesh.shard > 1:  # those of the block that is at work are whole, and so is what is sent of them
             gradients += 2 * weights[index]
-        elif not is_there or layout.passes > 1:
-            gradients += weights[index] if layout.passes > 1 else 0.0
+        elif layout.passes > 1:
+            gradients += weights[index]
         if activations + gradients > sum(most):
             most = activations, gradients
         made += weights[index]

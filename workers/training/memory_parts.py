@@ -11,11 +11,7 @@ from typing import NamedTuple
 
 import torch
 
-from workers.training.memory import memory_bytes
-
-ROLLUP = Path("/proc/self/smaps_rollup")
-STATUS = Path("/proc/self/status")
-CLEAR_REFS = Path("/proc/self/clear_refs")
+from workers.training.memory import ROLLUP, memory_bytes
 
 
 class Held(NamedTuple):
@@ -35,22 +31,6 @@ def held(device: torch.device) -> Held:
     own = parts["Pss"]
     shared, proportional = parts["Shared_Dirty"], parts["Pss_Anon"] - parts["Private_Dirty"]
     return Held(1024 * own, 1024 * shared, max(1.0, shared / proportional) if proportional > 0 else 1.0)
-
-
-def restart_peak(device: torch.device) -> None:
-    """Let the peak be what is held now."""
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-    else:
-        CLEAR_REFS.write_text("5")  # VmHWM becomes what is held now: proc(5)
-
-
-def peak_bytes(device: torch.device) -> float:
-    """Return the most that was held since ``restart_peak``: what is held now, and how far it has fallen since."""
-    if device.type == "cuda":
-        return float(torch.cuda.max_memory_allocated(device))
-    parts = _kibibytes(STATUS)
-    return held(device).own_bytes + 1024 * max(0.0, parts["VmHWM"] - parts["VmRSS"])
 
 
 def release(device: torch.device) -> None:

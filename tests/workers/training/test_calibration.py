@@ -12,7 +12,8 @@ import torch
 
 from trainyard.planner import Rates
 from workers.training import calibration
-from workers.training.memory_parts import held, peak_bytes, restart_peak
+from workers.training.memory import peak_bytes, restart_peak
+from workers.training.memory_parts import held
 
 CPU = torch.device("cpu")
 SMALL = {
