@@ -9,7 +9,9 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from runs.datasets import HERE, NAME, PLACE
 from trainyard.spec import KINDS, FieldInfo, Problem, fields_of, form_fields, merge
+from trainyard.spec.data import SOURCE
 
 GROUPS = {
     "what": ("What", "What the run does, and with which data."),
@@ -50,6 +52,7 @@ class Control(NamedTuple):
     needed_values: str  # of the field that it needs, with spaces between them
     needed_default: str  # what that field means when it is empty
     needing: str  # kinds of task in which it needs that, with spaces between them
+    named_by: str  # another field that will do instead, if it says anything
     defaults: dict[str, str]  # by kind of task, where they differ
 
     @property
@@ -175,14 +178,22 @@ def problems_by_path(problems: Iterable[Problem]) -> dict[str, str]:
 
 
 def is_read(info: FieldInfo, typed: Mapping[str, str]) -> bool:
-    """Whether what the field needs is typed beside it."""
+    """Whether what the field needs is typed beside it, or a dataset named, which says what its source is."""
     own = fields_of(typed["task"])
     needs = own[info.path].needs if info.path in own else None
     if needs is None:
         return True
+    if (named := _named_by(info)) and typed.get(named, "").strip():
+        return True
     other = own[needs.path]
     text = typed.get(other.path, "").strip()
     return needs.is_met(as_value(other, text) if text and not is_of_another_kind(other, text) else other.default)
+
+
+def _named_by(info: FieldInfo) -> str:
+    """The field that names a dataset, where that says as much as the source that the field needs; empty elsewhere."""
+    is_option = info.needs is not None and info.needs.path == SOURCE and info.path.removeprefix(HERE) not in PLACE
+    return NAME if is_option else ""
 
 
 def is_of_another_kind(info: FieldInfo, text: str) -> bool:
@@ -260,6 +271,7 @@ def _control(info: FieldInfo, typed: Typed, by_path: Mapping[str, str], options:
         needed_values=" ".join(info.needs.values) if info.needs else "",
         needed_default=str(_info(info.needs.path).default) if info.needs else "",
         needing=" ".join(info.needing),
+        named_by=_named_by(info),
         defaults=_defaults(info),
     )
 

@@ -4,9 +4,10 @@
 export function showNeeded(form) {
   const kind = kindOf(form);
   for (const field of form.querySelectorAll("[data-needs]")) {
-    const { needs, needsValues, needsAbove, needsDefault, needing } = field.dataset;
+    const { needs, needsValues, needsAbove, needsDefault, needing, namedBy } = field.dataset;
     const value = form.elements[needs].value.trim() || needsDefault;
-    const isMet = needsValues ? needsValues.split(" ").includes(value) : Number(value) > Number(needsAbove);
+    const isNamed = Boolean(namedBy && form.elements[namedBy].value);
+    const isMet = isNamed || (needsValues ? needsValues.split(" ").includes(value) : Number(value) > Number(needsAbove));
     field.hidden = needing.split(" ").includes(kind) && !isMet;
   }
 }

@@ -17,7 +17,8 @@ FORM = """
   <option data-tasks="table">csv</option><option data-tasks="table">iris</option></select></div>
 <div class="field" data-path="rate" data-defaults='{"gpt": "0.1", "table": "0.2"}'><input name="rate" value="0.1"></div>
 <div class="field" data-path="column" data-needs="source" data-needs-values="csv" data-needs-default="stdlib"
-  data-needing="table"><input name="column" value="target"></div>
+  data-needing="table" data-named-by="dataset"><input name="column" value="target"></div>
+<select name="dataset"><option value="" selected>none</option><option>rows</option></select>
 <div class="field" data-path="stages"><input name="stages" value="1"></div>
 <div class="field" data-path="schedule" data-needs="stages" data-needs-values="" data-needs-above="1"
   data-needs-default="1" data-needing="gpt table"><input name="schedule"></div>
@@ -64,8 +65,8 @@ def test_what_was_typed_stays_as_far_as_the_kind_has_it(ask: Ask, page: Page) ->
 
 def test_choices_of_other_kinds_cannot_be_chosen(ask: Ask, page: Page) -> None:
     ask("launch_fields.js", SWITCH, ["table"])
-    assert page.locator("option:not([disabled])").all_text_contents() == ["csv", "iris"]
-    assert page.locator("option:not([hidden])").all_text_contents() == ["csv", "iris"]
+    assert page.locator("[name=source] option:not([disabled])").all_text_contents() == ["csv", "iris"]
+    assert page.locator("[name=source] option:not([hidden])").all_text_contents() == ["csv", "iris"]
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,7 @@ def test_choices_of_other_kinds_cannot_be_chosen(ask: Ask, page: Page) -> None:
         ("gpt", {}, {"column": True, "schedule": False}),
         ("table", {}, {"column": False, "schedule": False}),
         ("table", {"source": "csv", "stages": "2"}, {"column": True, "schedule": True}),
+        ("table", {"dataset": "rows"}, {"column": True, "schedule": False}),
         ("table", {"stages": "many"}, {"column": False, "schedule": False}),
     ],
     ids=str,

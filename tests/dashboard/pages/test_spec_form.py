@@ -185,3 +185,11 @@ def of_path(typed: Typed, path: str) -> Control:
 
 def all_of(section: Section) -> list[Control]:
     return [*section.controls, *section.advanced, *section.fixed]
+
+
+def test_what_is_said_of_a_named_dataset_stays_whatever_source_stands_beside_it() -> None:
+    document = {"name": "x", "task": {"recipe": "tabular", "data": {"dataset": "prices", "target": "size"}}}
+    typed = typed_of(parse_spec(document).resolved())
+    assert typed["task.data.source"] == "breast-cancer" and parse_spec(document_of(typed)) == parse_spec(document)
+    shown = {one.info.path: not one.is_hidden for section in sections(typed, [], {}) for one in section.controls}
+    assert shown["task.data.target"] and not shown["task.data.location"], "which the dataset alone says"
