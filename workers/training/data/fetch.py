@@ -85,7 +85,7 @@ def _fetched(location: str, path: str, suffixes: Sequence[str], protocol: str, o
 
 def _state(archive: str) -> str:
     found = Path(archive).stat()
-    return f"{archive}\0{found.st_size}\0{found.st_mtime_ns}"
+    return f"{archive}\0{found.st_size}\0{found.st_mtime_ns}\0{found.st_ctime_ns}"
 
 
 def _readable(location: str) -> str:

@@ -50,11 +50,13 @@ class Files:
 
     @cached_property
     def key(self) -> str:
-        """A name for this state of the files without reading them: names, sizes and times of change."""
+        """A name for this state of the files without reading them: names, sizes and times of change, also
+        the system's own: tools that copy files set the other one back."""
         digest = hashlib.sha256(os.fsencode(self.root))
         for path in self.paths:
             found = path.stat()
-            digest.update(os.fsencode(path) + f"\0{found.st_size}\0{found.st_mtime_ns}\0".encode())
+            state = f"\0{found.st_size}\0{found.st_mtime_ns}\0{found.st_ctime_ns}\0"
+            digest.update(os.fsencode(path) + state.encode())
         return f"{self.root.name} {digest.hexdigest()}"
 
     @cached_property

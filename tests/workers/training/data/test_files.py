@@ -61,6 +61,14 @@ def test_a_change_of_the_content_is_seen(shelf: Path) -> None:
         refuse_other_content(changed, digest)
 
 
+def test_a_change_is_seen_also_where_size_and_time_stay(shelf: Path) -> None:
+    path = shelf / "a.CSV"
+    before, found = content_digest(find_files(str(path), SUFFIXES["csv"])), path.stat()
+    path.write_bytes(path.read_bytes()[::-1])
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+    assert content_digest(find_files(str(path), SUFFIXES["csv"])) != before
+
+
 def test_what_is_not_there_is_said_with_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINYARD_NODE", "blue-1")
     words = (
