@@ -11,7 +11,7 @@ from workers.training.data.problems import DataProblem
 from workers.training.optimizers import make_optimizer
 from workers.training.recipes import load_task
 from workers.training.recipes.gpt import GPT, Shape, rotary_table, rotate
-from workers.training.recipes.language_model import LanguageModelTask
+from workers.training.recipes.language_model import LanguageModelTask, refuse_too_little
 
 CPU = torch.device("cpu")
 TASK = {
@@ -28,6 +28,15 @@ def task_of(path: Path, **data: Any) -> LanguageModelTask:
     task = load_task({**TASK, "data": given}, seed=1, device=CPU)
     assert isinstance(task, LanguageModelTask)
     return task
+
+
+def test_the_signature_of_a_url_goes_neither_with_the_weights_nor_into_words(tmp_path: Path) -> None:
+    task = task_of(tmp_path / "one.txt")
+    data = {**task.data, "location": "https://me:secret@host/one.txt?signature=secret"}
+    signed = LanguageModelTask(task.shape, task.corpus, data, 1, CPU)
+    assert signed.describe()["data"]["location"] == "https://host/one.txt?…"
+    with pytest.raises(DataProblem, match=r"a part of https://host/one\.txt\?… has only"):
+        refuse_too_little(task.corpus, data, 10**9)
 
 
 def test_rows_of_a_batch_do_not_depend_on_who_asks_for_them() -> None:

@@ -15,6 +15,7 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ParallelStyle
 
 from workers.training.data.corpus import TOKENIZER, Corpus, Tokens, load_corpus
+from workers.training.data.fetch_problems import shown
 from workers.training.data.order import EpochOrder
 from workers.training.data.problems import DataProblem
 from workers.training.data.transfer import on_device
@@ -93,10 +94,13 @@ class LanguageModelTask:
         return tensor_plan()
 
     def describe(self) -> dict[str, Any]:
+        data = {name: self.data[name] for name in DESCRIBED if name in self.data}
+        if "location" in data:
+            data["location"] = shown(data["location"])
         return {
             "recipe": "language-model",
             "model": dataclasses.asdict(self.shape),
-            "data": {name: self.data[name] for name in DESCRIBED if name in self.data} | {"digest": self.data_digest},
+            "data": data | {"digest": self.data_digest},
         }
 
     def _batch(self, rows: Tokens) -> Batch:
@@ -114,7 +118,7 @@ def refuse_too_little(corpus: Corpus, data: Mapping[str, Any], context: int) -> 
     """Raise DataProblem where not even one window fits."""
     smallest = min(len(corpus.train), len(corpus.validation))
     if context >= smallest:
-        name = data.get("location") or data["source"]
+        name = shown(data.get("location") or data["source"])
         raise DataProblem(
             f"task.model.context is {context}, but a part of {name} has only {smallest} tokens: choose a smaller "
             "context, or add text"
