@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Any
 
@@ -16,6 +17,7 @@ from runs.access import get_cluster, get_project, projects_with, visible_cluster
 from runs.datasets import options_of
 from runs.models import Role
 
+NUMBER = re.compile(r"[0-9]{1,9}")
 FIELDS = ("name", "project", "cluster", "source", "location")
 LAYOUTS = {
     "text": "A file, or a folder with all its files: a model learns to continue them.",
@@ -64,7 +66,7 @@ def _create(request: HttpRequest, values: dict[str, str]) -> str:
         source=values["source"],
         location=values["location"],
         options={
-            name: int(values[name]) if info.kind == "number" and values[name].isdecimal() else values[name]
+            name: int(values[name]) if info.kind == "number" and NUMBER.fullmatch(values[name]) else values[name]
             for name, info in options_of(values["source"]).items()
             if values[name] and not _is_for_others(name, values["source"])
         },

@@ -146,6 +146,7 @@ def test_the_form_names_data(as_user: AsUser, cast: Cast) -> None:
         ({"source": "xlsx"}, "must be one of text"),
         ({"source": "images", "image_size": "1"}, "at least 4"),
         ({"source": "images", "image_size": "huge"}, "whole number"),
+        ({"source": "images", "image_size": "9" * 5000}, "whole number"),
     ],
 )
 def test_what_is_wrong_stands_beside_its_field(
