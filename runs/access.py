@@ -72,7 +72,8 @@ def visible_projects(user: Someone) -> QuerySet[Project]:
 
 
 def visible_runs(user: Someone) -> QuerySet[Run]:
-    runs = Run.objects.select_related("project", "cluster", "created_by", "job")
+    # What was predicted has a line for each rank: whoever shows it asks for it, and no list does.
+    runs = Run.objects.select_related("project", "cluster", "created_by", "job").defer("estimate")
     return runs.filter(project__in=visible_projects(user))
 
 

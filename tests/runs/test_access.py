@@ -23,6 +23,15 @@ def test_members_see_the_runs_of_their_projects(cast: Cast, make_run: Callable[.
     assert not access.visible_runs(AnonymousUser()).exists()
 
 
+def test_a_list_of_runs_does_not_read_what_was_predicted_of_each_of_their_ranks(
+    cast: Cast, make_run: Callable[..., Run]
+) -> None:
+    make_run(estimate={"memory": [{"total": 1.0}] * 4_096})
+    (run,) = access.visible_runs(cast.mate)
+    assert run.get_deferred_fields() == {"estimate"}
+    assert len(access.get_run(cast.mate, run.pk).estimate["memory"]) == 4_096, "who asks for it has it"
+
+
 @pytest.mark.parametrize("name", ["get_run", "get_job", "get_project", "get_cluster", "get_node"])
 def test_what_is_not_there_and_what_may_not_be_seen_look_alike(
     cast: Cast, make_run: Callable[..., Run], name: str
