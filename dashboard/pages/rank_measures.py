@@ -52,6 +52,8 @@ class Measures(NamedTuple):
 
 def measures(attempt: Attempt, nodes: Mapping[int, str], spec: Mapping[str, Any], mesh: Mesh | None) -> Measures | None:
     """Return what the ranks of ``attempt`` told last; None where none told anything. ``nodes`` are names by rank."""
+    if "script" in spec.get("task", {}):
+        return None  # what it tells under this name is its own, and may be anything
     facts = {one.rank: one for one in Fact.objects.filter(run_id=attempt.run_id, attempt=attempt.fence, name=MEASURED)}
     told = {rank: one.data for rank, one in sorted(facts.items()) if isinstance(one.data.get("phases"), dict)}
     if not told:

@@ -109,3 +109,10 @@ def test_the_head_says_how_well_the_devices_are_used(cast: Cast, as_user: AsUser
     write_series(attempt.run, "train/mfu", [0.2, 0.384])
     text = page(cast, as_user, attempt)
     assert "<b>12.4k tok/s</b>" in text and "MFU <b>38 %</b>" in text
+
+
+def test_what_a_script_tells_under_that_name_breaks_no_page(cast: Cast, as_user: AsUser, attempt: Attempt) -> None:
+    script = {"name": "own", "task": {"script": "train.py", "code": "."}, "resources": {"nodes": 2}}
+    Run.objects.filter(pk=attempt.run_id).update(spec=parse_spec(script).resolved())
+    measured(attempt, told(0.1, 0.1, phases={"forward": "long"}, step="last", rows=[]), told(0.1, 0.1))
+    assert "Rank 1: Data" not in page(cast, as_user, attempt)
