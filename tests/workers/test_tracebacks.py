@@ -4,6 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from workers.attempts import AttemptFolder
+from workers.processes import Exit
+from workers.supervisor.reports import RankState
 from workers.supervisor.tracebacks import error_in, explained
 
 FORGOT = """
@@ -58,3 +63,17 @@ def test_a_missing_process_group_is_told_with_the_line_of_the_users_own(tmp_path
 def test_any_other_error_stays_as_it_is(tmp_path: Path) -> None:
     error = {"type": "ValueError", "message": "no data", "traceback": f'  File "{tmp_path}/train.py", line 1\n'}
     assert explained(error, tmp_path, has_joined=False) == error
+
+
+@pytest.mark.parametrize(("code", "type"), [(1, "KeyError"), (3, None)], ids=["uncaught", "its own code"])
+def test_a_traceback_that_a_cold_rank_only_logged_is_not_what_ended_it(
+    tmp_path: Path, code: int, type: str | None
+) -> None:
+    """Python ends with 1 by an exception; a script that chose another code has caught what it printed."""
+    folder = AttemptFolder(tmp_path / "a")
+    folder.create({"attempt": "a"})
+    text = 'Traceback (most recent call last):\n  File "train.py", line 1\nKeyError: 1\n'
+    folder.stream_path(0, "stderr").write_text(text)
+    rank = RankState(0, 1, 0.0)
+    rank.end(Exit(code, None), 1.0, folder, is_cold=True)
+    assert (rank.error["type"] if rank.error else None) == type

@@ -73,7 +73,7 @@ class RankState:
         self.look_for_group(folder)
         self.has_joined = folder.joined_path(self.rank).exists()
         error = read_json(folder.error_path(self.rank))
-        if error is None and is_cold and self.exit_code:
+        if error is None and is_cold and self.exit_code == 1:  # Python's, by an exception: others a script chose
             error = error_in(last_text(folder.stream_path(self.rank, "stderr"), TRACEBACK_BYTES))
         self.error = error and explained(error, folder.code, has_joined=self.has_joined)
         if self.exit_hang and (noted := read_json(folder.exit_path(self.rank))) is not None:
