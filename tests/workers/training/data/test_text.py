@@ -114,6 +114,18 @@ def test_a_line_without_text_is_refused_by_file_and_line(line: str, message: str
         parts(of(path, source="jsonl"))
 
 
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"text": ' + "9" * 5_000 + "}"])
+def test_json_that_python_does_not_take_is_refused_by_file_and_line(line: str, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "rows.jsonl", {"text": "one"}, line)
+    with pytest.raises(DataProblem, match=r"rows\.jsonl, line 2 cannot be read as JSON"):
+        parts(of(path, source="jsonl"))
+
+
+def test_of_few_lines_of_json_the_last_one_validates(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "rows.jsonl", *({"text": f"text {index}"} for index in range(5)))
+    assert parts(of(path, source="jsonl")) == (b"text 0\ntext 1\ntext 2\ntext 3\n", b"text 4\n")
+
+
 def test_a_line_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_bytes(b'{"text": "\xff"}\n')
     with pytest.raises(DataProblem, match=r"rows\.jsonl, line 1 is not UTF-8"):
