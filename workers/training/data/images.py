@@ -107,17 +107,9 @@ def _decoded(files: Files, size: int, num_channels: int) -> Iterator[Array]:
 
 def write_arrays(folder: Path, files: Files) -> dict[str, Any]:
     """Write the samples of NPZ files, ``x`` and ``y``, into ``folder``, an entry of the cache, and return the facts."""
-    pairs = [open_arrays(path, files.name_of(path)) for path in files.paths]
-    shapes = {image_shape(inputs): inputs for inputs, _ in pairs}
-    if len(shapes) > 1:
-        places = " and ".join(f"{inputs.place} has {shape}" for shape, inputs in list(shapes.items())[:2])
-        raise DataProblem(f"{places}: images of one training have one shape")
-    shape = next(iter(shapes))
-    answers = [targets.whole() for _, targets in pairs]
-    values, numbers = np.unique(np.concatenate(answers), return_inverse=True)
+    pairs, shape, answers = open_all_arrays(files)
+    values, numbers = np.unique(answers, return_inverse=True)
     counts = np.bincount(numbers).tolist()
-    if len(values) < 2:
-        raise DataProblem(f"{pairs[0][1].place} has one class: there is nothing to tell apart")
     start = 0
     with _writer(folder, files, shape, counts) as writer:
         for inputs, _ in pairs:
@@ -126,6 +118,21 @@ def write_arrays(folder: Path, files: Files) -> dict[str, Any]:
                 writer.append(channels_first(block), rows, rows)
                 start += len(block)
     return _facts(writer, shape, [str(value) for value in values.tolist()])
+
+
+def open_all_arrays(files: Files) -> tuple[list[tuple[NpzArray, NpzArray]], tuple[int, int, int], Array]:
+    """Return images and classes of each file, the shape of all images, and all classes. Raises DataProblem."""
+    pairs = [open_arrays(path, files.name_of(path)) for path in files.paths]
+    shapes = {image_shape(inputs): inputs for inputs, _ in pairs}
+    if len(shapes) > 1:
+        places = " and ".join(f"{inputs.place} has {shape}" for shape, inputs in list(shapes.items())[:2])
+        raise DataProblem(f"{places}: images of one training have one shape")
+    answers = np.concatenate([targets.whole() for _, targets in pairs])
+    if not len(answers):
+        raise DataProblem(f"{pairs[0][1].place} has no rows: there is nothing to learn from")
+    if (answers == answers[0]).all():
+        raise DataProblem(f"{pairs[0][1].place} has one class: there is nothing to tell apart")
+    return pairs, next(iter(shapes)), answers
 
 
 def open_arrays(path: Path, name: str) -> tuple[NpzArray, NpzArray]:

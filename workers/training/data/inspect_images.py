@@ -13,7 +13,7 @@ from PIL import Image
 
 from workers.training.data.arrays import Array
 from workers.training.data.files import Files
-from workers.training.data.images import channels_first, classes_of, image_shape, num_channels_of, open_arrays
+from workers.training.data.images import channels_first, classes_of, num_channels_of, open_all_arrays
 from workers.training.data.picture import read_picture
 
 NUM_SHOWN = 24
@@ -47,9 +47,8 @@ def look_into_folder(files: Files, data: Mapping[str, Any]) -> dict[str, Any]:
 
 def look_into_arrays(files: Files, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of images in NPZ files; those that are shown are of the first rows."""
-    pairs = [open_arrays(path, files.name_of(path)) for path in files.paths]
-    classes = [str(value) for _, targets in pairs for value in targets.whole().tolist()]
-    channels, size, _ = image_shape(pairs[0][0])
+    pairs, (channels, size, _), answers = open_all_arrays(files)
+    classes = [str(value) for value in answers.tolist()]
     first = channels_first(next(pairs[0][0].blocks(), np.empty((0, *pairs[0][0].shape[1:]), np.uint8)))
     chosen = _some_of_each(classes[: len(first)])
     return {

@@ -112,6 +112,23 @@ def test_arrays_of_images_are_told_alike(tmp_path: Path) -> None:
     assert len(facts["images"]) == 24
 
 
+@pytest.mark.parametrize(
+    ("shapes", "answers", "words"),
+    [
+        ([(30, 8, 8), (30, 9, 9)], 2, "images of one training have one shape"),
+        ([(30, 8, 8)], 1, "has one class"),
+        ([(0, 8, 8)], 2, "has no rows"),
+    ],
+)
+def test_arrays_that_no_run_would_take_are_a_problem(
+    tmp_path: Path, shapes: list[tuple[int, ...]], answers: int, words: str
+) -> None:
+    for index, shape in enumerate(shapes):
+        np.savez(tmp_path / f"{index}.npz", x=np.zeros(shape, np.uint8), y=np.arange(shape[0]) % answers)
+    with pytest.raises(DataProblem, match=words):
+        look(tmp_path, "npz", "image-classifier")
+
+
 def test_text_is_told_by_how_it_begins(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Once upon a time\n" * 500)
     (tmp_path / "b.txt").write_text("The end\n")
