@@ -7,15 +7,17 @@ from pathlib import Path
 
 ROOTS = "TRAINYARD_DATA_ROOTS"
 # What leads to another machine. Of the others some lead back to this one's files: file, local, dir, zip, git, …
-REMOTE = frozenset(
-    {"http", "https", "ftp", "s3", "s3a", "gs", "gcs", "az", "adl", "abfs", "abfss", "hf", "hdfs", "oci"}
-)
+REMOTE = frozenset({"http", "https", "ftp", "sftp", "s3", "gs", "gcs", "az", "abfs", "hf"})
+ARCHIVES = ("zip://", "tar://")  # of files that may lie anywhere
 
 
 def location_problem(location: str) -> str:
     """Return why this node does not read from a path or URL that somebody named; empty where it does."""
     if not location or not (given := os.environ.get(ROOTS)):
         return ""
+    head, is_nested, archive = location.partition("::")
+    if is_nested and head.startswith(ARCHIVES):
+        return location_problem(archive)
     scheme, _, rest = location.partition("://")
     if not rest and not location.endswith("://"):
         return path_problem(Path(location))

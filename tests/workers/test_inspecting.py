@@ -14,9 +14,10 @@ import pytest
 
 from runs.api.dataset_facts import Facts
 from tests.workers.control import until
+from trainyard.spec.locations import PROTOCOLS
 from workers.attempts import AttemptFolder
 from workers.contract import Document
-from workers.data_roots import ROOTS, location_problem
+from workers.data_roots import REMOTE, ROOTS, location_problem
 from workers.node.attempts import Attempts, refuse_data
 from workers.node.config import NodeConfig, make_home
 from workers.node.inspecting import Inspector
@@ -188,7 +189,17 @@ def test_without_roots_a_node_reads_what_its_user_may(monkeypatch: pytest.Monkey
 def test_below_the_roots_a_node_reads(roots: Path) -> None:
     for name in ("rows.csv", "in.csv", "", "not-there.csv"):
         assert location_problem(str(roots / name)) == ""
-    assert location_problem("s3://bucket/rows.csv") == ""
+    for url in ("s3://bucket/rows.csv", "sftp://host/rows.csv", "zip://part::https://host/all.zip"):
+        assert location_problem(url) == ""
+    assert location_problem(f"zip://part::{roots}/all.zip") == ""
+
+
+def test_what_leads_to_another_machine_is_what_can_be_fetched() -> None:
+    assert REMOTE | {"memory", "zip", "tar"} == set(PROTOCOLS)
+
+
+def test_an_archive_outside_of_the_roots_is_refused_also_where_a_part_of_it_is_named(roots: Path) -> None:
+    assert "lies outside of the folders" in location_problem("zip://x::/etc/a.zip")
 
 
 @pytest.mark.parametrize("where", ["out.csv", "../secret.csv", "../data-2/rows.csv"])
@@ -196,7 +207,9 @@ def test_what_leads_out_of_the_roots_is_refused(roots: Path, where: str) -> None
     assert "lies outside of the folders" in location_problem(f"{roots}/{where}")
 
 
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "zip://x::file:///etc/a.zip", "git://etc", "s3::file:///x"])
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "zip://x::file:///etc/a.zip", "zip://x", "git://etc", "s3::file:///x"]
+)
 def test_a_url_that_leads_back_to_local_files_is_refused(roots: Path, url: str) -> None:
     assert "by their path" in location_problem(url)
 
