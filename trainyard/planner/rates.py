@@ -56,6 +56,8 @@ class Rates:
 
     def rate(self, kind: str, size: float, precision: str = "fp32") -> float:
         """Return how much of ``kind`` is done in a second where one operator does ``size`` of it."""
+        if precision == "fp16" and "fp16" not in self.peak_flops:
+            precision = "bf16"  # which is what a calibration times of numbers of 2 bytes
         curve = self.kinds.get(f"{kind}/{precision}") or self.kinds.get(kind)
         if curve is not None:
             return interpolated(curve, size)

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +64,11 @@ def test_what_is_no_document_of_rates_is_refused_by_the_field(changes: dict[str,
 def test_what_is_no_map_is_refused() -> None:
     with pytest.raises(ValueError, match="must be a map"):
         Rates.from_document(None)
+
+
+def test_fp16_is_as_quick_as_bf16_where_only_that_was_measured() -> None:
+    """A calibration times products of bf16 alone; at the rate of fp32 a GPU would be ten times as slow in fp16."""
+    kinds = {"matmul/bf16": ((1e6, 7e11),), "attention": ((1e6, 1e10),), "attention/bf16": ((1e6, 3e11),)}
+    rates = replace(RATES, kinds=kinds, peak_flops={"fp32": 5e10, "bf16": 7e11})
+    for kind in ("matmul", "attention", "convolution"):
+        assert rates.rate(kind, 1e6, "fp16") == rates.rate(kind, 1e6, "bf16") > rates.rate(kind, 1e6)
