@@ -24,7 +24,15 @@ from dashboard.pages.spec_form import (
     typed_in,
     typed_of,
 )
-from runs.access import Forbidden, NotFound, can, get_project, visible_clusters, visible_datasets, visible_projects
+from runs.access import (
+    Forbidden,
+    NotFound,
+    get_project,
+    projects_with,
+    visible_clusters,
+    visible_datasets,
+    visible_projects,
+)
 from runs.actions import save_job, store_bundle, submit_run
 from runs.datasets import recipes_with
 from runs.models import CodeBundle, Dataset, Role, Run
@@ -40,7 +48,7 @@ def launch(request: HttpRequest) -> HttpResponse:
     """Show the form; on POST launch it (or, with ``do=save``, keep it as a job), or show it with what is wrong."""
     source = _source(request)
     if request.method != "POST":
-        return _show(request, source, typed_of(source.document), [])
+        return _show(request, source, _at_home(request, source), [])
     typed = typed_in(request.POST)
     try:
         document = _with_code(request, typed)
@@ -78,6 +86,17 @@ def upload_code(request: HttpRequest) -> HttpResponse:
 def _source(request: HttpRequest) -> Source:
     key = request.POST.get("from") or request.GET.get("from", "")
     return launch_sources.find(request.user, key or f"example:{launch_sources.FIRST}")
+
+
+def _at_home(request: HttpRequest, source: Source) -> Typed:
+    """What the source says; of what is shipped, in a project and on a cluster that this person has."""
+    typed = typed_of(source.document)
+    if source.job is None and source.run is None:
+        for path, options in (("project", _projects(request)), ("cluster", _clusters(request))):
+            names = [one.value for one in options]
+            if names and typed[path] not in names:
+                typed[path] = names[0]
+    return typed
 
 
 def _submit(request: HttpRequest, source: Source, document: dict[str, Any]) -> Run:
@@ -135,17 +154,24 @@ def _prospect(request: HttpRequest, typed: Typed) -> dict[str, Any]:
 
 def _choices(request: HttpRequest, typed: Typed) -> dict[str, list[Option]]:
     """What there is to choose from, of what a spec takes as text."""
-    projects = [one for one in visible_projects(request.user) if can(request.user, one, Role.MEMBER)]
     bundles = [Option(one.sha256, _label(one)) for one in _bundles(request)]
     code = typed["task.code"]
     if code.startswith(OWN):
         bundles = [Option(code, "the example's own folder"), *bundles]
     return {
-        "project": [Option(one.name, one.name) for one in projects],
-        "cluster": [Option(one.name, one.name) for one in visible_clusters(request.user)],
+        "project": _projects(request),
+        "cluster": _clusters(request),
         "task.code": [Option("", "none yet"), *bundles],
         "task.data.dataset": [Option("", "none"), *_datasets(request)],
     }
+
+
+def _projects(request: HttpRequest) -> list[Option]:
+    return [Option(one.name, one.name) for one in projects_with(request.user, Role.MEMBER)]
+
+
+def _clusters(request: HttpRequest) -> list[Option]:
+    return [Option(one.name, one.name) for one in visible_clusters(request.user)]
 
 
 def _datasets(request: HttpRequest) -> list[Option]:

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from dashboard.pages import launch_sources
 from dashboard.pages.launch_sources import examples
 from dashboard.pages.spec_form import typed_of
-from runs.models import CodeBundle, Dataset, Job, Membership, Project, Role, Run, User
+from runs.models import Cluster, CodeBundle, Dataset, Job, Membership, Project, Role, Run, User
 from tests.cast import Cast, make_node, spec
 from trainyard import bundle
 from trainyard.spec import parse_spec
@@ -250,3 +252,29 @@ def test_an_example_that_cannot_be_read_is_left_out_and_the_page_goes_on(
     finally:
         examples.cache_clear()
     assert 'value="hello-gpt"' in text and "half.yaml" in caplog.text
+
+
+def test_an_example_is_for_a_project_and_a_cluster_that_one_has(as_user: AsUser, cast: Cast) -> None:
+    Membership.objects.create(project=Project.objects.create(name="own"), user=cast.outsider, role=Role.MEMBER)
+    Cluster.objects.filter(pk=cast.cluster.pk).update(name="lab")
+    make_node(cast.cluster)
+    make_node(cast.cluster)
+    text = as_user(cast.outsider).get("/launch/").content.decode()
+    assert '<option value="own" selected>' in text and '<option value="lab" selected>' in text
+    assert "It would start at once" in text and "There is no project" not in text
+
+
+def test_the_page_asks_no_more_of_a_person_of_many_projects(as_user: AsUser, cast: Cast) -> None:
+    client = as_user(cast.mate)
+
+    def num_queries() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            assert client.get("/launch/").status_code == 200
+        return len(queries)
+
+    num_queries()  # what is asked once only
+    before = num_queries()
+    for number in range(8):
+        project = Project.objects.create(name=f"project-{number}")
+        Membership.objects.create(project=project, user=cast.mate, role=Role.MEMBER)
+    assert num_queries() == before
