@@ -43,7 +43,7 @@ quality: ## train the language model's examples to the nats per byte that they s
 
 chaos: ## kill everything at random, SEEDS times (20), and compare what is stored with what was acknowledged
 	@$(PYTHON) -m dashboard.setup --for tests
-	@CHAOS_SEEDS=$${SEEDS:-20} $(BIN)/python -m pytest -s $(or $(ARGS),tests/chaos)
+	@CHAOS_SEEDS=$${SEEDS:-20} $(BIN)/python -m pytest -s $(or $(ARGS),tests/chaos tests/workers/training/checkpoints/test_kills.py)
 
 check: ## format, lint, types, migrations, import rules, Django's own checks
 	@$(PYTHON) -m dashboard.setup --for check

@@ -56,9 +56,11 @@ def test_no_acknowledged_point_is_lost_or_doubled_whoever_is_killed(running_trai
 def test_the_checker_sees_points_that_are_doubled_for_want_of_deduplication() -> None:
     choice = seeded()
     with sabotaged("deduplication", choice) as one:
-        one.wipe_valkey()
-        one.pause()
-        one.wipe_valkey()
+        for _ in range(
+            4
+        ):  # each doubles what was stored and not yet known to be: on a busy machine that may be nothing
+            one.wipe_valkey()
+            one.pause()
         one.settle(patience_s=20)
         spools, rest = one.compare()
         print(f"\n  of the spools {spools}; of REST {rest}")

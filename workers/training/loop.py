@@ -77,6 +77,7 @@ def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> 
         if is_last:  # first of all: what is validated is what is kept
             training.synchronization.finish()
         report(training, step, result, metrics, progress)
+        rows = training.share.micro * training.share.accumulate  # of this step: the next one may have another share
         rebalance(training, result)
         every = settings.validate_every_steps
         if is_last or (every and step % every == 0):
@@ -89,7 +90,7 @@ def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> 
                     progress.ended(step, training.early_stopping.reason())
         started = time.perf_counter()
         checkpoints.after_step(training, step, is_last=is_last)
-        report_measures(training, step, time.perf_counter() - started, metrics, is_last=is_last)
+        report_measures(training, step, rows, time.perf_counter() - started, metrics, is_last=is_last)
         if is_last:
             break
     tracing.close()
@@ -191,12 +192,13 @@ def report(training: Training, step: int, result: StepResult, metrics: Metrics, 
     progress.stepped(step, result.loss, result.learning_rate, rate)
 
 
-def report_measures(training: Training, step: int, stall_s: float, metrics: Metrics, *, is_last: bool) -> None:
+def report_measures(
+    training: Training, step: int, rows: int, stall_s: float, metrics: Metrics, *, is_last: bool
+) -> None:
     """Log how long the checkpoint of ``step`` has kept this rank, and tell now and then what the rank measures."""
     labels = {"rank": str(training.mesh.rank)}
     if stalled := training.measures.kept(0.0 if is_last else stall_s):  # nothing waits for what the last one writes
         metrics.log(stalled, step=step, labels=labels)
-    rows = training.share.micro * training.share.accumulate
     if facts := training.measures.facts(step, rows=rows, is_last=is_last):
         metrics.note(facts, kind="facts")
 

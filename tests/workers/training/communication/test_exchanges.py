@@ -26,10 +26,17 @@ def spec(world: int, **task: Any) -> dict[str, Any]:
     return parse_spec(document).resolved()
 
 
+def compute_little() -> None:
+    """What a device computes is another test's business."""
+    from workers.training import calibration
+
+    calibration.REPEATS, calibration.TRIAL_S = 1, 0.0
+
+
 @pytest.fixture(scope="module")
 def points(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     folder = tmp_path_factory.mktemp("output")
-    found = measure_on(3, spec(3), TRAINYARD_OUTPUT=str(folder))
+    found = measure_on(3, spec(3), setup=compute_little, TRAINYARD_OUTPUT=str(folder))
     assert (folder / "communication.csv").read_text().splitlines()[0].startswith("operation,from,to,bytes")
     return found
 
@@ -62,7 +69,7 @@ def test_only_rank_0_tells(points: list[Any]) -> None:
 
 
 def test_one_rank_alone_measures_what_it_computes() -> None:
-    (points,) = measure_on(1, spec(1, operations=["compute"]))
+    (points,) = measure_on(1, spec(1, operations=["compute"]), setup=compute_little)
     told = facts(points, "rates")
     assert told["matmul"] and told["links"] == {}
 
