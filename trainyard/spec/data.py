@@ -10,6 +10,7 @@ SOURCE = "task.data.source"
 
 # Sources that need a place to read from; all others are built in.
 DIGITS_SIZE = 8  # pixels of a side of the built-in digits
+QUANTITIES = ("diabetes",)  # the built-in tables whose target is no class
 LOCATED = ("text", "jsonl", "npz", "csv", "parquet", "images")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainyard.spec.data import DIGITS_SIZE, LOCATED, SOURCE, ImageData
+from trainyard.spec.data import DIGITS_SIZE, LOCATED, QUANTITIES, SOURCE, ImageData, TableData
 from trainyard.spec.form import fields_of
 from trainyard.spec.locations import location_problem
 from trainyard.spec.models import RecipeSpec, Spec
@@ -204,14 +204,17 @@ def _train_problems(spec: RecipeSpec) -> Iterator[Problem]:
 
 
 def _metric_problems(spec: RecipeSpec) -> Iterator[Problem]:
-    """Of a table only its target says whether it has classes: what can be known without it is refused."""
+    """Of a table of one's own only its target says whether it has classes: what can be known without it is refused."""
     measured = {"language-model": ["val/loss"], "image-classifier": ["val/loss", "val/accuracy"]}
-    accepted = measured.get(spec.task.recipe)
+    accepted, where = measured.get(spec.task.recipe), spec.task.recipe
+    data = getattr(spec.task, "data", None)
+    if isinstance(data, TableData) and data.source not in LOCATED and not data.dataset:
+        accepted = ["val/loss", "val/r2" if data.source in QUANTITIES else "val/accuracy"]
+        where = f"{where} on {data.source}"
     if accepted is not None and spec.early_stopping.metric not in accepted:
         yield Problem(
             "early_stopping.metric",
-            f"{spec.early_stopping.metric} is not measured by the recipe {spec.task.recipe}; "
-            f"accepted here: {', '.join(accepted)}",
+            f"{spec.early_stopping.metric} is not measured by the recipe {where}; accepted here: {', '.join(accepted)}",
         )
 
 

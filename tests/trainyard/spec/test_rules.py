@@ -104,6 +104,11 @@ def test_it_accepts(changes: dict[str, Any]) -> None:
             "val/accuracy is not measured by the recipe language-model; accepted here: val/loss",
         ),
         (
+            {"task": {"recipe": "tabular"}, "early_stopping.metric": "val/r2", "early_stopping.patience": 3},
+            "early_stopping.metric",
+            "val/r2 is not measured by the recipe tabular on breast-cancer; accepted here: val/loss, val/accuracy",
+        ),
+        (
             {"checkpoint.restore": "272bay33uw@300"},
             "checkpoint.restore",
             "step 300 leaves nothing to train: train.steps 300",
