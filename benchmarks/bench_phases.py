@@ -140,7 +140,7 @@ def step_of(training: Training) -> Callable[[int], None]:
         result = take_step(training, step)
         report(training, step, result, metrics, progress)
         started = time.perf_counter()
-        report_measures(training, step, time.perf_counter() - started, metrics, is_last=False)
+        report_measures(training, step, training.share.micro, time.perf_counter() - started, metrics, is_last=False)
 
     return take
 

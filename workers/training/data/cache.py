@@ -16,6 +16,7 @@ import re
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +28,7 @@ from workers.training.files import sync
 FACTS = "facts.json"
 SIZES = ".sizes.json"  # of all other files: an entry that something has cut short since is built anew
 LARGEST_LIMIT_BYTES = 100 * 2**30
+LOOK_AGAIN_S = 0.005
 MAX_TRIES = 10  # between a build and the use of it another process may evict it; ten times in a row it does not
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -65,13 +67,17 @@ def cached(key: str, build: Build, *, needed_bytes: int = 0) -> Path:
     """
     folder = cache_folder()
     entry = folder / entry_name(key)
-    for _ in range(MAX_TRIES):
-        if _use(entry):
+    num_built = 0
+    while num_built < MAX_TRIES:
+        if _use(entry):  # waits while another process builds
             return entry
         with _locked(entry) as descriptor:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if not is_whole(entry):  # whoever had the lock before us has most likely built it
+            # Not to be waited for: who holds it may have built it since we looked, and uses it until its end.
+            if not _is_alone(descriptor):
+                time.sleep(LOOK_AGAIN_S)
+            elif not is_whole(entry):
                 _build(entry, build, needed_bytes)
+                num_built += 1
     raise DataProblem(
         f"{folder} has no room to keep {key[:200]}: other processes evict it each time that it is built; "
         "raise TRAINYARD_CACHE_LIMIT_BYTES"
@@ -178,6 +184,15 @@ def _use(entry: Path) -> bool:
     return True
 
 
+def _is_alone(descriptor: int) -> bool:
+    """Take the lock alone, if nobody holds it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _build(entry: Path, build: Build, needed_bytes: int) -> None:
     """Build the entry, whose lock this process holds alone; once more where that fills the disk and others can go."""
     folder = entry.parent
@@ -251,9 +266,7 @@ def _evict_first(entries: list[Path]) -> bool:
 def _evict(entry: Path) -> bool:
     """Remove the entry, unless somebody uses or builds it; return whether anything was removed."""
     with _locked(entry) as descriptor:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _is_alone(descriptor):
             return False
         if entry.exists():
             # A name under which nobody looks, so that what is half removed is never used.

@@ -1,11 +1,14 @@
-"""Which samples each step takes, and the batches of them, read ahead where that is worth a thread."""
+"""Which samples each step takes, and the batches of them: read ahead by a thread where that is worth one, and where it
+is not, several at once, since most of what a small batch costs is the calls that read it."""
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, islice
 
+import numpy as np
 import torch
 
 from workers.training.data.ahead import Ahead
@@ -16,6 +19,7 @@ from workers.training.recipes import Batch, Task
 DEPTH = 2  # batches that are ready before they are asked for
 WORTH_A_THREAD_S = 200e-6  # below it a batch is read sooner than two threads have taken turns
 NUM_READS = 3  # in a row that took longer: one may have been the first of a file
+AT_ONCE = 8  # batches that are quick to read
 
 
 class Feed:
@@ -31,6 +35,8 @@ class Feed:
         self._share = share
         self._first_step, self._first_sample = 1, 0
         self._num_slow = 0
+        self._is_quick = False  # as far as was seen
+        self._read_before: deque[tuple[slice, Batch]] = deque()
         self._ahead: Ahead[Arrival] | None = None
 
     def restart(self, step: int, sample: int) -> None:
@@ -57,16 +63,40 @@ class Feed:
             if arrival is not None:
                 return arrival()
             self.close()  # another than the next one was asked for
+        if self._read_before and self._read_before[0][0] == wanted:
+            return self._read_before.popleft()[1]
+        later = following(first, index, self._batch_size, self._share)
+        places = [wanted, *islice(later, AT_ONCE - 1)] if self._is_quick else [wanted]
         started = time.perf_counter()
-        batch = self._read(wanted)
-        self._num_slow = self._num_slow + 1 if time.perf_counter() - started > WORTH_A_THREAD_S else 0
+        batch, *rest = self._read_all(places)
+        self._note((time.perf_counter() - started) / len(places))
+        self._read_before = deque(zip(places[1:], rest, strict=False))  # fewer, where only the first can be read
         if self._num_slow >= NUM_READS:
-            places = following(first, index, self._batch_size, self._share)
-            self._ahead = Ahead(Reader(self._read, self._device).read, places, DEPTH)
+            self._read_before.clear()
+            places_ahead = following(first, index, self._batch_size, self._share)
+            self._ahead = Ahead(Reader(self._read, self._device).read, places_ahead, DEPTH)
         return batch
 
+    def _read_all(self, places: list[slice]) -> list[Batch]:
+        """Return the batches at ``places``; that of the first alone where others cannot be read: whoever needs them
+        will be told."""
+        if len(places) == 1:
+            return [self._read(places[0])]
+        sizes = [place.stop - place.start for place in places]
+        try:
+            inputs, targets = self._read(np.concatenate([np.arange(place.start, place.stop) for place in places]))
+        except Exception:  # of a row that may never be wanted; read alone, the one that is says what is wrong
+            return [self._read(places[0])]
+        return list(zip(inputs.split(sizes), targets.split(sizes), strict=True))
+
+    def _note(self, seconds: float) -> None:
+        """Take note of how long a batch took to read."""
+        self._is_quick = seconds <= WORTH_A_THREAD_S
+        self._num_slow = 0 if self._is_quick else self._num_slow + 1
+
     def close(self) -> None:
-        """End the thread, if there is one."""
+        """End the thread, if there is one, and drop what was read before it was wanted."""
+        self._read_before.clear()
         if self._ahead is not None:
             self._ahead.close()
             self._ahead = None

@@ -50,8 +50,10 @@ class EpochOrder:
         self._width = -(-num_rows // self._height)
         self._epoch = self._make_epoch(0)
 
-    def rows(self, positions: slice) -> Rows:
+    def rows(self, positions: slice | Rows) -> Rows:
         """Return which rows stand at these positions, int64; positions count from 0 over all epochs."""
+        if not isinstance(positions, slice):
+            return self._scattered(positions)
         start, stop = positions.start, positions.stop
         first, place = divmod(start, self.num_rows)
         if place + stop - start <= self.num_rows:
@@ -61,6 +63,17 @@ class EpochOrder:
             return self._permuted(np.arange(place, place + stop - start), epoch)
         ends = [start, *range((first + 1) * self.num_rows, stop, self.num_rows), stop]
         return np.concatenate([self.rows(slice(*pair)) for pair in pairwise(ends)])
+
+    def _scattered(self, positions: Rows) -> Rows:
+        """``positions`` rise, so those of an epoch lie together."""
+        epochs, places = np.divmod(positions, self.num_rows)
+        found = np.empty_like(places)
+        for number in range(int(epochs[0]), int(epochs[-1]) + 1):
+            inside = slice(*np.searchsorted(epochs, (number, number + 1)))
+            epoch = self._epoch_of(number)
+            chosen = places[inside]
+            found[inside] = self._permuted(chosen, epoch) if epoch.order is None else epoch.order[chosen]
+        return found
 
     def _epoch_of(self, number: int) -> Epoch:
         epoch = self._epoch

@@ -14,6 +14,8 @@ import torch
 from torch import nn
 from torch.distributed.tensor.parallel import ParallelStyle
 
+from workers.training.data.order import Rows
+
 Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets
 
 # Names, so that reading the registry costs no import: a rank loads the one recipe it runs.
@@ -41,8 +43,8 @@ class Task(Protocol):
     def make_model(self) -> nn.Module:
         """Return a fresh model on the CPU, drawn from torch's current random state."""
 
-    def train_batch(self, positions: slice) -> Batch:
-        """Return the samples at these positions, counted from 0 over all epochs, on the task's device."""
+    def train_batch(self, positions: slice | Rows) -> Batch:
+        """Return the samples at these positions, which rise and count from 0 over all epochs, on the task's device."""
 
     def validation_batch(self, rows: slice) -> Batch:
         """Return these of the ``num_validation_rows`` rows that no training batch touches."""

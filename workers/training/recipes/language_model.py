@@ -16,7 +16,7 @@ from torch.distributed.tensor.parallel import ParallelStyle
 
 from workers.training.data.corpus import TOKENIZER, Corpus, Tokens, load_corpus
 from workers.training.data.fetch_problems import shown
-from workers.training.data.order import EpochOrder
+from workers.training.data.order import EpochOrder, Rows
 from workers.training.data.problems import DataProblem
 from workers.training.data.transfer import on_device
 from workers.training.recipes import Batch
@@ -56,7 +56,7 @@ class LanguageModelTask:
     def make_model(self) -> nn.Module:
         return GPT(self.shape)
 
-    def train_batch(self, positions: slice) -> Batch:
+    def train_batch(self, positions: slice | Rows) -> Batch:
         """Return inputs and targets, each (rows, context) int64."""
         return self._batch(self._train[self._train_order.rows(positions)])
 

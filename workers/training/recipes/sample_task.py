@@ -44,7 +44,7 @@ class SampleTask:
         self.assets: dict[str, Path] = {}
         self._variance = 0.0 if samples.classes else self._validation_variance()
 
-    def train_batch(self, positions: slice) -> Batch:
+    def train_batch(self, positions: slice | Rows) -> Batch:
         """Return inputs, (rows, ...) float32, and targets: (rows,) int64 classes or float32 quantities."""
         rows = self._train_order.rows(positions)
         return self._batch(self.samples.train_inputs, self.samples.train_targets, rows)

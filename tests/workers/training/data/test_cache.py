@@ -225,3 +225,36 @@ def test_what_another_process_uses_is_spared_until_it_ends(folder: Path) -> None
     mine.close()
     theirs.close()
     process.close()
+
+
+def use_when_told(pipe: Connection) -> None:
+    pipe.recv()
+    use_in_another_process(pipe)
+
+
+def test_who_sees_too_late_that_another_process_has_built_it_does_not_wait_for_its_end(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranks of a node look at once: one builds, uses it until it ends, and before that waits for the other to come."""
+    mine, theirs = multiprocessing.Pipe()
+    other = multiprocessing.get_context("fork").Process(target=use_when_told, args=(theirs,))
+    other.start()
+    look, told = cache._use, list[str]()
+
+    def look_too_early(entry: Path) -> bool:
+        if told:
+            return look(entry)
+        mine.send("go")
+        assert mine.poll(PATIENCE_S)
+        told.append(mine.recv())
+        return False
+
+    monkeypatch.setattr(cache, "_use", look_too_early)
+    late = threading.Thread(target=cached, args=("held", filler(10)), daemon=True)
+    late.start()
+    late.join(PATIENCE_S / 4)
+    has_come = not late.is_alive()
+    mine.send("end")
+    other.join(PATIENCE_S)
+    late.join(PATIENCE_S)
+    assert told == ["held"] and has_come, "it waits for who uses what it wants to use"

@@ -19,13 +19,16 @@ class Counting:
         self.is_slow = is_slow
         self.took: list[tuple[int, int, bool]] = []
 
-    def train_batch(self, positions: slice) -> Any:
+    def train_batch(self, positions: Any) -> Any:
         if self.is_slow:
             time.sleep(2 * feeds.WORTH_A_THREAD_S)
-        if positions.start >= 10_000:
-            raise OSError(f"row {positions.start} cannot be read")
-        self.took.append((positions.start, positions.stop, threading.current_thread() is threading.main_thread()))
-        numbers = torch.arange(positions.start, positions.stop)
+        numbers = (
+            torch.arange(positions.start, positions.stop) if isinstance(positions, slice) else torch.tensor(positions)
+        )
+        first, last = int(numbers[0]), int(numbers[-1])
+        if last >= 10_000:
+            raise OSError(f"row {max(first, 10_000)} cannot be read")
+        self.took.append((first, last + 1, threading.current_thread() is threading.main_thread()))
         return numbers, numbers
 
 
@@ -103,6 +106,14 @@ def test_what_is_slow_to_read_gets_a_thread_and_what_is_quick_does_not(monkeypat
     assert [is_main for _, _, is_main in slow.took[:3]] == [True] * 3
     assert not any(is_main for _, _, is_main in slow.took[3:])
     assert all(is_main for _, _, is_main in quick.took)
+
+
+def test_what_is_quick_to_read_is_read_for_several_steps_at_once() -> None:
+    task = Counting()
+    feed = Feed(task, 8, share_of(0, accumulate=1, micro=4))  # type: ignore[arg-type]
+    for step in range(1, 2 + feeds.AT_ONCE):
+        assert rows(feed, step, 0) == list(range(8 * step - 8, 8 * step - 4))
+    assert [(start, stop) for start, stop, _ in task.took] == [(0, 4), (8, 8 * feeds.AT_ONCE + 4)]
 
 
 def test_no_thread_is_left_when_it_is_closed(task: Counting) -> None:

@@ -71,3 +71,10 @@ def test_threads_in_different_epochs_do_not_disturb_each_other() -> None:
 def test_without_rows_there_is_no_order() -> None:
     with pytest.raises(ValueError, match="there are 0 rows; an order needs one or more"):
         EpochOrder(0, seed=1)
+
+
+@pytest.mark.parametrize("num_rows", [1, 7, 100, 10_000])
+def test_positions_with_gaps_between_them_are_those_of_the_whole(num_rows: int) -> None:
+    order = EpochOrder(num_rows, 3)
+    positions = np.arange(0, 3 * num_rows + 5)[:: max(1, num_rows // 10)]
+    assert order.rows(positions).tolist() == order.rows(slice(0, 3 * num_rows + 5))[positions].tolist()
