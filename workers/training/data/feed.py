@@ -19,7 +19,8 @@ from workers.training.recipes import Batch, Task
 DEPTH = 2  # batches that are ready before they are asked for
 WORTH_A_THREAD_S = 200e-6  # below it a batch is read sooner than two threads have taken turns
 NUM_READS = 3  # in a row that took longer: one may have been the first of a file
-AT_ONCE = 8  # batches that are quick to read
+AT_ONCE = 32  # batches at most that are read together…
+AT_ONCE_S = 1e-3  # …and for how long: no step waits for more, and none of them is large
 
 
 class Feed:
@@ -35,7 +36,7 @@ class Feed:
         self._share = share
         self._first_step, self._first_sample = 1, 0
         self._num_slow = 0
-        self._is_quick = False  # as far as was seen
+        self._at_once = 1  # batches: more where they were quick to read
         self._read_before: deque[tuple[slice, Batch]] = deque()
         self._ahead: Ahead[Arrival] | None = None
 
@@ -66,7 +67,7 @@ class Feed:
         if self._read_before and self._read_before[0][0] == wanted:
             return self._read_before.popleft()[1]
         later = following(first, index, self._batch_size, self._share)
-        places = [wanted, *islice(later, AT_ONCE - 1)] if self._is_quick else [wanted]
+        places = [wanted, *islice(later, self._at_once - 1)]
         started = time.perf_counter()
         batch, *rest = self._read_all(places)
         self._note((time.perf_counter() - started) / len(places))
@@ -91,8 +92,9 @@ class Feed:
 
     def _note(self, seconds: float) -> None:
         """Take note of how long a batch took to read."""
-        self._is_quick = seconds <= WORTH_A_THREAD_S
-        self._num_slow = 0 if self._is_quick else self._num_slow + 1
+        is_quick = seconds <= WORTH_A_THREAD_S
+        self._at_once = max(1, min(AT_ONCE, int(AT_ONCE_S / seconds))) if is_quick else 1
+        self._num_slow = 0 if is_quick else self._num_slow + 1
 
     def close(self) -> None:
         """End the thread, if there is one, and drop what was read before it was wanted."""

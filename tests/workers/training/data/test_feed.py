@@ -108,7 +108,9 @@ def test_what_is_slow_to_read_gets_a_thread_and_what_is_quick_does_not(monkeypat
     assert all(is_main for _, _, is_main in quick.took)
 
 
-def test_what_is_quick_to_read_is_read_for_several_steps_at_once() -> None:
+def test_what_is_quick_to_read_is_read_for_several_steps_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "AT_ONCE_S", 60.0)  # whatever the machine does beside
+    monkeypatch.setattr(feeds, "WORTH_A_THREAD_S", 60.0)
     task = Counting()
     feed = Feed(task, 8, share_of(0, accumulate=1, micro=4))  # type: ignore[arg-type]
     for step in range(1, 2 + feeds.AT_ONCE):
