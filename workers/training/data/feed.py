@@ -88,7 +88,7 @@ class Feed:
             inputs, targets = self._read(np.concatenate([np.arange(place.start, place.stop) for place in places]))
         except Exception:  # of a row that may never be wanted; read alone, the one that is says what is wrong
             return [self._read(places[0])]
-        return list(zip(inputs.split(sizes), targets.split(sizes), strict=True))
+        return list(zip(torch.split(inputs, sizes), torch.split(targets, sizes), strict=True))
 
     def _note(self, seconds: float) -> None:
         """Take note of how long a batch took to read."""
