@@ -73,6 +73,7 @@ def sitting(browser: Browser, url: str, **options: Any) -> Iterator[Seat]:
         yield Seat(page, watch, url)
         assert watch.unexpected() == []
     finally:
+        print(watch.last_words())  # which pytest shows of a test that failed
         context.close()
 
 

@@ -14,7 +14,12 @@ class Watch:
     def __init__(self, page: Page) -> None:
         self.problems: list[str] = []
         self.visits: list[str] = []  # every address that the page was led to
+        self.asked: list[
+            str
+        ] = []  # by the page itself, not for its styles and scripts: what was answered, and what was not
         self._expected: list[str] = []
+        page.on("request", lambda request: self._note("asked", request))
+        page.on("requestfinished", lambda request: self._note("done", request))
         page.on("console", self._on_console)
         page.on("pageerror", lambda error: self.problems.append(f"exception: {error}"))
         page.on("requestfailed", self._on_failure)
@@ -25,6 +30,10 @@ class Watch:
         """Let problems pass that have one of the texts in them: the test provokes them."""
         self._expected += texts
 
+    def last_words(self) -> str:
+        """What was asked for last, for whoever looks why a page did not come."""
+        return "\n".join(("asked of the server last:", *self.asked[-20:], "problems:", *self.problems[-10:]))
+
     def unexpected(self) -> list[str]:
         return [one for one in self.problems if not any(text in one for text in (*LEFT, *self._expected))]
 
@@ -32,7 +41,12 @@ class Watch:
         if message.type in ("error", "warning"):
             self.problems.append(f"console {message.type}: {message.text} ({message.location['url']})")
 
+    def _note(self, word: str, request: Request) -> None:
+        if request.resource_type in ("document", "fetch", "xhr"):
+            self.asked.append(f"{word} {request.method} {request.url}")
+
     def _on_failure(self, request: Request) -> None:
+        self._note("failed", request)
         self.problems.append(f"{request.method} {request.url}: {request.failure}")
 
     def _on_response(self, response: Response) -> None:
