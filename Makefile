@@ -30,7 +30,7 @@ up: ## set up and serve, without a run
 
 test: ## set up what the tests need, a browser too, and run them all (ARGS="tests/house -x")
 	@$(PYTHON) -m dashboard.setup --for tests
-	@# All of them in parts, two at a time; picked ones in one pytest.
+	@# All of them in parts, three at a time; picked ones in one pytest.
 	@$(BIN)/python -m $(if $(ARGS),pytest $(ARGS),tests.parts)
 
 parity: ## train in every parallel way and in one process, and compare losses, gradients, resumed runs (ARGS="-k shard")

@@ -2,7 +2,9 @@
 rank, and the time of a step.
 
 One calibration, as a run of the communication benchmark does it, comes first: what two ranks compute at once, and their
-links. The plans were chosen before any constant of the planner was, and none is used to set one.
+links. The same small model is timed then and beside each plan, so that a machine whose speed changes in the minutes
+between is told from a prediction that is wrong: steps are given as they would have been at the calibration. The plans
+were chosen before any constant of the planner was, and none is used to set one.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from trainyard.planner import DataFacts, Estimate, NodeFacts, Rates, estimate
 from trainyard.spec import parse_spec
 from trainyard.spec.models import RecipeSpec
 from workers.training import process_group
-from workers.training.calibration import measure_compute
-from workers.training.communication.main import measure_operation, slowest
+from workers.training.calibration import measure_ranks, model_seconds
+from workers.training.communication.main import measure_operation
 from workers.training.communication.pairs import measure_pairs
 from workers.training.communication.reports import rates as rates_document
 from workers.training.communication.timing import fit, sizes_between
@@ -37,7 +39,7 @@ WORLD = 2
 STEPS = 30
 WARM_STEPS = 5
 OPERATIONS = ("all-reduce", "all-gather", "reduce-scatter")
-SMALLEST_BYTES, LARGEST_BYTES, REPEATS = 1024, 16 * 2**20, 10
+SMALLEST_BYTES, LARGEST_BYTES, REPEATS = 1024, 16 * 2**20, 20
 TWO = {"nodes": WORLD, "accelerator": "cpu"}
 
 
@@ -82,12 +84,20 @@ class Measured(NamedTuple):
     seconds: list[float]
 
 
+class Calibrated(NamedTuple):
+    """What the planner counts with, and the seconds of the small model's pass when it was measured."""
+
+    rates: Rates
+    model_s: float
+
+
 class Compared(NamedTuple):
     """A plan: what was predicted of it, and what each rank measured."""
 
     name: str
     predicted: Estimate
     ranks: list[Measured]
+    drift: float  # how many times as long as at the calibration the machine took about then for the same
 
     @property
     def memory(self) -> tuple[float, float]:
@@ -99,8 +109,8 @@ class Compared(NamedTuple):
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """Predicted and measured seconds of the slower rank's median step."""
-        return self.predicted.step_time.total, max(middle(rank.seconds) for rank in self.ranks)
+        """Predicted and measured seconds of the slower rank's median step, as the machine was at the calibration."""
+        return self.predicted.step_time.total, max(middle(rank.seconds) for rank in self.ranks) / self.drift
 
 
 def error(predicted: float, measured: float) -> float:
@@ -125,17 +135,18 @@ def spec_of(name: str, plan: tuple[dict[str, Any], dict[str, Any], dict[str, Any
     return spec
 
 
-def calibrated() -> Rates:
+def calibrated() -> Calibrated:
     """Return what a run of the communication benchmark on two ranks notes of them."""
-    document = on_ranks(WORLD, rank_rates, is_forked=True)[0]
-    return Rates.from_document(document)
+    before = pace()
+    rates = Rates.from_document(on_ranks(WORLD, rank_rates, is_forked=True)[0])
+    return Calibrated(rates, statistics.mean((before, pace())))
 
 
 def rank_rates(place: Place) -> dict[str, Any]:
     """In a rank: compute all at once, then exchange."""
     device = torch.device("cpu")
     process_group.join(place, device)
-    compute = slowest(gathered(measure_compute(device)))
+    compute = measure_ranks(device)
     sizes = sizes_between(SMALLEST_BYTES, LARGEST_BYTES)
     lines = {name: fit(measure_operation(name, sizes, REPEATS, device, None)) for name in OPERATIONS}
     pairs = gathered([link.fit for link in measure_pairs([str(rank) for rank in range(WORLD)], sizes, REPEATS, device)])
@@ -148,6 +159,21 @@ def gathered(value: Any) -> list[Any]:
     found: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(found, value)
     return found
+
+
+def rank_pace(place: Place) -> float:
+    """In a rank: how long the small model takes, beside its neighbours."""
+    device = torch.device("cpu")
+    process_group.join(place, device)
+    seconds = []
+    for _ in range(3):
+        dist.barrier()
+        seconds.append(model_seconds(device)[0])
+    return statistics.median(seconds)
+
+
+def pace() -> float:
+    return statistics.mean(on_ranks(WORLD, rank_pace, is_forked=True))
 
 
 def rank_steps(place: Place, spec: dict[str, Any], num_steps: int) -> Measured:
@@ -168,15 +194,17 @@ def rank_steps(place: Place, spec: dict[str, Any], num_steps: int) -> Measured:
     return Measured(peak, seconds[WARM_STEPS:])
 
 
-def compare(plans: Mapping[str, Any], rates: Rates, num_steps: int) -> list[Compared]:
+def compare(plans: Mapping[str, Any], found_by: Calibrated, num_steps: int) -> list[Compared]:
     """Return what is predicted and measured of each plan."""
     node = NodeFacts("bench", 1, "cpu", os.cpu_count() or 1, memory_bytes=2**34, host="bench")
-    found = []
+    found, before = [], pace()
     for name, plan in plans.items():
         spec = spec_of(name, plan)
-        predicted = estimate(spec, [node] * spec.world_size(), rates, DataFacts())
+        predicted = estimate(spec, [node] * spec.world_size(), found_by.rates, DataFacts())
         ranks = on_ranks(spec.world_size(), rank_steps, spec.resolved(), num_steps, is_forked=True)
-        found.append(Compared(name, predicted, ranks))
+        after = pace()
+        found.append(Compared(name, predicted, ranks, statistics.mean((before, after)) / found_by.model_s))
+        before = after
     return found
 
 
@@ -187,9 +215,11 @@ def rows() -> list[Row]:
         (memory, held), (seconds, taken) = one.memory, one.seconds
         note = f"off by {100 * error(memory, held):+.0f} %"
         found.append(Row(f"{one.name}: memory", memory / 2**20, "MiB", held / 2**20, "measured", note=note))
-        note = f"off by {100 * error(seconds, taken):+.0f} %"
-        found.append(Row(f"{one.name}: step", 1e3 * seconds, "ms", 1e3 * taken, "measured", note=note,
-                         spread=spread_of([1e3 * value for rank in one.ranks for value in rank.seconds])))  # fmt: skip
+        note = f"off by {100 * error(seconds, taken):+.0f} %; the machine took {one.drift:.2f} times as long as then"
+        steps = [1e3 * value / one.drift for rank in one.ranks for value in rank.seconds]
+        found.append(
+            Row(f"{one.name}: step", 1e3 * seconds, "ms", 1e3 * taken, "measured", note=note, spread=spread_of(steps))
+        )
     for what, goal, off in (
         ("memory", goals.PLAN_MEMORY, [abs(error(*one.memory)) for one in compared]),
         ("time of a step", goals.PLAN_STEP, [abs(error(*one.seconds)) for one in compared]),

@@ -1,8 +1,9 @@
-"""`make test`: all tests in parts, two at a time, the longest first. Each part is a pytest of its own, with servers of
-its own; what shares the one running Trainyard, and the browser with its event loop, is one part by itself.
+"""`make test`: all tests in parts, three at a time, the longest first. Each part is a pytest of its own, with servers
+of its own; what shares a running Trainyard, and the browser with its event loop, are parts by themselves.
 
 Prints what each part says with its name before it, and at the end what failed, the closing line of each and one for
-all.
+all. A few tests that failed are run once more, alone on the machine: one that passes then is named as unsteady. That is
+a fault too, of the test or of the product under load, and its first failure stays in what was printed.
 """
 
 from __future__ import annotations
@@ -14,39 +15,55 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from dashboard.up.tether import tethered
 
 ROOT = Path(__file__).resolve().parents[1]
-LANES = 2  # most parts wait a good deal for processes of theirs: two keep two cores busy
-POSTGRESQL = {"TRAINYARD_TEST_DATABASE": "postgresql"}
-# What has to do with the database runs on PostgreSQL too. Every test is in one of the first three parts, but for
+LANES = 3  # most parts wait a good deal for processes of theirs: three keep two cores busy
+MOST_AGAIN = 6  # more failures than that are no matter of load
+
+
+class Tests(NamedTuple):
+    """What one pytest is asked for: options, folders, and what its environment has besides."""
+
+    options: list[str]
+    folders: list[str]
+    changes: dict[str, str]
+
+
+# What has to do with the database runs on PostgreSQL too. Every test is in one of the other parts, but for
 # tests/parity and tests/quality, which are `make parity` and `make quality`: minutes of up to eight processes.
-PARTS: dict[str, tuple[list[str], dict[str, str]]] = {
-    "whole": (["-m", "whole"], {}),
-    "others": (["-m", "not whole", "--ignore=tests/runs", "--ignore=tests/parity", "--ignore=tests/quality"], {}),
-    "runs": (["-m", "not whole", "tests/runs"], {}),
-    "runs on PostgreSQL": (["-m", "not whole", "tests/runs"], POSTGRESQL),
+APART = ("tests/runs", "tests/workers", "tests/parity", "tests/quality")
+PARTS = {
+    "browser": Tests(["-m", "whole"], ["tests/browser"], {}),
+    "workers": Tests(["-m", "not whole"], ["tests/workers"], {}),
+    "whole": Tests(["-m", "whole", "--ignore=tests/browser"], ["tests"], {}),
+    "others": Tests(["-m", "not whole", *(f"--ignore={folder}" for folder in APART)], ["tests"], {}),
+    "runs": Tests(["-m", "not whole"], ["tests/runs"], {}),
+    "runs on PostgreSQL": Tests(["-m", "not whole"], ["tests/runs"], {"TRAINYARD_TEST_DATABASE": "postgresql"}),
 }
-WIDTH = max(map(len, PARTS))
 CLOSING = re.compile(r"^=*[ ]*((\d+ [a-z]+(, )?)+|no tests ran).* in [\d.]+s")
-LOST = re.compile(r"^(FAILED|ERROR) \S")  # pytest's own summary of one test
+LOST = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$")  # pytest's own summary of one test
 OUTCOME = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)")
 
 
 class Part:
-    """One pytest process and what it says. Started by the main thread, which its life is tied to."""
+    """One pytest process and what it says. Started by the main thread, which its life is tied to. ``only``: of its
+    tests those alone, by pytest's names."""
 
-    def __init__(self, name: str) -> None:
-        words, changes = PARTS[name]
+    def __init__(self, name: str, only: Sequence[str] = ()) -> None:
+        options, folders, changes = PARTS[name]
         self.name = name
         self.closing = ""
         self.lost: list[str] = []
+        self._title = f"{name}, again" if only else name
         self._process = subprocess.Popen(
-            tethered([sys.executable, "-m", "pytest", *words]), cwd=ROOT, env={**os.environ, **changes}, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
+            tethered([sys.executable, "-m", "pytest", *options, *(only or folders)]), cwd=ROOT,
+            env={**os.environ, **changes}, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, errors="replace",
         )  # fmt: skip
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
@@ -54,6 +71,11 @@ class Part:
     @property
     def is_over(self) -> bool:
         return self._process.poll() is not None
+
+    @property
+    def tests(self) -> list[str]:
+        """The names of those that failed."""
+        return [match[1] for line in self.lost if (match := LOST.match(line))]
 
     def end(self) -> bool:
         """Wait until it has said all and return whether everything passed."""
@@ -64,9 +86,10 @@ class Part:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
+        width = max(map(len, PARTS))
         with self._process.stdout as lines:
             for line in lines:
-                print(f"{self.name:{WIDTH}} | {line}", end="", flush=True)
+                print(f"{self._title:{width}} | {line}", end="", flush=True)
                 if LOST.match(line):
                     self.lost.append(line.rstrip("\n"))
                 if CLOSING.match(line):
@@ -75,7 +98,27 @@ class Part:
 
 def main() -> int:
     began = time.monotonic()
-    waiting, running, over, failed = list(PARTS), list[Part](), list[Part](), list[str]()
+    over, failed = in_lanes()
+    unsteady = again(failed) if sum(len(part.lost) for part in failed) <= MOST_AGAIN else []
+    for part in failed:
+        for line in part.lost:
+            print(f"{'UNSTEADY, it passed alone: ' if part in unsteady else ''}{line[:500]} ({part.name})")
+    for part in over:
+        print(f"{part.closing} {part.name}")
+    counts = total(part.closing for part in over)
+    for part in unsteady:  # what failed has passed since
+        counts["passed"] += len(part.lost)
+        counts.subtract(total([part.closing]) & Counter(failed=len(part.lost), error=len(part.lost)))
+    print(f"== {in_words(counts)} in {time.monotonic() - began:.2f}s ==")
+    names = [part.name for part in failed if part not in unsteady]
+    if names:
+        print(f"Failed: {', '.join(names)}")
+    return 1 if names else 0
+
+
+def in_lanes() -> tuple[list[Part], list[Part]]:
+    """Run all parts, and return them in the order of their ends, and those in which something failed."""
+    waiting, running, over, failed = list(PARTS), list[Part](), list[Part](), list[Part]()
     while waiting or running:
         while waiting and len(running) < LANES:
             running.append(Part(waiting.pop(0)))
@@ -84,26 +127,28 @@ def main() -> int:
             running.remove(part)
             over.append(part)
             if not part.end():
-                failed.append(part.name)
-    for part in over:
-        for line in part.lost:
-            print(f"{line[:500]} ({part.name})")
-    for part in over:
-        print(f"{part.closing} {part.name}")
-    print(f"== {total(part.closing for part in over)} in {time.monotonic() - began:.2f}s ==")
-    if failed:
-        print(f"Failed: {', '.join(failed)}")
-    return 1 if failed else 0
+                failed.append(part)
+    return over, failed
 
 
-def total(closings: Iterable[str]) -> str:
-    """Return ``"412 passed, 1 skipped"`` over all closing lines."""
+def again(failed: Iterable[Part]) -> list[Part]:
+    """Run what failed once more, a part after the other, and return the parts in which all of it passed then."""
+    return [part for part in failed if part.tests and Part(part.name, part.tests).end()]
+
+
+def total(closings: Iterable[str]) -> Counter[str]:
+    """Return how many passed, failed and so on by all closing lines."""
     counts: Counter[str] = Counter()
     for closing in closings:
         for number, outcome in OUTCOME.findall(closing):
             counts[outcome.rstrip("s") if outcome.startswith("error") else outcome] += int(number)
     counts.pop("deselected", None)
-    return ", ".join(f"{number} {outcome}" for outcome, number in counts.items()) or "no tests ran"
+    return counts
+
+
+def in_words(counts: Counter[str]) -> str:
+    """Return ``"412 passed, 1 skipped"``."""
+    return ", ".join(f"{number} {outcome}" for outcome, number in counts.items() if number) or "no tests ran"
 
 
 if __name__ == "__main__":

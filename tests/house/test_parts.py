@@ -9,27 +9,30 @@ import pytest
 
 from tests import parts
 
+Play = dict[str, parts.Tests]
+
 
 @pytest.fixture
-def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, tuple[list[str], dict[str, str]]]:
+def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
     """Three parts of one small test file each; what they are is written into them by their names."""
     bodies = {"good": "pass", "better": "import os; assert os.environ['WHAT'] == 'set'", "bad": "assert False, 'alas'"}
-    found: dict[str, tuple[list[str], dict[str, str]]] = {}
+    found = {}
     for name, body in bodies.items():
         (tmp_path / f"test_{name}.py").write_text(f"def test_it() -> None:\n    {body}\n")
-        words = ["-c", os.devnull, "-p", "no:cacheprovider", str(tmp_path / f"test_{name}.py")]
-        found[name] = (words, {"WHAT": "set", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
+        options = ["-c", os.devnull, "--rootdir", str(tmp_path), "-p", "no:cacheprovider"]
+        changes = {"WHAT": "set", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        found[name] = parts.Tests(options, [f"test_{name}.py"], changes)
     monkeypatch.setattr(parts, "PARTS", found)
+    monkeypatch.setattr(parts, "ROOT", tmp_path)
     return found
 
 
-def test_a_part_that_fails_fails_all_of_it_and_is_named(
-    play: dict[str, tuple[list[str], dict[str, str]]], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_part_that_fails_fails_all_of_it_and_is_named(play: Play, capfd: pytest.CaptureFixture[str]) -> None:
     assert parts.main() == 1
     lines = capfd.readouterr().out.splitlines()
     assert lines[-1] == "Failed: bad"
-    assert any("alas" in line for line in lines)
+    assert sum("assert False" in line and line.startswith("bad ") for line in lines), "what it said first"
+    assert sum("assert False" in line and line.startswith("bad, again") for line in lines), "and alone"
     named = next(place for place, line in enumerate(lines) if line.startswith("FAILED "))
     assert "test_bad.py::test_it" in lines[named]
     assert named > max(place for place, line in enumerate(lines) if line.startswith("bad ")), "where nobody scrolls"
@@ -38,21 +41,46 @@ def test_a_part_that_fails_fails_all_of_it_and_is_named(
     assert len(closings) == 4, "one for each part and one for all"
 
 
-def test_parts_that_pass_pass(
-    play: dict[str, tuple[list[str], dict[str, str]]], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_parts_that_pass_pass(play: Play, capfd: pytest.CaptureFixture[str]) -> None:
     del play["bad"]
     assert parts.main() == 0
     assert capfd.readouterr().out.splitlines()[-1].startswith("== 2 passed in ")
 
 
-def test_a_part_that_collects_nothing_fails(play: dict[str, tuple[list[str], dict[str, str]]], tmp_path: Path) -> None:
+def test_a_part_that_collects_nothing_fails(play: Play, tmp_path: Path) -> None:
     (tmp_path / "test_bad.py").write_text("")
     assert parts.main() == 1
 
 
+def test_what_passes_alone_is_named_and_fails_nothing(
+    play: Play, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test_bad.py").write_text(
+        "from pathlib import Path\n\n\ndef test_it() -> None:\n    again = Path(__file__).with_name('again')\n"
+        "    was = again.exists()\n    again.touch()\n    assert was, 'alas'\n\n\ndef test_other() -> None:\n    pass\n"
+    )
+    assert parts.main() == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[-1].startswith("== 4 passed in ") or lines[-1].startswith("== 4 passed, ")
+    assert any(line.startswith("UNSTEADY, it passed alone: FAILED test_bad.py::test_it") for line in lines)
+
+
+def test_many_failures_are_not_run_again(
+    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(parts, "MOST_AGAIN", 0)
+    assert parts.main() == 1
+    assert "again" not in capfd.readouterr().out
+
+
 def test_every_test_but_those_of_parity_and_quality_is_in_one_of_the_parts() -> None:
-    """By how they are told apart, and not by a list: what is whole, what is not, in tests/runs and elsewhere."""
-    words = [words for words, changes in parts.PARTS.values() if not changes]
-    others = ["-m", "not whole", "--ignore=tests/runs", "--ignore=tests/parity", "--ignore=tests/quality"]
-    assert words == [["-m", "whole"], others, ["-m", "not whole", "tests/runs"]]
+    """By how they are told apart, and not by a list: what is whole, what is not, and by folders."""
+    told = {name: (" ".join(one.options), one.folders) for name, one in parts.PARTS.items() if not one.changes}
+    left_out = "--ignore=tests/runs --ignore=tests/workers --ignore=tests/parity --ignore=tests/quality"
+    assert told == {
+        "browser": ("-m whole", ["tests/browser"]),
+        "whole": ("-m whole --ignore=tests/browser", ["tests"]),
+        "workers": ("-m not whole", ["tests/workers"]),
+        "runs": ("-m not whole", ["tests/runs"]),
+        "others": (f"-m not whole {left_out}", ["tests"]),
+    }

@@ -72,6 +72,16 @@ class Yard:
             assert time.monotonic() < deadline, f"it did not end: {run['status']}, {run['reason']}, step {run['step']}"
             time.sleep(0.2)
 
+    def file(self, run_id: str, name: str, seconds: float = 60) -> bytes:
+        """Return a file of the run's output, which its node may still be sending when the run has ended."""
+        deadline = time.monotonic() + seconds
+        while True:
+            answer = self.http.get(f"/runs/{run_id}/files/{name}")
+            if answer.status_code == 200:
+                return answer.content
+            assert time.monotonic() < deadline, f"{name} never came: {answer.status_code} {answer.text:.200}"
+            time.sleep(0.1)
+
     def steps(self, run_id: str, name: str) -> dict[str, list[int]]:
         """Return the steps of a series, in order, by its labels as text."""
         data = self.get(f"/runs/{run_id}/series/data", name=name, points=10_000)

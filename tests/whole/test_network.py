@@ -42,7 +42,7 @@ def test_the_pair_of_nodes_has_its_link(running_trainyard: Up, run: Document) ->
 
 def test_the_whole_table_is_among_its_files(running_trainyard: Up, run: Document) -> None:
     with Yard(running_trainyard) as yard:
-        answer = yard.http.get(f"/runs/{run['id']}/files/communication.csv")
-    rows = list(csv.DictReader(io.StringIO(answer.text)))
+        table = yard.file(run["id"], "communication.csv").decode()
+    rows = list(csv.DictReader(io.StringIO(table)))
     assert len(rows) == len(SIZES) * (len(OPERATIONS) + 1)
     assert {row["operation"] for row in rows} == {*OPERATIONS, "send-receive"}

@@ -78,6 +78,8 @@ def _step_time(
     """Return the step's time by part, as the slowest stage has it, and the bytes that the busiest rank sends."""
     # What was measured while ranks took turns on the cores is that slow already.
     crowding, can_hide = max(1.0, places.crowding / rates.crowding), places.has_spare_cores
+    if places.most_together == 1:
+        crowding *= rates.alone
     slowest: tuple[float, StepTime] | None = None
     sent = 0.0
     for stage in stages:
@@ -85,7 +87,7 @@ def _step_time(
         exchanged = messages(spec, layout, stage)
         sent = max(sent, sum(message.sent_bytes(is_gpu=places.is_gpu) for message in exchanged))
         time = _stage_time(spec, layout, stage, computing, rates, crowding, places)
-        waited = seconds_of(rates, exchanged, crowding * computing.backward, can_hide=can_hide)
+        waited = seconds_of(rates, exchanged, crowding * computing.backward, can_hide=can_hide, is_gpu=places.is_gpu)
         time = StepTime(time.compute, waited, time.bubble, time.optimizer)
         if slowest is None or time.total > slowest[0]:
             slowest = time.total, time

@@ -108,11 +108,11 @@ def _kept(section: Section, kind: str) -> float:
 def _left_between(spec: RecipeSpec, layout: Layout, stage: Stage, kept: float) -> float:
     """Return the bytes of what comes and goes in places that nothing else fits into: on a heap they stay taken.
 
-    A third of what tensor-parallel ranks exchange; the block that is computed again beside the one that was; what is
-    rounded for products in another precision; whole gradients of shards, once more as they travel; the
+    Two fifths of what tensor-parallel ranks exchange; the block that is computed again beside the one that was; what is
+    rounded for products in another precision; whole gradients of shards, once more as they travel and as they came; the
     gradients of a step's first pass, which stay between activations of the next; and one on its way into DDP's bucket.
     """
-    found = sum(count * num_bytes for section, count in stage.counted() for _, num_bytes in section.exchanges) / 3
+    found = sum(count * num_bytes for section, count in stage.counted() for _, num_bytes in section.exchanges) / 2.6
     blocks = [section.kept for section in stage.sections if section.entry]
     if spec.train.activation_checkpointing == "selective":
         found += max(blocks, default=0.0)
@@ -121,7 +121,7 @@ def _left_between(spec: RecipeSpec, layout: Layout, stage: Stage, kept: float) -
     if spec.train.precision != "fp32":
         found += sum(count * section.kept for section, count in stage.counted()) / 4
     if layout.mesh.shard > 1:
-        found += 2 * sum(stage.weights(layout)[1:-1])
+        found += 3 * sum(stage.weights(layout)[1:-1])
     if layout.accumulate > 1:
         found += sum(stage.weights(layout)) / layout.mesh.shard + kept / 5
     if _is_ddp(spec, layout):

@@ -47,6 +47,7 @@ class Rates:
     heap: float = 1.0  # bytes that the allocator takes for each that is in use: holes between those that stay
     crowding: float = 1.0  # ranks for each core, or what else wanted it, while this was measured
     pace: float = 1.0  # times as long as its operators one by one that a whole step takes
+    alone: float = 1.0  # of the time of a rank with neighbours that one takes which has its machine to itself
 
     def base_bytes(self, num_ranks: int) -> float:
         """Return what one of ``num_ranks`` forked from one process holds before its model: its part of what they share
@@ -96,6 +97,7 @@ class Rates:
             heap=_positive("heap", document.get("heap", 1.0)),
             crowding=_positive("crowding", document.get("crowding", 1.0)),
             pace=_positive("pace", document.get("pace", 1.0)),
+            alone=_positive("alone", document.get("alone", 1.0)),
             **numbers,
         )
 

@@ -16,6 +16,8 @@ from trainyard.planner.tape import SMALL, WHOLE
 from trainyard.spec.models import RecipeSpec
 
 BUCKET_BYTES = 25 * 2**20
+TURN_S = 1.5e-3  # that a collective waits for a core, where ranks compute on all of them meanwhile
+COPIED_PACE = 2.0  # times as long as a bare one that a collective in the midst of a block takes on a CPU
 FALLBACKS = {
     "all-gather": ("all-reduce",),
     "reduce-scatter": ("all-gather", "all-reduce"),
@@ -27,13 +29,15 @@ FALLBACKS = {
 @dataclass(frozen=True, slots=True)
 class Message:
     """``times`` collectives of a step among ``ranks`` ranks, of ``num_bytes`` together. ``is_hidden``: it travels while
-    backward computes, where something is free to carry it."""
+    backward computes, where something is free to carry it. ``is_copied``: DTensor's, along another dimension than the
+    first, which copies before and after."""
 
     operation: str
     ranks: int
     num_bytes: float
     times: float
     is_hidden: bool = False
+    is_copied: bool = False
 
     def sent_bytes(self, *, is_gpu: bool) -> float:
         """Return what each rank sends of it. On a CPU gloo reduces the whole of what is to be scattered."""
@@ -134,7 +138,7 @@ def _between_stages(layout: Layout, stage: Stage) -> list[Message]:
 
 def _among_tensor_ranks(layout: Layout, stage: Stage) -> list[Message]:
     found = [
-        Message(operation, layout.mesh.tensor, layout.passes * count * num_bytes, layout.passes * count)
+        Message(operation, layout.mesh.tensor, layout.passes * count * num_bytes, layout.passes * count, is_copied=True)
         for section, count in stage.counted()
         for operation, num_bytes in section.exchanges
     ]
@@ -142,8 +146,15 @@ def _among_tensor_ranks(layout: Layout, stage: Stage) -> list[Message]:
     return [*found, Message("all-reduce", layout.mesh.tensor, alike, 1)]
 
 
-def seconds_of(rates: Rates, found: list[Message], backward_s: float, *, can_hide: bool) -> float:
+def seconds_of(rates: Rates, found: list[Message], backward_s: float, *, can_hide: bool, is_gpu: bool) -> float:
     """Return the seconds that a rank waits: what is hidden counts as far as backward is too short for it."""
+    copied = 1.0 if is_gpu else COPIED_PACE
     hidden = sum(message.seconds(rates.links) for message in found if message.is_hidden)
-    waited = sum(message.seconds(rates.links) for message in found if not message.is_hidden)
-    return waited + (max(0.0, hidden - backward_s) if can_hide else hidden)
+    waited = sum(
+        message.seconds(rates.links) * (copied if message.is_copied else 1.0)
+        for message in found
+        if not message.is_hidden
+    )
+    if can_hide:
+        return waited + max(0.0, hidden - backward_s)
+    return waited + hidden + TURN_S * sum(message.times for message in found if message.is_hidden)

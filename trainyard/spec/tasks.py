@@ -164,7 +164,7 @@ class CommunicationTask(Part):
         maximum=LARGEST_MESSAGE,
     )
     repeats: int = field(
-        10,
+        20,
         label="Repeats",
         help="Timed exchanges of each size; the median counts.",
         group="what",

@@ -16,6 +16,7 @@ from workers.training.balance import Balance, make_balance
 from workers.training.data.feed import Feed
 from workers.training.early_stopping import EarlyStopping
 from workers.training.flops import flops_per_row
+from workers.training.heap import Heap
 from workers.training.measures import Measures
 from workers.training.mesh import BatchShare, Mesh, make_device_mesh, share_batch
 from workers.training.numerics import Precision
@@ -53,9 +54,11 @@ class Training:
     num_validators: int  # the first so many parts of the batch; the others' ranks do not validate
     early_stopping: EarlyStopping = field(default_factory=EarlyStopping)
     balance: Balance | None = None
+    heap: Heap = field(init=False)
     trained: list[nn.Parameter] = field(init=False)  # looked up once: walking the modules takes longer than the clip
 
     def __post_init__(self) -> None:
+        self.heap = Heap(self.device)
         self.trained = list(self.parameters().values())
 
     def take_share(self, share: BatchShare) -> None:

@@ -1,8 +1,11 @@
-"""How fast this process computes beside its neighbours: what the planner needs to know of a device, in two seconds.
+"""How fast this process computes beside its neighbours: what the planner needs to know of a device, in some seconds.
 
 Every kind of operator is timed as a training uses it, forward and backward. What only moves memory gets fresh memory
-for its results, as activations that are kept do. The keys of what ``measure_compute`` returns are those of
-``trainyard.planner.Rates``, less the links, which take more than one process.
+for its results, as activations that are kept do. All are timed in rounds, each once a round: a machine that is slow
+for a second then slows a round of all of them, which medians pass over, and not all rounds of one.
+
+The keys of what ``measure_compute`` returns are those of ``trainyard.planner.Rates``, less the links, which take more
+than one process.
 """
 
 from __future__ import annotations
@@ -10,24 +13,26 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 
 from trainyard.planner import gpt as planner
 from trainyard.planner.defaults import HEAP, WORKSPACE_BYTES
 from trainyard.planner.rates import VERSION, Rates
-from trainyard.planner.tape import Pass
+from trainyard.planner.tape import Pass, Section
 from trainyard.planner.times import section_time
+from workers.training.checkpoints.agreement import tell_all
 from workers.training.memory_parts import held, release
 from workers.training.recipes import gpt
 
-Curve = list[tuple[float, float]]  # (size of one operator, size a second), in rising order
+Timed = tuple[str, int]  # the curve of a program, and which of its points it makes
 
-REPEATS = 5
-TRIAL_S = 0.012  # of one repeat, in which small operators run several times
+ROUNDS = 15
+TRIAL_S = 0.012  # of a program in a round, in which small operators run several times
 MOST_LOOPS = 100
 MOST_PACE = 2.5
 PACE_ROWS = 8
@@ -55,24 +60,20 @@ class Program(NamedTuple):
 
 def measure_compute(device: torch.device) -> dict[str, Any]:
     """Return the document of ``trainyard.planner.Rates`` without links. Called on all ranks at once, as they train."""
-    _seconds(_product(device, 8, 8, 8).run, device)  # what is made at the first call of all
+    programs = {**_programs(device), ("operator", 0): _operator(device)}
     started, computed = time.perf_counter(), time.process_time()
-    products = _curve(_product, PRODUCTS, device)
-    operator_s = _operator_seconds(device)
-    curves = {
-        "matmul/bf16": _curve(_small_product, SMALL_PRODUCTS, device),
-        "attention": _curve(_attention, ATTENTIONS, device),
-        "attention/bf16": _curve(_small_attention, SMALL_ATTENTIONS, device),
-        "convolution": _curve(_convolution, IMAGES, device),
-        "norm": _curve(_norm, NORMED, device),
-        "group-norm": _curve(_group_norm, IMAGES, device),
-        "softmax": _curve(_loss, CLASSES, device),
-        "move": _curve(_sum, MOVED, device),
-        "optimizer": _curve(_step, TRAINED, device),
-    }
+    seconds = _in_rounds(programs, device)
     crowding = (time.perf_counter() - started) / max(1e-9, time.process_time() - computed)
+    curves = {
+        name: sorted((one.size, one.work / seconds[kind, at]) for (kind, at), one in programs.items() if kind == name)
+        for name in CURVES
+    }
+    operator_s = seconds["operator", 0] / programs["operator", 0].work
+    programs.clear()
+    model_s, sections = model_seconds(device)
     release(device)
     memory = held(device)
+    products = curves.pop("matmul")
     document: dict[str, Any] = {
         "version": VERSION,
         "matmul": products,
@@ -90,12 +91,67 @@ def measure_compute(device: torch.device) -> dict[str, Any]:
         "crowding": max(1.0, crowding) if device.type == "cpu" else 1.0,
         **({"heap": HEAP, "workspace_bytes": WORKSPACE_BYTES} if device.type == "cpu" else {}),
     }
-    return {**document, "pace": _pace(Rates.from_document(document), device)}
+    rates = Rates.from_document(document)
+    return {
+        **document,
+        "pace": _pace(model_s, sections, rates, device),
+        "model_s": model_s,
+    }
 
 
-def _pace(rates: Rates, device: torch.device) -> float:
-    """Return how many times as long as its operators one by one a whole pass of a GPT takes: caches are cold between
-    them, and Python has its part."""
+def _pace(seconds: float, sections: Sequence[Section], rates: Rates, device: torch.device) -> float:
+    """Return how many times as long as its operators one by one a whole model takes: caches are cold between them, and
+    Python has its part."""
+    expected = sum(sum(section_time(one, rates, is_gpu=device.type == "cuda")) for one in sections)
+    return min(MOST_PACE, max(1 / MOST_PACE, seconds / expected))
+
+
+def measure_ranks(device: torch.device) -> dict[str, Any]:
+    """Return what ``measure_compute`` finds on the slowest rank: ranks that wait for each other step at its pace. A
+    collective of all ranks, which compute at once, as in a training; then rank 0 does so alone."""
+    dist.barrier()
+    own = measure_compute(device)
+    dist.barrier()
+    alone = 0.0
+    if dist.get_rank() == 0 and device.type == "cpu":
+        alone = model_seconds(device)[0] / own["model_s"]
+    dist.barrier()
+    told = tell_all({**own, "alone": alone})
+    slowest: dict[str, Any] = min(told, key=lambda one: sum(rate for _, rate in one["matmul"]))
+    return {**slowest, "alone": max(1 / MOST_PACE, min(1.0, told[0]["alone"] or 1.0))}
+
+
+def model_seconds(device: torch.device) -> tuple[float, list[Section]]:
+    """Return the seconds of a pass through a small GPT, and what the planner counts in it. Taken again, it tells how
+    fast a machine is just now."""
+    program, sections = _model(device)
+    return _in_rounds({("model", 0): program}, device)["model", 0], sections
+
+
+def _programs(device: torch.device) -> dict[Timed, Program]:
+    """Return what is timed, by curve and number. A GPU gets more rows."""
+    growth = GROWTH_ON_GPU if device.type == "cuda" else 1
+    return {
+        (name, at): make(device, shape[0] * growth, *shape[1:])
+        for name, (make, shapes) in CURVES.items()
+        for at, shape in enumerate(shapes)
+    }
+
+
+def _in_rounds(programs: Mapping[Timed, Program], device: torch.device) -> dict[Timed, float]:
+    """Return the seconds of one call of each program: medians over rounds in which each has its turn."""
+    loops = {}
+    for key, program in programs.items():
+        program.run()  # what is made at the first call
+        loops[key] = max(1, min(MOST_LOOPS, int(TRIAL_S / max(1e-9, _timed(program.run, 1, device)))))
+    taken: dict[Timed, list[float]] = {key: [] for key in programs}
+    for _ in range(ROUNDS):
+        for key, program in programs.items():
+            taken[key].append(_timed(program.run, loops[key], device))
+    return {key: statistics.median(seconds) for key, seconds in taken.items()}
+
+
+def _model(device: torch.device) -> tuple[Program, list[Section]]:
     costs = planner.GPT(layers=3, width=192, heads=4, kv_heads=4, context=128, vocabulary=256)
     model = gpt.GPT(gpt.Shape(**dataclasses.asdict(costs))).to(device)
     rows = PACE_ROWS * (GROWTH_ON_GPU if device.type == "cuda" else 1)
@@ -106,24 +162,7 @@ def _pace(rates: Rates, device: torch.device) -> float:
         loss = F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
         torch.autograd.grad(loss, parameters)
 
-    sections = costs.sections(Pass(rows))
-    expected = sum(sum(section_time(one, rates, is_gpu=device.type == "cuda")) for one in sections)
-    return min(MOST_PACE, max(1 / MOST_PACE, _seconds(run, device) / expected))
-
-
-def _curve(make: Callable[..., Program], shapes: Iterable[tuple[int, ...]], device: torch.device) -> Curve:
-    points = {}
-    for shape in shapes:
-        grown = (shape[0] * GROWTH_ON_GPU, *shape[1:]) if device.type == "cuda" else shape
-        program = make(device, *grown)
-        points[program.size] = program.work / _seconds(program.run, device)
-    return sorted(points.items())
-
-
-def _seconds(run: Callable[[], Any], device: torch.device) -> float:
-    """Return the seconds of one call: the median of a few loops."""
-    loops = max(1, min(MOST_LOOPS, int(TRIAL_S / max(1e-9, _timed(run, 1, device)))))
-    return statistics.median(_timed(run, loops, device) for _ in range(REPEATS))
+    return Program(1.0, 1.0, run), costs.sections(Pass(rows))
 
 
 def _timed(run: Callable[[], Any], loops: int, device: torch.device) -> float:
@@ -140,8 +179,8 @@ def _settle(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def _operator_seconds(device: torch.device) -> float:
-    """Return what calling an operator costs, forward or backward: that of one whose work is nothing."""
+def _operator(device: torch.device) -> Program:
+    """Operators whose work is nothing, forward and backward: what is left is what calling them costs."""
     one, other = _numbers(device, 8), _numbers(device, 8)
     gradient = torch.ones_like(one)
 
@@ -151,7 +190,7 @@ def _operator_seconds(device: torch.device) -> float:
             found = found * other
         torch.autograd.grad(found, (one, other), gradient)
 
-    return _seconds(run, device) / (8 + 3 * 8)  # backward: two products each, and the sum of the second one's
+    return Program(1.0, 8 + 3 * 8, run)  # backward: two products each, and the sum of the second one's
 
 
 def _numbers(device: torch.device, *shape: int) -> torch.Tensor:
@@ -233,3 +272,17 @@ def _step(device: torch.device, number: int) -> Program:
     parameter = _numbers(device, number)
     parameter.grad = torch.rand_like(parameter)
     return Program(28.0 * number, 28.0 * number, torch.optim.AdamW([parameter], lr=0.0, fused=True).step)
+
+
+CURVES: dict[str, tuple[Callable[..., Program], tuple[tuple[int, ...], ...]]] = {
+    "matmul": (_product, PRODUCTS),
+    "matmul/bf16": (_small_product, SMALL_PRODUCTS),
+    "attention": (_attention, ATTENTIONS),
+    "attention/bf16": (_small_attention, SMALL_ATTENTIONS),
+    "convolution": (_convolution, IMAGES),
+    "norm": (_norm, NORMED),
+    "group-norm": (_group_norm, IMAGES),
+    "softmax": (_loss, CLASSES),
+    "move": (_sum, MOVED),
+    "optimizer": (_step, TRAINED),
+}

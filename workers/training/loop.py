@@ -123,6 +123,7 @@ def take_step(training: Training, step: int) -> StepResult:
     loss_value, norm_value = numbers.tolist()
     step_time_s = time.perf_counter() - started
     measured = training.measures.end(step_time_s)
+    training.heap.after_step()
     return StepResult(loss_value, norm_value, learning_rate, step_time_s, passed.data_time_s, measured)
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
+from workers.training.heap import give_back
 from workers.training.memory import ROLLUP, memory_bytes
 
 
@@ -39,8 +38,7 @@ def release(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.empty_cache()
     elif sys.platform == "linux":
-        with suppress(OSError, AttributeError):  # another C library than GNU's keeps what it keeps
-            ctypes.CDLL(None).malloc_trim(0)
+        give_back()
 
 
 def _kibibytes(path: Path) -> dict[str, float]:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # plans.py stands beside the tests
-from plans import GIB, GPU, MIB, NODE, RATES, estimated, spec_of
+from plans import GIB, GPU, LINK, MIB, NODE, RATES, estimated, spec_of
 
 from trainyard.planner import NodeFacts, estimate
+from trainyard.planner.traffic import COPIED_PACE, TURN_S
 
 NO_CHECKPOINTS = {"every_steps": 0}
 
@@ -146,6 +147,34 @@ def test_what_was_measured_on_crowded_cores_is_slow_already() -> None:
     spec = spec_of(world=2)
     crowded = estimate(spec, together, replace(RATES, crowding=2.0))
     assert crowded.step_time.compute == pytest.approx(estimated(spec).step_time.compute)
+
+
+def test_a_rank_that_has_its_machine_to_itself_is_as_quick_as_one_was_then() -> None:
+    rates = replace(RATES, alone=0.8)
+    assert estimated(spec_of(), rates=rates).step_time.compute == pytest.approx(
+        0.8 * estimated(spec_of()).step_time.compute
+    )
+    together = replace(NODE, host="one")
+    crowd = estimated(spec_of(world=2), node=together)
+    assert estimated(spec_of(world=2), node=together, rates=rates).step_time.compute == crowd.step_time.compute
+
+
+def test_what_travels_waits_for_a_core_where_ranks_compute_on_all() -> None:
+    links = dict.fromkeys(RATES.links, replace(LINK, latency_s=0.0, bytes_per_s=1e15))
+    rates = replace(RATES, links=links)
+    spec = spec_of(world=2, model={"layers": 6}, parallel={"shard": 2})
+    spare, full = (
+        estimated(spec, node=replace(NODE, host="one", cores=cores), rates=rates).step_time.communication
+        for cores in (8, 2)
+    )
+    assert spare == pytest.approx(0, abs=1e-6)
+    assert full == pytest.approx(TURN_S * 3 * 7, rel=1e-3)  # each group is gathered twice and scattered once
+
+
+def test_tensor_ranks_copy_what_they_exchange_on_a_cpu() -> None:
+    spec = spec_of(world=2, parallel={"tensor": 2})
+    exchanged = [estimated(spec, node=node).step_time.communication for node in (NODE, GPU)]
+    assert 1.8 < exchanged[0] / exchanged[1] <= COPIED_PACE
 
 
 def test_as_many_nodes_alike_as_are_missing_are_imagined() -> None:

@@ -150,5 +150,6 @@ def test_rank_0_alone_validates_and_its_early_end_is_everybodys() -> None:
         2, spec(steps=1000, validate_every_steps=3, early_stopping={"patience": 1, "min_delta": 100.0})
     )
     assert list(series(first, "val/loss")) == [0, 3, 6]  # the first is better than none
-    assert 6 <= len(series(second, "rank/loss")) <= 6 + 5  # the bound, and the step that heard of it
+    # It may be as far behind as ahead: by the bound, and the step that heard of it.
+    assert 6 - 5 <= len(series(second, "rank/loss")) <= 6 + 5
     assert series(second, "val/loss") == {}

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from workers.training import process_group
-from workers.training.calibration import measure_compute
+from workers.training.calibration import measure_ranks
 from workers.training.checkpoints.agreement import tell_all
 from workers.training.communication import reports
 from workers.training.communication.exchanges import bus_factor, make_exchange
@@ -40,8 +40,7 @@ def measure(spec: Mapping[str, Any], place: Place, metrics: Metrics) -> None:
         print(f"{place.world_size} ranks on {len(set(nodes))} nodes, {device.type}", flush=True)
     compute: dict[str, Any] = {}
     if "compute" in task["operations"]:
-        dist.barrier()  # all at once, as in a training
-        compute = slowest(tell_all(measure_compute(device)))
+        compute = measure_ranks(device)
     links: list[Link] = []
     if "send-receive" in task["operations"]:
         links = measure_pairs(nodes, sizes, task["repeats"], device)
@@ -79,11 +78,6 @@ def measure_operation(
             metrics.log({f"latency/{operation}": seconds, f"bandwidth/{operation}": rate}, step=size)
             print(f"{operation:>16}  {reports.with_bytes(size):>8}  {reports.line(seconds, rate)}", flush=True)
     return points
-
-
-def slowest(measured: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what the rank with the slowest products measured: ranks that wait for each other step at its pace."""
-    return min(measured, key=lambda one: sum(rate for _, rate in one["matmul"]))
 
 
 def worst(links: list[Link]) -> Fit:

@@ -30,7 +30,7 @@ def compute_little() -> None:
     """What a device computes is another test's business."""
     from workers.training import calibration
 
-    calibration.REPEATS, calibration.TRIAL_S = 1, 0.0
+    calibration.ROUNDS, calibration.TRIAL_S = 1, 0.0
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,73 @@
+"""A heap that has grown past what the first steps took is given back; one that has not is left alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from workers.training import heap
+from workers.training.heap import EVERY_STEPS, FIRST_STEPS, GROWTH, Heap, give_back
+from workers.training.memory import memory_bytes
+
+CPU = torch.device("cpu")
+MIB = 2**20
+
+
+class Machine:
+    """What is held, step by step, and how often it was given back."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.held = 100 * MIB
+        self.given_back = 0
+        monkeypatch.setattr(heap, "memory_bytes", lambda device: self.held)
+        monkeypatch.setattr(heap, "give_back", self._give_back)
+
+    def _give_back(self) -> None:
+        self.given_back += 1
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(monkeypatch)
+
+
+def test_what_grows_is_given_back_every_few_steps(machine: Machine) -> None:
+    one = Heap(CPU)
+    for _ in range(10 * EVERY_STEPS):
+        one.after_step()
+        machine.held += MIB
+    assert machine.given_back == 10 - round((GROWTH - 1) * 100) // EVERY_STEPS
+
+
+def test_what_stays_as_it_was_is_left_alone(machine: Machine) -> None:
+    one = Heap(CPU)
+    for step in range(10 * EVERY_STEPS):
+        machine.held = (100 if step < FIRST_STEPS else 104) * MIB
+        one.after_step()
+    assert machine.given_back == 0
+
+
+def test_the_first_steps_make_what_a_training_needs(machine: Machine) -> None:
+    one = Heap(CPU)
+    for step in range(EVERY_STEPS):
+        machine.held = (50 + 50 * min(step, FIRST_STEPS - 1)) * MIB
+        one.after_step()
+    assert machine.given_back == 0
+
+
+def test_a_gpus_memory_has_an_allocator_of_its_own(machine: Machine) -> None:
+    one = Heap(torch.device("cuda"))
+    for _ in range(3 * EVERY_STEPS):
+        machine.held += 50 * MIB
+        one.after_step()
+    assert machine.given_back == 0
+
+
+def test_free_pages_between_others_go_back_to_the_system() -> None:
+    """Pieces too small for pages of their own, every other one of which is freed: the heap cannot end sooner."""
+    pieces = [torch.ones(16 * 1024) for _ in range(2048)]  # 64 KiB each
+    full = memory_bytes(CPU)
+    pieces[::2] = [torch.empty(0)] * 1024
+    give_back()
+    assert memory_bytes(CPU) < full - 32 * MIB
+    assert all(piece.sum() == piece.numel() for piece in pieces)
