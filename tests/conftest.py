@@ -163,3 +163,4 @@ def yard(running_trainyard: Up) -> Iterator[Yard]:
     """The running Trainyard, through its REST API."""
     with Yard(running_trainyard) as one:
         yield one
+        one.stop_what_is_left()

@@ -22,6 +22,7 @@ class Yard:
         transport = httpx.HTTPTransport(retries=5)
         headers = {"Authorization": f"Bearer {up.token}"}
         self.http = httpx.Client(base_url=f"{up.url}/api/v1", headers=headers, timeout=30, transport=transport)
+        self._submitted: list[str] = []
 
     def __enter__(self) -> Yard:
         return self
@@ -40,7 +41,15 @@ class Yard:
         return answer.json()
 
     def submit(self, spec: Document) -> str:
-        return str(self.post("/runs", spec)["id"])
+        self._submitted.append(str(self.post("/runs", spec)["id"]))
+        return self._submitted[-1]
+
+    def stop_what_is_left(self) -> None:
+        """Stop what this one submitted and a failed test has left running: all others would wait for its nodes."""
+        for run_id in self._submitted:
+            answer = self.http.get(f"/runs/{run_id}")
+            if answer.status_code == 200 and answer.json()["status"] not in FINAL:  # else it was deleted, or has ended
+                self.http.post(f"/runs/{run_id}/stop")
 
     def run(self, run_id: str) -> Document:
         """Return the run, waiting for a web process that is just being restarted."""

@@ -16,6 +16,7 @@ export class ImageView {
     this.image.loading = "lazy";
     this.image.decoding = "async";
     this.image.draggable = false;
+    this.image.alt = label; // until it is known of which step it is
     this.image.addEventListener("error", () => this.element.classList.add("is-broken"));
     this.image.addEventListener("load", () => this.element.classList.remove("is-broken"));
     this.image.addEventListener("click", () => !this.isFull() && onOpen());
