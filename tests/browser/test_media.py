@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def logged(running_trainyard: Up, tmp_path_factory: pytest.TempPathFactory) -> s
 def media(seat: Seat, logged: str) -> Page:
     page = seat.go(f"/runs/{logged}/media/")
     expect(card(page, "samples/digit").locator("img")).to_be_visible()
+    expect(card(page, "samples/digit")).to_have_attribute("data-shown", "40")
     return page
 
 
@@ -43,6 +45,8 @@ def seen(page: Page, name: str) -> Locator:
 
 
 def slider(page: Page, name: str) -> Locator:
+    """The slider of a card that knows its steps: before it does, no key moves it."""
+    expect(card(page, name)).to_have_attribute("data-shown", re.compile(r"^\d+$"))
     return page.get_by_role("slider", name=f"Step of {name}")
 
 
