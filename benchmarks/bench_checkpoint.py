@@ -41,8 +41,9 @@ class Watched:
         if "rank/memory_bytes" in values and step is not None:  # each rank's own, once a step
             self.step_ends[step] = time.perf_counter()
 
-    def note(self, payload: Mapping[str, Any]) -> None:
-        self.notes.append(dict(payload))
+    def note(self, payload: Mapping[str, Any], kind: str = "checkpoint") -> None:
+        if kind == "checkpoint":
+            self.notes.append(dict(payload))
 
 
 def trained(place: Place, spec: dict[str, Any], folder: str) -> tuple[float, float, list[dict[str, Any]]]:

@@ -58,7 +58,7 @@ class Training:
     trained: list[nn.Parameter] = field(init=False)  # looked up once: walking the modules takes longer than the clip
 
     def __post_init__(self) -> None:
-        self.heap = Heap(self.device)
+        self.heap = Heap(self.device, has_shards=self.mesh.shard > 1)
         self.trained = list(self.parameters().values())
 
     def take_share(self, share: BatchShare) -> None:

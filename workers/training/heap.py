@@ -22,11 +22,11 @@ GROWTH = 1.05
 
 
 class Heap:
-    """Call ``after_step`` once a step."""
+    """Call ``after_step`` once a step. Without shards a heap does not grow, and is left alone."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, *, has_shards: bool) -> None:
         self._device = device
-        self._is_watched = device.type == "cpu" and sys.platform == "linux"
+        self._is_watched = has_shards and device.type == "cpu" and sys.platform == "linux"
         self._steps = 0
         self._usual = 0
 

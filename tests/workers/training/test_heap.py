@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from workers.training import heap
-from workers.training.heap import EVERY_STEPS, FIRST_STEPS, GROWTH, Heap, give_back
+from workers.training.heap import EVERY_STEPS, FIRST_STEPS, Heap, give_back
 from workers.training.memory import memory_bytes
 
 CPU = torch.device("cpu")
@@ -17,13 +17,14 @@ class Machine:
     """What is held, step by step, and how often it was given back."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.held = 100 * MIB
+        self.held = self.needed = 100 * MIB
         self.given_back = 0
         monkeypatch.setattr(heap, "memory_bytes", lambda device: self.held)
         monkeypatch.setattr(heap, "give_back", self._give_back)
 
     def _give_back(self) -> None:
         self.given_back += 1
+        self.held = min(self.held, self.needed)
 
 
 @pytest.fixture
@@ -32,15 +33,24 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def test_what_grows_is_given_back_every_few_steps(machine: Machine) -> None:
-    one = Heap(CPU)
+    one = Heap(CPU, has_shards=True)
     for _ in range(10 * EVERY_STEPS):
         one.after_step()
         machine.held += MIB
-    assert machine.given_back == 10 - round((GROWTH - 1) * 100) // EVERY_STEPS
+    assert machine.given_back == 10
+    assert machine.held < 120 * MIB
+
+
+def test_without_shards_nothing_is_given_back(machine: Machine) -> None:
+    one = Heap(CPU, has_shards=False)
+    for _ in range(10 * EVERY_STEPS):
+        one.after_step()
+        machine.held += MIB
+    assert machine.given_back == 0
 
 
 def test_what_stays_as_it_was_is_left_alone(machine: Machine) -> None:
-    one = Heap(CPU)
+    one = Heap(CPU, has_shards=True)
     for step in range(10 * EVERY_STEPS):
         machine.held = (100 if step < FIRST_STEPS else 104) * MIB
         one.after_step()
@@ -48,7 +58,7 @@ def test_what_stays_as_it_was_is_left_alone(machine: Machine) -> None:
 
 
 def test_the_first_steps_make_what_a_training_needs(machine: Machine) -> None:
-    one = Heap(CPU)
+    one = Heap(CPU, has_shards=True)
     for step in range(EVERY_STEPS):
         machine.held = (50 + 50 * min(step, FIRST_STEPS - 1)) * MIB
         one.after_step()
@@ -56,7 +66,7 @@ def test_the_first_steps_make_what_a_training_needs(machine: Machine) -> None:
 
 
 def test_a_gpus_memory_has_an_allocator_of_its_own(machine: Machine) -> None:
-    one = Heap(torch.device("cuda"))
+    one = Heap(torch.device("cuda"), has_shards=True)
     for _ in range(3 * EVERY_STEPS):
         machine.held += 50 * MIB
         one.after_step()
