@@ -30,12 +30,17 @@ def tcp_bytes_sent() -> int:
 
 def tell_bytes_sent() -> None:
     """In a rank: report what its connections have sent by the end of the training, as ``wire/sent_bytes``."""
+    import torch.distributed as dist
+
     from workers.training import main
+    from workers.training.strategies.parameter_server import Worker
 
     run_loop = main.run_loop
 
     def told(training, metrics, checkpoints):  # type: ignore[no-untyped-def]
         run_loop(training, metrics, checkpoints)
         metrics.log({"wire/sent_bytes": tcp_bytes_sent()}, labels={"rank": str(training.mesh.rank)})
+        if dist.is_initialized() and not isinstance(training.synchronization, Worker):
+            dist.barrier()  # who leaves closes connections that others have not counted yet; a server waits for that
 
     main.run_loop = told
