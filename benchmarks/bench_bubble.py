@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -26,6 +27,7 @@ from benchmarks import goals
 from benchmarks.ranks import on_ranks
 from benchmarks.table import Row, middle, scaled, spread_of
 from workers.training import process_group
+from workers.training.data.feed import Feed
 from workers.training.mesh import BatchShare
 from workers.training.numerics import Precision
 from workers.training.phases import Phases
@@ -114,8 +116,9 @@ class Sleeper(nn.Module):
 class Nothing:
     """What the passes ask of a task: one row a microbatch, and any loss."""
 
-    def train_batch(self, step: int, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.zeros(rows.stop - rows.start, 1), torch.zeros(rows.stop - rows.start, 1)
+    def train_batch(self, positions: slice | np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        number = positions.stop - positions.start if isinstance(positions, slice) else len(positions)
+        return torch.zeros(number, 1), torch.zeros(number, 1)
 
     def criterion(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         return (outputs - targets).square().mean()
@@ -130,11 +133,14 @@ def steps(place: Place, repeats: int) -> dict[str, list[Step]]:
 def steps_of(schedule: str, repeats: int) -> list[Step]:
     plan = Plan(schedule, STAGES, 1 if schedule == "layer-wise" else MICROBATCHES, micro_rows=1)
     assert dist.group.WORLD is not None
+    task: Any = Nothing()
+    share = BatchShare(micro=plan.num_microbatches, accumulate=1, part=0, num_parts=1)
     passes = PipelinePasses(
-        Nothing(),  # type: ignore[arg-type]
+        task,
         [Sleeper(STAGE_S / plan.num_chunks) for _ in range(plan.num_chunks)],
         plan,
-        BatchShare(micro=plan.num_microbatches, accumulate=1, part=0, num_parts=1),
+        Feed(task, plan.num_microbatches, share),
+        share,
         Precision("fp32", torch.device("cpu")),
         dist.group.WORLD,
         phases=Phases(torch.device("cpu")),
