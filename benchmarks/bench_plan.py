@@ -27,6 +27,7 @@ from trainyard.spec import parse_spec
 from trainyard.spec.models import RecipeSpec
 from workers.training import process_group
 from workers.training.calibration import measure_ranks, model_seconds
+from workers.training.checkpoints.agreement import tell_all
 from workers.training.communication.main import measure_operation
 from workers.training.communication.pairs import measure_pairs
 from workers.training.communication.reports import rates as rates_document
@@ -149,16 +150,10 @@ def rank_rates(place: Place) -> dict[str, Any]:
     compute = measure_ranks(device)
     sizes = sizes_between(SMALLEST_BYTES, LARGEST_BYTES)
     lines = {name: fit(measure_operation(name, sizes, REPEATS, device, None)) for name in OPERATIONS}
-    pairs = gathered([link.fit for link in measure_pairs([str(rank) for rank in range(WORLD)], sizes, REPEATS, device)])
+    pairs = tell_all([link.fit for link in measure_pairs([str(rank) for rank in range(WORLD)], sizes, REPEATS, device)])
     links = [one for found in pairs for one in found]
     lines["send-receive"] = min(links, key=lambda one: one.bytes_per_s)
     return rates_document(compute, lines, place.world_size)
-
-
-def gathered(value: Any) -> list[Any]:
-    found: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(found, value)
-    return found
 
 
 def rank_pace(place: Place) -> float:

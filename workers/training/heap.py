@@ -2,7 +2,7 @@
 
 glibc, to 2.37, cannot give a freed piece of aligned memory to the next request of the same size, and torch aligns all.
 Where large tensors of other lives lie between activations, as the weights do that shards gather and drop, every step
-leaves a few holes more: FSDP2's ranks were at 1.4 times their first steps after 80, and still grew. Giving free pages
+leaves a few holes more: FSDP2's ranks were at 1.4 and 1.5 times their first steps after 80. Giving free pages
 back costs the next step their faults, so it is done only when the heap has grown.
 """
 

@@ -32,21 +32,14 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(monkeypatch)
 
 
-def test_what_grows_is_given_back_every_few_steps(machine: Machine) -> None:
-    one = Heap(CPU, has_shards=True)
+@pytest.mark.parametrize(("has_shards", "times"), [(True, 10), (False, 0)], ids=["shards", "without"])
+def test_what_grows_is_given_back_every_few_steps(machine: Machine, has_shards: bool, times: int) -> None:
+    one = Heap(CPU, has_shards=has_shards)
     for _ in range(10 * EVERY_STEPS):
         one.after_step()
         machine.held += MIB
-    assert machine.given_back == 10
-    assert machine.held < 120 * MIB
-
-
-def test_without_shards_nothing_is_given_back(machine: Machine) -> None:
-    one = Heap(CPU, has_shards=False)
-    for _ in range(10 * EVERY_STEPS):
-        one.after_step()
-        machine.held += MIB
-    assert machine.given_back == 0
+    assert machine.given_back == times
+    assert (machine.held < 120 * MIB) is has_shards
 
 
 def test_what_stays_as_it_was_is_left_alone(machine: Machine) -> None:
