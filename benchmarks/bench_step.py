@@ -27,7 +27,7 @@ from workers.training.progress import Progress
 
 WORLD = 2
 BLOCK = 50  # steps
-PAIRS = 8  # blocks of ours, and as many of the other loop's
+PAIRS = 16  # blocks of ours, and as many of the other loop's
 WARM_STEPS = 10
 RESAMPLES = 2_000
 MODELS: dict[str, tuple[dict[str, Any], Goal | None]] = {
