@@ -19,6 +19,7 @@ from trainyard.spec.models import RecipeSpec
 
 MOMENTS = {"adamw": 2, "sgd": 1, "muon": 2}
 BUCKET_BYTES = 25 * 2**20  # of what DDP's substitute sends at once
+FILLED_BYTES = 12 * 2**20  # of the holes of full checkpointing, by what comes after
 GATHERED_BLOCKS = 2  # of FSDP at once: the one that computes, and the next, fetched meanwhile
 
 
@@ -108,20 +109,19 @@ def _kept(section: Section, kind: str) -> float:
 def _left_between(spec: RecipeSpec, layout: Layout, stage: Stage, kept: float) -> float:
     """Return the bytes of what comes and goes in places that nothing else fits into: on a heap they stay taken.
 
-    Two fifths of what tensor-parallel ranks exchange; the block that is computed again beside the one that was; what is
-    rounded for products in another precision; whole gradients of shards, once more as they travel and as they came; the
-    gradients of a step's first pass, which stay between activations of the next; and one on its way into DDP's bucket.
+    Two fifths of what tensor-parallel ranks exchange; what blocks leave between their entries when they are computed
+    again, or, where that is more, whole gradients of shards, once more as they travel and as they came; what is rounded
+    for products in another precision; the gradients of a step's first pass, which stay between activations of the
+    next; and one on its way into DDP's bucket.
     """
     found = sum(count * num_bytes for section, count in stage.counted() for _, num_bytes in section.exchanges) / 2.6
     blocks = [section.kept for section in stage.sections if section.entry]
-    if spec.train.activation_checkpointing == "selective":
-        found += max(blocks, default=0.0)
-    elif spec.train.activation_checkpointing == "full":  # what a block frees lies between entries; again it fills some
-        found += max(0.0, 0.35 * sum(blocks) - 0.6 * max(blocks, default=0.0))
+    again = max(blocks, default=0.0) if spec.train.activation_checkpointing == "selective" else 0.0
+    if spec.train.activation_checkpointing == "full":
+        again = max(0.0, sum(blocks) / 2 - FILLED_BYTES)
+    found += max(again, 3 * sum(stage.weights(layout)[1:-1]) if layout.mesh.shard > 1 else 0.0)
     if spec.train.precision != "fp32":
         found += sum(count * section.kept for section, count in stage.counted()) / 4
-    if layout.mesh.shard > 1:
-        found += 3 * sum(stage.weights(layout)[1:-1])
     if layout.accumulate > 1:
         found += sum(stage.weights(layout)) / layout.mesh.shard + kept / 5
     if _is_ddp(spec, layout):
