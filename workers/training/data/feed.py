@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from workers.training.data.ahead import Ahead
+from workers.training.data.order import Rows
 from workers.training.data.transfer import Arrival, Reader
 from workers.training.mesh import BatchShare
 from workers.training.recipes import Batch, Task
@@ -19,7 +20,7 @@ from workers.training.recipes import Batch, Task
 DEPTH = 2  # batches that are ready before they are asked for
 WORTH_A_THREAD_S = 200e-6  # below it a batch is read sooner than two threads have taken turns
 NUM_READS = 3  # in a row that took longer: one may have been the first of a file
-AT_ONCE = 32  # batches at most that are read together…
+AT_ONCE = 64  # batches at most that are read together…
 AT_ONCE_S = 1e-3  # …and for how long: no step waits for more, and none of them is large
 
 
@@ -85,7 +86,7 @@ class Feed:
             return [self._read(places[0])]
         sizes = [place.stop - place.start for place in places]
         try:
-            inputs, targets = self._read(np.concatenate([np.arange(place.start, place.stop) for place in places]))
+            inputs, targets = self._read(every_position(places, sizes))
         except Exception:  # of a row that may never be wanted; read alone, the one that is says what is wrong
             return [self._read(places[0])]
         return list(zip(torch.split(inputs, sizes), torch.split(targets, sizes), strict=True))
@@ -108,6 +109,14 @@ def positions(first: int, share: BatchShare, index: int) -> slice:
     """Return which samples micro-batch ``index`` takes in the step that begins with sample ``first``."""
     rows = share.rows(index)
     return slice(first + rows.start, first + rows.stop)
+
+
+def every_position(places: list[slice], sizes: list[int]) -> Rows:
+    """Return what lies in ``places``, of these sizes, one position after the other: int64."""
+    starts, lengths = np.array([place.start for place in places]), np.array(sizes)
+    ends = lengths.cumsum()
+    found: Rows = (starts - ends + lengths).repeat(lengths) + np.arange(ends[-1])
+    return found
 
 
 def following(first: int, index: int, batch_size: int, share: BatchShare) -> Iterator[slice]:

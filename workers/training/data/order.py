@@ -23,6 +23,7 @@ Words = np.ndarray[Any, np.dtype[np.uint64]]
 
 NUM_ROUNDS = 6
 FEW_ROWS = 8_192  # of which an epoch's order is computed at once: a batch of 32 then costs 2 us and not 10
+ROW_BITS = np.uint64(FEW_ROWS - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +67,15 @@ class EpochOrder:
 
     def _scattered(self, positions: Rows) -> Rows:
         """``positions`` rise, so those of an epoch lie together."""
+        first, last = int(positions[0]) // self.num_rows, int(positions[-1]) // self.num_rows
+        if self.num_rows <= FEW_ROWS:
+            orders = self._orders(range(first, last + 1))
+            return orders.reshape(-1).take(positions - first * self.num_rows)
         epochs, places = np.divmod(positions, self.num_rows)
         found = np.empty_like(places)
-        for number in range(int(epochs[0]), int(epochs[-1]) + 1):
+        for number in range(first, last + 1):
             inside = slice(*np.searchsorted(epochs, (number, number + 1)))
-            epoch = self._epoch_of(number)
-            chosen = places[inside]
-            found[inside] = self._permuted(chosen, epoch) if epoch.order is None else epoch.order[chosen]
+            found[inside] = self._permuted(places[inside], self._epoch_of(number))
         return found
 
     def _epoch_of(self, number: int) -> Epoch:
@@ -96,14 +99,27 @@ class EpochOrder:
         return found
 
     def _make_epoch(self, number: int) -> Epoch:
-        digest = hashlib.sha512(f"trainyard order {self._seed} {number}".encode()).digest()
-        keys = np.frombuffer(digest[: 8 * NUM_ROUNDS], dtype="<u8").astype(np.uint64)
         if self.num_rows <= FEW_ROWS:
-            # Words that look random, sorted: equal ones (one in 10**11 epochs has any) stay in their order.
-            return Epoch(number, (), np.argsort(words(keys[:1], self.num_rows)[0], kind="stable"))
+            return Epoch(number, (), self._orders(range(number, number + 1))[0])
+        keys = self._keys(number)
         by_column = drawn(keys[::2], self._width, self._height)
         by_row = drawn(keys[1::2], self._height, self._width)
         return Epoch(number, tuple(zip(by_column, by_row, strict=True)))
+
+    def _orders(self, numbers: range) -> Rows:
+        """Return the orders of these epochs, (epochs, rows), all at once: of few rows that is mostly calls.
+
+        Words that look random, sorted: their last bits say which row each is of, so none are equal, and to sort them
+        takes an eighth of what it takes to find the order that would sort them.
+        """
+        keys = np.concatenate([self._keys(number)[:1] for number in numbers])
+        marked = words(keys, self.num_rows) & ~ROW_BITS | np.arange(self.num_rows, dtype=np.uint64)
+        marked.sort(axis=1)
+        return (marked & ROW_BITS).astype(np.int64)
+
+    def _keys(self, number: int) -> Words:
+        digest = hashlib.sha512(f"trainyard order {self._seed} {number}".encode()).digest()
+        return np.frombuffer(digest[: 8 * NUM_ROUNDS], dtype="<u8").astype(np.uint64)
 
 
 def drawn(keys: Words, count: int, limit: int) -> Rows:
