@@ -109,8 +109,9 @@ class Sleeper(nn.Module):
         self.weight = nn.Parameter(torch.zeros(1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y: torch.Tensor = OfInputs.apply(x + self.before, self.seconds)
-        return y + OfWeights.apply(self.weight, self.seconds)
+        y: torch.Tensor = OfInputs.apply(x + self.before, self.seconds)  # type: ignore[no-untyped-call]  # torch's own
+        weight: torch.Tensor = OfWeights.apply(self.weight, self.seconds)  # type: ignore[no-untyped-call]
+        return y + weight
 
 
 class Nothing:

@@ -64,7 +64,7 @@ def speed_of_rank(place: Place, spec: dict[str, Any]) -> Speed:
         take_step(training, step)
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - started)
-    tokens = training.settings.batch_size * training.task.tokens_per_row / place.world_size
+    tokens = training.settings.batch_size * training.task.units_per_row / place.world_size
     return Speed(tokens * operations_a_token(num_parameters) / middle(seconds[WARM_STEPS:]), peak(device))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import redis
 from websockets.asyncio.client import connect
+from websockets.typing import Origin
 
 from benchmarks import goals
 from benchmarks.stack import Stack, node_of, percentile, running
@@ -108,7 +109,8 @@ async def listen(stack: Stack, run_id: str, expected: int, latencies: list[float
     """Collect the age of each point as it arrives; return how many points of the run came."""
     num_points = 0
     url = stack.url.replace("http", "ws", 1) + f"/ws/runs/{run_id}/?since=0"
-    async with connect(url, additional_headers={"Authorization": f"Bearer {stack.token}"}, origin=stack.url) as socket:
+    headers = {"Authorization": f"Bearer {stack.token}"}
+    async with connect(url, additional_headers=headers, origin=Origin(stack.url)) as socket:
         is_open.set()
         while num_points < expected:
             try:
@@ -130,7 +132,7 @@ def one_hop(stack: Stack, seconds: float) -> list[float]:
 
     taken = []
     with redis.Redis(unix_socket_path=str(socket_path(stack.home))) as client:
-        listener = client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
+        listener = client.pubsub(ignore_subscribe_messages=True)
         listener.subscribe("hop")
         listener.get_message(timeout=1)
         deadline = time.monotonic() + seconds

@@ -149,7 +149,7 @@ def rate(seen: Window, gesture: Any) -> float:
     seen.ask("countFrames")
     gesture(seen, box)
     times = seen.ask("takeFrames")
-    return 1_000 * (len(times) - 1) / (times[-1] - times[0])
+    return float(1_000 * (len(times) - 1) / (times[-1] - times[0]))
 
 
 def pan(seen: Window, box: dict[str, float]) -> None:

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ def rows() -> list[Row]:
         first_hit(client, url, {"q": WORD})  # the first one imports and opens
         first = sorted(first_hit(client, url, {"q": WORD}) for _ in range(ROUNDS))
         regex = sorted(first_hit(client, url, {"q": f"{WORD}|explosion", "regex": True}) for _ in range(ROUNDS))
-        parts = [took(lambda start=start: window(client, url, start)) for start in places(num_lines)]
+        parts = [took(partial(window, client, url, start)) for start in places(num_lines)]
         known = [took(lambda: ask(client, f"{url}/overview", {})) for _ in range(ROUNDS)]
     what = f"{num_lines:,} lines of {NUM_RANKS} ranks, {size / 1e6:,.0f} MB"
     return [

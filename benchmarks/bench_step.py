@@ -122,7 +122,8 @@ def minimal_step(training: Training) -> Callable[[int], None]:
         for group in optimizer.param_groups:
             group["lr"] = training.schedule(step)
         optimizer.zero_grad()
-        task.loss(replica, task.train_batch(positions((step - 1) * settings.batch_size, share, 0))).backward()
+        batch = task.train_batch(positions((step - 1) * settings.batch_size, share, 0))
+        task.loss(replica, batch).backward()  # type: ignore[no-untyped-call]  # torch's own
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)
         optimizer.step()
 

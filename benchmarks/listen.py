@@ -120,7 +120,8 @@ async def hear_bare(plan: dict[str, Any], heard: list[Heard]) -> None:
 
 
 async def main(path: Path) -> None:
-    plan, heard = json.loads(path.read_text()), []
+    plan: dict[str, Any] = json.loads(path.read_text())
+    heard: list[Heard] = []
     await (hear_bare(plan, heard) if "groups" in plan else open_all(plan, heard))
     print("ready", flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)

@@ -8,8 +8,9 @@ import os
 import tempfile
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 import torch
 
@@ -18,6 +19,8 @@ from trainyard.spec import parse_spec
 from workers.training.place import Place
 
 TIMEOUT_S = 900.0
+Answer = TypeVar("Answer")
+Arguments = TypeVarTuple("Arguments")
 
 
 def gpt_spec(
@@ -36,14 +39,17 @@ def gpt_spec(
     return parse_spec(document).resolved()
 
 
-def on_ranks(world: int, function: Callable[..., Any], *arguments: Any, is_forked: bool = False) -> list[Any]:
+def on_ranks(
+    world: int, function: Callable[[Place, *Arguments], Answer], *arguments: *Arguments, is_forked: bool = False
+) -> list[Answer]:
     """Return what ``function(place, *arguments)`` returns on each of ``world`` ranks, in a process each.
 
     It must stand at the top of a module. ``is_forked``: from a warm process, as a node forks them, so that what they
     share takes memory once. Raises what a rank has raised, and EOFError for one that died.
     """
-    context = multiprocessing.get_context("forkserver" if is_forked else "spawn")
+    context: ForkServerContext | SpawnContext = multiprocessing.get_context("spawn")
     if is_forked:
+        context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["benchmarks.warmed", function.__module__])
     port = free_port()
     with contextlib.ExitStack() as at_end:
@@ -75,8 +81,8 @@ def _rank(
     world: int,
     port: int,
     spool: Path,
-    function: Callable[..., Any],
-    arguments: tuple[Any, ...],
+    function: Callable[[Place, *Arguments], object],
+    arguments: tuple[*Arguments],
     pipe: Connection,
 ) -> None:
     os.environ.update(
