@@ -48,6 +48,7 @@ def test_small_batches_are_put_together_while_there_is_nothing_to_read(
         run_id = deliver()
     assert Block.objects.count() == 4
     monkeypatch.setattr(compact, "LAG_S", 0.0)
+    monkeypatch.setattr(compact, "QUIET_S", 0.2)
     while Block.objects.exists():
         consumer.step()
     assert Segment.objects.exists()
