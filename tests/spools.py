@@ -8,7 +8,9 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from runs.models import Attempt, Node
+from runs.ingest.commit import Source, commit
+from runs.ingest.records import incoming
+from runs.models import Attempt, Node, Run
 from runs.transport import redis
 from trainyard import records
 from workers.contract import frames_scope, mac, stream_key
@@ -62,6 +64,11 @@ def packed(name: str, labels: dict[str, str], points: Iterable[Point]) -> list[A
 def some_points(first: int, count: int) -> list[Point]:
     """Steps from ``first`` on, a second apart; the value is the step."""
     return [(step, 1000.0 + step, float(step)) for step in range(first, first + count)]
+
+
+def store(run: Run, frames: bytes) -> None:
+    """Commit frames of the run's first attempt, as the ingest does once the stream brought them."""
+    commit(run.pk, fence=1, source=Source("node1", "node-a"), batch=incoming(frames))
 
 
 def send(attempt: Attempt, node: Node, frames: bytes, **changes: Any) -> None:

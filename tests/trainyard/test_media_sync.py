@@ -7,28 +7,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import trainyard
 from runs.metrics import media
 from runs.metrics.models import Media
-from tests.trainyard.test_cli import Trainyard
-from tests.trainyard.test_cli import trainyard as command
+from tests.trainyard.command import Trainyard
+from trainyard import Image, Text, init
 
-__all__ = ["command"]  # the fixture
 pytestmark = pytest.mark.usefixtures("valkey")
 
 
 def test_media_of_a_local_run_are_sent_once_as_they_were_logged(
-    command: Trainyard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trainyard: Trainyard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TRAINYARD_SPOOL", raising=False)
-    run = trainyard.init("at home", folder=tmp_path)
+    run = init("at home", folder=tmp_path)
     noise = np.random.default_rng(0).integers(0, 256, (550, 600, 3), np.uint8)  # which cannot be made smaller
     for step in range(6):
-        run.log({"samples": trainyard.Image(noise), "story": trainyard.Text(f"step {step}"), "loss": 0.5}, step=step)
+        run.log({"samples": Image(noise), "story": Text(f"step {step}"), "loss": 0.5}, step=step)
     run.finish()
     assert (run.num_bad_values, run.num_lost_points) == (0, 0)
     for _ in range(2):
-        assert command("sync", str(tmp_path)).code == 0
+        assert trainyard("sync", str(tmp_path)).code == 0
     rows = list(Media.objects.order_by("step", "name"))
     assert [(row.name, row.step) for row in rows] == [
         (name, step) for step in range(6) for name in ("samples", "story")

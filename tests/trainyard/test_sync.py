@@ -18,13 +18,12 @@ from runs.api import local as api
 from runs.metrics.models import Producer, Telemetry
 from runs.models import Project, Run
 from tests.cast import Cast
-from tests.trainyard.test_cli import Trainyard, trainyard
+from tests.trainyard.command import Trainyard
 from tests.up_process import ROOT
 from trainyard import sync
 from trainyard.client import Client
 from trainyard.spool import SpoolWriter
 
-__all__ = ["trainyard"]  # the fixture
 pytestmark = pytest.mark.usefixtures("valkey")
 Points = Callable[[SpoolWriter, int], None]
 

@@ -1,0 +1,79 @@
+"""`trainyard submit` and `wait`: a run from a file, or one line for each thing that is wrong with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runs.models import Run
+from runs.status import Status
+from tests.cast import Cast, make_node
+from tests.trainyard.command import Trainyard
+
+pytestmark = pytest.mark.usefixtures("valkey")
+RECIPE = "name: hello\ntask: {recipe: language-model}\n"
+
+
+def test_submit_prints_the_id_alone(trainyard: Trainyard, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(RECIPE)
+    ended = trainyard("submit", str(tmp_path / "run.yaml"), "--set", "train.steps=7", "--set", "tags=[a, b]")
+    assert ended.code == 0 and ended.err == ""
+    made = Run.objects.get(pk=ended.out.strip())
+    assert made.spec["train"]["steps"] == 7 and made.tags == ["a", "b"]
+
+
+def test_submit_packs_and_sends_the_code_of_a_script(trainyard: Trainyard, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print()")
+    (tmp_path / "weights.bin").write_bytes(os.urandom(4_000_000))  # more than Django takes for a form
+    (tmp_path / "run.yaml").write_text("name: mine\ntask: {script: train.py, code: .}\n")
+    ended = trainyard("submit", str(tmp_path / "run.yaml"))
+    assert ended.code == 0 and "Sending 3 files, 4.0 MB" in ended.err
+    assert Run.objects.get(pk=ended.out.strip()).spec["task"]["code"].keys() == {"sha256"}
+
+
+@pytest.mark.parametrize(
+    ("document", "words", "complaint"),
+    [
+        (RECIPE, ["--set", "train.steps=none"], 'train.steps: must be a whole number, not "none"'),
+        (RECIPE, ["--set", "train.steps"], "--set takes PATH=VALUE"),
+        (RECIPE, ["--set", "cluster=elsewhere"], "cluster: there is no cluster"),
+        ("name: [", [], "run.yaml cannot be read"),
+        ("5", [], "a spec is a map with a name and a task, not 5"),
+        ("name: x\ntask: {script: other.py}\n", [], "task.script: 'other.py' is not in the folder"),
+        ("name: x\ntask: {script: a.py, code: nowhere}\n", [], "task.code: "),
+    ],
+)
+def test_a_bad_spec_is_exit_code_2_and_one_line_for_each_problem(
+    document: str, words: list[str], complaint: str, trainyard: Trainyard, tmp_path: Path
+) -> None:
+    (tmp_path / "run.yaml").write_text(document)
+    ended = trainyard("submit", str(tmp_path / "run.yaml"), *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert complaint in ended.err and len(ended.err.splitlines()) == 1
+    assert not Run.objects.exists()
+
+
+def test_the_complaint_is_that_of_the_api(trainyard: Trainyard, cast: Cast, tmp_path: Path) -> None:
+    make_node(cast.cluster)
+    (tmp_path / "run.yaml").write_text(RECIPE)
+    ended = trainyard("submit", str(tmp_path / "run.yaml"), "--set", "resources.nodes=2")
+    assert ended.code == 2
+    assert ended.err.startswith("resources.nodes: 2 is more than this cluster has: 1 nodes")
+
+
+def test_a_missing_file_is_exit_code_2(trainyard: Trainyard) -> None:
+    ended = trainyard("submit", "/nowhere/run.yaml")
+    assert (ended.code, ended.err) == (2, "/nowhere/run.yaml cannot be read: No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(Status.SUCCEEDED, 0), (Status.FAILED, 1), (Status.CANCELLED, 1), (Status.RUNNING, 1)]
+)
+def test_wait_succeeds_only_with_the_run(
+    status: Status, code: int, trainyard: Trainyard, make_run: Callable[..., Run]
+) -> None:
+    ended = trainyard("wait", make_run(status=status).pk, "--timeout", "0")
+    assert ended.code == code and ended.out == "" and status in ended.err

@@ -1,0 +1,50 @@
+"""`trainyard runs`, `show`, `clusters` and `nodes`: in columns for people, as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from runs.models import Run
+from runs.status import Status
+from tests.cast import Cast, make_node
+from tests.spools import Spool, store
+from tests.trainyard.command import Trainyard
+
+pytestmark = pytest.mark.usefixtures("valkey")
+
+
+def test_runs_are_listed_in_columns_and_as_json(trainyard: Trainyard, make_run: Callable[..., Run]) -> None:
+    first, second = make_run(name="first"), make_run(name="second", status=Status.FAILED)
+    lines = trainyard("runs").out.splitlines()
+    assert lines[0].split()[:3] == ["id", "name", "status"]
+    assert [line.split()[0] for line in lines[1:]] == [second.pk, first.pk]
+    assert [run["id"] for run in json.loads(trainyard("runs", "--json").out)["items"]] == [second.pk, first.pk]
+    assert second.pk not in trainyard("runs", "--status", "queued,running").out
+    assert trainyard("runs", "--q", "no such run").err.startswith("No runs.")
+
+
+def test_a_list_goes_on_over_pages(trainyard: Trainyard, make_run: Callable[..., Run]) -> None:
+    for _ in range(5):
+        make_run()
+    client_pages = trainyard("runs", "--limit", "3", "--json").out
+    assert len(json.loads(client_pages)["items"]) == 3
+
+
+def test_show_says_status_reason_lamps_and_metrics(trainyard: Trainyard, make_run: Callable[..., Run]) -> None:
+    run = make_run(status=Status.FAILED, reason_sentence="Rank 1 ended with exit code 3.")
+    store(run, Spool().points([(1, 1.0, 0.5)], name="train/loss"))
+    out = trainyard("show", run.pk).out
+    assert "FAILED: Rank 1 ended with exit code 3." in out
+    assert all(word in out for word in ("process", "progress", "telemetry", "train/loss"))
+    assert json.loads(trainyard("show", run.pk, "--json").out)["id"] == run.pk
+
+
+def test_clusters_and_nodes_are_listed(trainyard: Trainyard, cast: Cast) -> None:
+    make_node(cast.cluster, "node-a")
+    assert "local" in trainyard("clusters").out
+    assert "node-a" in trainyard("nodes", "--cluster", "local").out
+    assert [node["name"] for node in json.loads(trainyard("nodes", "--json").out)["items"]] == ["node-a"]
+    assert trainyard("drain", "node-b").code == 1
