@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MOST_LINES_IN_FILE = 400
 MOST_LINES_IN_FUNCTION = 60
-PACKAGES = ("trainyard", "workers", "runs", "dashboard", "benchmarks", "examples")
+PACKAGES = ("trainyard", "workers", "runs", "dashboard", "benchmarks", "examples", "tests")
 # Spelt in halves, so that this file does not name them either.
 HOSTS = ("pypi" + ".org", "python" + "hosted", "registry.npm" + "js", "download.py" + "torch", "deb.deb" + "ian")
 
