@@ -39,6 +39,8 @@ from workers.training.place import Place
 WORLD = 2
 STEPS = 30
 WARM_STEPS = 5
+MOST_PACES = 10  # measurements of the machine's pace, until two in a row are within…
+STEADY = 0.03  # …of each other
 OPERATIONS = ("all-reduce", "all-gather", "reduce-scatter")
 SMALLEST_BYTES, LARGEST_BYTES, REPEATS = 1024, 16 * 2**20, 20
 TWO = {"nodes": WORLD, "accelerator": "cpu"}
@@ -138,7 +140,7 @@ def spec_of(name: str, plan: tuple[dict[str, Any], dict[str, Any], dict[str, Any
 
 def calibrated() -> Calibrated:
     """Return what a run of the communication benchmark on two ranks notes of them."""
-    before = pace()
+    before = steady_pace()
     rates = Rates.from_document(on_ranks(WORLD, rank_rates, is_forked=True)[0])
     return Calibrated(rates, statistics.mean((before, pace())))
 
@@ -169,6 +171,17 @@ def rank_pace(place: Place) -> float:
 
 def pace() -> float:
     return statistics.mean(on_ranks(WORLD, rank_pace, is_forked=True))
+
+
+def steady_pace() -> float:
+    """Return it once two in a row agree: what was installed a moment ago may still be on its way to the disk."""
+    before, found = pace(), 0.0
+    for _ in range(MOST_PACES):
+        found = pace()
+        if abs(found / before - 1) < STEADY:
+            break
+        before = found
+    return found
 
 
 def rank_steps(place: Place, spec: dict[str, Any], num_steps: int) -> Measured:

@@ -19,7 +19,7 @@ from trainyard.spec.models import RecipeSpec
 
 MOMENTS = {"adamw": 2, "sgd": 1, "muon": 2}
 BUCKET_BYTES = 25 * 2**20  # of what DDP's substitute sends at once
-FILLED_BYTES = 12 * 2**20  # of the holes of full checkpointing, by what comes after
+FILLED_BYTES = 13 * 2**20  # of the holes of full checkpointing, by what comes after
 GATHERED_BLOCKS = 2  # of FSDP at once: the one that computes, and the next, fetched meanwhile
 
 
@@ -118,7 +118,7 @@ def _left_between(spec: RecipeSpec, layout: Layout, stage: Stage, kept: float) -
     blocks = [section.kept for section in stage.sections if section.entry]
     again = max(blocks, default=0.0) if spec.train.activation_checkpointing == "selective" else 0.0
     if spec.train.activation_checkpointing == "full":
-        again = max(0.0, sum(blocks) / 2 - FILLED_BYTES)
+        again = max(0.0, 0.47 * sum(blocks) - FILLED_BYTES)
     found += max(again, 3 * sum(stage.weights(layout)[1:-1]) if layout.mesh.shard > 1 else 0.0)
     if spec.train.precision != "fp32":
         found += sum(count * section.kept for section, count in stage.counted()) / 4
