@@ -12,9 +12,9 @@ from trainyard.planner.rates import Curve, Link, Rates
 
 MIB = 2.0**20
 # glibc's heap, to 2.37: a freed piece of aligned memory is too small for the next of its size by the alignment, so that
-# between activations that stay, holes stay too. Seen over 18 plans (docs/decisions/planner.md).
+# between activations that stay, holes stay too. Set by 58 plans (docs/decisions/planner.md).
 HEAP = 1.5
-WORKSPACE_BYTES = 15 * MIB
+WORKSPACE_BYTES = 9 * MIB
 
 
 class Device(NamedTuple):
@@ -71,7 +71,7 @@ def default_rates(accelerator: str, device: str = "") -> Rates:
             matmul=((5e5, 2e10), (3e7, 4e10), (1e9, 5e10)),
             memory_bytes_per_s=1e10,
             operator_s=3e-6,
-            base_memory_bytes=130 * MIB,
+            base_memory_bytes=110 * MIB,
             workspace_bytes=WORKSPACE_BYTES,
             heap=HEAP,
             links=CPU_LINKS,

@@ -19,7 +19,12 @@ from trainyard.spec.models import RecipeSpec
 
 MOMENTS = {"adamw": 2, "sgd": 1, "muon": 2}
 BUCKET_BYTES = 25 * 2**20  # of what DDP's substitute sends at once
-FILLED_BYTES = 13 * 2**20  # of the holes of full checkpointing, by what comes after
+# What stays taken on a heap with holes, as parts of what comes and goes: set by plans, docs/decisions/planner.md.
+WIDEST = 0.22  # of the section that keeps most
+AGAIN = 0.44  # of the blocks that are computed again…
+AGAIN_TRIMMED = 0.36  # …where shards have their heaps given back
+FILLED_BYTES = 7 * 2**20  # of that, by what comes after
+TRAVELLED = 2  # times the gradients of shards, as they travel and as they came
 GATHERED_BLOCKS = 2  # of FSDP at once: the one that computes, and the next, fetched meanwhile
 
 
@@ -109,17 +114,19 @@ def _kept(section: Section, kind: str) -> float:
 def _left_between(spec: RecipeSpec, layout: Layout, stage: Stage, kept: float) -> float:
     """Return the bytes of what comes and goes in places that nothing else fits into: on a heap they stay taken.
 
-    Two fifths of what tensor-parallel ranks exchange; what blocks leave between their entries when they are computed
-    again, or, where that is more, whole gradients of shards, once more as they travel and as they came; what is rounded
-    for products in another precision; the gradients of a step's first pass, which stay between activations of the
-    next; and one on its way into DDP's bucket.
+    Some of the widest section; two fifths of what tensor-parallel ranks exchange; what blocks leave between their
+    entries when they are computed again, or, where that is more, whole gradients of shards, as they travel and as they
+    came; what is rounded for products in another precision; the gradients of a step's first pass, which stay between
+    activations of the next; and one on its way into DDP's bucket.
     """
     found = sum(count * num_bytes for section, count in stage.counted() for _, num_bytes in section.exchanges) / 2.6
+    found += WIDEST * max(section.kept for section in stage.sections)
     blocks = [section.kept for section in stage.sections if section.entry]
     again = max(blocks, default=0.0) if spec.train.activation_checkpointing == "selective" else 0.0
+    is_sharded = layout.mesh.shard > 1
     if spec.train.activation_checkpointing == "full":
-        again = max(0.0, 0.47 * sum(blocks) - FILLED_BYTES)
-    found += max(again, 3 * sum(stage.weights(layout)[1:-1]) if layout.mesh.shard > 1 else 0.0)
+        again = max(0.0, (AGAIN_TRIMMED if is_sharded else AGAIN) * sum(blocks) - FILLED_BYTES)
+    found += max(again, TRAVELLED * sum(stage.weights(layout)[1:-1]) if is_sharded else 0.0)
     if spec.train.precision != "fp32":
         found += sum(count * section.kept for section, count in stage.counted()) / 4
     if layout.accumulate > 1:

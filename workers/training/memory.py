@@ -39,13 +39,28 @@ def restart_peak(device: torch.device) -> None:
 
 def peak_bytes(device: torch.device) -> int:
     """Return the most that this rank has held: of the CUDA allocator, or of this process's own memory, where what it
-    shares with the process it was forked from counts for its part (PSS)."""
+    shares with the process it was forked from counts for its part (PSS).
+
+    Pages of files do not count, be they libraries or data: how many are mapped is the page cache's matter, and the
+    system drops them when memory is short.
+    """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     try:
         peak = next(int(line.split()[1]) for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
-        sizes = dict(line.split(":", 1) for line in ROLLUP.read_text().splitlines()[1:])
-        resident, own = (int(sizes[name].split()[0]) for name in ("Rss", "Pss"))
+        sizes = rollup()
+        own = sizes["Pss"] - sizes["Pss_File"]
+        return int(peak - (sizes["Rss"] - own)) * 1024
     except (OSError, KeyError, StopIteration):
         return memory_bytes(device)
-    return (peak - (resident - own)) * 1024
+
+
+def rollup() -> dict[str, float]:
+    """Return what the system tells of this process's pages, in KiB by name: proc(5), smaps_rollup. Raises OSError
+    where it does not."""
+    found = {}
+    for line in ROLLUP.read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if rest.endswith(" kB"):
+            found[name] = float(rest.split()[0])
+    return found

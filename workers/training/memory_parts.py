@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import gc
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
 from workers.training.heap import give_back
-from workers.training.memory import ROLLUP, memory_bytes
+from workers.training.memory import ROLLUP, memory_bytes, rollup
 
 
 class Held(NamedTuple):
-    """``own_bytes`` is the proportional set size: pages of its own, and its part of those that it shares. Of those it
-    got from the process that it was forked from there are ``shared_bytes``, which ``sharers`` have in common."""
+    """``own_bytes`` is the proportional set size less the pages of files: pages of its own, and its part of those that
+    it shares. Of those it got from the process that it was forked from there are ``shared_bytes``, which ``sharers``
+    have in common."""
 
     own_bytes: float
     shared_bytes: float
@@ -26,8 +26,8 @@ def held(device: torch.device) -> Held:
     """Return what this process holds. On a GPU it is what the allocator has given out, which nobody shares."""
     if device.type == "cuda" or not ROLLUP.exists():
         return Held(max(1.0, float(memory_bytes(device))), 0.0, 1.0)
-    parts = _kibibytes(ROLLUP)
-    own = parts["Pss"]
+    parts = rollup()
+    own = parts["Pss"] - parts["Pss_File"]
     shared, proportional = parts["Shared_Dirty"], parts["Pss_Anon"] - parts["Private_Dirty"]
     return Held(1024 * own, 1024 * shared, max(1.0, shared / proportional) if proportional > 0 else 1.0)
 
@@ -39,12 +39,3 @@ def release(device: torch.device) -> None:
         torch.cuda.empty_cache()
     elif sys.platform == "linux":
         give_back()
-
-
-def _kibibytes(path: Path) -> dict[str, float]:
-    found = {}
-    for line in path.read_text().splitlines():
-        name, _, rest = line.partition(":")
-        if rest.endswith(" kB"):
-            found[name] = float(rest.split()[0])
-    return found

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # plans.py stands beside the tes
 from plans import GIB, GPU, LINK, MIB, NODE, RATES, estimated, spec_of
 
 from trainyard.planner import NodeFacts, estimate
+from trainyard.planner.memory import WIDEST
 from trainyard.planner.traffic import COPIED_PACE, TURN_S
 
 NO_CHECKPOINTS = {"every_steps": 0}
@@ -129,7 +130,8 @@ def test_a_checkpoint_is_copied_in_the_machines_memory_and_not_in_a_gpus() -> No
 
 def test_a_heap_with_holes_takes_more_than_is_in_use() -> None:
     plain, holed = estimated(spec_of()), estimated(spec_of(), rates=replace(RATES, heap=1.5))
-    assert holed.memory[0].activations == pytest.approx(1.5 * plain.memory[0].activations, rel=0.02)
+    most = 1.5 * (1 + WIDEST) * plain.memory[0].activations  # were all in one section
+    assert 1.5 * plain.memory[0].activations < holed.memory[0].activations < most
 
 
 def test_ranks_of_one_machine_share_its_memory_and_its_cores() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,6 +66,17 @@ def test_the_peak_is_seen_though_it_is_over() -> None:
             pages.write(b"x" * 2**20)
     assert peak_bytes(CPU) - before > 60 * 2**20
     assert held(CPU).own_bytes < before + 32 * 2**20
+
+
+def test_pages_of_files_do_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"x" * 64 * 2**20)
+    restart_peak(CPU)
+    before = peak_bytes(CPU), held(CPU).own_bytes
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
+        assert sum(pages[::4096]) == ord("x") * 64 * 2**20 // 4096
+        after = peak_bytes(CPU), held(CPU).own_bytes
+    assert max(after[0] - before[0], after[1] - before[1]) < 16 * 2**20
 
 
 def test_pages_of_its_own_are_told_from_shared_ones() -> None:
