@@ -104,14 +104,14 @@ def test_the_phases_of_a_rank_add_up_to_its_steps(way: str) -> None:
 def test_who_waits_for_a_slow_rank_says_so_and_the_slow_one_does_not(parallel: dict[str, Any]) -> None:
     ranks = train_on(2, spec(2, parallel), setup=slow_down_rank_1)
     forward, waiting = (
-        [sum(phases_of(points, rank)[name].values()) for rank, points in enumerate(ranks)]
+        [median(phases_of(points, rank)[name].values()) for rank, points in enumerate(ranks)]
         for name in ("forward", "communication")
     )
-    assert forward[1] - forward[0] > 0.5 * STEPS * DELAY_S, forward
-    assert waiting[0] - waiting[1] > 0.5 * STEPS * DELAY_S, waiting
+    assert forward[1] - forward[0] > 0.5 * DELAY_S, forward
+    assert waiting[0] - waiting[1] > 0.5 * DELAY_S, waiting
 
 
-DELAY_S = 0.02
+DELAY_S = 0.04  # of a step; medians, and longer than a busy machine puts a rank aside in most of them
 
 
 def slow_down_rank_1() -> None:
