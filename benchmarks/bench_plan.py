@@ -155,7 +155,7 @@ def rank_rates(place: Place) -> dict[str, Any]:
     pairs = tell_all([link.fit for link in measure_pairs([str(rank) for rank in range(WORLD)], sizes, REPEATS, device)])
     links = [one for found in pairs for one in found]
     lines["send-receive"] = min(links, key=lambda one: one.bytes_per_s)
-    return rates_document(compute, lines, place.world_size)
+    return rates_document(compute, lines, place.world_size, place.local_world_size)
 
 
 def rank_pace(place: Place) -> float:

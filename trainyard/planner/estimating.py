@@ -60,7 +60,7 @@ def _memories(
     spec: RecipeSpec, layout: Layout, stages: Sequence[Stage], places: Places, rates: Rates
 ) -> tuple[Memory, ...]:
     """Return what each rank holds. Ranks of a stage are alike, but for the one that serves parameters."""
-    base = rates.base_bytes(places.most_together)
+    base = rates.base_bytes(places.most_forked)
     found: dict[tuple[int, bool], Memory] = {}
     ranks = []
     per_stage = layout.mesh.world_size // layout.mesh.stages

@@ -36,6 +36,11 @@ class Places:
         """Return how many ranks the fullest machine has."""
         return max(self._sharing().values())
 
+    @property
+    def most_forked(self) -> int:
+        """Return how many ranks the fullest node has: they are forked from one process, and share pages of it."""
+        return max(Counter(node.name for node in self.nodes).values())
+
     @cached_property
     def crowding(self) -> float:
         """How many ranks of a machine want each of its cores, where that is more than one; 1 otherwise."""

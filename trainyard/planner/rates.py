@@ -43,6 +43,7 @@ class Rates:
     kinds: Mapping[str, Curve] = field(default_factory=dict)
     shared_memory_bytes: float = 0.0  # of pages that a rank shares with the process it was forked from, and others
     sharers: float = 1.0  # how many share one of them, in the mean, where it was measured
+    forked: float = 0.0  # of those, the ranks; 0: all but one
     workspace_bytes: float = 0.0  # that products, exchanges and the first step make for themselves and keep
     heap: float = 1.0  # bytes that the allocator takes for each that is in use: holes between those that stay
     crowding: float = 1.0  # ranks for each core, or what else wanted it, while this was measured
@@ -51,8 +52,9 @@ class Rates:
 
     def base_bytes(self, num_ranks: int) -> float:
         """Return what one of ``num_ranks`` forked from one process holds before its model: its part of what they share
-        is smaller, the more they are."""
-        share = 1 / (num_ranks + 1) - 1 / self.sharers
+        is smaller, the more they are. That process, and what else it forked, are as many as when it was measured."""
+        others = max(1.0, self.sharers - self.forked) if self.forked else 1.0
+        share = 1 / (num_ranks + others) - 1 / self.sharers
         return max(0.0, self.base_memory_bytes + self.shared_memory_bytes * share)
 
     def rate(self, kind: str, size: float, precision: str = "fp32") -> float:
@@ -93,6 +95,7 @@ class Rates:
             kinds={name: _curve(f"kinds.{name}", value) for name, value in kinds.items()},
             shared_memory_bytes=_number("shared_memory_bytes", document.get("shared_memory_bytes", 0.0)),
             sharers=_positive("sharers", document.get("sharers", 1.0)),
+            forked=_number("forked", document.get("forked", 0.0)),
             workspace_bytes=_number("workspace_bytes", document.get("workspace_bytes", 0.0)),
             heap=_positive("heap", document.get("heap", 1.0)),
             crowding=_positive("crowding", document.get("crowding", 1.0)),

@@ -42,6 +42,13 @@ def test_the_more_ranks_share_pages_the_less_each_holds_of_them() -> None:
     assert rates.base_bytes(1) - rates.base_bytes(2) == pytest.approx(10.0)
 
 
+def test_what_watches_a_rank_shares_its_pages_too() -> None:
+    document = {**RATES.as_document(), "shared_memory_bytes": 60.0, "sharers": 4.0, "forked": 1.0}
+    rates = Rates.from_document(document)
+    assert rates.base_bytes(1) == RATES.base_memory_bytes
+    assert rates.base_bytes(1) - rates.base_bytes(2) == pytest.approx(60.0 / 4 - 60.0 / 5)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

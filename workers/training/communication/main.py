@@ -58,7 +58,7 @@ def measure(spec: Mapping[str, Any], place: Place, metrics: Metrics) -> None:
         told = reports.facts(place.world_size, nodes, found, links)
         metrics.note({"name": "communication", "data": told, "at": time.time()}, kind="facts")
         if compute:
-            rates = reports.rates(compute, lines, place.world_size)
+            rates = reports.rates(compute, lines, place.world_size, place.local_world_size)
             metrics.note({"name": "rates", "data": rates, "at": time.time()}, kind="facts")
         if output := os.environ.get("TRAINYARD_OUTPUT"):
             reports.write_csv(Path(output) / "communication.csv", reports.rows(found, links, place.world_size))

@@ -52,13 +52,13 @@ def facts(world: int, nodes: Sequence[str], found: Found, links: Sequence[Link])
     }
 
 
-def rates(compute: Mapping[str, Any], lines: Mapping[str, Fit], world: int) -> dict[str, Any]:
-    """Return the document of ``trainyard.planner.Rates``."""
+def rates(compute: Mapping[str, Any], lines: Mapping[str, Fit], world: int, forked: int) -> dict[str, Any]:
+    """Return the document of ``trainyard.planner.Rates``; ``forked`` is the number of ranks on this node."""
     links = {
         operation: {"ranks": world if operation != "send-receive" else 2, **line._asdict()}
         for operation, line in lines.items()
     }
-    return {**compute, "links": links, "is_measured": True}
+    return {**compute, "forked": forked, "links": links, "is_measured": True}
 
 
 def rows(found: Found, links: Sequence[Link], world: int) -> Iterator[tuple[Any, ...]]:
