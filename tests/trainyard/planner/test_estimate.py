@@ -134,6 +134,14 @@ def test_a_heap_with_holes_takes_more_than_is_in_use() -> None:
     assert 1.5 * plain.memory[0].activations < holed.memory[0].activations < most
 
 
+def test_ranks_of_one_node_share_pages_and_nodes_of_one_machine_do_not() -> None:
+    rates = replace(RATES, shared_memory_bytes=60 * MIB, sharers=4.0, forked=1.0)
+    nodes = [replace(NODE, name=name, host="one") for name in "ab"]
+    apart = estimate(spec_of(world=2), nodes, rates).memory[0]
+    together = estimate(spec_of(world=2), [nodes[0], nodes[0]], rates).memory[0]
+    assert apart.base - together.base == pytest.approx(60 * MIB / 4 - 60 * MIB / 5)
+
+
 def test_ranks_of_one_machine_share_its_memory_and_its_cores() -> None:
     together = [replace(NODE, name=name, host="one", cores=1) for name in "ab"]
     made = estimate(spec_of(world=2), together, RATES)
