@@ -38,6 +38,8 @@ from workers.training.place import Place
 
 WORLD = 2
 STEPS = 30
+LEAST_S = 15.0  # of steps, so that some seconds in which a machine is slow are not most of them
+MOST_STEPS = 500
 WARM_STEPS = 5
 MOST_PACES = 10  # measurements of the machine's pace, until two in a row are within…
 STEADY = 0.03  # …of each other
@@ -203,13 +205,15 @@ def rank_steps(place: Place, spec: dict[str, Any], num_steps: int) -> Measured:
 
 
 def compare(plans: Mapping[str, Any], found_by: Calibrated, num_steps: int) -> list[Compared]:
-    """Return what is predicted and measured of each plan."""
+    """Return what is predicted and measured of each plan, in ``num_steps`` or more."""
     node = NodeFacts("bench", 1, "cpu", os.cpu_count() or 1, memory_bytes=2**34, host="bench")
     found, before = [], pace()
     for name, plan in plans.items():
         spec = spec_of(name, plan)
         predicted = estimate(spec, [node] * spec.world_size(), found_by.rates, DataFacts())
-        ranks = on_ranks(spec.world_size(), rank_steps, spec.resolved(), num_steps, is_forked=True)
+        enough = int(num_steps / STEPS * LEAST_S / predicted.step_time.total)
+        steps = max(num_steps, min(MOST_STEPS, enough))
+        ranks = on_ranks(spec.world_size(), rank_steps, spec.resolved(), steps, is_forked=True)
         after = pace()
         found.append(Compared(name, predicted, ranks, statistics.mean((before, after)) / found_by.model_s))
         before = after
