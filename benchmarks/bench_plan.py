@@ -176,7 +176,8 @@ def pace() -> float:
 
 
 def steady_pace() -> float:
-    """Return it once two in a row agree: what was installed a moment ago may still be on its way to the disk."""
+    """Return it once two in a row agree, or at last as it is: what was installed a moment ago may still be on its way
+    to the disk."""
     before, found = pace(), 0.0
     for _ in range(MOST_PACES):
         found = pace()
