@@ -22,8 +22,7 @@ BUCKET_BYTES = 25 * 2**20  # of what DDP's substitute sends at once
 # What stays taken on a heap with holes, as parts of what comes and goes: set by plans, docs/decisions/planner.md.
 WIDEST = 0.22  # of the section that keeps most
 AGAIN = 0.44  # of the blocks that are computed again…
-AGAIN_TRIMMED = 0.36  # …where shards have their heaps given back
-FILLED_BYTES = 7 * 2**20  # of that, by what comes after
+FILLED_BYTES = 7 * 2**20  # …of which what comes after fills so much
 TRAVELLED = 2  # times the gradients of shards, as they travel and as they came
 GATHERED_BLOCKS = 2  # of FSDP at once: the one that computes, and the next, fetched meanwhile
 
@@ -123,10 +122,9 @@ def _left_between(spec: RecipeSpec, layout: Layout, stage: Stage, kept: float) -
     found += WIDEST * max(section.kept for section in stage.sections)
     blocks = [section.kept for section in stage.sections if section.entry]
     again = max(blocks, default=0.0) if spec.train.activation_checkpointing == "selective" else 0.0
-    is_sharded = layout.mesh.shard > 1
     if spec.train.activation_checkpointing == "full":
-        again = max(0.0, (AGAIN_TRIMMED if is_sharded else AGAIN) * sum(blocks) - FILLED_BYTES)
-    found += max(again, TRAVELLED * sum(stage.weights(layout)[1:-1]) if is_sharded else 0.0)
+        again = max(0.0, AGAIN * sum(blocks) - FILLED_BYTES)
+    found += max(again, TRAVELLED * sum(stage.weights(layout)[1:-1]) if layout.mesh.shard > 1 else 0.0)
     if spec.train.precision != "fp32":
         found += sum(count * section.kept for section, count in stage.counted()) / 4
     if layout.accumulate > 1:
