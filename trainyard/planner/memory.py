@@ -23,7 +23,7 @@ BUCKET_BYTES = 25 * 2**20  # of what DDP's substitute sends at once
 WIDEST = 0.22  # of the section that keeps most
 AGAIN = 0.44  # of the blocks that are computed again…
 FILLED_BYTES = 7 * 2**20  # …of which what comes after fills so much
-TRAVELLED = 2  # times the gradients of shards, as they travel and as they came
+TRAVELLED = 2.3  # times the gradients of shards, as they travel and as they came
 GATHERED_BLOCKS = 2  # of FSDP at once: the one that computes, and the next, fetched meanwhile
 
 

@@ -15,18 +15,17 @@ from contextlib import suppress
 
 import torch
 
-from workers.training.memory import memory_bytes
+from workers.training.memory import own_bytes
 
 APART_STEPS = 5  # at least, from one time to the next
 FIRST_STEPS = 2  # after which a training has what it needs
-GROWTH = 1.05
+GROWTH = 1.07
 
 
 class Heap:
     """Call ``after_step`` once a step. Without shards a heap does not grow, and is left alone."""
 
     def __init__(self, device: torch.device, *, has_shards: bool) -> None:
-        self._device = device
         self._is_watched = has_shards and device.type == "cpu" and sys.platform == "linux"
         self._steps = 0
         self._usual = 0
@@ -37,7 +36,7 @@ class Heap:
         self._steps += 1
         if not self._is_watched or self._steps < self._next:
             return
-        held = memory_bytes(self._device)
+        held = own_bytes()
         if self._steps <= FIRST_STEPS:
             self._usual = max(self._usual, held)
         elif held > GROWTH * self._usual:

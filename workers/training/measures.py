@@ -71,6 +71,7 @@ class Measures:
         measured = Measured(self.phases.read(), sent)
         self._steps.append(Step(time_s, measured))
         self._num_steps += 1
+        memory.look_for_peak(self._device)
         return measured
 
     def kept(self, stall_s: float) -> dict[str, float]:

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import torch
 
-from workers.training.memory import memory_bytes
+from workers.training.memory import memory_bytes, own_bytes, own_peak_bytes, restart_peak
 
 CPU_SHARE = 0.7  # of what is available; the rest is for page cache, checkpoints in memory and everybody else
 GPU_SHARE = 0.9  # of what is free; the rest is for what the allocator cannot fill
 MEMINFO = Path("/proc/meminfo")
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
-CLEAR_REFS = Path("/proc/self/clear_refs")
-STATUS = Path("/proc/self/status")
 
 
 def share_of_memory(device: torch.device, num_ranks_here: int) -> int:
@@ -71,22 +69,26 @@ class PeakMemory:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._before = memory_bytes(device)
+        self._before = self._held()
 
     def restart(self) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self._device)
-        else:
-            CLEAR_REFS.write_text("5")  # VmHWM becomes what is held now: proc(5)
+        restart_peak(self._device)
 
     def resting_bytes(self) -> int:
         """Return what is held now, over what was held before."""
-        return memory_bytes(self._device) - self._before
+        return self._held() - self._before
 
     def peak_bytes(self) -> int:
         if self._device.type == "cuda":
             return torch.cuda.max_memory_reserved(self._device) - self._before
-        for line in STATUS.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024 - self._before
-        raise ValueError("train.find_batch_size needs VmHWM in /proc/self/status, which this system does not have")
+        return own_peak_bytes() - self._before
+
+    def _held(self) -> int:
+        if self._device.type == "cuda":
+            return memory_bytes(self._device)
+        try:
+            return own_bytes()
+        except (OSError, KeyError):
+            raise ValueError(
+                "train.find_batch_size needs RssAnon in /proc/self/status, which this system does not have"
+            ) from None

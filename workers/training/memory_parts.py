@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from workers.training.heap import give_back
-from workers.training.memory import ROLLUP, memory_bytes, rollup
+from workers.training.memory import ROLLUP, kibibytes, memory_bytes
 
 
 class Held(NamedTuple):
@@ -26,7 +26,7 @@ def held(device: torch.device) -> Held:
     """Return what this process holds. On a GPU it is what the allocator has given out, which nobody shares."""
     if device.type == "cuda" or not ROLLUP.exists():
         return Held(max(1.0, float(memory_bytes(device))), 0.0, 1.0)
-    parts = rollup()
+    parts = kibibytes(ROLLUP)
     own = parts["Pss"] - parts["Pss_File"]
     shared, proportional = parts["Shared_Dirty"], parts["Pss_Anon"] - parts["Private_Dirty"]
     return Held(1024 * own, 1024 * shared, max(1.0, shared / proportional) if proportional > 0 else 1.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 
 from trainyard.planner import Rates
 from workers.training import calibration
-from workers.training.memory import peak_bytes, restart_peak
+from workers.training.memory import LOOK_PERIOD_S, look_for_peak, peak_bytes, restart_peak
 from workers.training.memory_parts import held
 
 CPU = torch.device("cpu")
@@ -77,6 +78,19 @@ def test_pages_of_files_do_not_count(tmp_path: Path) -> None:
         assert sum(pages[::4096]) == ord("x") * 64 * 2**20 // 4096
         after = peak_bytes(CPU), held(CPU).own_bytes
     assert max(after[0] - before[0], after[1] - before[1]) < 16 * 2**20
+
+
+def test_pages_of_files_do_not_count_when_the_system_has_dropped_them(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"x" * 64 * 2**20)
+    restart_peak(CPU)
+    before = peak_bytes(CPU)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
+        assert sum(pages[::4096]) == ord("x") * 64 * 2**20 // 4096
+        time.sleep(LOOK_PERIOD_S)
+        look_for_peak(CPU)
+        pages.madvise(mmap.MADV_DONTNEED)
+        assert peak_bytes(CPU) - before < 16 * 2**20
 
 
 def test_pages_of_its_own_are_told_from_shared_ones() -> None:
