@@ -37,12 +37,12 @@ from workers.training.memory import peak_bytes, restart_peak
 from workers.training.place import Place
 
 WORLD = 2
-STEPS = 30
-LEAST_S = 15.0  # of steps, so that some seconds in which a machine is slow are not most of them
-MOST_STEPS = 500
+STEPS = 20
+RUNS = 2  # of a plan: where holes come to lie in a heap is chance, and differs from run to run
+LEAST_S = 8.0  # of a run's steps, so that some seconds in which a machine is slow are not most of them
+MOST_STEPS = 250
 WARM_STEPS = 5
-MOST_PACES = 10  # measurements of the machine's pace, until two in a row are within…
-STEADY = 0.03  # …of each other
+PACES = 2
 OPERATIONS = ("all-reduce", "all-gather", "reduce-scatter")
 SMALLEST_BYTES, LARGEST_BYTES, REPEATS = 1024, 16 * 2**20, 20
 TWO = {"nodes": WORLD, "accelerator": "cpu"}
@@ -83,10 +83,13 @@ PLANS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 
 
 class Measured(NamedTuple):
-    """What one rank saw: bytes at its peak, and the seconds of each step."""
+    """What one rank saw: bytes at its peak in each run, and the seconds of each step."""
 
-    peak_bytes: float
+    peaks: list[int]
     seconds: list[float]
+
+    def __or__(self, other: Measured) -> Measured:
+        return Measured(self.peaks + other.peaks, self.seconds + other.seconds)
 
 
 class Calibrated(NamedTuple):
@@ -106,9 +109,10 @@ class Compared(NamedTuple):
 
     @property
     def memory(self) -> tuple[float, float]:
-        """Predicted and measured bytes, of the rank where they differ most."""
+        """Predicted and measured bytes, the mean of the runs', of the rank where they differ most."""
         pairs = [
-            (memory.total, rank.peak_bytes) for memory, rank in zip(self.predicted.memory, self.ranks, strict=True)
+            (memory.total, statistics.mean(rank.peaks))
+            for memory, rank in zip(self.predicted.memory, self.ranks, strict=True)
         ]
         return max(pairs, key=lambda pair: abs(error(*pair)))
 
@@ -142,9 +146,8 @@ def spec_of(name: str, plan: tuple[dict[str, Any], dict[str, Any], dict[str, Any
 
 def calibrated() -> Calibrated:
     """Return what a run of the communication benchmark on two ranks notes of them."""
-    before = steady_pace()
-    rates = Rates.from_document(on_ranks(WORLD, rank_rates, is_forked=True)[0])
-    return Calibrated(rates, statistics.mean((before, pace())))
+    document = on_ranks(WORLD, rank_rates, is_forked=True)[0]
+    return Calibrated(Rates.from_document(document), document["model_s"])
 
 
 def rank_rates(place: Place) -> dict[str, Any]:
@@ -165,26 +168,14 @@ def rank_pace(place: Place) -> float:
     device = torch.device("cpu")
     process_group.join(place, device)
     seconds = []
-    for _ in range(3):
+    for _ in range(PACES):
         dist.barrier()
-        seconds.append(model_seconds(device)[0])
+        seconds.append(model_seconds(device))
     return statistics.median(seconds)
 
 
 def pace() -> float:
     return statistics.mean(on_ranks(WORLD, rank_pace, is_forked=True))
-
-
-def steady_pace() -> float:
-    """Return it once two in a row agree, or at last as it is: what was installed a moment ago may still be on its way
-    to the disk."""
-    before, found = pace(), 0.0
-    for _ in range(MOST_PACES):
-        found = pace()
-        if abs(found / before - 1) < STEADY:
-            break
-        before = found
-    return found
 
 
 def rank_steps(place: Place, spec: dict[str, Any], num_steps: int) -> Measured:
@@ -202,7 +193,7 @@ def rank_steps(place: Place, spec: dict[str, Any], num_steps: int) -> Measured:
     dist.barrier()
     peak = peak_bytes(device)
     dist.barrier()  # who ends leaves the others a larger part of what they share
-    return Measured(peak, seconds[WARM_STEPS:])
+    return Measured([peak], seconds[WARM_STEPS:])
 
 
 def compare(plans: Mapping[str, Any], found_by: Calibrated, num_steps: int) -> list[Compared]:
@@ -214,10 +205,14 @@ def compare(plans: Mapping[str, Any], found_by: Calibrated, num_steps: int) -> l
         predicted = estimate(spec, [node] * spec.world_size(), found_by.rates, DataFacts())
         enough = int(num_steps / STEPS * LEAST_S / predicted.step_time.total)
         steps = max(num_steps, min(MOST_STEPS, enough))
-        ranks = on_ranks(spec.world_size(), rank_steps, spec.resolved(), steps, is_forked=True)
-        after = pace()
-        found.append(Compared(name, predicted, ranks, statistics.mean((before, after)) / found_by.model_s))
-        before = after
+        ranks: list[Measured] = []
+        paces = [before]
+        for _ in range(RUNS):
+            run = on_ranks(spec.world_size(), rank_steps, spec.resolved(), steps, is_forked=True)
+            ranks = [one | other for one, other in zip(ranks, run, strict=True)] if ranks else run
+            paces.append(pace())
+        before = paces[-1]
+        found.append(Compared(name, predicted, ranks, statistics.mean(paces) / found_by.model_s))
     return found
 
 
@@ -227,7 +222,18 @@ def rows() -> list[Row]:
     for one in compared:
         (memory, held), (seconds, taken) = one.memory, one.seconds
         note = f"off by {100 * error(memory, held):+.0f} %"
-        found.append(Row(f"{one.name}: memory", memory / 2**20, "MiB", held / 2**20, "measured", note=note))
+        peaks = [peak / 2**20 for rank in one.ranks for peak in rank.peaks]
+        found.append(
+            Row(
+                f"{one.name}: memory",
+                memory / 2**20,
+                "MiB",
+                held / 2**20,
+                "measured",
+                note=note,
+                spread=spread_of(peaks),
+            )
+        )
         note = f"off by {100 * error(seconds, taken):+.0f} %; the machine took {one.drift:.2f} times as long as then"
         steps = [1e3 * value / one.drift for rank in one.ranks for value in rank.seconds]
         found.append(

@@ -24,6 +24,7 @@ WIDEST = 0.22  # of the section that keeps most
 AGAIN = 0.44  # of the blocks that are computed again…
 FILLED_BYTES = 7 * 2**20  # …of which what comes after fills so much
 TRAVELLED = 2.3  # times the gradients of shards, as they travel and as they came
+PASSES = 0.6  # of what a pass keeps, where a step has several
 GATHERED_BLOCKS = 2  # of FSDP at once: the one that computes, and the next, fetched meanwhile
 
 
@@ -128,7 +129,7 @@ def _left_between(spec: RecipeSpec, layout: Layout, stage: Stage, kept: float) -
     if spec.train.precision != "fp32":
         found += sum(count * section.kept for section, count in stage.counted()) / 4
     if layout.accumulate > 1:
-        found += sum(stage.weights(layout)) / layout.mesh.shard + kept / 5
+        found += PASSES * kept
     if _is_ddp(spec, layout):
         found += 2 * max(section.widest for section in stage.sections)
     return found
