@@ -3,8 +3,7 @@
 glibc, to 2.37, cannot give a freed piece of aligned memory to the next request of the same size, and torch aligns all.
 Where large tensors of other lives lie between activations, as the weights do that shards gather and drop, every step
 leaves a few holes more: FSDP2's ranks were at 1.4 and 1.5 times their first steps after 80. Giving free pages
-back costs the next step their faults, so it is done only when the heap has grown, and not more often than every few
-steps.
+back costs the next step their faults, so it is done only when the heap has grown, and in the same steps on all ranks.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ import torch
 
 from workers.training.memory import own_bytes
 
-APART_STEPS = 5  # at least, from one time to the next
+EVERY_STEPS = 5
 FIRST_STEPS = 2  # after which a training has what it needs
-GROWTH = 1.07
+GROWTH = 1.05
 
 
 class Heap:
@@ -29,19 +28,17 @@ class Heap:
         self._is_watched = has_shards and device.type == "cpu" and sys.platform == "linux"
         self._steps = 0
         self._usual = 0
-        self._next = 0
 
     def after_step(self) -> None:
         """Give back what is free, where more is held than by the first steps."""
         self._steps += 1
-        if not self._is_watched or self._steps < self._next:
+        if not self._is_watched or (self._steps > FIRST_STEPS and self._steps % EVERY_STEPS):
             return
         held = own_bytes()
         if self._steps <= FIRST_STEPS:
             self._usual = max(self._usual, held)
         elif held > GROWTH * self._usual:
             give_back()
-            self._next = self._steps + APART_STEPS
 
 
 def give_back() -> None:

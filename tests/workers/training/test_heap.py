@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from workers.training import heap
-from workers.training.heap import APART_STEPS, FIRST_STEPS, GROWTH, Heap, give_back
+from workers.training.heap import EVERY_STEPS, FIRST_STEPS, Heap, give_back
 from workers.training.memory import own_bytes
 
 CPU = torch.device("cpu")
@@ -32,30 +32,19 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(monkeypatch)
 
 
-@pytest.mark.parametrize("has_shards", [True, False], ids=["shards", "without"])
-def test_what_grows_is_given_back_before_it_is_much(machine: Machine, has_shards: bool) -> None:
-    one, most = Heap(CPU, has_shards=has_shards), 0
-    for _ in range(100):
-        most = max(most, machine.held)
+@pytest.mark.parametrize(("has_shards", "times"), [(True, 10), (False, 0)], ids=["shards", "without"])
+def test_what_grows_is_given_back_every_few_steps(machine: Machine, has_shards: bool, times: int) -> None:
+    one = Heap(CPU, has_shards=has_shards)
+    for _ in range(10 * EVERY_STEPS):
         one.after_step()
-        machine.held += MIB
-    assert most <= (101 * GROWTH + 1) * MIB if has_shards else most == 199 * MIB
-    assert machine.given_back == (11 if has_shards else 0)  # of 100 MiB and one more each step, at 109
-
-
-def test_what_grows_with_every_step_is_given_back_in_every_fifth(machine: Machine) -> None:
-    one = Heap(CPU, has_shards=True)
-    for _ in range(FIRST_STEPS):
-        one.after_step()
-    for _ in range(10 * APART_STEPS):
-        machine.held += 50 * MIB
-        one.after_step()
-    assert machine.given_back == 10
+        machine.held += 2 * MIB
+    assert machine.given_back == times
+    assert (machine.held < 120 * MIB) is has_shards
 
 
 def test_what_stays_as_it_was_is_left_alone(machine: Machine) -> None:
     one = Heap(CPU, has_shards=True)
-    for step in range(50):
+    for step in range(10 * EVERY_STEPS):
         machine.held = (100 if step < FIRST_STEPS else 104) * MIB
         one.after_step()
     assert machine.given_back == 0
@@ -63,7 +52,7 @@ def test_what_stays_as_it_was_is_left_alone(machine: Machine) -> None:
 
 def test_the_first_steps_make_what_a_training_needs(machine: Machine) -> None:
     one = Heap(CPU, has_shards=True)
-    for step in range(10):
+    for step in range(EVERY_STEPS):
         machine.held = (50 + 50 * min(step, FIRST_STEPS - 1)) * MIB
         one.after_step()
     assert machine.given_back == 0
@@ -71,7 +60,7 @@ def test_the_first_steps_make_what_a_training_needs(machine: Machine) -> None:
 
 def test_a_gpus_memory_has_an_allocator_of_its_own(machine: Machine) -> None:
     one = Heap(torch.device("cuda"), has_shards=True)
-    for _ in range(30):
+    for _ in range(3 * EVERY_STEPS):
         machine.held += 50 * MIB
         one.after_step()
     assert machine.given_back == 0
