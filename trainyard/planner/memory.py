@@ -116,8 +116,8 @@ def _left_between(spec: RecipeSpec, layout: Layout, stage: Stage, kept: float) -
 
     Some of the widest section; two fifths of what tensor-parallel ranks exchange; what blocks leave between their
     entries when they are computed again, or, where that is more, whole gradients of shards, as they travel and as they
-    came; what is rounded for products in another precision; the gradients of a step's first pass, which stay between
-    activations of the next; and one on its way into DDP's bucket.
+    came; what is rounded for products in another precision; of what a pass keeps, where others come after it; and one
+    gradient on its way into DDP's bucket.
     """
     found = sum(count * num_bytes for section, count in stage.counted() for _, num_bytes in section.exchanges) / 2.6
     found += WIDEST * max(section.kept for section in stage.sections)
