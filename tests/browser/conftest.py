@@ -74,6 +74,7 @@ def sitting(browser: Browser, url: str, **options: Any) -> Iterator[Seat]:
         assert watch.unexpected() == []
     finally:
         print(watch.last_words())  # which pytest shows of a test that failed
+        context.set_offline(True)  # what a page saves as it is left would come after the next test has put all back
         context.close()
 
 

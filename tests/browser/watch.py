@@ -14,9 +14,8 @@ class Watch:
     def __init__(self, page: Page) -> None:
         self.problems: list[str] = []
         self.visits: list[str] = []  # every address that the page was led to
-        self.asked: list[
-            str
-        ] = []  # by the page itself, not for its styles and scripts: what was answered, and what was not
+        # By the page itself, not for its styles and scripts: what was answered, and what was not; once what came again.
+        self.asked: dict[str, int] = {}
         self._expected: list[str] = []
         page.on("request", lambda request: self._note("asked", request))
         page.on("requestfinished", lambda request: self._note("done", request))
@@ -32,7 +31,8 @@ class Watch:
 
     def last_words(self) -> str:
         """What was asked for last, for whoever looks why a page did not come."""
-        return "\n".join(("asked of the server last:", *self.asked[-20:], "problems:", *self.problems[-10:]))
+        asked = [f"{words} ({count})" for words, count in self.asked.items()]
+        return "\n".join(("asked of the server last:", *asked[-20:], "problems:", *self.problems[-10:]))
 
     def unexpected(self) -> list[str]:
         return [one for one in self.problems if not any(text in one for text in (*LEFT, *self._expected))]
@@ -43,7 +43,8 @@ class Watch:
 
     def _note(self, word: str, request: Request) -> None:
         if request.resource_type in ("document", "fetch", "xhr"):
-            self.asked.append(f"{word} {request.method} {request.url}")
+            words = f"{word} {request.method} {request.url}"
+            self.asked[words] = self.asked.pop(words, 0) + 1  # at the end
 
     def _on_failure(self, request: Request) -> None:
         self._note("failed", request)
