@@ -97,7 +97,7 @@ def test_a_pipe_is_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("closed", ["b.csv", "more"])
 def test_what_may_not_be_read_is_named(shelf: Path, tmp_path: Path, closed: str) -> None:
     (shelf / closed).chmod(0o000)
-    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+    for folder in (tmp_path, *list(tmp_path.parents)[:3]):
         folder.chmod(folder.stat().st_mode | 0o055)
     code = (
         "import os, sys; sys.path[:0] = sys.argv[2:]\n"
