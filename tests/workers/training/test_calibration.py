@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import mmap
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +11,6 @@ import torch
 
 from trainyard.planner import Rates
 from workers.training import calibration
-from workers.training.memory import LOOK_PERIOD_S, look_for_peak, peak_bytes, restart_peak
 from workers.training.memory_parts import held
 
 CPU = torch.device("cpu")
@@ -57,40 +53,6 @@ def test_what_is_measured_is_what_the_planner_reads(document: dict[str, Any]) ->
 def test_the_document_is_left_to_others_to_add_links_to(document: dict[str, Any]) -> None:
     links = {"all-reduce": {"ranks": 2, "latency_s": 0.0, "bytes_per_s": 1e9}}
     assert Rates.from_document({**document, "links": links}).links["all-reduce"].ranks == 2
-
-
-def test_the_peak_is_seen_though_it_is_over() -> None:
-    restart_peak(CPU)
-    before = peak_bytes(CPU)
-    with mmap.mmap(-1, 64 * 2**20) as pages:
-        for _ in range(64):  # a piece at a time: all of them at once might come to lie in the heap, and stay
-            pages.write(b"x" * 2**20)
-    assert peak_bytes(CPU) - before > 60 * 2**20
-    assert held(CPU).own_bytes < before + 32 * 2**20
-
-
-def test_pages_of_files_do_not_count(tmp_path: Path) -> None:
-    path = tmp_path / "data"
-    path.write_bytes(b"x" * 64 * 2**20)
-    restart_peak(CPU)
-    before = peak_bytes(CPU), held(CPU).own_bytes
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
-        assert sum(pages[::4096]) == ord("x") * 64 * 2**20 // 4096
-        after = peak_bytes(CPU), held(CPU).own_bytes
-    assert max(after[0] - before[0], after[1] - before[1]) < 16 * 2**20
-
-
-def test_pages_of_files_do_not_count_when_the_system_has_dropped_them(tmp_path: Path) -> None:
-    path = tmp_path / "data"
-    path.write_bytes(b"x" * 64 * 2**20)
-    restart_peak(CPU)
-    before = peak_bytes(CPU)
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
-        assert sum(pages[::4096]) == ord("x") * 64 * 2**20 // 4096
-        time.sleep(LOOK_PERIOD_S)
-        look_for_peak(CPU)
-        pages.madvise(mmap.MADV_DONTNEED)
-        assert peak_bytes(CPU) - before < 16 * 2**20
 
 
 def test_pages_of_its_own_are_told_from_shared_ones() -> None:
