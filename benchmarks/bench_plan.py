@@ -2,9 +2,9 @@
 rank, and the time of a step.
 
 One calibration, as a run of the communication benchmark does it, comes first: what two ranks compute at once, and their
-links. The same small model is timed then and beside each plan, so that a machine whose speed changes in the minutes
-between is told from a prediction that is wrong: steps are given as they would have been at the calibration. The plans
-were chosen before any constant of the planner was, and none is used to set one.
+links. The same small model is timed then and each second between a plan's steps, so that a machine whose speed changes
+is told from a prediction that is wrong: steps are given as they would have been at the calibration. The plans were
+chosen before any constant of the planner was, and none is used to set one.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 
 from benchmarks import goals
+from benchmarks.pacers import Pace, pacers
 from benchmarks.ranks import on_ranks
 from benchmarks.table import Row, middle, scaled, spread_of
 from benchmarks.training import prepared
@@ -26,7 +27,7 @@ from trainyard.planner import DataFacts, Estimate, NodeFacts, Rates, estimate
 from trainyard.spec import parse_spec
 from trainyard.spec.models import RecipeSpec
 from workers.training import process_group
-from workers.training.calibration import measure_ranks, model_seconds
+from workers.training.calibration import measure_ranks
 from workers.training.checkpoints.agreement import tell_all
 from workers.training.communication.main import measure_operation
 from workers.training.communication.pairs import measure_pairs
@@ -42,7 +43,7 @@ RUNS = 2  # of a plan: where holes come to lie in a heap is chance, and differs 
 LEAST_S = 8.0  # of a run's steps, so that some seconds in which a machine is slow are not most of them
 MOST_STEPS = 250
 WARM_STEPS = 5
-PACES = 2
+BLOCK_S = 1.0  # of steps between two looks at how fast the machine is
 OPERATIONS = ("all-reduce", "all-gather", "reduce-scatter")
 SMALLEST_BYTES, LARGEST_BYTES, REPEATS = 1024, 16 * 2**20, 20
 TWO = {"nodes": WORLD, "accelerator": "cpu"}
@@ -83,13 +84,14 @@ PLANS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 
 
 class Measured(NamedTuple):
-    """What one rank saw: bytes at its peak in each run, and the seconds of each step."""
+    """What one rank saw: bytes at its peak in each run; the seconds of each step, and of the small model about then."""
 
     peaks: list[int]
     seconds: list[float]
+    paces: list[float]
 
     def __or__(self, other: Measured) -> Measured:
-        return Measured(self.peaks + other.peaks, self.seconds + other.seconds)
+        return Measured(self.peaks + other.peaks, self.seconds + other.seconds, self.paces + other.paces)
 
 
 class Calibrated(NamedTuple):
@@ -105,7 +107,7 @@ class Compared(NamedTuple):
     name: str
     predicted: Estimate
     ranks: list[Measured]
-    drift: float  # how many times as long as at the calibration the machine took about then for the same
+    model_s: float  # of the small model's pass at the calibration
 
     @property
     def memory(self) -> tuple[float, float]:
@@ -117,9 +119,22 @@ class Compared(NamedTuple):
         return max(pairs, key=lambda pair: abs(error(*pair)))
 
     @property
+    def steps(self) -> list[list[float]]:
+        """The seconds of each rank's steps, as the machine was at the calibration."""
+        return [
+            [step * self.model_s / pace for step, pace in zip(rank.seconds, rank.paces, strict=True)]
+            for rank in self.ranks
+        ]
+
+    @property
+    def drift(self) -> float:
+        """How many times as long as at the calibration the machine took for the same."""
+        return middle([pace for rank in self.ranks for pace in rank.paces]) / self.model_s
+
+    @property
     def seconds(self) -> tuple[float, float]:
-        """Predicted and measured seconds of the slower rank's median step, as the machine was at the calibration."""
-        return self.predicted.step_time.total, max(middle(rank.seconds) for rank in self.ranks) / self.drift
+        """Predicted and measured seconds of the slower rank's median step."""
+        return self.predicted.step_time.total, max(middle(steps) for steps in self.steps)
 
 
 def error(predicted: float, measured: float) -> float:
@@ -163,56 +178,52 @@ def rank_rates(place: Place) -> dict[str, Any]:
     return rates_document(compute, lines, place.world_size, place.local_world_size)
 
 
-def rank_pace(place: Place) -> float:
-    """In a rank: how long the small model takes, beside its neighbours."""
-    device = torch.device("cpu")
-    process_group.join(place, device)
-    seconds = []
-    for _ in range(PACES):
-        dist.barrier()
-        seconds.append(model_seconds(device))
-    return statistics.median(seconds)
-
-
-def pace() -> float:
-    return statistics.mean(on_ranks(WORLD, rank_pace, is_forked=True))
-
-
-def rank_steps(place: Place, spec: dict[str, Any], num_steps: int) -> Measured:
+def rank_steps(place: Place, spec: dict[str, Any], num_steps: int, block: int, addresses: Sequence[str]) -> Measured:
     """In a rank: train, and look at the peak of all steps, the first ones too."""
     device = torch.device("cpu")
     process_group.join(place, device)
     training = prepared(spec, place)
     settle(training)
     restart_peak(device)
-    seconds = []
-    for step in range(1, WARM_STEPS + num_steps + 1):
-        started = time.perf_counter()
+    for step in range(1, WARM_STEPS + 1):
         take_step(training, step)
-        seconds.append(time.perf_counter() - started)
+    look = Pace(addresses) if place.rank == 0 else None
+    seconds: list[float] = []
+    looks = [_look(look)]
+    while len(seconds) < num_steps:
+        for _ in range(block):
+            started = time.perf_counter()
+            take_step(training, WARM_STEPS + len(seconds) + 1)
+            seconds.append(time.perf_counter() - started)
+        looks.append(_look(look))
     dist.barrier()
     peak = peak_bytes(device)
     dist.barrier()  # who ends leaves the others a larger part of what they share
-    return Measured([peak], seconds[WARM_STEPS:])
+    return Measured([peak], seconds, [(looks[at // block] + looks[at // block + 1]) / 2 for at in range(len(seconds))])
+
+
+def _look(look: Pace | None) -> float:
+    """Return how long the small model takes just now; all ranks wait for it."""
+    dist.barrier()
+    return max(tell_all(look() if look else 0.0))
 
 
 def compare(plans: Mapping[str, Any], found_by: Calibrated, num_steps: int) -> list[Compared]:
     """Return what is predicted and measured of each plan, in ``num_steps`` or more."""
     node = NodeFacts("bench", 1, "cpu", os.cpu_count() or 1, memory_bytes=2**34, host="bench")
-    found, before = [], pace()
-    for name, plan in plans.items():
-        spec = spec_of(name, plan)
-        predicted = estimate(spec, [node] * spec.world_size(), found_by.rates, DataFacts())
-        enough = int(num_steps / STEPS * LEAST_S / predicted.step_time.total)
-        steps = max(num_steps, min(MOST_STEPS, enough))
-        ranks: list[Measured] = []
-        paces = [before]
-        for _ in range(RUNS):
-            run = on_ranks(spec.world_size(), rank_steps, spec.resolved(), steps, is_forked=True)
-            ranks = [one | other for one, other in zip(ranks, run, strict=True)] if ranks else run
-            paces.append(pace())
-        before = paces[-1]
-        found.append(Compared(name, predicted, ranks, statistics.mean(paces) / found_by.model_s))
+    found = []
+    with pacers(WORLD) as addresses:
+        for name, plan in plans.items():
+            spec = spec_of(name, plan)
+            predicted = estimate(spec, [node] * spec.world_size(), found_by.rates, DataFacts())
+            expected = predicted.step_time.total
+            steps = max(num_steps, min(MOST_STEPS, int(num_steps / STEPS * LEAST_S / expected)))
+            block = max(1, min(steps, round(BLOCK_S / expected)))
+            ranks: list[Measured] = []
+            for _ in range(RUNS):
+                run = on_ranks(spec.world_size(), rank_steps, spec.resolved(), steps, block, addresses, is_forked=True)
+                ranks = [one | other for one, other in zip(ranks, run, strict=True)] if ranks else run
+            found.append(Compared(name, predicted, ranks, found_by.model_s))
     return found
 
 
@@ -235,7 +246,7 @@ def rows() -> list[Row]:
             )
         )
         note = f"off by {100 * error(seconds, taken):+.0f} %; the machine took {one.drift:.2f} times as long as then"
-        steps = [1e3 * value / one.drift for rank in one.ranks for value in rank.seconds]
+        steps = [1e3 * value for rank in one.steps for value in rank]
         found.append(
             Row(f"{one.name}: step", 1e3 * seconds, "ms", 1e3 * taken, "measured", note=note, spread=spread_of(steps))
         )

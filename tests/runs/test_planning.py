@@ -119,7 +119,7 @@ def test_a_benchmark_of_cpus_says_nothing_of_gpus(cast: Cast, make_run: MakeRun)
     assert known_rates(cast.cluster, [make_node(cast.cluster, inventory=GPU)]).run_id == ""
 
 
-@pytest.mark.parametrize("data", [{}, [1], {"version": 1, "matmul": "fast"}], ids=str)
+@pytest.mark.parametrize("data", [{}, [1], {"version": 1}, {"version": 2, "matmul": "fast"}], ids=str)
 def test_rates_that_cannot_be_read_are_left_out(cast: Cast, make_run: MakeRun, data: Any) -> None:
     nodes = [make_node(cast.cluster)]
     benchmark(cast, make_run, nodes, data)

@@ -43,7 +43,7 @@ GPUS = {
 UNKNOWN_GPU = Device(15, 60, 500)
 # Half of what a core of a server of 2023 was measured to do, by kind of operator.
 CPU_KINDS: dict[str, Curve] = {
-    "attention": ((1e6, 1e10), (3e7, 3e10), (1e9, 4e10)),
+    "attention": ((3e4, 5e9), (2e6, 2e10), (8e6, 2.5e10), (7e7, 3e10)),
     "convolution": ((1e6, 1e10), (2e7, 5e10), (6e8, 9e10)),
     "norm": ((1e6, 5e9),),
     "group-norm": ((1.6e4, 1e9), (3e5, 5e9), (2e6, 8e9)),
@@ -77,6 +77,7 @@ def default_rates(accelerator: str, device: str = "") -> Rates:
             links=CPU_LINKS,
             peak_flops={"fp32": 5e10, "bf16": 5e10, "fp16": 2.5e10},
             kinds=CPU_KINDS,
+            fault_s=5e-7,
         )
     found = next((peaks for word, peaks in GPUS.items() if word in device.upper()), UNKNOWN_GPU)
     return Rates(

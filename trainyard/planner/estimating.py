@@ -14,7 +14,7 @@ from trainyard.planner.rates import Rates
 from trainyard.planner.remarks import remarks
 from trainyard.planner.results import Estimate, Memory, StepTime
 from trainyard.planner.tape import Pass
-from trainyard.planner.times import Computing, optimizer_time, pass_time
+from trainyard.planner.times import Computing, optimizer_time, pass_time, refill_time
 from trainyard.planner.traffic import messages, seconds_of
 from trainyard.spec.models import RecipeSpec
 
@@ -38,7 +38,7 @@ def estimate(
     one_row = sections_of(model, Pass(1))
     stages = stages_of(layout, sections_of(model, layout.at), model.flow(layout.at), model.batch_bytes(layout.rows))
     memory = _memories(spec, layout, stages, places, rates)
-    time, sent = _step_time(spec, layout, stages, places, rates)
+    time, sent = _step_time(spec, layout, stages, memory, places, rates)
     units = spec.train.batch_size * found.units_per_row / time.total if time.total else 0.0
     made = Estimate(
         memory=memory,
@@ -73,7 +73,12 @@ def _memories(
 
 
 def _step_time(
-    spec: RecipeSpec, layout: Layout, stages: Sequence[Stage], places: Places, rates: Rates
+    spec: RecipeSpec,
+    layout: Layout,
+    stages: Sequence[Stage],
+    memory: Sequence[Memory],
+    places: Places,
+    rates: Rates,
 ) -> tuple[StepTime, float]:
     """Return the step's time by part, as the slowest stage has it, and the bytes that the busiest rank sends."""
     # What was measured while ranks took turns on the cores is that slow already.
@@ -82,13 +87,14 @@ def _step_time(
         crowding *= rates.alone
     slowest: tuple[float, StepTime] | None = None
     sent = 0.0
-    for stage in stages:
+    for stage, held in zip(stages, memory[:: len(memory) // len(stages)], strict=True):
         computing = pass_time(spec, layout, stage, rates, is_gpu=places.is_gpu)
         exchanged = messages(spec, layout, stage)
         sent = max(sent, sum(message.sent_bytes(is_gpu=places.is_gpu) for message in exchanged))
         time = _stage_time(spec, layout, stage, computing, rates, crowding, places)
         waited = seconds_of(rates, exchanged, crowding * computing.backward, can_hide=can_hide, is_gpu=places.is_gpu)
-        time = StepTime(time.compute, waited, time.bubble, time.optimizer)
+        refill = crowding * refill_time(layout, held, rates, is_gpu=places.is_gpu)
+        time = StepTime(time.compute + refill, waited, time.bubble, time.optimizer)
         if slowest is None or time.total > slowest[0]:
             slowest = time.total, time
     assert slowest is not None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-VERSION = 1
+VERSION = 2  # of attention on a CPU, the sizes are those of a head of a row
 MEMORY_BOUND = frozenset({"move", "norm", "group-norm", "softmax", "optimizer"})
 Curve = tuple[tuple[float, float], ...]  # (size, size a second), in rising order of sizes
 
@@ -28,8 +28,9 @@ class Rates:
     """``matmul``: (FLOPs of one product, FLOP/s) in rising order; ``links`` are by operation as the benchmark calls
     them; ``peak_flops`` by precision is what a device can do at best, and what MFU is a share of.
 
-    ``kinds`` are further curves by name: ``attention`` and ``convolution`` over FLOPs, those of MEMORY_BOUND over
-    bytes, and ``matmul/bf16`` and the like for another precision. What is not there is taken from ``matmul`` or
+    ``kinds`` are further curves by name: ``attention`` and ``convolution`` over FLOPs (attention on a CPU over those
+    of a head of a row), those of MEMORY_BOUND over bytes, and ``matmul/bf16`` and the like for another precision. What
+    is not there is taken from ``matmul`` or
     ``memory_bytes_per_s``. ``operator_s`` is what calling an operator costs beside its work.
     """
 
@@ -48,6 +49,7 @@ class Rates:
     heap: float = 1.0  # bytes that the allocator takes for each that is in use: holes between those that stay
     crowding: float = 1.0  # ranks for each core, or what else wanted it, while this was measured
     pace: float = 1.0  # times as long as its operators one by one that a whole step takes
+    fault_s: float = 0.0  # until a page of memory that is touched for the first time is there
     alone: float = 1.0  # of the time of a rank with neighbours that one takes which has its machine to itself
 
     def base_bytes(self, num_ranks: int) -> float:
@@ -100,6 +102,7 @@ class Rates:
             heap=_positive("heap", document.get("heap", 1.0)),
             crowding=_positive("crowding", document.get("crowding", 1.0)),
             pace=_positive("pace", document.get("pace", 1.0)),
+            fault_s=_number("fault_s", document.get("fault_s", 0.0)),
             alone=_positive("alone", document.get("alone", 1.0)),
             **numbers,
         )

@@ -46,12 +46,14 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """``forward`` and ``backward`` operators of a kind, each doing ``size`` of it: FLOPs, or bytes moved."""
+    """``forward`` and ``backward`` operators of a kind, each doing ``size`` of it: FLOPs, or bytes moved. A CPU's core
+    does so in pieces of ``piece``, where that is not 0."""
 
     kind: str  # matmul, attention, convolution, one of MEMORY_BOUND, or call
     size: float
     forward: float
     backward: float
+    piece: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +140,8 @@ class Tape:
             self.move(weight * 6, weight * 6)
             self.move(flow * 6, flow * 6)
 
-    def work(self, kind: str, size: float, forward: float = 1, backward: float = 2) -> None:
-        self.works.append(Work(kind, size, forward, backward))
+    def work(self, kind: str, size: float, forward: float = 1, backward: float = 2, *, piece: float = 0.0) -> None:
+        self.works.append(Work(kind, size, forward, backward, piece))
 
     def move(self, forward: float, backward: float = 0.0, *, operators: int = 1, backward_operators: int = 0) -> None:
         """``operators`` that read and write ``forward`` bytes together; backward as many where no other number is
@@ -198,10 +200,10 @@ class Tape:
 
 
 def merged(works: Iterable[Work]) -> tuple[Work, ...]:
-    """Return ``works`` with those of one kind and size together."""
-    found: dict[tuple[str, float], list[float]] = {}
+    """Return ``works`` with those of one kind, size and piece together."""
+    found: dict[tuple[str, float, float], list[float]] = {}
     for work in works:
-        counts = found.setdefault((work.kind, work.size), [0.0, 0.0])
+        counts = found.setdefault((work.kind, work.size, work.piece), [0.0, 0.0])
         counts[0] += work.forward
         counts[1] += work.backward
-    return tuple(Work(kind, size, *counts) for (kind, size), counts in found.items())
+    return tuple(Work(kind, size, forward, back, piece) for (kind, size, piece), (forward, back) in found.items())

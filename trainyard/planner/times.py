@@ -11,7 +11,8 @@ from typing import NamedTuple
 from trainyard.planner.layout import Layout
 from trainyard.planner.memory import Stage
 from trainyard.planner.rates import Rates
-from trainyard.planner.tape import WHOLE, Section
+from trainyard.planner.results import Memory
+from trainyard.planner.tape import WHOLE, Section, Work
 from trainyard.spec.models import RecipeSpec
 
 # What Python does around the operators, in calls of an operator.
@@ -25,6 +26,8 @@ STAGE_CALLS = 120  # of each microbatch on a stage
 OPTIMIZER_BYTES = {"adamw": 28, "sgd": 20, "muon": 28}  # read and written of each number
 CLIP_BYTES = 12  # of each gradient: read once for the norm, then read and written
 NEWTON_SCHULZ = 5  # iterations of Muon, each of three products (Jordan et al. 2024)
+PAGE_BYTES = 4096
+GIVEN_BACK_STEPS = 5  # from one giving back of shards' heaps on a CPU to the next: workers/training/heap.py
 
 
 class Computing(NamedTuple):
@@ -41,7 +44,8 @@ def pass_time(spec: RecipeSpec, layout: Layout, stage: Stage, rates: Rates, *, i
     for section, count in stage.counted():
         ahead, back = section_time(section, rates, layout.precision, is_gpu=is_gpu)
         forward += count * ahead
-        backward += count * (back + (_again(section, layout, rates, kind) if section.entry else 0.0))
+        again = _again(section, layout, rates, kind, is_gpu=is_gpu) if section.entry else 0.0
+        backward += count * (back + again)
     calls = 0.0
     if layout.mesh.shard > 1:
         calls += SHARD_CALLS * len(stage.sections)
@@ -61,23 +65,27 @@ def section_time(section: Section, rates: Rates, precision: str = "fp32", *, is_
         work = calls = 0.0
         for one in section.works:
             number = one.forward if is_forward else one.backward
-            if one.size:
-                work += number * one.size / rates.rate(one.kind, one.size, precision)
+            work += number * _work_time(one, rates, precision, is_gpu=is_gpu)
             calls += 1.0 if one.kind == "attention" and number else number
         called = (calls + MODULE_CALLS / 2 * section.num_modules) * rates.operator_s
         found.append(max(work, called) if is_gpu else work + called)
     return Computing(*found)
 
 
-def _again(section: Section, layout: Layout, rates: Rates, kind: str) -> float:
+def _work_time(one: Work, rates: Rates, precision: str, *, is_gpu: bool) -> float:
+    """Return the seconds of one operator, beside what calling it costs. A GPU has all pieces at once."""
+    size = one.size if is_gpu else one.piece or one.size
+    return one.size / rates.rate(one.kind, size, precision) if size else 0.0
+
+
+def _again(section: Section, layout: Layout, rates: Rates, kind: str, *, is_gpu: bool) -> float:
     """Return the seconds of what activation checkpointing computes again: all, or what is not dear."""
     if kind == "none":
         return 0.0
     again = 0.0
     for one in section.works:
         if kind == "full" or one.kind not in ("matmul", "attention", "convolution"):
-            work = one.size / rates.rate(one.kind, one.size, layout.precision) if one.size else 0.0
-            again += one.forward * (work + rates.operator_s)
+            again += one.forward * (_work_time(one, rates, layout.precision, is_gpu=is_gpu) + rates.operator_s)
     calls = sum(one.forward for one in section.works if one.kind != "attention") + 1
     return again + (DISPATCHED_CALLS * calls * rates.operator_s if kind == "selective" else 0.0)
 
@@ -94,6 +102,13 @@ def optimizer_time(spec: RecipeSpec, layout: Layout, stage: Stage, rates: Rates)
     if spec.train.optimizer == "muon":
         seconds += _newton_schulz(stage, rates)
     return seconds
+
+
+def refill_time(layout: Layout, memory: Memory, rates: Rates, *, is_gpu: bool) -> float:
+    """Return the seconds in which a step finds pages anew that shards' heaps have given back: their part of it."""
+    if is_gpu or layout.mesh.shard == 1:
+        return 0.0
+    return rates.fault_s * memory.activations / PAGE_BYTES / GIVEN_BACK_STEPS
 
 
 def _newton_schulz(stage: Stage, rates: Rates) -> float:

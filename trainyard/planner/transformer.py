@@ -64,7 +64,8 @@ def attention(tape: Tape, stream: Stream) -> None:
         tape.move(2 * queries * at.small, 2 * queries * at.small)
     if stream.kv_heads < stream.heads:
         tape.move(2 * (queries + keys) * at.small, 2 * (queries + keys) * at.small, operators=2)
-    tape.work("attention", 4.0 * tokens * stream.time * width / at.tensor, 1, 2.5)
+    piece = 4.0 * stream.time**2 * (width // stream.heads)  # a head of a row
+    tape.work("attention", 4.0 * tokens * stream.time * width / at.tensor, 1, 2.5, piece=piece)
     tape.linear("attention.output", tokens, width, width, cut="rows")
     stream.leave(tape)
     tape.add(between)

@@ -1,7 +1,7 @@
 """How fast this process computes beside its neighbours: what the planner needs to know of a device, in some seconds.
 
-Every kind of operator is timed as a training uses it, forward and backward. What only moves memory gets fresh memory
-for its results, as activations that are kept do. All are timed in rounds, each once a round: a machine that is slow
+Every kind of operator is timed as a training uses it, forward and backward. What only moves memory finds it cold, as
+activations are that no cache holds all of. All are timed in rounds, each once a round: a machine that is slow
 for a second then slows a round of all of them, which medians pass over, and not all rounds of one.
 
 The keys of what ``measure_compute`` returns are those of ``trainyard.planner.Rates``, less the links, which take more
@@ -11,10 +11,13 @@ than one process.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import mmap
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import torch
 import torch.distributed as dist
@@ -36,8 +39,11 @@ TRIAL_S = 0.012  # of a program in a round, in which small operators run several
 MOST_LOOPS = 100
 MOST_PACE = 2.5
 PACE_ROWS = 8
-KEPT = 16  # results that are held at once where fresh memory is asked for
 GROWTH_ON_GPU = 16  # times the rows
+KEPT_BYTES = 128 * 2**20  # that sums go through, as activations: more than caches hold
+TOUCHED_BYTES = 4 * 2**20
+PAGE_BYTES = 4096
+POOLS: WeakValueDictionary[torch.device, torch.Tensor] = WeakValueDictionary()
 # Tokens, inputs and outputs of a product: those of small and of middling transformers.
 PRODUCTS = ((64, 64, 64), (512, 64, 128), (1024, 128, 128), (2048, 192, 384), (2048, 512, 512), (1024, 1024, 2048))
 SMALL_PRODUCTS = ((512, 64, 128), (2048, 192, 384), (1024, 1024, 1024))
@@ -62,7 +68,7 @@ class Program(NamedTuple):
 def measure_compute(device: torch.device) -> dict[str, Any]:
     """Return the document of ``trainyard.planner.Rates`` without links. Called on all ranks at once, as they train."""
     model, sections = _model(device)
-    programs = {**_programs(device), ("operator", 0): _operator(device), ("model", 0): model}
+    programs = {**_programs(device), ("operator", 0): _operator(device), ("fault", 0): _faults(), ("model", 0): model}
     started, computed = time.perf_counter(), time.process_time()
     seconds = _in_rounds(programs, device)
     crowding = (time.perf_counter() - started) / max(1e-9, time.process_time() - computed)
@@ -71,6 +77,7 @@ def measure_compute(device: torch.device) -> dict[str, Any]:
         for name in CURVES
     }
     operator_s = seconds["operator", 0] / programs["operator", 0].work
+    fault_s = seconds["fault", 0] / programs["fault", 0].work
     programs.clear()
     del model
     release(device)
@@ -81,6 +88,7 @@ def measure_compute(device: torch.device) -> dict[str, Any]:
         "matmul": products,
         "memory_bytes_per_s": curves["move"][-1][1],
         "operator_s": operator_s,
+        "fault_s": fault_s,
         "base_memory_bytes": memory.own_bytes,
         "shared_memory_bytes": memory.shared_bytes,
         "sharers": memory.sharers,
@@ -126,6 +134,11 @@ def measure_ranks(device: torch.device) -> dict[str, Any]:
 def model_seconds(device: torch.device) -> float:
     """Return the seconds of a pass through a small GPT: how fast a machine is just now."""
     return _in_rounds({("model", 0): _model(device)[0]}, device)["model", 0]
+
+
+def model_pass(device: torch.device) -> Callable[[], object]:
+    """Return that pass itself: forward and backward. ``model_s`` is what it takes right after another one."""
+    return _model(device)[0].run
 
 
 def _programs(device: torch.device) -> dict[Timed, Program]:
@@ -197,6 +210,16 @@ def _operator(device: torch.device) -> Program:
     return Program(1.0, 8 + 3 * 8, run)  # backward: two products each, and the sum of the second one's
 
 
+def _faults() -> Program:
+    """Pages of memory that the system gives, each touched once."""
+
+    def run() -> None:
+        with mmap.mmap(-1, TOUCHED_BYTES) as pages:
+            pages[::PAGE_BYTES] = bytes(TOUCHED_BYTES // PAGE_BYTES)
+
+    return Program(1.0, TOUCHED_BYTES / PAGE_BYTES, run)
+
+
 def _numbers(device: torch.device, *shape: int) -> torch.Tensor:
     return torch.rand(*shape, device=device, requires_grad=True)
 
@@ -229,9 +252,10 @@ def _attention(
     if dtype is not None:
         numbers = [tensor.detach().to(dtype).requires_grad_() for tensor in numbers]
     one, other, third = numbers
-    flops = 4.0 * rows * heads * time**2 * width
+    piece = 4.0 * time**2 * width
+    flops = rows * heads * piece
     run = _both_ways(lambda: F.scaled_dot_product_attention(one, other, third, is_causal=True), one, other, third)
-    return Program(flops, 3.5 * flops, run)
+    return Program(flops if device.type == "cuda" else piece, 3.5 * flops, run)
 
 
 def _convolution(device: torch.device, rows: int, channels: int, side: int) -> Program:
@@ -260,15 +284,27 @@ def _loss(device: torch.device, rows: int, classes: int) -> Program:
 
 
 def _sum(device: torch.device, number: int) -> Program:
-    one, other = torch.rand(number, device=device), torch.rand(number, device=device)
-    kept: list[torch.Tensor] = []
+    """Of what was made just before and what was made long ago, into memory that was left long ago: as activations are
+    read and written, of which no cache holds all."""
+    pool = _pool(device)
+    pieces = pool[: pool.numel() // number * number].view(-1, number).unbind()
+    turns = itertools.cycle(range(len(pieces)))
 
     def run() -> None:
-        if len(kept) == KEPT:
-            kept.clear()
-        kept.append(one + other)
+        at = next(turns)
+        torch.maximum(pieces[at - 1], pieces[(at + 1) % len(pieces)], out=pieces[at])
 
     return Program(12.0 * number, 12.0 * number, run)
+
+
+def _pool(device: torch.device) -> torch.Tensor:
+    """Return what all sums take their memory from, which is there as long as one of them is."""
+    pool = POOLS.get(device)
+    if pool is None:
+        POOLS[device] = pool = torch.rand(
+            KEPT_BYTES // 4 * (GROWTH_ON_GPU if device.type == "cuda" else 1), device=device
+        )
+    return pool
 
 
 def _step(device: torch.device, number: int) -> Program:

@@ -13,6 +13,7 @@ from plans import GIB, GPU, LINK, MIB, NODE, RATES, estimated, spec_of
 
 from trainyard.planner import NodeFacts, estimate
 from trainyard.planner.memory import WIDEST
+from trainyard.planner.times import GIVEN_BACK_STEPS, PAGE_BYTES
 from trainyard.planner.traffic import COPIED_PACE, TURN_S
 
 NO_CHECKPOINTS = {"every_steps": 0}
@@ -185,6 +186,30 @@ def test_tensor_ranks_copy_what_they_exchange_on_a_cpu() -> None:
     spec = spec_of(world=2, parallel={"tensor": 2})
     exchanged = [estimated(spec, node=node).step_time.communication for node in (NODE, GPU)]
     assert 1.8 < exchanged[0] / exchanged[1] <= COPIED_PACE
+
+
+def test_shards_on_a_cpu_wait_for_the_pages_that_they_gave_back() -> None:
+    rates = replace(RATES, fault_s=4e-6)
+    spec = spec_of(world=2, parallel={"shard": 2})
+    plain, faulting = (estimated(spec, rates=one) for one in (RATES, rates))
+    pages = plain.memory[0].activations / PAGE_BYTES / GIVEN_BACK_STEPS
+    assert faulting.step_time.compute - plain.step_time.compute == pytest.approx(4e-6 * pages)
+    for other, node in ((spec_of(world=2), NODE), (spec, GPU)):
+        assert estimated(other, node=node, rates=rates) == estimated(other, node=node)
+
+
+def test_attention_on_a_cpu_is_as_quick_as_one_of_its_heads() -> None:
+    """More rows are more heads, each as slow as one; a GPU has all of them at once."""
+    rates = replace(RATES, kinds={"attention": ((3e4, 1e9), (1e8, 1e11))})
+    rows = [spec_of(batch_size=size, model={"heads": 8, "layers": 1}) for size in (1, 64)]
+    other = [replace(RATES, kinds={"attention": ((3e4, 1e15),)})] * 2
+    for node, is_pieced in ((NODE, True), (GPU, False)):
+        few, many = (
+            estimated(spec, node=node, rates=rates).step_time.compute
+            - estimated(spec, node=node, rates=without).step_time.compute
+            for spec, without in zip(rows, other, strict=True)
+        )
+        assert (many / few == pytest.approx(64, rel=0.01)) == is_pieced
 
 
 def test_as_many_nodes_alike_as_are_missing_are_imagined() -> None:

@@ -53,10 +53,12 @@ def test_what_watches_a_rank_shares_its_pages_too() -> None:
     ("changes", "words"),
     [
         ({"version": 9}, "version is 9"),
+        ({"version": 1}, "version is 1"),
         ({"matmul": []}, "matmul must be a list of pairs"),
         ({"matmul": [[2, 1], [1, 1]]}, "rising order"),
         ({"matmul": [[1, math.nan]]}, "matmul.0 must be a number above 0"),
         ({"operator_s": -1}, "operator_s must be a number above 0, not -1"),
+        ({"fault_s": -1e-6}, "fault_s must be a number above 0, not -1e-06"),
         ({"base_memory_bytes": None}, "base_memory_bytes must be"),
         ({"links": {"all-reduce": {"ranks": 1, "latency_s": 0, "bytes_per_s": 1}}}, "links.all-reduce.ranks"),
         ({"links": [1]}, "links must be a map"),
