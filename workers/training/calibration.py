@@ -29,7 +29,7 @@ from trainyard.planner.rates import VERSION, Rates
 from trainyard.planner.tape import Pass, Section
 from trainyard.planner.times import section_time
 from workers.training.checkpoints.agreement import tell_all
-from workers.training.memory_parts import held, release
+from workers.training.memory_parts import Held, held, release
 from workers.training.recipes import gpt
 
 Timed = tuple[str, int]  # the curve of a program, and which of its points it makes
@@ -65,23 +65,21 @@ class Program(NamedTuple):
     num_first: int = 0  # calls in each round before those that are timed
 
 
-def measure_compute(device: torch.device) -> dict[str, Any]:
-    """Return the document of ``trainyard.planner.Rates`` without links. Called on all ranks at once, as they train."""
+def measure_compute(device: torch.device, between: Callable[[], None] | None = None) -> dict[str, Any]:
+    """Return the document of ``trainyard.planner.Rates`` without links. Called on all ranks at once, as they train.
+    ``between`` is called in each round, and not timed."""
+    memory = _held_after_use(device)
     model, sections = _model(device)
     programs = {**_programs(device), ("operator", 0): _operator(device), ("fault", 0): _faults(), ("model", 0): model}
-    started, computed = time.perf_counter(), time.process_time()
-    seconds = _in_rounds(programs, device)
-    crowding = (time.perf_counter() - started) / max(1e-9, time.process_time() - computed)
+    crowding = _Crowding(between)
+    seconds = _in_rounds(programs, device, crowding.between)
+    crowded = crowding.measured
     curves = {
         name: sorted((one.size, one.work / seconds[kind, at]) for (kind, at), one in programs.items() if kind == name)
         for name in CURVES
     }
     operator_s = seconds["operator", 0] / programs["operator", 0].work
     fault_s = seconds["fault", 0] / programs["fault", 0].work
-    programs.clear()
-    del model
-    release(device)
-    memory = held(device)
     products = curves.pop("matmul")
     document: dict[str, Any] = {
         "version": VERSION,
@@ -98,7 +96,7 @@ def measure_compute(device: torch.device) -> dict[str, Any]:
             "bf16": max(rate for _, rate in curves["matmul/bf16"]),
         },
         "is_measured": True,
-        "crowding": max(1.0, crowding) if device.type == "cpu" else 1.0,
+        "crowding": max(1.0, crowded) if device.type == "cpu" else 1.0,
         **({"heap": HEAP, "workspace_bytes": WORKSPACE_BYTES} if device.type == "cpu" else {}),
     }
     rates = Rates.from_document(document)
@@ -109,6 +107,35 @@ def measure_compute(device: torch.device) -> dict[str, Any]:
     }
 
 
+def _held_after_use(device: torch.device) -> Held:
+    """Return what a rank holds once its libraries have done everything that is timed, and before it exchanges much:
+    the C library keeps memory of the threads that do."""
+    for program in (*_programs(device).values(), _model(device)[0]):
+        program.run()
+    del program
+    release(device)
+    return held(device)
+
+
+class _Crowding:
+    """How many times as long as it computes this process takes, less what is done between."""
+
+    def __init__(self, between: Callable[[], None] | None) -> None:
+        self._between = between
+        self._wall, self._busy = time.perf_counter(), time.process_time()
+
+    def between(self) -> None:
+        wall, busy = time.perf_counter(), time.process_time()
+        if self._between:
+            self._between()
+        self._wall += time.perf_counter() - wall
+        self._busy += time.process_time() - busy
+
+    @property
+    def measured(self) -> float:
+        return (time.perf_counter() - self._wall) / max(1e-9, time.process_time() - self._busy)
+
+
 def _pace(seconds: float, sections: Sequence[Section], rates: Rates, device: torch.device) -> float:
     """Return how many times as long as its operators one by one a whole model takes: caches are cold between them, and
     Python has its part."""
@@ -116,24 +143,33 @@ def _pace(seconds: float, sections: Sequence[Section], rates: Rates, device: tor
     return min(MOST_PACE, max(1 / MOST_PACE, seconds / expected))
 
 
-def measure_ranks(device: torch.device) -> dict[str, Any]:
+def measure_ranks(device: torch.device, between: Callable[[], None] | None = None) -> dict[str, Any]:
     """Return what ``measure_compute`` finds on the slowest rank: ranks that wait for each other step at its pace. A
     collective of all ranks, which compute at once, as in a training; then rank 0 does so alone."""
     dist.barrier()
-    own = measure_compute(device)
-    dist.barrier()
-    alone = 0.0
-    if dist.get_rank() == 0 and device.type == "cpu":
-        alone = model_seconds(device) / own["model_s"]
-    dist.barrier()
-    told = tell_all({**own, "alone": alone})
+    own = measure_compute(device, between)
+    told = tell_all({**own, "alone": _alone(device) if device.type == "cpu" else 1.0})
     slowest: dict[str, Any] = min(told, key=lambda one: sum(rate for _, rate in one["matmul"]))
-    return {**slowest, "alone": max(1 / MOST_PACE, min(1.0, told[0]["alone"] or 1.0))}
+    return {**slowest, "alone": max(1 / MOST_PACE, min(1.0, told[0]["alone"]))}
 
 
-def model_seconds(device: torch.device) -> float:
-    """Return the seconds of a pass through a small GPT: how fast a machine is just now."""
-    return _in_rounds({("model", 0): _model(device)[0]}, device)["model", 0]
+def _alone(device: torch.device) -> float:
+    """Return what part of the time of a pass with neighbours that one takes while rank 0 has the machine to itself: of
+    what was timed in the same second, for it may be slow in the next. A collective; only rank 0's answer counts."""
+    run, parts = model_pass(device), []
+    for _ in range(ROUNDS):
+        together = _second_pass(run, device)
+        dist.barrier()
+        if dist.get_rank() == 0:
+            parts.append(_second_pass(run, device) / together)
+        dist.barrier()
+    return statistics.median(parts or [1.0])
+
+
+def _second_pass(run: Callable[[], object], device: torch.device) -> float:
+    """Return the seconds of a pass right after another one, which finds cold caches."""
+    run()
+    return _timed(run, 1, device)
 
 
 def model_pass(device: torch.device) -> Callable[[], object]:
@@ -151,7 +187,9 @@ def _programs(device: torch.device) -> dict[Timed, Program]:
     }
 
 
-def _in_rounds(programs: Mapping[Timed, Program], device: torch.device) -> dict[Timed, float]:
+def _in_rounds(
+    programs: Mapping[Timed, Program], device: torch.device, between: Callable[[], None] | None = None
+) -> dict[Timed, float]:
     """Return the seconds of one call of each program: medians over rounds in which each has its turn."""
     loops = {}
     for key, program in programs.items():
@@ -159,6 +197,8 @@ def _in_rounds(programs: Mapping[Timed, Program], device: torch.device) -> dict[
         loops[key] = max(1, min(MOST_LOOPS, int(TRIAL_S / max(1e-9, _timed(program.run, 1, device)))))
     taken: dict[Timed, list[float]] = {key: [] for key in programs}
     for _ in range(ROUNDS):
+        if between:
+            between()
         for key, program in programs.items():
             for _ in range(program.num_first):
                 program.run()

@@ -15,14 +15,14 @@ from workers.training import process_group
 from workers.training.calibration import measure_ranks
 from workers.training.checkpoints.agreement import tell_all
 from workers.training.communication import reports
-from workers.training.communication.exchanges import bus_factor, make_exchange
+from workers.training.communication.exchanges import bus_factor
 from workers.training.communication.pairs import Link, measure_pairs
-from workers.training.communication.timing import Fit, fit, sizes_between, timed
+from workers.training.communication.sweeps import Sweeps
+from workers.training.communication.timing import Fit, Points, fit, sizes_between
 from workers.training.loop import Metrics
 from workers.training.place import Place, choose_device, num_threads
 
 ALONE = ("compute", "send-receive")  # not between all ranks at once
-Points = list[tuple[int, float]]  # bytes and seconds
 
 
 def measure(spec: Mapping[str, Any], place: Place, metrics: Metrics) -> None:
@@ -38,20 +38,18 @@ def measure(spec: Mapping[str, Any], place: Place, metrics: Metrics) -> None:
     is_first = place.rank == 0
     if is_first:
         print(f"{place.world_size} ranks on {len(set(nodes))} nodes, {device.type}", flush=True)
+    sweeps = Sweeps([name for name in task["operations"] if name not in ALONE], sizes, task["repeats"], device)
     compute: dict[str, Any] = {}
     if "compute" in task["operations"]:
-        compute = measure_ranks(device)
+        compute = measure_ranks(device, sweeps)
     links: list[Link] = []
     if "send-receive" in task["operations"]:
         links = measure_pairs(nodes, sizes, task["repeats"], device)
         if is_first:
             reports.tell_links(links, metrics)
-    found = {
-        operation: measure_operation(operation, sizes, task["repeats"], device, metrics if is_first else None)
-        for operation in task["operations"]
-        if operation not in ALONE
-    }
+    found = sweeps.points()
     if is_first:
+        tell(found, metrics)
         lines = {operation: fit(points) for operation, points in found.items()}
         if links:
             lines["send-receive"] = worst(links)
@@ -65,19 +63,13 @@ def measure(spec: Mapping[str, Any], place: Place, metrics: Metrics) -> None:
     process_group.leave()
 
 
-def measure_operation(
-    operation: str, sizes: list[int], repeats: int, device: torch.device, metrics: Metrics | None
-) -> Points:
-    """Return bytes and seconds of each size; ``metrics`` (rank 0's) hears of each at once. A collective."""
-    points: Points = []
-    for size in sizes:
-        seconds = timed(make_exchange(operation, size, device), repeats, device)
-        points.append((size, seconds))
-        if metrics is not None:
+def tell(found: Mapping[str, Points], metrics: Metrics) -> None:
+    """Log each operation's points by size, and print a line for each."""
+    for operation, points in found.items():
+        for size, seconds in points:
             rate = size / seconds * bus_factor(operation, dist.get_world_size())
             metrics.log({f"latency/{operation}": seconds, f"bandwidth/{operation}": rate}, step=size)
             print(f"{operation:>16}  {reports.with_bytes(size):>8}  {reports.line(seconds, rate)}", flush=True)
-    return points
 
 
 def worst(links: list[Link]) -> Fit:

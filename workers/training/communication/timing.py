@@ -1,4 +1,4 @@
-"""How long an exchange takes: the slowest rank's time, the median over repeats, and the line through all sizes."""
+"""How long exchanges take, and the line through all sizes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import torch
 
-from workers.training.checkpoints.agreement import tell_all
 from workers.training.communication.exchanges import Exchange
 
-NUM_WARM_UPS = 3
+NUM_WARM_UPS = 1
 GROWTH = 4
+Points = list[tuple[int, float]]  # bytes and seconds
 
 
 class Fit(NamedTuple):
@@ -31,8 +31,8 @@ def sizes_between(smallest: int, largest: int) -> list[int]:
     return sizes if sizes[-1] == largest else [*sizes, largest]
 
 
-def timed(exchange: Exchange, repeats: int, device: torch.device) -> float:
-    """Return the seconds of one exchange, the same on every rank. A collective.
+def timed(exchange: Exchange, repeats: int, device: torch.device) -> list[float]:
+    """Return the seconds that each of ``repeats`` exchanges took this rank. A collective.
 
     Nothing is said between the repeats: one exchange ends together, so the next begins together.
     """
@@ -45,8 +45,7 @@ def timed(exchange: Exchange, repeats: int, device: torch.device) -> float:
         exchange()
         _settle(device)
         own.append(time.perf_counter() - started)
-    slowest: list[float] = [max(times) for times in zip(*tell_all(own), strict=True)]
-    return statistics.median(slowest)
+    return own
 
 
 def fit(points: Sequence[tuple[int, float]]) -> Fit:

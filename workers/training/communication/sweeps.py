@@ -1,0 +1,46 @@
+"""All operations over all sizes, a few exchanges at a time: how quick they are changes from second to second."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+import torch
+
+from workers.training.checkpoints.agreement import tell_all
+from workers.training.communication.exchanges import make_exchange
+from workers.training.communication.timing import Points, timed
+
+NUM_SWEEPS = 15
+
+
+class Sweeps:
+    """Call it between whatever else takes a while, and ``points`` at the end. Both are collectives."""
+
+    def __init__(self, operations: Sequence[str], sizes: Sequence[int], repeats: int, device: torch.device) -> None:
+        self._operations, self._sizes, self._device = operations, sizes, device
+        count = min(NUM_SWEEPS, repeats)
+        self._left = [repeats * (at + 1) // count - repeats * at // count for at in range(count)]
+        self._own: dict[tuple[str, int], list[float]] = {(one, size): [] for one in operations for size in sizes}
+
+    def __call__(self) -> None:
+        """Exchange everything so many times. After the last sweep it does nothing."""
+        if not self._left:
+            return
+        repeats = self._left.pop()
+        for (operation, size), seconds in self._own.items():
+            seconds += timed(make_exchange(operation, size, self._device), repeats, self._device)
+
+    def points(self) -> dict[str, Points]:
+        """Return bytes and seconds by operation, the same on every rank: medians over all repeats, each of which takes
+        as long as the slowest rank's."""
+        while self._left:
+            self()
+        told = tell_all(list(self._own.values()))
+        seconds = [
+            statistics.median(max(times) for times in zip(*ranks, strict=True)) for ranks in zip(*told, strict=True)
+        ]
+        found: dict[str, Points] = {operation: [] for operation in self._operations}
+        for (operation, size), one in zip(self._own, seconds, strict=True):
+            found[operation].append((size, one))
+        return found
