@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ def measure(spec: Mapping[str, Any], place: Place, metrics: Metrics) -> None:
     is_first = place.rank == 0
     if is_first:
         print(f"{place.world_size} ranks on {len(set(nodes))} nodes, {device.type}", flush=True)
-    sweeps = Sweeps([name for name in task["operations"] if name not in ALONE], sizes, task["repeats"], device)
+    operations = [name for name in task["operations"] if name not in ALONE]
+    sweeps = Sweeps(operations, sizes, task["repeats"], device, partial(print, flush=True) if is_first else None)
     compute: dict[str, Any] = {}
     if "compute" in task["operations"]:
         compute = measure_ranks(device, sweeps)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -12,15 +13,25 @@ from workers.training.communication.exchanges import make_exchange
 from workers.training.communication.timing import Points, timed
 
 NUM_SWEEPS = 15
+SAID_EVERY_S = 5.0
 
 
 class Sweeps:
-    """Call it between whatever else takes a while, and ``points`` at the end. Both are collectives."""
+    """Call it between whatever else takes a while, and ``points`` at the end. Both are collectives. ``say`` hears every
+    few seconds how far it is."""
 
-    def __init__(self, operations: Sequence[str], sizes: Sequence[int], repeats: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        operations: Sequence[str],
+        sizes: Sequence[int],
+        repeats: int,
+        device: torch.device,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
         self._operations, self._sizes, self._device = operations, sizes, device
-        count = min(NUM_SWEEPS, repeats)
+        count = self._count = min(NUM_SWEEPS, repeats)
         self._left = [repeats * (at + 1) // count - repeats * at // count for at in range(count)]
+        self._say, self._said_at = say, time.monotonic()
         self._own: dict[tuple[str, int], list[float]] = {(one, size): [] for one in operations for size in sizes}
 
     def __call__(self) -> None:
@@ -30,6 +41,9 @@ class Sweeps:
         repeats = self._left.pop()
         for (operation, size), seconds in self._own.items():
             seconds += timed(make_exchange(operation, size, self._device), repeats, self._device)
+        if self._say and self._own and time.monotonic() - self._said_at >= SAID_EVERY_S:
+            self._said_at = time.monotonic()
+            self._say(f"{self._count - len(self._left)} of {self._count} sweeps over all sizes")
 
     def points(self) -> dict[str, Points]:
         """Return bytes and seconds by operation, the same on every rank: medians over all repeats, each of which takes

@@ -39,6 +39,13 @@ def test_every_repeat_is_made_whoever_asks_how_often(made: list[tuple[str, int]]
         assert sum(counts) == 2 * repeats and max(counts) - min(counts) <= 1 <= min(counts)
 
 
+def test_who_watches_hears_how_far_it_is(made: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeps, "SAID_EVERY_S", 0.0)
+    said: list[str] = []
+    Sweeps(["ring"], [1024], 3, CPU, said.append).points()
+    assert said == [f"{number} of 3 sweeps over all sizes" for number in (1, 2, 3)]
+
+
 def test_without_operations_there_are_no_points(made: list[tuple[str, int]]) -> None:
     assert Sweeps([], [1024], 20, CPU).points() == {}
     assert made == []
