@@ -32,7 +32,7 @@ from workers.training.checkpoints.agreement import tell_all
 from workers.training.communication.pairs import measure_pairs
 from workers.training.communication.reports import rates as rates_document
 from workers.training.communication.sweeps import Sweeps
-from workers.training.communication.timing import fit, sizes_between
+from workers.training.communication.timing import sizes_between
 from workers.training.loop import settle, take_step
 from workers.training.memory import peak_bytes, restart_peak
 from workers.training.place import Place
@@ -177,7 +177,7 @@ def rank_rates(place: Place) -> dict[str, Any]:
     sizes = sizes_between(SMALLEST_BYTES, LARGEST_BYTES)
     sweeps = Sweeps(OPERATIONS, sizes, REPEATS, device)
     compute = measure_ranks(device, sweeps)
-    lines = {operation: fit(points) for operation, points in sweeps.points().items()}
+    lines = sweeps.lines()
     pairs = tell_all([link.fit for link in measure_pairs([str(rank) for rank in range(WORLD)], sizes, REPEATS, device)])
     links = [one for found in pairs for one in found]
     lines["send-receive"] = min(links, key=lambda one: one.bytes_per_s)

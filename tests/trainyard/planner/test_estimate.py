@@ -14,7 +14,7 @@ from plans import GIB, GPU, LINK, MIB, NODE, RATES, estimated, spec_of
 from trainyard.planner import NodeFacts, estimate
 from trainyard.planner.memory import WIDEST
 from trainyard.planner.times import GIVEN_BACK_STEPS, PAGE_BYTES
-from trainyard.planner.traffic import COPIED_PACE, TURN_S
+from trainyard.planner.traffic import BUSY_PACE, COPIED_PACE, TURN_S
 
 NO_CHECKPOINTS = {"every_steps": 0}
 
@@ -180,6 +180,14 @@ def test_what_travels_waits_for_a_core_where_ranks_compute_on_all() -> None:
     )
     assert spare == pytest.approx(0, abs=1e-6)
     assert full == pytest.approx(TURN_S * 3 * 7, rel=1e-3)  # each group is gathered twice and scattered once
+
+
+def test_exchanges_are_slower_where_ranks_compute_on_all_cores() -> None:
+    spec = spec_of(world=2, parallel={"tensor": 2})
+    spare, full = (
+        estimated(spec, node=replace(NODE, host="one", cores=cores)).step_time.communication for cores in (8, 2)
+    )
+    assert full == pytest.approx(BUSY_PACE * spare)
 
 
 def test_tensor_ranks_copy_what_they_exchange_on_a_cpu() -> None:

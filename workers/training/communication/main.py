@@ -19,7 +19,7 @@ from workers.training.communication import reports
 from workers.training.communication.exchanges import bus_factor
 from workers.training.communication.pairs import Link, measure_pairs
 from workers.training.communication.sweeps import Sweeps
-from workers.training.communication.timing import Fit, Points, fit, sizes_between
+from workers.training.communication.timing import Fit, Points, sizes_between
 from workers.training.loop import Metrics
 from workers.training.place import Place, choose_device, num_threads
 
@@ -52,7 +52,7 @@ def measure(spec: Mapping[str, Any], place: Place, metrics: Metrics) -> None:
     found = sweeps.points()
     if is_first:
         tell(found, metrics)
-        lines = {operation: fit(points) for operation, points in found.items()}
+        lines = sweeps.lines()
         if links:
             lines["send-receive"] = worst(links)
         told = reports.facts(place.world_size, nodes, found, links)
