@@ -27,7 +27,7 @@ from trainyard.planner import gpt as planner
 from trainyard.planner.defaults import HEAP, WORKSPACE_BYTES
 from trainyard.planner.rates import VERSION, Rates
 from trainyard.planner.tape import Pass, Section
-from trainyard.planner.times import section_time
+from trainyard.planner.times import PAGE_BYTES, section_time
 from workers.training.checkpoints.agreement import tell_all
 from workers.training.memory_parts import Held, held, release
 from workers.training.recipes import gpt
@@ -42,7 +42,6 @@ PACE_ROWS = 8
 GROWTH_ON_GPU = 16  # times the rows
 KEPT_BYTES = 128 * 2**20  # that sums go through, as activations: more than caches hold
 TOUCHED_BYTES = 4 * 2**20
-PAGE_BYTES = 4096
 POOLS: WeakValueDictionary[torch.device, torch.Tensor] = WeakValueDictionary()
 # Tokens, inputs and outputs of a product: those of small and of middling transformers.
 PRODUCTS = ((64, 64, 64), (512, 64, 128), (1024, 128, 128), (2048, 192, 384), (2048, 512, 512), (1024, 1024, 2048))
@@ -145,7 +144,7 @@ def _pace(seconds: float, sections: Sequence[Section], rates: Rates, device: tor
 
 def measure_ranks(device: torch.device, between: Callable[[], None] | None = None) -> dict[str, Any]:
     """Return what ``measure_compute`` finds on the slowest rank: ranks that wait for each other step at its pace. A
-    collective of all ranks, which compute at once, as in a training; then rank 0 does so alone."""
+    collective of all ranks, which compute at once, as in a training; then all and rank 0 alone in turns."""
     dist.barrier()
     own = measure_compute(device, between)
     told = tell_all({**own, "alone": _alone(device) if device.type == "cpu" else 1.0})
@@ -173,7 +172,7 @@ def _second_pass(run: Callable[[], object], device: torch.device) -> float:
 
 
 def model_pass(device: torch.device) -> Callable[[], object]:
-    """Return that pass itself: forward and backward. ``model_s`` is what it takes right after another one."""
+    """Return a pass through a small GPT, forward and backward. ``model_s`` is what it takes right after another one."""
     return _model(device)[0].run
 
 

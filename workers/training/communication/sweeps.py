@@ -17,8 +17,8 @@ SAID_EVERY_S = 5.0
 
 
 class Sweeps:
-    """Call it between whatever else takes a while, and ``points`` at the end. Both are collectives. ``say`` hears every
-    few seconds how far it is."""
+    """Call it between whatever else takes a while, and ``points`` or ``lines`` at the end. All are collectives; of the
+    last two only whichever is called first. ``say`` hears every few seconds how far it is."""
 
     def __init__(
         self,
