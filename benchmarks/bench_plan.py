@@ -29,6 +29,7 @@ from trainyard.spec.models import RecipeSpec
 from workers.training import process_group
 from workers.training.calibration import measure_ranks
 from workers.training.checkpoints.agreement import tell_all
+from workers.training.communication.main import worst
 from workers.training.communication.pairs import measure_pairs
 from workers.training.communication.reports import rates as rates_document
 from workers.training.communication.sweeps import Sweeps
@@ -178,9 +179,7 @@ def rank_rates(place: Place) -> dict[str, Any]:
     sweeps = Sweeps(OPERATIONS, sizes, REPEATS, device)
     compute = measure_ranks(device, sweeps)
     lines = sweeps.lines()
-    pairs = tell_all([link.fit for link in measure_pairs([str(rank) for rank in range(WORLD)], sizes, REPEATS, device)])
-    links = [one for found in pairs for one in found]
-    lines["send-receive"] = min(links, key=lambda one: one.bytes_per_s)
+    lines["send-receive"] = worst(measure_pairs([str(rank) for rank in range(WORLD)], sizes, REPEATS, device))
     return rates_document(compute, lines, place.world_size, place.local_world_size)
 
 

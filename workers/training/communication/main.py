@@ -75,5 +75,5 @@ def tell(found: Mapping[str, Points], metrics: Metrics) -> None:
 
 
 def worst(links: list[Link]) -> Fit:
-    """Return the fit of the slowest link: what a ring or a pipeline over all nodes waits for."""
-    return min((link.fit for link in links), key=lambda one: one.bytes_per_s)
+    """Return the line of the slowest link: what a ring or a pipeline over all nodes waits for."""
+    return min((link.line for link in links), key=lambda one: one.bytes_per_s)

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from workers.training.checkpoints.agreement import tell_all
-from workers.training.communication.timing import NUM_WARM_UPS, Fit, fit
+from workers.training.communication.timing import NUM_WARM_UPS, Fit, Points, fit, tenth
 
 ONE_BY_ONE = 16  # up to so many nodes each pair has the network to itself
 
@@ -21,11 +21,18 @@ class Link(NamedTuple):
 
     first: str
     second: str
-    points: list[tuple[int, float]]  # bytes and seconds one way
+    points: Points  # bytes and seconds one way: medians
+    quick: Points  # of the quicker repeats: a tenth was quicker
 
     @property
     def fit(self) -> Fit:
+        """What people are told."""
         return fit(self.points)
+
+    @property
+    def line(self) -> Fit:
+        """What the planner counts with, for the reason of ``Sweeps.lines``."""
+        return fit(self.quick)
 
 
 def measure_pairs(nodes: Sequence[str], sizes: Sequence[int], repeats: int, device: torch.device) -> list[Link]:
@@ -35,15 +42,16 @@ def measure_pairs(nodes: Sequence[str], sizes: Sequence[int], repeats: int, devi
     for together in rounds(list(ends)):
         for first, second in together:
             if rank in (first, second):
-                points = [(size, ping(first, second, size, repeats, device)) for size in sizes]
+                times = [(size, ping(first, second, size, repeats, device)) for size in sizes]
+                points, quick = ([(size, chosen(seconds)) for size, seconds in times] for chosen in (median, tenth))
                 if rank == first:
-                    found.append(Link(ends[first], ends[second], points))
+                    found.append(Link(ends[first], ends[second], points, quick))
         dist.barrier()  # nobody measures while others still do
     return [link for links in tell_all(found) for link in links]
 
 
-def ping(first: int, second: int, num_bytes: int, repeats: int, device: torch.device) -> float:
-    """Return half the median time of a message there and back, on both ends alike as far as clocks go."""
+def ping(first: int, second: int, num_bytes: int, repeats: int, device: torch.device) -> list[float]:
+    """Return half the time of each message there and back, on both ends alike as far as clocks go."""
     tensor, times = torch.zeros(max(1, num_bytes // 4), device=device), list[float]()
     for _ in range(NUM_WARM_UPS + repeats):
         started = time.perf_counter()
@@ -55,8 +63,8 @@ def ping(first: int, second: int, num_bytes: int, repeats: int, device: torch.de
             dist.send(tensor, first)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        times.append(time.perf_counter() - started)
-    return median(times[NUM_WARM_UPS:]) / 2
+        times.append((time.perf_counter() - started) / 2)
+    return times[NUM_WARM_UPS:]
 
 
 def first_ranks(nodes: Sequence[str]) -> dict[int, str]:

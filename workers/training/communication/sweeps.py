@@ -10,7 +10,7 @@ import torch
 
 from workers.training.checkpoints.agreement import tell_all
 from workers.training.communication.exchanges import make_exchange
-from workers.training.communication.timing import Fit, Points, fit, timed
+from workers.training.communication.timing import Fit, Points, fit, tenth, timed
 
 NUM_SWEEPS = 15
 SAID_EVERY_S = 5.0
@@ -54,7 +54,7 @@ class Sweeps:
     def lines(self) -> dict[str, Fit]:
         """Return the line of each operation through the quicker repeats: a tenth was quicker. The more the cores sleep
         while ranks exchange and do nothing else, the slower are the others, which a training's would not be."""
-        return {operation: fit(points) for operation, points in self._points(_tenth).items()}
+        return {operation: fit(points) for operation, points in self._points(tenth).items()}
 
     def _points(self, chosen: Callable[[list[float]], float]) -> dict[str, Points]:
         while self._left:
@@ -65,7 +65,3 @@ class Sweeps:
         for (operation, size), ranks in zip(self._own, zip(*self._told, strict=True), strict=True):
             found[operation].append((size, chosen([max(times) for times in zip(*ranks, strict=True)])))
         return found
-
-
-def _tenth(seconds: list[float]) -> float:
-    return sorted(seconds)[len(seconds) // 10]
