@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import io
 import json
 import os
@@ -158,6 +159,8 @@ def _reset_descriptors(plan: RankPlan) -> None:
     for number, stream in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(plan.folder.stream_path(plan.rank, stream), flags, 0o600), number)
     os.closerange(3, max(open_descriptors()) + 1)
+    if plan.environment.get("PYTHONFAULTHANDLER"):  # Python itself looks at it only as it starts
+        faulthandler.enable(2)
     _kept.extend((sys.stdin, sys.stdout, sys.stderr))
     sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False), encoding="utf-8")
     sys.stdout = _line_writer(1, "strict")

@@ -83,10 +83,26 @@ def test_an_exception_is_printed_and_reported_from_the_users_own_frames_on(calm_
     assert report["reason"]["evidence"]["stderr"][-1] == "ValueError: too deep"
 
 
-def test_a_signal_is_reported_by_its_name(calm_node: ControlledNode) -> None:
-    _, report = run(calm_node, "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
-    assert (report["ranks"][0]["exit_code"], report["ranks"][0]["signal"]) == (None, 11)
-    assert report["reason"]["sentence"] == "Rank 0 on calm was ended by SIGSEGV."
+@pytest.mark.parametrize("task", [{}, {"python": sys.executable}], ids=["warm", "cold"])
+def test_a_signal_is_reported_by_its_name_and_with_the_line_it_came_at(
+    calm_node: ControlledNode, task: dict[str, Any]
+) -> None:
+    order = with_task(calm_node, "import os\n\ndef inner():\n    os.abort()\n\ninner()\n", **task)
+    calm_node.launch(order)
+    report = calm_node.wait_for(order, "ended")
+    assert (report["ranks"][0]["exit_code"], report["ranks"][0]["signal"]) == (None, 6)
+    assert report["reason"]["sentence"] == "Rank 0 on calm was ended by SIGABRT."
+    last = report["reason"]["evidence"]["stderr"]
+    assert [line for line in last if 'train.py", line 4 in inner' in line], last
+    calm_node.wait_until_shipped(order)
+    assert "Fatal Python error: Aborted" in calm_node.lines(order, "stderr")
+
+
+def test_a_script_may_ask_not_to_hear_of_signals(calm_node: ControlledNode) -> None:
+    environment = {"PYTHONFAULTHANDLER": ""}
+    order = with_task(calm_node, "import os; os.abort()", python=sys.executable, environment=environment)
+    calm_node.launch(order)
+    assert calm_node.wait_for(order, "ended")["reason"]["evidence"]["stderr"] == []
 
 
 def test_a_script_finds_what_a_fresh_interpreter_would_give_it(calm_node: ControlledNode) -> None:

@@ -60,6 +60,7 @@ def environment_of(
         "LANG": os.environ.get("LANG", "C.UTF-8"),
         "HOME": str(folder.path),
         "TMPDIR": str(folder.path / "tmp"),
+        "PYTHONFAULTHANDLER": "1",  # who crashes says at which line
         # As torchrun does: two ranks with all cores each are slower than with one, and sums depend on the number.
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": devices_of(order["slots"]) if order["accelerator"] == "gpu" else "",

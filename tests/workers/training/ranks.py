@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import multiprocessing
 import os
@@ -150,6 +151,7 @@ def _rank(
     pipe: Connection,
 ) -> None:
     warnings.simplefilter("error")
+    faulthandler.enable()  # of a rank that a signal ends one wants to know where
     os.environ.update(
         {"MASTER_ADDR": place.master_addr, "MASTER_PORT": str(place.master_port), "TRAINYARD_THREADS": "1"}
     )
