@@ -19,6 +19,7 @@ from typing import Any
 # What supervisors and ranks need is imported here, once, and shared by all of them.
 from workers.fence import become_fence
 from workers.processes import name_process, num_threads
+from workers.training.warm import warm
 
 MAX_REQUEST_BYTES = 1 << 16
 
@@ -49,12 +50,10 @@ def main() -> int:
 def warm_up() -> None:
     """Import what ranks will need. A machine without torch still runs scripts that need none."""
     try:
-        from workers.training.warm import warm  # heavy: torch
+        warm()
     except ImportError:
         traceback.print_exc()
-        print("the warm process has no torch: ranks start cold", file=sys.stderr, flush=True)
-    else:
-        warm()
+        print("the warm process has no torch: ranks that need it fail", file=sys.stderr, flush=True)
 
 
 def receive(channel: socket.socket) -> tuple[dict[str, Any], int] | None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,25 @@ from tests.workers.control import ControlledNode
 from tests.workers.stream import KEY, ORDER
 from workers.supervisor.contact import Contact, connect
 from workers.supervisor.shipping import Shipper
+
+
+def make_python(folder: Path, torch: str) -> Path:
+    """Return an interpreter in ``folder`` with everything that this one has, but for what it imports as torch."""
+    packages = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "torch.py").write_text(torch)
+    (packages / "others.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    (folder / "pyvenv.cfg").write_text(f"home = {Path(sys.base_prefix) / 'bin'}\n")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python").symlink_to(sys.executable)
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def python_without_torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warm process of it is there sooner: importing torch takes seconds."""
+    missing = "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n"
+    return make_python(tmp_path_factory.mktemp("bare"), missing)
 
 
 @pytest.fixture
@@ -33,6 +54,15 @@ def calm_node(valkey_server: Valkey) -> Iterator[ControlledNode]:
 def node(home: Path, valkey: Valkey) -> Iterator[ControlledNode]:
     """A node worker of the test's own, to be killed at will."""
     node = ControlledNode(home, valkey.url)
+    node.start()
+    yield node
+    node.close()
+
+
+@pytest.fixture
+def bare_node(home: Path, valkey: Valkey, python_without_torch: Path) -> Iterator[ControlledNode]:
+    """As ``node``, on a machine without torch: it is there sooner, and ends ranks no otherwise."""
+    node = ControlledNode(home, valkey.url, python=python_without_torch)
     node.start()
     yield node
     node.close()

@@ -54,12 +54,21 @@ def until(what: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
 class ControlledNode:
     """A real node worker process, and what the server would do with it."""
 
-    def __init__(self, home: Path, redis_url: str, *, name: str = "one", server: str = "http://127.0.0.1:9") -> None:
+    def __init__(
+        self,
+        home: Path,
+        redis_url: str,
+        *,
+        name: str = "one",
+        server: str = "http://127.0.0.1:9",
+        python: Path = Path(sys.executable),
+    ) -> None:
         self.id = f"{name}-{secrets.token_hex(4)}"
         self.name = name
         self.key = new_key()
         self.url = redis_url
         self.base = home
+        self.python = python
         self.home = node_home(home, name)
         make_home(self.home)
         store_config(self.home, NodeConfig(server, self.id, name, self.key, redis_url, "local"))
@@ -70,7 +79,7 @@ class ControlledNode:
         self.lifeline: int | None = None
 
     def start(self, *, with_lifeline: bool = False) -> None:
-        command = [sys.executable, "-m", "workers.node", "--name", self.name, "--home", str(self.base)]
+        command = [str(self.python), "-m", "workers.node", "--name", self.name, "--home", str(self.base)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TRAINYARD_")}
         passed: list[int] = []
         if with_lifeline:

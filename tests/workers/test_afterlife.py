@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -114,14 +115,14 @@ def test_a_folder_is_forgotten_after_a_day(
     assert not folder.path.exists()
 
 
-def test_a_node_says_that_it_is_done(node: ControlledNode) -> None:
-    order = node.order(SCRIPT, first_rank=1)
-    node.launch(order)
-    report = node.wait_for(order, "ended")
+def test_a_node_says_that_it_is_done(bare_node: ControlledNode) -> None:
+    order = bare_node.order(SCRIPT, first_rank=1)
+    bare_node.launch(order)
+    report = bare_node.wait_for(order, "ended")
 
     def is_done() -> Any:
-        node.say(order, wanted="stop", watermarks=report["producers"])
-        return (node.up() or {"attempts": {}})["attempts"].get(order["attempt"], {}).get("is_done")
+        bare_node.say(order, wanted="stop", watermarks=report["producers"])
+        return (bare_node.up() or {"attempts": {}})["attempts"].get(order["attempt"], {}).get("is_done")
 
     until(is_done)
 
@@ -149,6 +150,18 @@ def test_a_warm_process_that_cannot_be_started_is_tried_again(monkeypatch: pytes
     keeper.stop()
 
 
+def test_who_waits_for_a_warm_process_hears_when_there_will_be_none(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper, tries = running_keeper(monkeypatch)
+    until(lambda: tries)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(keeper.start_supervisor, home, {})
+        keeper.stop()
+        with pytest.raises(ZygoteGone):
+            asked.result(timeout=warm.START_LIMIT_S / 4)
+
+
 def running_keeper(monkeypatch: pytest.MonkeyPatch) -> tuple[ZygoteKeeper, list[int]]:
     tries: list[int] = []
 
@@ -162,8 +175,11 @@ def running_keeper(monkeypatch: pytest.MonkeyPatch) -> tuple[ZygoteKeeper, list[
     return keeper, tries
 
 
-def test_a_warm_process_that_hangs_is_replaced(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warm_process_that_hangs_is_replaced(
+    home: Path, monkeypatch: pytest.MonkeyPatch, python_without_torch: Path
+) -> None:
     monkeypatch.setattr(warm, "FORK_LIMIT_S", 0.3)
+    monkeypatch.setattr("sys.executable", str(python_without_torch))
     keeper = ZygoteKeeper(-1)
     thread = threading.Thread(target=keeper.keep, daemon=True)
     thread.start()
@@ -180,9 +196,9 @@ def test_a_warm_process_that_hangs_is_replaced(home: Path, monkeypatch: pytest.M
         thread.join()
 
 
-def test_one_order_that_makes_no_sense_does_not_hold_up_the_others(node: ControlledNode) -> None:
-    odd = node.order(SCRIPT)
-    order = node.order(SCRIPT)
-    node.attempts[odd["attempt"]] = {"run": odd["run"], "fence": 1, "wanted": "prepare", "order": {}, "go": None}
-    node.say(order)
-    node.wait_for(order, "ready")
+def test_one_order_that_makes_no_sense_does_not_hold_up_the_others(bare_node: ControlledNode) -> None:
+    odd = bare_node.order(SCRIPT)
+    order = bare_node.order(SCRIPT)
+    bare_node.attempts[odd["attempt"]] = {"run": odd["run"], "fence": 1, "wanted": "prepare", "order": {}, "go": None}
+    bare_node.say(order)
+    bare_node.wait_for(order, "ready")

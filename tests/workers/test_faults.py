@@ -67,10 +67,10 @@ def all_gone(pids: list[int]) -> bool:
     return all(start_of(pid) is None for pid in pids)
 
 
-def test_a_killed_rank_is_reported_with_its_signal(node: ControlledNode) -> None:
-    order, pids = launch_family(node)
+def test_a_killed_rank_is_reported_with_its_signal(bare_node: ControlledNode) -> None:
+    order, pids = launch_family(bare_node)
     os.kill(pids[0], signal.SIGKILL)
-    report = node.wait_for(order, "ended")
+    report = bare_node.wait_for(order, "ended")
     assert (report["reason"]["code"], report["ranks"][0]["signal"]) == ("rank_killed", 9)
     assert all_gone(pids)
 
@@ -89,35 +89,35 @@ def test_a_killed_supervisor_takes_everybody_with_it_and_the_node_worker_says_so
     assert node.lines(order) == printed
 
 
-def test_a_killed_fence_takes_everybody_with_it(node: ControlledNode) -> None:
-    order, pids = launch_family(node)
-    os.kill(parent_of(supervisor_of(node, order)), signal.SIGKILL)
+def test_a_killed_fence_takes_everybody_with_it(bare_node: ControlledNode) -> None:
+    order, pids = launch_family(bare_node)
+    os.kill(parent_of(supervisor_of(bare_node, order)), signal.SIGKILL)
     until(lambda: all_gone(pids))
-    assert node.wait_for(order, "ended")["reason"]["code"] == "supervisor_killed"
+    assert bare_node.wait_for(order, "ended")["reason"]["code"] == "supervisor_killed"
 
 
-def test_fence_and_supervisor_killed_at_once_leave_nobody_after_the_sweep(node: ControlledNode) -> None:
-    order, pids = launch_family(node)
-    supervisor = supervisor_of(node, order)
-    folder = node.folder(order["attempt"])
+def test_fence_and_supervisor_killed_at_once_leave_nobody_after_the_sweep(bare_node: ControlledNode) -> None:
+    order, pids = launch_family(bare_node)
+    supervisor = supervisor_of(bare_node, order)
+    folder = bare_node.folder(order["attempt"])
     until(lambda: set(pids) <= {process.pid for process in folder.recorded_processes()})
     fence = parent_of(supervisor)
     for pid in (fence, supervisor):
         os.kill(pid, signal.SIGSTOP)
     for pid in (fence, supervisor):
         os.kill(pid, signal.SIGKILL)
-    node.wait_for(order, "ended")
+    bare_node.wait_for(order, "ended")
     assert all_gone(pids)
 
 
-def test_training_outlives_the_zygote_and_the_next_attempt_gets_a_new_one(node: ControlledNode) -> None:
-    order, _ = launch_family(node)
-    os.kill(zygote_of(node), signal.SIGKILL)
-    before = num_steps(node, order)
-    until(lambda: num_steps(node, order) > before + 3)
-    another = node.order("print('warm again')")
-    node.launch(another)
-    assert node.wait_for(another, "ended")["reason"] is None
+def test_training_outlives_the_zygote_and_the_next_attempt_gets_a_new_one(bare_node: ControlledNode) -> None:
+    order, _ = launch_family(bare_node)
+    os.kill(zygote_of(bare_node), signal.SIGKILL)
+    before = num_steps(bare_node, order)
+    until(lambda: num_steps(bare_node, order) > before + 3)
+    another = bare_node.order("print('warm again')")
+    bare_node.launch(another)
+    assert bare_node.wait_for(another, "ended")["reason"] is None
 
 
 def test_training_outlives_the_node_worker_and_the_next_one_adopts_it(node: ControlledNode) -> None:
@@ -135,21 +135,23 @@ def test_training_outlives_the_node_worker_and_the_next_one_adopts_it(node: Cont
     assert all_gone(pids)
 
 
-def test_what_died_while_no_node_worker_lived_is_buried_by_the_next_one(node: ControlledNode) -> None:
-    order, pids = launch_family(node)
-    supervisor = supervisor_of(node, order)
-    node.kill()
+def test_what_died_while_no_node_worker_lived_is_buried_by_the_next_one(bare_node: ControlledNode) -> None:
+    order, pids = launch_family(bare_node)
+    supervisor = supervisor_of(bare_node, order)
+    bare_node.kill()
     os.kill(supervisor, signal.SIGKILL)
     until(lambda: all_gone(pids))
-    assert node.report(order)["phase"] == "running"  # type: ignore[index]  # nobody is there to say otherwise
-    node.start()
-    report = node.wait_for(order, "ended")
+    assert bare_node.report(order)["phase"] == "running"  # type: ignore[index]  # nobody is there to say otherwise
+    bare_node.start()
+    report = bare_node.wait_for(order, "ended")
     assert report["reason"]["code"] == "supervisor_killed"
-    node.wait_until_shipped(order)
+    bare_node.wait_until_shipped(order)
 
 
-def test_the_end_of_the_lifeline_ends_everything_in_order(home: Path, valkey: Valkey) -> None:
-    node = ControlledNode(home, valkey.url)
+def test_the_end_of_the_lifeline_ends_everything_in_order(
+    home: Path, valkey: Valkey, python_without_torch: Path
+) -> None:
+    node = ControlledNode(home, valkey.url, python=python_without_torch)
     node.start(with_lifeline=True)
     try:
         order, pids = launch_family(node)

@@ -142,9 +142,9 @@ def test_links_and_what_is_too_large_stay_on_the_node(
 
 
 def test_the_output_of_a_run_is_uploaded_at_its_end_though_the_server_was_away_first(
-    home: Path, valkey: Valkey, site: Site
+    home: Path, valkey: Valkey, site: Site, python_without_torch: Path
 ) -> None:
-    node = ControlledNode(home, valkey.url, server=site.url)
+    node = ControlledNode(home, valkey.url, server=site.url, python=python_without_torch)
     site.key, site.failures = node.key, 1
     node.start()
     try:

@@ -83,6 +83,15 @@ def test_an_exception_is_printed_and_reported_from_the_users_own_frames_on(calm_
     assert report["reason"]["evidence"]["stderr"][-1] == "ValueError: too deep"
 
 
+def test_a_node_without_torch_runs_what_needs_none_and_names_what_is_missing(bare_node: ControlledNode) -> None:
+    order, report = run(bare_node, HELLO, ranks=2)
+    assert report["reason"] is None, report
+    bare_node.wait_until_shipped(order)
+    assert sorted(bare_node.lines(order)) == ["hello from 0 of 2", "hello from 1 of 2"]
+    _, report = run(bare_node, "import torch")
+    assert "raised ModuleNotFoundError: No module named 'torch'" in report["reason"]["sentence"]
+
+
 @pytest.mark.parametrize("task", [{}, {"python": sys.executable}], ids=["warm", "cold"])
 def test_a_signal_is_reported_by_its_name_and_with_the_line_it_came_at(
     calm_node: ControlledNode, task: dict[str, Any]

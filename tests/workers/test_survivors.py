@@ -62,31 +62,31 @@ def finish(node: ControlledNode, order: Document, rank: int) -> Document:
     return node.wait_for(order, "ended")
 
 
-def test_a_worker_may_die_and_the_others_go_on_to_their_end(node: ControlledNode) -> None:
-    order = order_of(node)
-    first, second = started(node, order)
-    report = kill_and_wait(node, order, second)
+def test_a_worker_may_die_and_the_others_go_on_to_their_end(bare_node: ControlledNode) -> None:
+    order = order_of(bare_node)
+    first, second = started(bare_node, order)
+    report = kill_and_wait(bare_node, order, second)
     assert report["phase"] == "running"
     assert (report["ranks"][1]["signal"], report["ranks"][1]["has_joined"]) == (9, True)
     os.kill(first, 0)
-    report = finish(node, order, 0)
+    report = finish(bare_node, order, 0)
     assert [(rank["exit_code"], rank["signal"]) for rank in report["ranks"]] == [(0, None), (None, 9)]
     assert report["reason"]["code"] == "rank_killed"
 
 
-def test_a_stop_still_ends_those_that_are_left(node: ControlledNode) -> None:
-    order = order_of(node)
-    _, second = started(node, order)
-    kill_and_wait(node, order, second)
-    node.say(order, wanted="stop")
-    assert node.wait_for(order, "ended")["reason"]["code"] == "stopped"
+def test_a_stop_still_ends_those_that_are_left(bare_node: ControlledNode) -> None:
+    order = order_of(bare_node)
+    _, second = started(bare_node, order)
+    kill_and_wait(bare_node, order, second)
+    bare_node.say(order, wanted="stop")
+    assert bare_node.wait_for(order, "ended")["reason"]["code"] == "stopped"
 
 
-def test_the_death_of_rank_0_ends_them_all(node: ControlledNode) -> None:
-    order = order_of(node)
-    first, _ = started(node, order)
+def test_the_death_of_rank_0_ends_them_all(bare_node: ControlledNode) -> None:
+    order = order_of(bare_node)
+    first, _ = started(bare_node, order)
     os.kill(first, signal.SIGKILL)
-    assert [rank["signal"] for rank in node.wait_for(order, "ended")["ranks"]] == [9, 9]
+    assert [rank["signal"] for rank in bare_node.wait_for(order, "ended")["ranks"]] == [9, 9]
 
 
 @pytest.mark.parametrize(("kind", "joins"), [({"synchronization": {"kind": "diloco"}}, True), (KIND, False)])

@@ -80,8 +80,8 @@ class ZygoteKeeper:
                 why = f"status {process.returncode}"
             except OSError as error:  # the machine has no process or descriptor to spare: it may have one later
                 why = str(error)
-            self._is_ready.clear()
             if not self._over.is_set():
+                self._is_ready.clear()
                 log.warning("zygote.died", why=why, pause_s=pause_s)
                 self._over.wait(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -89,12 +89,13 @@ class ZygoteKeeper:
     def stop(self) -> None:
         """Close the channel: at its end-of-file the warm process exits."""
         self._over.set()
+        self._is_ready.set()  # whoever waits for it hears at once that there is none
         if self._channel is not None:
             self._channel.close()
 
     def start_supervisor(self, folder: Path, request: dict[str, Any]) -> None:
         """Return once a supervisor has locked ``folder``. Raises ZygoteGone; then nobody lives there."""
-        if not self._is_ready.wait(START_LIMIT_S):
+        if self._over.is_set() or not self._is_ready.wait(START_LIMIT_S):
             raise ZygoteGone("the warm process does not come up")
         told, notify = os.pipe()
         try:

@@ -7,13 +7,13 @@ import importlib
 # Each was seen to be imported between the start of a rank and the end of its first step.
 WARM_MODULES = (
     "numpy",
+    "trainyard",
     "torch",
     "torch.distributed",
     "torch.nn.parallel",
     "torch.optim",
     "torch._dynamo",  # the first optimiser step imports it: 1.3 to 2.8 s
     "safetensors.torch",
-    "trainyard",
     "workers.training.main",
     "workers.training.recipes.language_model",
 )
@@ -23,7 +23,8 @@ def warm() -> None:
     """Import WARM_MODULES and do nothing else: no operator runs, no thread starts, no GPU is touched.
 
     A fork copies only the thread that forks, so a parent that had used its pools would leave ranks that hang. The
-    caller sets OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1 before, for numpy starts a pool as it is imported.
+    caller sets OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1 before, for numpy starts a pool as it is imported. Raises
+    ImportError where there is no torch; what scripts without it need is imported by then.
     """
     for name in WARM_MODULES:
         importlib.import_module(name)
