@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.setup import machine, node
+from dashboard.setup.steps import SetupError
 
 
 def make_program(folder: Path, name: str) -> Path:
@@ -31,6 +32,54 @@ def test_the_machines_own_chromium_comes_first(bare: Path) -> None:
     make_program(machine.BROWSERS / "chromium-1187" / "chrome-linux", "chrome")
     own = make_program(bare / "bin", "chromium")
     assert machine.find_chromium() == own
+
+
+def test_the_chromium_without_windows_is_preferred_but_where_a_persons_is_asked_for(bare: Path) -> None:
+    shell = make_program(bare / "bin", "chromium-headless-shell")
+    assert machine.find_chromium() == shell
+    whole = make_program(bare / "bin", "chromium")
+    assert machine.find_chromium() == shell
+    assert machine.find_chromium(machine.WITH_WINDOWS) == whole
+
+
+@pytest.fixture
+def asked(bare: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What apt-get was asked for; it has no shell, and whoever asks for one gets nothing at all."""
+    found: list[list[str]] = []
+
+    def install(names: list[str]) -> None:
+        found.append(names)
+        if machine.SHELL in names:
+            raise SetupError("E: Unable to locate package chromium-headless-shell")
+        if "chromium" in names:
+            make_program(bare / "bin", "chromium")
+
+    monkeypatch.setattr(machine, "can_use_apt", lambda: True)
+    monkeypatch.setattr(machine, "install_debian_packages", install)
+    return found
+
+
+def test_where_there_is_no_chromium_without_windows_another_does(bare: Path, asked: list[list[str]]) -> None:
+    machine.ensure_test_programs()
+    assert asked == [[machine.SHELL, "postgresql"], ["postgresql", "chromium"]]
+
+
+def test_who_has_a_chromium_goes_on_with_it(bare: Path, asked: list[list[str]]) -> None:
+    make_program(bare / "bin", "chromium")
+    make_program(bare / "lib/postgresql/17/bin", "postgres")
+    make_program(bare / "lib/postgresql/17/bin", "initdb")
+    machine.ensure_test_programs()
+    assert asked == [[machine.SHELL]]
+
+
+def test_what_apt_does_not_have_at_all_is_an_error(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(names: list[str]) -> None:
+        raise SetupError(f"no {names}")
+
+    monkeypatch.setattr(machine, "can_use_apt", lambda: True)
+    monkeypatch.setattr(machine, "install_debian_packages", refuse)
+    with pytest.raises(SetupError, match="chromium'"):
+        machine.ensure_test_programs()
 
 
 def test_the_fetched_chromium_is_found(bare: Path) -> None:
