@@ -11,7 +11,8 @@ from dashboard.pages.estimate_view import ASSUMED, seconds, spans
 from runs.measured import plan_document
 from runs.models import Run
 
-NEAR = 0.2  # a difference above this gets a word
+NEAR = 0.2  # a difference above this gets a word…
+SLIGHT = 0.02  # …unless it is less than this of a step: a part of a millisecond may be off by as much
 MAX_KINDS = 16  # of ranks, each with a row of its own
 MANY_TIMES = 3.0  # from where a difference is told as a factor
 ALIKE = 1.05  # a ratio within which ranks hold the same
@@ -23,7 +24,7 @@ class Row(NamedTuple):
     predicted: str
     measured: str
     difference: str
-    tone: str  # green: near; amber: off by more
+    tone: str  # green: near; amber: off by more; none: by too little of a step to matter
     why: str
 
 
@@ -62,6 +63,7 @@ def _said_once(rows: Iterator[Row]) -> list[Row]:
 
 def _time_rows(predicted: dict[str, Any], measured: dict[str, Any], is_measured: bool) -> Iterator[Row]:
     plan, found = predicted.get("step_time") or {}, measured.get("step_time") or {}
+    slight = SLIGHT * (plan.get("total") or 0.0)
     slower = (
         "Something else ran on the machines, or their clocks were lowered: the Ranks tab says which rank was slow."
         if is_measured
@@ -69,7 +71,16 @@ def _time_rows(predicted: dict[str, Any], measured: dict[str, Any], is_measured:
     )
     quicker = slower if not is_measured else "The machines were busier when the benchmark measured them."
     yield _row("A whole step", "of the slowest rank", plan.get("total"), found.get("total"), seconds, slower, quicker)
-    yield _row("Compute", "forward and backward", plan.get("compute"), found.get("compute"), seconds, slower, quicker)
+    yield _row(
+        "Compute",
+        "forward and backward",
+        plan.get("compute"),
+        found.get("compute"),
+        seconds,
+        slower,
+        quicker,
+        slight=slight,
+    )
     waiting = _sum(plan.get("communication"), plan.get("bubble"))
     yield _row(
         "Communication",
@@ -79,8 +90,9 @@ def _time_rows(predicted: dict[str, Any], measured: dict[str, Any], is_measured:
         seconds,
         "Ranks wait for the slowest here: where their speed differs, this grows.",
         "More of it was hidden behind computing.",
+        slight=slight,
     )
-    yield _row("Optimiser", "", plan.get("optimizer"), found.get("optimizer"), seconds, slower, quicker)
+    yield _row("Optimiser", "", plan.get("optimizer"), found.get("optimizer"), seconds, slower, quicker, slight=slight)
     yield _row("Data", "waiting for the next batch; the plan counts with none", None, found.get("data"), seconds)
     if found.get("checkpoint"):
         yield _row("Checkpoint", "what one takes from training, over all steps", None, found["checkpoint"], seconds)
@@ -128,13 +140,15 @@ def _row(
     words: Callable[[float], str],
     more: str = "",
     less: str = "",
+    *,
+    slight: float = 0.0,
 ) -> Row:
     difference, tone, why = "", "", ""
     if predicted and measured is not None:
         off = measured / predicted - 1
-        tone = "green" if abs(off) <= NEAR else "amber"
+        tone = "green" if abs(off) <= NEAR else "amber" if abs(measured - predicted) > slight else ""
         difference = _difference(off)
-        why = "" if tone == "green" else more if off > 0 else less
+        why = "" if tone != "amber" else more if off > 0 else less
     shown = [words(value) if value is not None else "–" for value in (predicted, measured)]
     return Row(label, help, shown[0], shown[1], difference, tone, why)
 

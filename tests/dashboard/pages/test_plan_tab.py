@@ -15,6 +15,7 @@ from runs.status import Status
 from tests.cast import Cast, spec
 from tests.dashboard.pages.test_estimate_view import MIB, estimate
 from trainyard.planner import default_rates
+from trainyard.planner.results import StepTime
 from trainyard.spec import parse_spec
 
 pytestmark = pytest.mark.django_db
@@ -71,6 +72,15 @@ def test_a_large_difference_gets_a_word(make_run: MakeRun) -> None:
     assert "assumed speeds" in row.why
     known = rows_of(plan_tab(trained(make_run, measured(), is_measured=True)))["Optimiser"]
     assert "Something else ran" in known.why
+
+
+@pytest.mark.parametrize(("took", "difference", "tone"), [(0.025, "+150 %", ""), (0.05, "5 times", "amber")])
+def test_a_part_that_is_off_by_little_of_a_step_gets_none(
+    make_run: MakeRun, took: float, difference: str, tone: str
+) -> None:
+    found = measured(phases={"forward": 0.2, "backward": 0.4, "optimizer": took})
+    row = rows_of(plan_tab(trained(make_run, found, found, step_time=StepTime(0.6, 0.39, 0.0, 0.01))))["Optimiser"]
+    assert (row.difference, row.tone, bool(row.why)) == (difference, tone, tone == "amber")
 
 
 def test_a_reason_that_rows_share_is_said_once_and_many_times_is_a_factor(make_run: MakeRun) -> None:
