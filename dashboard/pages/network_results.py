@@ -66,7 +66,7 @@ def _compute(document: Any) -> list[tuple[str, str]]:
     except ValueError:  # nothing was told, or nothing that is understood here
         return []
     return [
-        ("Matrix products", f"{number(max(rate for _, rate in rates.matmul))}FLOP/s at best"),
+        ("Matrix products", f"{number(max(rate for _, rate in rates.matmul), 'FLOP/s')} at best"),
         ("Memory", f"{size(rates.memory_bytes_per_s)}/s read and written"),
         ("Calling an operator", _latency(rates.operator_s)),
         ("A process of its own", size(rates.base_memory_bytes)),
