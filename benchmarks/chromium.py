@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from dashboard.setup.machine import WITH_WINDOWS, find_chromium
+from dashboard.setup.machine import find_chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page
@@ -62,7 +62,7 @@ def window(home: Path, url: str) -> Iterator[Window]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(WITH_WINDOWS), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=find_chromium(with_windows=True), args=["--no-sandbox"])
         try:
             page = browser.new_context(viewport=VIEW).new_page()  # type: ignore[arg-type]
             page.set_default_timeout(60_000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from .steps import VENV, VENV_PYTHON, SetupError, run, say, step
@@ -39,10 +39,10 @@ def install_what_there_is(missing: list[str]) -> None:
             install_debian_packages(others)
 
 
-def find_chromium(names: Sequence[str] = (SHELL, *WITH_WINDOWS)) -> Path | None:
+def find_chromium(*, with_windows: bool = False) -> Path | None:
     """The Chromium that tests drive: the machine's, else the one that Playwright fetched. The one that has no windows
-    comes first: it draws the same pages with half the work."""
-    for name in names:
+    comes first, since it draws the same pages with half the work; ``with_windows`` prefers what a person has."""
+    for name in (*WITH_WINDOWS, SHELL) if with_windows else (SHELL, *WITH_WINDOWS):
         path = shutil.which(name)
         if path:
             return Path(path)

@@ -36,10 +36,10 @@ def test_the_machines_own_chromium_comes_first(bare: Path) -> None:
 
 def test_the_chromium_without_windows_is_preferred_but_where_a_persons_is_asked_for(bare: Path) -> None:
     shell = make_program(bare / "bin", "chromium-headless-shell")
-    assert machine.find_chromium() == shell
+    assert machine.find_chromium() == machine.find_chromium(with_windows=True) == shell
     whole = make_program(bare / "bin", "chromium")
     assert machine.find_chromium() == shell
-    assert machine.find_chromium(machine.WITH_WINDOWS) == whole
+    assert machine.find_chromium(with_windows=True) == whole
 
 
 @pytest.fixture
