@@ -90,6 +90,20 @@ class Experiment:
         time.sleep(0.3)
         self.wipe_valkey()
 
+    def wipe_valkey_behind_control(self) -> None:
+        """Supervisors go back behind all that was stored while control was paused, for it tells them what is. It goes
+        on when one has gone back: heard in the same breath, a new watermark would leave nothing to send again."""
+        control = self.up.processes()["control"]
+        os.kill(control, signal.SIGSTOP)
+        try:
+            before = self._num_stored()
+            wait_until(lambda: self._num_stored() > before + 1, "more is stored", patience_s=30)
+            resent = self._num_resent()
+            self.wipe_valkey()
+            wait_until(lambda: self._num_resent() > resent, "a supervisor sends again", patience_s=30)
+        finally:
+            os.kill(control, signal.SIGCONT)
+
     # The end.
 
     def settle(self, patience_s: float = 90.0) -> bool:
@@ -225,6 +239,17 @@ class Experiment:
             found: bytes | None = one.get(EPOCH_KEY)
             return found
         return None
+
+    def _num_stored(self) -> int:
+        """How many frames of the ranks' spools the server has stored."""
+        with contextlib.closing(sqlite3.connect(self.up.home / "metrics.sqlite3", timeout=30)) as metrics:
+            of_ranks = "SELECT COALESCE(SUM(watermark), 0) FROM metrics_producer WHERE role = 'rank'"
+            return int(metrics.execute(of_ranks).fetchone()[0])
+
+    def _num_resent(self) -> int:
+        """How often supervisors said that they send something again."""
+        logs = self.up.home.glob("nodes/*/attempts/*/logs/supervisor.log")
+        return sum(path.read_text().count("spool.resend") for path in logs)
 
     def _is_all_there(self) -> bool:
         """Whether the server's watermarks are at the last whole frame of every producer."""
