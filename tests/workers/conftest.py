@@ -15,23 +15,18 @@ from workers.supervisor.contact import Contact, connect
 from workers.supervisor.shipping import Shipper
 
 
-def make_python(folder: Path, torch: str) -> Path:
-    """Return an interpreter in ``folder`` with everything that this one has, but for what it imports as torch."""
+@pytest.fixture(scope="session")
+def python_without_torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter with everything that this one has but torch, whose import takes a warm process seconds."""
+    folder = tmp_path_factory.mktemp("bare")
     packages = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     packages.mkdir(parents=True)
-    (packages / "torch.py").write_text(torch)
+    (packages / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
     (packages / "others.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
     (folder / "pyvenv.cfg").write_text(f"home = {Path(sys.base_prefix) / 'bin'}\n")
     (folder / "bin").mkdir()
     (folder / "bin" / "python").symlink_to(sys.executable)
     return folder / "bin" / "python"
-
-
-@pytest.fixture(scope="session")
-def python_without_torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warm process of it is there sooner: importing torch takes seconds."""
-    missing = "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n"
-    return make_python(tmp_path_factory.mktemp("bare"), missing)
 
 
 @pytest.fixture
