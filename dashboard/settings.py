@@ -45,6 +45,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "dashboard.middleware.security_headers",
+    "dashboard.compression.CompressionMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "dashboard.static.StaticMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
