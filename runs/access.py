@@ -193,6 +193,16 @@ def can_manage_clusters(user: Someone) -> bool:
     return isinstance(user, User) and user.is_active and (user.is_staff or user.is_superuser)
 
 
+def can_create_projects(user: Someone) -> bool:
+    """Administrators, and whom one gave Django's permission to add projects. No role in a project brings it."""
+    return isinstance(user, User) and user.has_perm("runs.add_project")
+
+
+def require_project_maker(user: Someone) -> None:
+    if not can_create_projects(user):
+        raise Forbidden("You may not make projects. Ask an administrator to make it, or to let you make projects.")
+
+
 def require_manager(user: Someone) -> None:
     if not can_manage_clusters(user):
         raise Forbidden("Only staff may change clusters and nodes.")

@@ -7,6 +7,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
+from django.contrib.auth.models import Permission
 from django.utils import timezone
 
 from runs.models import Attempt, Cluster, HeldSlot, Membership, Node, Placement, Project, Role, Run, User
@@ -43,6 +44,14 @@ def make_user(name: str, **changes: Any) -> User:
     user = User(username=name, **changes)
     user.set_unusable_password()
     user.save()
+    return user
+
+
+def allow_projects(user: User) -> User:
+    """Grant the person the permission to make projects, as an administrator does."""
+    user.user_permissions.add(Permission.objects.get(content_type__app_label="runs", codename="add_project"))
+    for cached in ("_perm_cache", "_user_perm_cache"):  # Django reads a person's permissions once
+        user.__dict__.pop(cached, None)
     return user
 
 

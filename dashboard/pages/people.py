@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from dashboard.pages.frame import answer, page, person, problems_of, show
 from runs import actions
-from runs.access import NotFound, can, can_see_clusters, get_project, visible_projects
+from runs.access import NotFound, can, can_create_projects, get_project, require_project_maker, visible_projects
 from runs.models import Invitation, Membership, Project, Role, User
 
 FRAGMENTS = {
@@ -35,7 +35,7 @@ def people(request: HttpRequest) -> HttpResponse:
     asked = request.GET.get("project", "")
     project = get_project(request.user, asked) if asked else (projects[0] if projects else None)
     if project is None:
-        return show(request, "people/none.html", {"may_create": can_see_clusters(request.user)})
+        return show(request, "people/none.html", {"may_create": can_create_projects(request.user)})
     return show(request, "people/people.html", _around(request, project), fragments=FRAGMENTS)
 
 
@@ -85,6 +85,7 @@ def remove(request: HttpRequest, project_id: str, user_id: int) -> HttpResponse:
 
 @page(methods=("GET", "POST"))
 def new_project(request: HttpRequest) -> HttpResponse:
+    require_project_maker(request.user)
     name, problems = request.POST.get("name", "").strip(), {}
     if request.method == "POST":
         try:
@@ -113,7 +114,7 @@ def _around(request: HttpRequest, project: Project) -> dict[str, Any]:
         "is_owner": is_owner,
         "roles": [(role.value, role.label, MEANINGS[role]) for role in roles],
         "meanings": [(role.label, MEANINGS[role]) for role in Role],
-        "may_create": can_see_clusters(request.user),
+        "may_create": can_create_projects(request.user),
     }
 
 

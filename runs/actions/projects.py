@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from runs.access import Forbidden, NotFound, can_see_clusters, require
+from runs.access import NotFound, require, require_project_maker
 from runs.actions.refused import Refused
 from runs.models import Invitation, Membership, Project, Role, User
 from runs.models.access import digest_of
@@ -19,9 +19,11 @@ INVITATION_LIFE = timedelta(days=7)
 
 
 def create_project(*, actor: User, name: str) -> Project:
-    """Make a project whose owner is the actor. Raises ValidationError for a bad name, Refused for a taken one."""
-    if not can_see_clusters(actor):
-        raise Forbidden("Only members of some project may make another.")
+    """Make a project whose owner is the actor.
+
+    Raises Forbidden for who may not, ValidationError for a bad name, Refused for a taken one.
+    """
+    require_project_maker(actor)
     project = Project(name=name)
     project.clean_fields()
     try:

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from runs.models import Invitation, Membership, Project, Role, User
-from tests.cast import Cast, make_user
+from tests.cast import Cast, allow_projects, make_user
 
 pytestmark = pytest.mark.django_db
 AsUser = Callable[[User], Client]
@@ -138,8 +138,17 @@ def test_somebody_may_leave(as_user: AsUser, cast: Cast) -> None:
     assert not Membership.objects.filter(user=cast.mate).exists()
 
 
-def test_a_member_makes_a_project_and_owns_it(as_user: AsUser, cast: Cast) -> None:
-    client = as_user(cast.mate)
+def test_who_may_not_make_projects_is_offered_none_and_refused(as_user: AsUser, cast: Cast) -> None:
+    client = as_user(cast.owner)
+    assert b"New project" not in client.get("/people/").content
+    for answer in (client.get("/people/new-project/"), client.post("/people/new-project/", {"name": "mine"})):
+        assert answer.status_code == 403 and b"Ask an administrator" in answer.content
+    assert not Project.objects.filter(name="mine").exists()
+
+
+def test_who_may_make_projects_makes_one_and_owns_it(as_user: AsUser, cast: Cast) -> None:
+    client = as_user(allow_projects(cast.mate))
+    assert b"New project" in client.get("/people/").content
     assert client.post("/people/new-project/", {"name": "mine"})["Location"] == "/people/?project=mine"
     assert Project.objects.get(name="mine").memberships.get().role == Role.OWNER
     assert client.post("/people/new-project/", {"name": "mine"}).status_code == 422

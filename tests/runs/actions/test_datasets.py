@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from runs import actions
 from runs.access import Forbidden, NotFound
 from runs.actions import Refused
-from runs.models import Cluster, Dataset, Run
+from runs.models import Cluster, Dataset, Project, Run
 from runs.status import Status
 from tests.cast import Cast, make_node, make_run, spec
 from tests.datasets import TABLE, asked, make_dataset, ready
@@ -106,7 +106,7 @@ def test_a_dataset_goes_unless_a_live_run_uses_it(cast: Cast) -> None:
 
 
 def test_another_projects_run_of_the_same_name_is_no_reason(cast: Cast) -> None:
-    other = actions.create_project(actor=cast.owner, name="other")
+    other = Project.objects.create(name="other")
     document = spec(task={"recipe": "tabular", "data": {"dataset": "trees"}})
     make_run(cast, project=other, spec=document, status=Status.RUNNING)
     actions.delete_dataset(actor=cast.mate, dataset=ready(cast))

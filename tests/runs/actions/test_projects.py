@@ -14,19 +14,31 @@ from runs.access import Forbidden, NotFound, can, get_project
 from runs.actions import Refused
 from runs.models import Invitation, Job, Membership, Role, User
 from runs.places import bundle_path
-from tests.cast import Cast, spec
+from tests.cast import Cast, allow_projects, make_user, spec
 from trainyard import bundle
 
 
 def test_a_project_belongs_to_whoever_made_it(cast: Cast) -> None:
+    allow_projects(cast.mate)
     project = actions.create_project(actor=cast.mate, name="vision")
     assert can(cast.mate, project, Role.OWNER) and not can(cast.viewer, project, Role.VIEWER)
     with pytest.raises(Refused):
         actions.create_project(actor=cast.mate, name="vision")
     with pytest.raises(ValidationError):
         actions.create_project(actor=cast.mate, name="no spaces")
+
+
+@pytest.mark.parametrize("name", ["owner", "mate", "viewer", "outsider"])
+def test_making_projects_is_a_permission_that_no_role_in_a_project_brings(cast: Cast, name: str) -> None:
+    person = getattr(cast, name)
+    with pytest.raises(Forbidden, match="administrator"):
+        actions.create_project(actor=person, name="mine")
+    person = allow_projects(person)
+    assert actions.create_project(actor=person, name="mine").name == "mine"
+    actions.create_project(actor=make_user("root", is_superuser=True), name="yours")
+    person.is_active = False
     with pytest.raises(Forbidden):
-        actions.create_project(actor=cast.outsider, name="mine")
+        actions.create_project(actor=person, name="another")
 
 
 def test_an_invitation_lets_one_person_in(cast: Cast) -> None:

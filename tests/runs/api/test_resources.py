@@ -15,7 +15,7 @@ from runs import outputs
 from runs.models import Node, Run
 from runs.status import Phase, Status
 from runs.transport import redis
-from tests.cast import Cast, make_attempt, make_node, make_run, spec
+from tests.cast import Cast, allow_projects, make_attempt, make_node, make_run, spec
 from tests.runs.api.conftest import Api
 from tests.servers import Valkey
 from trainyard import bundle
@@ -83,6 +83,13 @@ def test_a_bad_cluster_is_422(owner: Api, body: dict[str, str]) -> None:
     assert owner("POST", "/clusters", body).status_code == 422
 
 
+def test_a_project_is_made_by_who_may_and_by_nobody_else(mate: Api, cast: Cast) -> None:
+    refused = mate("POST", "/projects", {"name": "mine"})
+    assert refused.status_code == 403 and "administrator" in refused.json()["detail"]
+    allow_projects(cast.mate)
+    assert mate("POST", "/projects", {"name": "mine"}).status_code == 201
+
+
 def test_members_see_clusters_but_do_not_manage_them(mate: Api, cast: Cast) -> None:
     node = make_node(cast.cluster)
     assert mate("GET", "/clusters").json()["items"][0]["num_slots"] == 2
@@ -90,7 +97,8 @@ def test_members_see_clusters_but_do_not_manage_them(mate: Api, cast: Cast) -> N
     assert mate("POST", "/clusters", {"name": "lab"}).status_code == 403
 
 
-def test_projects_members_and_invitations(owner: Api) -> None:
+def test_projects_members_and_invitations(owner: Api, cast: Cast) -> None:
+    allow_projects(cast.owner)
     assert owner("POST", "/projects", {"name": "vision"}).status_code == 201
     assert {item["name"] for item in owner("GET", "/projects").json()["items"]} == {"default", "vision"}
     members = owner("GET", "/projects/default/members").json()["items"]
