@@ -7,12 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from runs.access import NotFound, Someone, visible_clusters, visible_projects, visible_runs
+from runs.actions.checking import parse_launch
 from runs.datasets import resolve
 from runs.models import Cluster, Node
 from runs.planning import MAX_RANKS, Costs, KnownRates, costs, likely_nodes
 from runs.queue import forecast
 from runs.scheduling import Placed
-from trainyard.spec import Problem, RecipeSpec, SpecError, check_fits, parse_spec
+from trainyard.spec import Problem, RecipeSpec, SpecError, check_fits
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Plans:
 
 def plans_of(user: Someone, document: Any, *, count: int, now: datetime) -> Plans:
     """Raises SpecError for what is wrong with the spec, or cannot be planned, and NotFound for its project."""
-    spec = parse_spec(document)
+    spec = parse_launch(user, document)
     if not isinstance(spec, RecipeSpec):
         raise SpecError([Problem("task", "is nothing that the planner knows: it plans the recipes that train")])
     if spec.world_size() > MAX_RANKS:

@@ -143,11 +143,13 @@ def _show(
 
 
 def _prospect(request: HttpRequest, typed: Typed) -> dict[str, Any]:
-    code = typed["task.code"]
+    code, packed = typed["task.code"], {}
     if code.startswith(OWN):
-        code = launch_sources.own_code(code.removeprefix(OWN))[1]
+        _, code, files = launch_sources.own_code(code.removeprefix(OWN))
+        packed = {code: files}
     document, coloured_by = document_of({**typed, "task.code": code}), request.POST.get("coloured-by", "")
-    found = plan(request.user, document, settings.PUBLIC_URL, timezone.now(), coloured_by)
+    now = timezone.now()
+    found = plan(request.user, document, settings.PUBLIC_URL, now, coloured_by=coloured_by, packed=packed)
     by_path = {path: words for path, words in problems_by_path(found.problems).items() if path}
     return {"plan": found, "found_problems": by_path}
 

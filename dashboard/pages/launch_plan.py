@@ -12,13 +12,13 @@ import yaml
 
 from dashboard.pages.launch_cost import Cost, cost
 from dashboard.pages.mesh_drawing import Drawing, draw
-from runs.access import Someone, visible_clusters, visible_projects
-from runs.datasets import resolve
-from runs.models import Cluster, Node
+from runs.access import Forbidden, NotFound, Someone, projects_with, require
+from runs.actions.checking import Launchable, NeverFits, Packed, check_launch
+from runs.models import Node, Project, Role
 from runs.planning import likely_nodes
 from runs.queue import forecast
 from runs.scheduling import Placed
-from trainyard.spec import Problem, Spec, SpecError, check_fits, parse_spec
+from trainyard.spec import Problem, Spec, SpecError, parse_spec
 
 
 class Plan(NamedTuple):
@@ -32,55 +32,75 @@ class Plan(NamedTuple):
     cost: Cost | None = None  # of a recipe that trains
     is_script: bool = False
 
+    @property
+    def listed(self) -> list[Problem]:
+        """The problems that the sentence does not say."""
+        return [problem for problem in self.problems if problem.message not in self.sentence]
 
-def plan(user: Someone, document: dict[str, Any], url: str, now: datetime, coloured_by: str = "") -> Plan:
-    """``url`` is how this site is reached from outside, for the curl command; ``coloured_by`` an axis of the mesh."""
+
+def plan(
+    user: Someone,
+    document: dict[str, Any],
+    url: str,
+    now: datetime,
+    *,
+    coloured_by: str = "",
+    packed: Packed | None = None,
+) -> Plan:
+    """``url`` is how this site is reached from outside, for the curl command; ``coloured_by`` an axis of the mesh;
+    ``packed`` the code that would be stored with the launch."""
     problems: list[Problem] = []
-    mesh, found, sentence, tone = None, None, "The drawing and the forecast come once the spec is valid.", "red"
+    found: Cost | None = None
+    nodes: Sequence[Node] = ()
     try:
-        typed = parse_spec(document)
-        spec = _with_dataset(user, typed)
-    except SpecError as error:
-        problems = error.errors
+        launchable = check_launch(actor=user, document=document, role=Role.VIEWER, packed=packed)
+        _refuse_lookers(user, launchable.project)
+    except NeverFits as error:
+        problems, tone = error.errors, "red"
+        sentence = f"It can never start on {error.cluster.name}: {problems[0].message}."
+    except (SpecError, NotFound, Forbidden) as error:
+        problems, tone = _problems(error), "red"
         sentence = f"{len(problems)} {'thing is' if len(problems) == 1 else 'things are'} wrong with this spec."
     else:
-        document = typed.resolved()
-        problems, nodes, sentence, tone = _prospects(user, spec, now)
-        mesh = draw(spec, [node.name for node in nodes] if tone == "green" else (), coloured_by)
-        found = cost(user, spec, nodes)
+        nodes, sentence, tone = _prospects(launchable, now)
+        found = cost(user, launchable.spec, nodes)
+    spec, document = _typed(document)
+    mesh = draw(spec, [node.name for node in nodes] if tone == "green" else (), coloured_by) if spec else None
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
     is_script = "script" in document["task"]
     return Plan(problems, mesh, sentence, tone, text, as_command(text), as_curl(document, url), found, is_script)
 
 
-def _with_dataset(user: Someone, spec: Spec) -> Spec:
-    """Fill in what the dataset says that the spec names, as submitting would. Raises SpecError."""
-    project = visible_projects(user).filter(name=spec.project).first()
-    if project is None:
-        raise SpecError([Problem("project", f"There is no project {spec.project!r} that you can see.")])
-    cluster = visible_clusters(user).filter(name=spec.cluster).first()
-    return resolve(spec, project, cluster) if cluster else spec
+def _refuse_lookers(user: Someone, project: Project) -> None:
+    """Who is a member nowhere looks at what would come of a launch, and the page says that they cannot launch."""
+    if projects_with(user, Role.MEMBER).exists():
+        require(user, project, Role.MEMBER)
 
 
-def _prospects(user: Someone, spec: Spec, now: datetime) -> tuple[list[Problem], Sequence[Node], str, str]:
-    """Return what is wrong, the nodes where it would start (or would, if they were idle), a sentence and its tone."""
-    cluster: Cluster | None = visible_clusters(user).filter(name=spec.cluster).first()
-    if cluster is None:
-        problem = Problem("cluster", f"there is no cluster {spec.cluster!r} that you can see")
-        return [problem], (), f"There is no cluster {spec.cluster}.", "red"
-    nodes = {node.pk: node for node in cluster.nodes.filter(removed_at=None).select_related("cluster")}
-    facts = [{"name": one.name, "slots": one.slots, "accelerator": one.accelerator} for one in nodes.values()]
-    problems = check_fits(spec, facts)
-    if problems:
-        return problems, (), f"It can never start on {cluster.name}: {problems[0].message}.", "red"
-    answer = forecast(cluster, spec.resolved(), now)
+def _problems(error: SpecError | NotFound | Forbidden) -> list[Problem]:
+    return error.errors if isinstance(error, SpecError) else [Problem("project", str(error))]
+
+
+def _typed(document: dict[str, Any]) -> tuple[Spec | None, dict[str, Any]]:
+    """The spec and the whole document, or the document as it was typed."""
+    try:
+        spec = parse_spec(document)
+    except SpecError:
+        return None, document
+    return spec, spec.resolved()
+
+
+def _prospects(found: Launchable, now: datetime) -> tuple[Sequence[Node], str, str]:
+    """Return the nodes where it would start (or would, if they were idle), a sentence and its tone."""
+    answer = forecast(found.cluster, found.spec.resolved(), now)
     if not isinstance(answer, Placed):
-        return [], likely_nodes(spec, list(nodes.values())), answer.sentence, "grey"
-    chosen = [nodes[part.node] for part in answer.parts if part.node in nodes]
+        return likely_nodes(found.spec, found.nodes), answer.sentence, "grey"
+    by_id = {node.pk: node for node in found.nodes}
+    chosen = [by_id[part.node] for part in answer.parts if part.node in by_id]
     names = [node.name for node in chosen]
     shown = names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
     listed = shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
-    return [], chosen, f"It would start at once, on {listed}.", "green"
+    return chosen, f"It would start at once, on {listed}.", "green"
 
 
 def as_command(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runs.access import NotFound, get_run, require
+from runs.access import NotFound, Someone, get_run, require
 from runs.actions.refused import Refused
 from runs.metrics import checkpoints
 from runs.metrics.models import Checkpoint
@@ -16,7 +16,7 @@ FIELD = "checkpoint.restore"
 MAX_NAMED = 5
 
 
-def origin_problems(actor: User, spec: dict[str, Any], cluster: Cluster) -> list[Problem]:
+def origin_problems(actor: Someone, spec: dict[str, Any], cluster: Cluster) -> list[Problem]:
     """Return why a run of the resolved spec cannot go on from the checkpoint that it names; nothing where it can."""
     origin = origin_of(spec)
     if origin is None:

@@ -7,18 +7,19 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from runs.access import NotFound, require, visible_projects
-from runs.actions.continuing import newest_checkpoint, origin_problems
+from runs.access import require
+from runs.actions.checking import check_launch
+from runs.actions.continuing import newest_checkpoint
 from runs.actions.refused import Refused
-from runs.datasets import resolve, unresolved
-from runs.models import Attempt, Cluster, CodeBundle, HeldSlot, Job, Project, Role, Run, User
+from runs.datasets import unresolved
+from runs.models import Attempt, HeldSlot, Job, Role, Run, User
 from runs.models.runs import StaleStatus
 from runs.origins import Origin
 from runs.planning import frozen_estimate
 from runs.retention import forget
 from runs.status import PLACED, Status, Wanted
 from runs.tasks import reconcile_soon, schedule_soon
-from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, check_fits, merge, parse_spec
+from trainyard.spec import merge
 
 QUEUED_SENTENCE = "Waiting to be placed."
 
@@ -39,30 +40,13 @@ def submit_run(
         document = job.spec
     if overrides:
         document = merge(document, overrides)
-    spec = parse_spec(document)
-    resolved = spec.resolved()
-    project = visible_projects(actor).filter(name=resolved["project"]).first()
-    if project is None:
-        raise NotFound(f"There is no project {resolved['project']!r} that you can see.")
-    require(actor, project, Role.MEMBER)
-    cluster = Cluster.objects.filter(name=resolved["cluster"]).first()
-    if cluster is None:
-        raise SpecError([Problem("cluster", f"there is no cluster {resolved['cluster']!r}")])
-    spec = resolve(spec, project, cluster)
-    resolved = spec.resolved()
-    nodes = list(cluster.nodes.filter(removed_at=None))
-    problems = [*_code_problems(project, spec), *origin_problems(actor, resolved, cluster)]
-    if nodes:
-        problems += check_fits(
-            spec, [{"name": node.name, "slots": node.slots, "accelerator": node.accelerator} for node in nodes]
-        )
-    if problems:
-        raise SpecError(problems)
-    estimate = frozen_estimate(spec, cluster, nodes)
+    found = check_launch(actor=actor, document=document)
+    resolved = found.spec.resolved()
+    estimate = frozen_estimate(found.spec, found.cluster, found.nodes)
     with transaction.atomic():
         run = Run.make(
-            project=project,
-            cluster=cluster,
+            project=found.project,
+            cluster=found.cluster,
             job=job,
             parent=parent,
             name=resolved["name"],
@@ -74,7 +58,7 @@ def submit_run(
             created_by=actor,
         )
         run.record("submitted", f"Submitted by {actor}.", actor=actor)
-        schedule_soon(cluster.pk)
+        schedule_soon(found.cluster.pk)
     return run
 
 
@@ -214,18 +198,3 @@ def give_up_run(*, actor: User, run: Run) -> Run:
 def _refuse_local(run: Run, why: str) -> None:
     if run.is_local:
         raise Refused("logged-elsewhere", f"Run {run.name} was logged outside of Trainyard. {why}")
-
-
-def _code_problems(project: Project, spec: Spec) -> list[Problem]:
-    """Check that the script's code is a bundle of the project, and the script inside it."""
-    if not isinstance(spec, ScriptSpec):
-        return []
-    sha256 = spec.bundle_sha256
-    if sha256 is None:
-        return [Problem("task.code", "is a folder on your machine: upload it as a bundle (`trainyard submit` does)")]
-    bundle = CodeBundle.objects.filter(project=project, sha256=sha256).first()
-    if bundle is None:
-        return [Problem("task.code", f"there is no bundle {sha256[:12]} in project {project.name}: upload it first")]
-    if spec.task.script not in bundle.files:
-        return [Problem("task.script", f"there is no file {spec.task.script!r} in the uploaded code")]
-    return []

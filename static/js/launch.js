@@ -11,7 +11,8 @@ const QUIET_MS = 4000; // between two looks at the cluster while nobody types
 
 export function mount(form) {
   const aside = form.querySelector("[data-aside]");
-  const touched = new Set([...form.querySelectorAll("[aria-invalid]")].map((input) => input.name));
+  const refused = new Map([...form.querySelectorAll("[aria-invalid]")].map((input) => [input.name, problemOf(input)])); // until one types
+  const touched = new Set(refused.keys());
   let kind = kindOf(form);
   let timer = 0;
   let lastAt = Date.now();
@@ -42,7 +43,7 @@ export function mount(form) {
   function showProblems() {
     const words = new Map([...aside.querySelectorAll("[data-problem]")].map((one) => [one.dataset.problem, one.textContent]));
     for (const field of form.querySelectorAll(".field[data-path]")) {
-      const problem = touched.has(field.dataset.path) ? (words.get(field.dataset.path) ?? "") : "";
+      const problem = touched.has(field.dataset.path) ? (words.get(field.dataset.path) ?? refused.get(field.dataset.path) ?? "") : "";
       const line = field.querySelector(".problem");
       const input = field.querySelector("[name]");
       line.textContent = problem;
@@ -53,6 +54,7 @@ export function mount(form) {
   }
   function onInput(event) {
     if (event.target.type === "file") return;
+    refused.clear();
     touched.add(event.target.name);
     if (event.target.name === "task") switchKind();
     showNeeded(form);
@@ -92,4 +94,8 @@ export function mount(form) {
     clearTimeout(timer);
     stops.forEach((stop) => stop());
   };
+}
+
+function problemOf(input) {
+  return input.closest(".field").querySelector(".problem").textContent;
 }

@@ -4,7 +4,7 @@
 """
 
 from trainyard.spec.document import load_spec_file, merge
-from trainyard.spec.fits import check_fits
+from trainyard.spec.fits import check_fits, check_room
 from trainyard.spec.form import FieldInfo, fields_of, form_fields
 from trainyard.spec.models import KINDS, CommunicationSpec, RecipeSpec, ScriptSpec, Spec
 from trainyard.spec.parse import json_schema, parse_spec
@@ -20,6 +20,7 @@ __all__ = [
     "Spec",
     "SpecError",
     "check_fits",
+    "check_room",
     "fields_of",
     "form_fields",
     "json_schema",

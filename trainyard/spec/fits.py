@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trainyard.spec.models import Spec
+from pydantic import ValidationError
+
+from trainyard.spec.models import Resources, Spec
 from trainyard.spec.problems import Problem
 
 
@@ -15,11 +17,21 @@ def check_fits(spec: Spec, nodes: Iterable[Mapping[str, Any]]) -> list[Problem]:
     Counts every registered node, offline and drained ones too. A cluster without nodes may still get some: nothing
     is said. All nodes of a run have the same kind of accelerator.
     """
-    nodes = list(nodes)
+    return _problems(spec.resources, list(nodes))
+
+
+def check_room(resources: object, nodes: Iterable[Mapping[str, Any]]) -> list[Problem]:
+    """Return the same of the ``resources`` of a document that is no valid spec; nothing where they say nothing."""
+    try:
+        return _problems(Resources.model_validate({} if resources is None else resources), list(nodes))
+    except ValidationError:
+        return []
+
+
+def _problems(resources: Resources, nodes: list[Mapping[str, Any]]) -> list[Problem]:
     if not nodes:
         return []
-    wanted, each = spec.resources.nodes, spec.resources.processes_per_node
-    kind = spec.resources.accelerator
+    wanted, each, kind = resources.nodes, resources.processes_per_node, resources.accelerator
     of_kind = [node for node in nodes if kind in ("auto", node["accelerator"])]
     if not of_kind:
         return [Problem("resources.accelerator", f"{kind} is on none of the {len(nodes)} nodes of this cluster")]

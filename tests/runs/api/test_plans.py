@@ -94,3 +94,16 @@ def test_a_benchmark_that_one_does_not_see_is_counted_with_and_not_named(
     theirs = as_("outsider")("POST", "/plans", spec(project="own", resources={"nodes": 2})).json()["rates"]
     assert (mine["is_measured"], mine["run"]) == (True, run.pk)
     assert (theirs["is_measured"], theirs["run"], theirs["at"]) == (True, None, mine["at"])
+
+
+def test_more_nodes_than_there_are_come_first(mate: Api, nodes: list[Node]) -> None:
+    for path in ("/plans", "/runs"):
+        answer = mate("POST", path, spec(resources={"nodes": 5}))
+        assert [one["path"] for one in answer.json()["errors"]] == ["resources.nodes", "train.batch_size"]
+
+
+def test_a_cluster_that_one_does_not_see_tells_nothing_of_its_size(
+    as_: Callable[[str], Api], nodes: list[Node]
+) -> None:
+    answer = as_("outsider")("POST", "/plans", spec(resources={"nodes": 5}))
+    assert [one["path"] for one in answer.json()["errors"]] == ["train.batch_size"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.spec import check_fits, parse_spec
+from trainyard.spec import check_fits, check_room, parse_spec
 
 
 def spec(nodes: int, each: int, accelerator: str = "auto") -> Any:
@@ -49,3 +49,10 @@ def test_it_fits(asked: Any, nodes: list[dict[str, Any]]) -> None:
 def test_it_can_never_fit(asked: Any, nodes: list[dict[str, Any]], path: str, sentence: str) -> None:
     [problem] = check_fits(asked, nodes)
     assert problem.path == path and sentence in problem.message
+
+
+@pytest.mark.parametrize("resources", [{"nodes": "many"}, {"nodes": 1}, [1], "x", None])
+def test_of_a_document_that_is_no_spec_only_its_resources_count(resources: Any) -> None:
+    assert check_room(resources, cluster(1)) == []
+    [problem] = check_room({"nodes": 5}, cluster(1))
+    assert problem.path == "resources.nodes"

@@ -1,0 +1,97 @@
+"""What a spec is refused for: the same look for who launches it and for who asks beforehand what would come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runs.access import NotFound, Someone, require, visible_clusters, visible_projects
+from runs.actions.continuing import origin_problems
+from runs.datasets import resolve
+from runs.models import Cluster, CodeBundle, Node, Project, Role
+from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, check_fits, check_room, parse_spec
+
+Packed = Mapping[str, Sequence[str]]  # by digest, the files of code that will be stored with the launch
+
+
+class NeverFits(SpecError):
+    """The cluster can never hold it, whatever ends; that is the first of the errors."""
+
+    def __init__(self, cluster: Cluster, errors: Sequence[Problem]) -> None:
+        super().__init__(errors)
+        self.cluster = cluster
+
+
+@dataclass(frozen=True)
+class Launchable:
+    """``spec`` has what its dataset says filled in; ``nodes`` are all of the cluster's."""
+
+    spec: Spec
+    project: Project
+    cluster: Cluster
+    nodes: list[Node]
+
+
+def check_launch(
+    *, actor: Someone, document: Any, role: Role = Role.MEMBER, packed: Packed | None = None
+) -> Launchable:
+    """Return what would be queued. Raises SpecError for what is wrong with the document, NotFound for its project and
+    Forbidden for who has less than ``role`` in it. Nothing is written."""
+    spec = parse_launch(actor, document)
+    project = visible_projects(actor).filter(name=spec.project).first()
+    if project is None:
+        raise NotFound(f"There is no project {spec.project!r} that you can see.")
+    require(actor, project, role)
+    cluster = Cluster.objects.filter(name=spec.cluster).first()
+    if cluster is None:
+        raise SpecError([Problem("cluster", f"there is no cluster {spec.cluster!r}")])
+    spec = resolve(spec, project, cluster)
+    nodes = _nodes(cluster)
+    problems = [*_code_problems(project, spec, packed or {}), *origin_problems(actor, spec.resolved(), cluster)]
+    if room := check_fits(spec, _facts(nodes)):
+        raise NeverFits(cluster, [*room, *problems])
+    if problems:
+        raise SpecError(problems)
+    return Launchable(spec, project, cluster, nodes)
+
+
+def parse_launch(actor: Someone, document: Any) -> Spec:
+    """Raises SpecError. More nodes than there are come first: that a batch does not divide may only follow from it."""
+    try:
+        return parse_spec(document)
+    except SpecError as error:
+        cluster = _cluster_of(actor, document)
+        room = check_room(document.get("resources"), _facts(_nodes(cluster))) if cluster else []
+        if cluster is None or not room:
+            raise
+        raise NeverFits(cluster, [*room, *error.errors]) from None
+
+
+def _cluster_of(actor: Someone, document: Any) -> Cluster | None:
+    """The cluster that a document names which is no valid spec: its name may be anything, and so is compared here."""
+    name = document.get("cluster", Spec.model_fields["cluster"].default) if isinstance(document, dict) else None
+    return next((cluster for cluster in visible_clusters(actor) if cluster.name == name), None)
+
+
+def _nodes(cluster: Cluster) -> list[Node]:
+    return list(cluster.nodes.filter(removed_at=None).select_related("cluster"))
+
+
+def _facts(nodes: Sequence[Node]) -> list[dict[str, Any]]:
+    return [{"name": node.name, "slots": node.slots, "accelerator": node.accelerator} for node in nodes]
+
+
+def _code_problems(project: Project, spec: Spec, packed: Packed) -> list[Problem]:
+    """Check that the script's code is a bundle of the project, or comes with the launch, and the script inside it."""
+    if not isinstance(spec, ScriptSpec):
+        return []
+    sha256 = spec.bundle_sha256
+    if sha256 is None:
+        return [Problem("task.code", "is a folder on your machine: upload it as a bundle (`trainyard submit` does)")]
+    bundle = CodeBundle.objects.filter(project=project, sha256=sha256).first()
+    if bundle is None and sha256 not in packed:
+        return [Problem("task.code", f"there is no bundle {sha256[:12]} in project {project.name}: upload it first")]
+    if spec.task.script not in (bundle.files if bundle else packed[sha256]):
+        return [Problem("task.script", f"there is no file {spec.task.script!r} in the uploaded code")]
+    return []
