@@ -162,7 +162,7 @@ def mac(key: str, scope: str, payload: bytes) -> str:
 
 def check_mac(key: str, scope: str, payload: bytes, claimed: str) -> None:
     """Raise BadSeal unless ``claimed`` is the HMAC of scope and payload."""
-    if not hmac.compare_digest(mac(key, scope, payload), claimed):
+    if not hmac.compare_digest(mac(key, scope, payload).encode(), claimed.encode("utf-8", "replace")):
         raise BadSeal(f"the seal for {scope} does not fit")
 
 
@@ -178,9 +178,16 @@ def unseal(key: str, scope: str, text: str | bytes, *, max_age_s: float | None =
         text = text.decode("utf-8", "replace")
     claimed, _, body = text.partition(".")
     check_mac(key, scope, body.encode(), claimed)
-    document = json.loads(body)
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError) as error:  # sealed all the same: its sender is broken, or hostile
+        raise BadSeal(f"the message for {scope} cannot be read: {error}") from error
     if not isinstance(document, dict):
         raise BadSeal(f"the message for {scope} is not a document")
-    if max_age_s is not None and abs(time.time() - float(document.get("at", 0))) > max_age_s:
+    if max_age_s is not None and not _is_within(document.get("at", 0), max_age_s):
         raise BadSeal(f"the message for {scope} is older than {max_age_s:g} s")
     return document
+
+
+def _is_within(at: object, max_age_s: float) -> bool:
+    return isinstance(at, int | float) and abs(time.time() - at) <= max_age_s

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
 from runs import broadcast
 from runs.access import Forbidden, require_manager
 from runs.actions.refused import Refused
+from runs.documents import BadDocument, Inventory, checked
 from runs.models import Cluster, JoinToken, Node, User
 from runs.models.access import digest_of
 from runs.tasks import schedule_soon
@@ -33,6 +35,7 @@ def join_node(
     of another cluster, ValidationError for a bad name. A refused join does not use the token up.
     """
     now = timezone.now()
+    inventory = _checked(inventory or {})
     tokens = JoinToken.objects.filter(digest=digest_of(secret), used_at=None, expires_at__gt=now)
     with transaction.atomic():
         token = tokens.select_related("cluster").first()
@@ -40,7 +43,6 @@ def join_node(
             raise Forbidden("This join token is unknown, already used, or too old.")
         node = Node.objects.filter(name=name).first() or Node(name=name, cluster=token.cluster)
         _check_name_is_free(node, token)
-        inventory = inventory or {}
         node.key = new_key()
         node.address = address
         node.inventory = inventory
@@ -78,6 +80,13 @@ def remove_node(*, actor: User, node: Node) -> None:
         node.key = new_key()
         node.save(update_fields=["removed_at", "key"])
         transaction.on_commit(broadcast.nodes_changed)
+
+
+def _checked(inventory: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return checked(Inventory, inventory)
+    except BadDocument as error:
+        raise ValidationError({"inventory": str(error)}) from error
 
 
 def _set_draining(node: Node, *, is_draining: bool) -> Node:

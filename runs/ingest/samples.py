@@ -11,6 +11,7 @@ import structlog
 from django.conf import settings
 from django.db import DataError, IntegrityError, transaction
 
+from runs.documents import Health, checked
 from runs.ingest.letters import Letters
 from runs.metrics.models import NodeSample
 
@@ -47,7 +48,7 @@ def _sample(node_id: str, data: bytes) -> NodeSample:
     at = document.pop("at", None) if isinstance(document, dict) else None
     if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
         raise ValueError("a health sample is a document with a time")
-    return NodeSample(node_id=node_id, at=float(at), health=document)
+    return NodeSample(node_id=node_id, at=float(at), health=checked(Health, document))
 
 
 def _refuse(constant: str) -> None:

@@ -6,13 +6,15 @@ time of that is ours. It is kept in Valkey beside the documents, for all control
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import partial
 from typing import Any, cast
 
 import structlog
 from django.db.models import Q
 
+from runs.documents import BadDocument, Health, Inventory, Report, Up, checked
 from runs.models import Node, Placement
 from runs.status import Phase
 from runs.transport import redis
@@ -38,7 +40,7 @@ class Ear:
         """Read the up documents into ``ups`` by node id."""
         nodes = list(nodes)
         scopes = {contract.up_key(node.pk): (node, contract.up_key(node.pk)) for node in nodes}
-        for key, document in self._listen(scopes).items():
+        for key, document in self._listen(scopes, checked_up).items():
             if document.get("node") == scopes[key][0].pk:
                 self.ups[scopes[key][0].pk] = document
 
@@ -51,7 +53,7 @@ class Ear:
         }
         return {
             by_key[key].pk: report
-            for key, report in self._listen(scopes).items()
+            for key, report in self._listen(scopes, partial(checked, Report)).items()
             if report.get("attempt") == by_key[key].attempt_id and report.get("phase") in list(Phase)
         }
 
@@ -76,7 +78,9 @@ class Ear:
             return self._silent_s[key]
         return self.now.timestamp() - max(at.timestamp() if at else 0.0, self.since)
 
-    def _listen(self, scopes: dict[str, tuple[Node, str]]) -> dict[str, contract.Document]:
+    def _listen(
+        self, scopes: dict[str, tuple[Node, str]], check: Callable[[contract.Document], contract.Document]
+    ) -> dict[str, contract.Document]:
         if not scopes:
             return {}
         keys = list(scopes)
@@ -89,7 +93,7 @@ class Ear:
                 continue
             node, scope = scopes[key]
             try:
-                document = contract.unseal(node.key, scope, text)
+                document = check(contract.unseal(node.key, scope, text))
             except ValueError as error:
                 log.warning("hear.refused", node=node.name, key=key, error=str(error))
                 continue
@@ -106,6 +110,18 @@ class Ear:
         else:
             news[key] = f"{at}|{self.now.timestamp()}"
             self._silent_s[key] = 0.0
+
+
+def checked_up(document: contract.Document) -> contract.Document:
+    """Return the up document; an inventory or health that makes no sense is left out. Raises BadDocument."""
+    kept = dict(document)
+    for name, shape in (("inventory", Inventory), ("health", Health)):
+        try:
+            checked(shape, kept.get(name) or {})
+        except BadDocument as error:
+            log.warning("hear.left_out", node=document.get("name"), section=name, error=str(error))
+            del kept[name]
+    return checked(Up, kept)
 
 
 def later(one: Phase, other: Phase) -> Phase:

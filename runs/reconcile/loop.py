@@ -67,14 +67,15 @@ def _round(now: datetime) -> None:
     redis().set(TICK_KEY, now.timestamp())
 
 
-def _guarded(part: Callable[[], object], **about: Any) -> None:
+def _guarded(part: Callable[[], object], **about: Any) -> object:
     """Do one part of the round; one that fails must not keep the others waiting. A broker that is away fails all."""
     try:
-        part()
+        return part()
     except (RedisError, OSError):
         raise
     except Exception:  # a bug, or a report that nobody expected: the log says which, and the next round tries again
         log.exception("tick.part_failed", **about)
+        return None
 
 
 def reconcile_run(run_id: str, now: datetime) -> None:
@@ -101,28 +102,26 @@ def reconcile_run(run_id: str, now: datetime) -> None:
 
 def take_nodes(nodes: Iterable[Node], ear: Ear) -> None:
     """Write what the node workers say into their rows, at once when it is new, else now and then."""
-    changed = False
-    for node in nodes:
-        up = ear.ups.get(node.pk)
-        was_in_contact = node.is_in_contact(ear.now)
-        if up is None or ear.node_silent_s(node) > 0:
-            changed |= _contact_just_ended(node, ear)
-            continue
-        said = {
-            "address": str(up.get("address") or ""),
-            "version": str(up.get("version") or ""),
-            "inventory": up.get("inventory") or {},
-        }
-        is_new = not was_in_contact or any(getattr(node, name) != value for name, value in said.items())
-        due = node.seen_at is None or (ear.now - node.seen_at).total_seconds() >= WRITE_EVERY_S
-        if is_new or due:
-            said |= {"health": up.get("health") or {}, "seen_at": ear.now}
-            Node.objects.filter(pk=node.pk).update(**said)
-            for name, value in said.items():
-                setattr(node, name, value)
-            changed = True
-    if changed:
+    changed = [_guarded(partial(_take_node, node, ear), node=node.name) for node in nodes]
+    if any(changed):
         broadcast.nodes_changed()
+
+
+def _take_node(node: Node, ear: Ear) -> bool:
+    up = ear.ups.get(node.pk)
+    was_in_contact = node.is_in_contact(ear.now)
+    if up is None or ear.node_silent_s(node) > 0:
+        return _contact_just_ended(node, ear)
+    said: dict[str, Any] = {name: up[name] for name in ("address", "version", "inventory") if up.get(name) is not None}
+    is_new = not was_in_contact or any(getattr(node, name) != value for name, value in said.items())
+    due = node.seen_at is None or (ear.now - node.seen_at).total_seconds() >= WRITE_EVERY_S
+    if not is_new and not due:
+        return False
+    said |= {"health": up.get("health") or {}, "seen_at": ear.now}
+    Node.objects.filter(pk=node.pk).update(**said)
+    for name, value in said.items():
+        setattr(node, name, value)
+    return True
 
 
 def _contact_just_ended(node: Node, ear: Ear) -> bool:
