@@ -21,6 +21,7 @@ from trainyard.spec.fields import Name
 router = Router(tags=["points"])
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
+MAX_DOCUMENT_BYTES = 16 * 1024 * 1024  # what is said of MAX_PROCESSES
 MAX_PROCESSES = 10_000
 YEAR_3000 = 32_503_680_000.0
 

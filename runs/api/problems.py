@@ -25,6 +25,7 @@ TITLES = {
     403: "Not allowed",
     404: "Not found",
     405: "Method not allowed",
+    408: "Too slow",
     409: "The state does not allow it",
     413: "Too large",
     422: "The request is not valid",
