@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from trainyard import local, records
 from trainyard.client import ApiError, Client, Document, Unreachable
+from trainyard.names import without_hidden
 from trainyard.reader import READ_BYTES, RawFrame, SpoolReader
 from trainyard.spool import spool_files, spool_path
 
@@ -254,7 +255,7 @@ def _exists(client: Client, run_id: str) -> bool:
 
 
 def _clean_name(text: str) -> str:
-    return "".join(char for char in text if char.isprintable() and char not in "<>").strip()[:MAX_NAME]
+    return "".join(char for char in without_hidden(text) if char.isprintable() and char not in "<>").strip()[:MAX_NAME]
 
 
 def _host(begin: records.Payload) -> str:

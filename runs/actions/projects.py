@@ -50,6 +50,7 @@ def invite(*, actor: User, project: Project, role: Role, email: str = "") -> tup
         expires_at=timezone.now() + INVITATION_LIFE,
     )
     invitation.clean_fields(exclude=["digest", "created_by"])
+    invitation.clean()
     invitation.save()
     return invitation, secret
 

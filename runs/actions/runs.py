@@ -19,6 +19,7 @@ from runs.planning import frozen_estimate
 from runs.retention import forget
 from runs.status import PLACED, Status, Wanted
 from runs.tasks import reconcile_soon, schedule_soon
+from trainyard.names import without_hidden
 from trainyard.spec import merge
 
 QUEUED_SENTENCE = "Waiting to be placed."
@@ -157,9 +158,10 @@ def delete_run(*, actor: User, run: Run) -> None:
 
 
 def tag_run(*, actor: User, run: Run, tags: list[str]) -> Run:
-    """Replace the tags; empty ones and repeats are dropped."""
+    """Replace the tags; empty ones, repeats and characters that nobody sees are dropped."""
     require(actor, run.project, Role.MEMBER)
-    run.tags = list(dict.fromkeys(tag.strip()[:60] for tag in tags if tag.strip()))[:50]
+    words = (without_hidden(tag).strip()[:60] for tag in tags)
+    run.tags = list(dict.fromkeys(filter(None, words)))[:50]
     run.save(update_fields=["tags"])
     return run
 

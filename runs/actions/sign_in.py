@@ -14,6 +14,7 @@ from runs.access import TOKEN_PREFIX, NotFound
 from runs.actions.refused import Refused
 from runs.models import Cluster, Membership, Project, Role, SignInLink, Token, User
 from runs.models.access import digest_of
+from trainyard.names import without_hidden
 
 LINK_LIFE = timedelta(hours=24)
 
@@ -58,7 +59,7 @@ def create_token(*, actor: User, name: str, expires_at: datetime | None = None) 
         raise Refused("already-expired", "The token would have expired already.")
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     token = Token.objects.create(
-        user=actor, name=name.strip() or "token", digest=digest_of(secret), expires_at=expires_at
+        user=actor, name=without_hidden(name).strip() or "token", digest=digest_of(secret), expires_at=expires_at
     )
     return token, secret
 

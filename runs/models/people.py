@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from django.contrib.auth.models import AbstractUser
+from django.core.exceptions import ValidationError
 from django.db import models
 
 from runs.ids import new_id
+from trainyard.names import hidden_in, visible
 
 
 class User(AbstractUser):
@@ -13,6 +15,11 @@ class User(AbstractUser):
 
     def __str__(self) -> str:
         return self.get_full_name() or self.username
+
+    def clean(self) -> None:
+        """Refuse names with characters that nobody sees: another person could look the same."""
+        super().clean()
+        _refuse_hidden(self, "username", "first_name", "last_name", "email")
 
 
 class Role(models.TextChoices):
@@ -95,3 +102,16 @@ class Invitation(models.Model):
 
     def __str__(self) -> str:
         return f"invitation to {self.project} for {self.email or 'whoever has the link'}"
+
+    def clean(self) -> None:
+        _refuse_hidden(self, "email")
+
+
+def _refuse_hidden(row: models.Model, *fields: str) -> None:
+    problems = {
+        field: f"must have no control characters and no invisible ones, not {visible(value)}"
+        for field in fields
+        if hidden_in(value := getattr(row, field))
+    }
+    if problems:
+        raise ValidationError(problems)

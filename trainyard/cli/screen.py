@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trainyard.names import DIRECTIONS
+
 STATUS_STYLES = {
     "QUEUED": "bright_black",
     "SCHEDULED": "blue",
@@ -29,7 +31,7 @@ STATUS_STYLES = {
     "LOST": "bold yellow",
 }
 LAMP_STYLES = {"green": "green", "amber": "yellow", "red": "red", "grey": "bright_black"}
-_SAFE = {code: None for code in (*range(32), *range(127, 160)) if code != 9}
+_SAFE = {code: None for code in (*range(32), *range(127, 160), *map(ord, DIRECTIONS)) if code != 9}
 
 
 class Screen:
@@ -81,7 +83,7 @@ class Screen:
 
 
 def safe(text: str) -> str:
-    """Return ``text`` without control characters (a newline becomes a space): no escape reaches the terminal."""
+    """Return ``text`` without control characters (a newline becomes a space) and overrides of the direction."""
     return text.replace("\r\n", " ").replace("\n", " ").translate(_SAFE)
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from trainyard.names import hidden_in, without_hidden
 from trainyard.spec.problems import show
 
 Group = Literal["what", "where", "parallel", "train", "safety"]
@@ -84,9 +85,17 @@ def _plain_number(value: object) -> object:
 def _name(value: str) -> str:
     if not value.strip():
         raise ValueError(f"must not be blank, not {show(value)}")
-    if any(char in "<>" or unicodedata.category(char) in ("Cc", "Zl", "Zp") for char in value):
-        raise ValueError(f"must have no control characters, no < and no >, not {show(value)}")
+    if any(char in "<>" for char in value) or hidden_in(value):
+        raise ValueError(f"must have no control characters, no invisible ones, no < and no >, not {show(value)}")
     return value
+
+
+def _tag(value: str) -> str:
+    """Drop what nobody sees: tags come from scripts, too, which would not know what is wrong with them."""
+    seen = without_hidden(value)
+    if not seen:
+        raise ValueError(f"must have characters that can be seen, not {show(value)}")
+    return seen
 
 
 def _slug(value: str) -> str:
@@ -172,7 +181,7 @@ Number = Annotated[float, BeforeValidator(_plain_number)]
 Name = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_name)]
 Slug = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_slug)]
 SlugOrEmpty = Annotated[str, Field(max_length=60), AfterValidator(_slug_or_empty)]
-Tag = Annotated[str, Field(min_length=1, max_length=120)]
+Tag = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_tag)]
 Location = Annotated[str, Field(max_length=2_000), AfterValidator(_location)]
 Column = Annotated[str, Field(min_length=1, max_length=200)]
 Sha256 = Annotated[str, AfterValidator(_sha256)]

@@ -40,7 +40,9 @@ class Resources(Part):
 class Spec(Part):
     """What every run has. ``parse_spec`` makes one of its KINDS."""
 
-    name: Name = field(label="Name", help="What the run is called; no control characters, no < and no >.", group="what")
+    name: Name = field(
+        label="Name", help="What the run is called; no control or invisible characters, no < and no >.", group="what"
+    )
     project: Slug = field("default", label="Project", help="Who owns the run.", group="what")
     cluster: Slug = field("local", label="Cluster", help="Whose nodes it runs on.", group="where")
     tags: Annotated[list[Tag], Field(max_length=50)] = field(

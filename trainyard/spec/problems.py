@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from trainyard.names import visible
+
 
 class Problem(NamedTuple):
     """One thing that is wrong: the dotted path of the field (empty for the whole) and a sentence about it."""
@@ -33,6 +35,7 @@ def show(value: object) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):  # a date of YAML, an integer of 10,000 digits, a cycle
         text = f"a {type(value).__name__}"
+    text = visible(text)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 

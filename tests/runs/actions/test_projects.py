@@ -119,3 +119,28 @@ def test_code_is_kept_once_under_its_digest(cast: Cast, tmp_path: Path) -> None:
         actions.store_bundle(actor=cast.mate, project=cast.project, data=b"no archive")
     with pytest.raises(Forbidden):
         actions.store_bundle(actor=cast.viewer, project=cast.project, data=data)
+
+
+@pytest.mark.parametrize("field", ["username", "first_name", "last_name", "email"])
+def test_a_person_has_no_name_with_characters_that_nobody_sees(cast: Cast, field: str) -> None:
+    setattr(cast.mate, field, "mate\u202e@exa.org" if field == "email" else "ma\u3164te")
+    with pytest.raises(ValidationError) as caught:
+        cast.mate.full_clean()
+    assert field in caught.value.message_dict and "\u202e" not in str(caught.value.message_dict)
+
+
+def test_nobody_is_invited_or_comes_in_under_one(cast: Cast) -> None:
+    with pytest.raises(ValidationError, match="invisible"):
+        actions.invite(actor=cast.owner, project=cast.project, role=Role.MEMBER, email="mate@exa\u202emple.org")
+    _, secret = actions.invite(actor=cast.owner, project=cast.project, role=Role.MEMBER)
+    with pytest.raises(ValidationError, match="invisible"):
+        actions.accept_invitation(secret=secret, username="ma\u3164te")
+
+
+@pytest.mark.parametrize("char", ["\u202e", "\u200b", "\u2066"])
+def test_neither_a_project_nor_a_cluster_has_one(cast: Cast, char: str) -> None:
+    with pytest.raises(ValidationError):
+        actions.create_project(actor=cast.mate, name=f"vis{char}ion")
+    cast.owner.is_superuser = True
+    with pytest.raises(ValidationError):
+        actions.create_cluster(actor=cast.owner, name=f"la{char}b")

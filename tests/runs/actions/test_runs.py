@@ -179,6 +179,11 @@ def test_tags_and_notes_hold_anything(cast: Cast, make_run: MakeRun) -> None:
     assert (run.tags, run.notes) == (["<b>", "x"], "<script>")
 
 
+def test_tags_lose_what_nobody_sees(cast: Cast, make_run: MakeRun) -> None:
+    tags = ["a\u202eb", "a\u200bb", "\u2066", "plain"]
+    assert actions.tag_run(actor=cast.mate, run=make_run(), tags=tags).tags == ["ab", "plain"]
+
+
 def test_only_a_run_that_is_out_of_contact_is_given_up(cast: Cast, make_run: MakeRun) -> None:
     run = make_run(status=Status.RUNNING)
     make_attempt(run, [make_node(cast.cluster)], phase=Phase.RUNNING)

@@ -62,3 +62,8 @@ def test_somebody_elses_token_is_not_there_and_a_past_expiry_is_refused(cast: Ca
         actions.revoke_token(actor=cast.mate, token_id=token.pk)
     with pytest.raises(Refused):
         actions.create_token(actor=cast.mate, name="x", expires_at=timezone.now())
+
+
+def test_a_token_is_named_by_what_can_be_seen(cast: Cast) -> None:
+    assert actions.create_token(actor=cast.mate, name="ci\u202e\u200b")[0].name == "ci"
+    assert actions.create_token(actor=cast.mate, name="\u202e")[0].name == "token"

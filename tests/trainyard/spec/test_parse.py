@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainyard.names import without_hidden
 from trainyard.spec import KINDS, RecipeSpec, ScriptSpec, SpecError, json_schema, merge, parse_spec
 
 RECIPE: dict[str, Any] = {"name": "hello-gpt", "task": {"recipe": "language-model"}}
@@ -60,7 +61,7 @@ def test_the_shortest_script_has_no_training_settings() -> None:
     "changes",
     [
         {"name": "Größe 1: a/b & c"},
-        {"tags": ["anything <b> goes", "\x1b[31m"]},
+        {"tags": ["anything <b> goes", "größe"]},
         {"resources": {"nodes": 2, "processes_per_node": 4, "accelerator": "gpu"}, "train.batch_size": 64},
         {"resources.nodes": 2, "parallel.data": 2},
         {"train.learning_rate": 1},
@@ -272,7 +273,10 @@ def test_junk_in_a_field_raises_nothing_but_spec_error(base: dict[str, Any], cha
     steps=st.integers(1, 10**9),
     rate=st.floats(1e-12, 1000) | st.integers(1, 1000),
     seed=st.integers(0, 2**63 - 1),
-    tags=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1), max_size=3),
+    tags=st.lists(
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(without_hidden),
+        max_size=3,
+    ),
 )
 def test_what_is_filled_in_stays_as_it_is(
     nodes: int, each: int, part: int, accumulate: int, heads: int, steps: int, rate: float, seed: int, tags: list[str]
