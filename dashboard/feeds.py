@@ -9,10 +9,12 @@ from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import structlog
+from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 
 from dashboard.door import UNAVAILABLE
 from dashboard.outbox import Outbox
+from runs import server_state
 from runs.access import Sight
 
 log = structlog.get_logger(__name__)
@@ -90,6 +92,12 @@ class Feed:
             del _feeds()[self.group]
         for task in self._tasks:
             task.cancel()
+
+
+async def server_sentences() -> list[str]:
+    """Return what is wrong with the server itself: each ping says it, so that open pages show it."""
+    state: server_state.ServerState = await database_sync_to_async(server_state.known)()
+    return state.sentences
 
 
 F = TypeVar("F", bound=Feed)

@@ -47,7 +47,7 @@ class OverviewFeed(Feed):
             except TimeoutError:
                 ping_at = loop.time() + feeds.PING_EVERY_S
                 projects.clear()  # what was true of a run need not stay so
-                self.hint(PING)
+                self.hint(text_of({"type": "ping", "cursor": 0, "server": await feeds.server_sentences()}))
             self._stirred.clear()
             changed, self._changed = self._changed, set()
             if unknown := changed - projects.keys():

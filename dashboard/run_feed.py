@@ -108,7 +108,7 @@ class RunFeed(Feed):
             if stored != self.cursor:
                 await self._read_on()
         self._is_quiet = True
-        ping = _ping(self.cursor)
+        ping = text_of({"type": "ping", "cursor": self.cursor, "server": await feeds.server_sentences()})
         for member in self.members - self._behind:
             if member.outbox.is_empty and member.outbox.cursor == self.cursor:
                 member.outbox.hint(ping)

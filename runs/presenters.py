@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
-from runs import groups
+from runs import groups, server_state
 from runs.ingest import troubles
 from runs.metrics import read
 from runs.metrics.models import Telemetry
@@ -42,6 +42,7 @@ class Facts:
     step_age_s: float | None = None
     median_step_s: float | None = None
     record_age_s: float | None = None
+    control_silence_s: float = 0.0  # control is away: nobody has written down since then what nodes report
     is_local: bool = False  # logged elsewhere: nobody here sees its processes, and its records come when they are sent
 
 
@@ -57,6 +58,9 @@ def _process(facts: Facts) -> Lamp:
         return _lamp("process", GREY, "The ranks have ended.")
     if not facts.num_nodes:
         return _lamp("process", GREY, "No process yet.")
+    if facts.control_silence_s:
+        silence = f"Control has not worked for {facts.control_silence_s:,.0f} s"
+        return _lamp("process", AMBER, f"{silence}: whether the ranks exist is not known.")
     if facts.silent_nodes:
         names = ", ".join(facts.silent_nodes)
         colour = RED if facts.status == Status.LOST else AMBER
@@ -169,7 +173,8 @@ def prefetch(runs: Sequence[Run]) -> None:
 
 def facts_of(run: Run, attempt: Attempt | None, telemetry: Telemetry, now: datetime) -> Facts:
     placements = list(attempt.placements.all()) if attempt is not None and attempt.ended_at is None else []
-    limit_s = CONTACT_LOST_S + ROW_LAG_S
+    control_silence_s = server_state.control_silence_s() if placements else 0.0
+    limit_s = CONTACT_LOST_S + ROW_LAG_S + control_silence_s
     silent = [one for one in placements if one.phase not in (Phase.PREPARING, Phase.ENDED) and one.age_s(now) > limit_s]
     return Facts(
         status=Status(run.status),
@@ -182,6 +187,7 @@ def facts_of(run: Run, attempt: Attempt | None, telemetry: Telemetry, now: datet
         step_age_s=None if telemetry.step_at is None else max(0.0, now.timestamp() - telemetry.step_at),
         median_step_s=telemetry.median_step_s,
         record_age_s=None if telemetry.last_record_at is None else (now - telemetry.last_record_at).total_seconds(),
+        control_silence_s=control_silence_s,
         is_local=run.is_local,
     )
 

@@ -14,8 +14,15 @@ import pytest
 @contextmanager
 def disk_of_1_mb(folder: Path) -> Iterator[Path]:
     """Mount one at the folder, which is made for it. Skips the test where that is not allowed."""
+    with disk(folder, mb=1) as mounted:
+        yield mounted
+
+
+@contextmanager
+def disk(folder: Path, *, mb: int) -> Iterator[Path]:
+    """Mount a disk of so many megabytes at the folder. Skips the test where that is not allowed."""
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={mb}m", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
         pytest.skip("a disk of its own can only be mounted by root")
     try:

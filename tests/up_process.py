@@ -52,15 +52,18 @@ class Up:
     def output(self) -> str:
         return "\n".join(self.lines)
 
-    def wait_until_said(self, text: str) -> str:
-        """Return the first line with ``text``; fail when the process ends, or takes too long, without saying it."""
+    def wait_until_said(self, text: str, *, keeps_static_files: bool = True) -> str:
+        """Return the first line with ``text``; fail when the process ends, or takes too long, without saying it.
+
+        ``keeps_static_files``: for the next one of this process, which needs its home on the same disk."""
         deadline = time.monotonic() + PATIENCE_S
         seen = 0
         while True:
             with self._said:
                 for line in self.lines[seen:]:
                     if text in line:
-                        keep_static_files(self.home)
+                        if keeps_static_files:
+                            keep_static_files(self.home)
                         return line
                 seen = len(self.lines)
                 assert self._reader.is_alive(), f"it ended without {text!r}:\n{self.output}"

@@ -14,6 +14,8 @@ def make_app(redis_url: str, node_name: str) -> Celery:
         broker_url=broker_url(redis_url),
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
+        # A Valkey whose disk is full answers every command with an error: wait and connect again, do not end.
+        broker_channel_error_retry=True,
         broker_transport_options={
             "socket_timeout": 10,
             "socket_connect_timeout": 2,

@@ -14,6 +14,7 @@ from dashboard.pages.frame import page, show
 from runs.access import Someone, can_manage_clusters, visible_clusters, visible_nodes, visible_runs
 from runs.models import Cluster, HeldSlot, Node, Run
 from runs.queue import waiting_runs
+from runs.server_state import contact_time
 
 MAX_SLOTS = 128  # squares drawn of one node; the rest is counted
 MAX_QUEUE = 100
@@ -113,7 +114,7 @@ def _box(node: Node, held: dict[int, str], runs: dict[str, Run], colours: dict[s
         slots=slots,
         num_hidden=node.slots - len(slots),
         num_held=len(held),
-        is_away=not node.is_in_contact(now),
+        is_away=not node.is_in_contact(contact_time(now)),
         runs=[(run, colours[run.pk]) for run in here.values()],
     )
 

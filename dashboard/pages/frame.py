@@ -21,6 +21,7 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from dashboard.pages.nav import entries
+from runs import server_state
 from runs.access import Forbidden, NotFound
 from runs.actions import Refused
 from runs.models import User
@@ -90,6 +91,7 @@ def show(
     frame = {
         "nav": entries(request.path),
         "me_links": ME_LINKS,
+        "server_sentences": server_state.known().sentences,
         "theme": theme if theme in THEMES else "",
         "rail": "folded" if request.COOKIES.get("rail") == "folded" else "",
         "is_script": request.headers.get("X-Requested-With") == "fetch",

@@ -16,6 +16,7 @@ from dashboard.pages.rows import coloured, rows
 from runs.access import projects_with, visible_clusters, visible_runs
 from runs.actions import submit_run
 from runs.models import HeldSlot, Node, Role, User
+from runs.server_state import contact_time
 from runs.status import FINAL, LIVE, Status
 
 MAX_RUNNING = 12
@@ -60,19 +61,19 @@ def launch_example(request: HttpRequest) -> HttpResponse:
 
 def _clusters(request: HttpRequest) -> list[dict[str, object]]:
     """Slots of each cluster: held, free on nodes in contact, and asked for by waiting runs."""
-    now = timezone.now()
+    heard_at = contact_time(timezone.now())
     waiting = visible_runs(request.user).filter(status=Status.QUEUED)
     made = []
     for cluster in visible_clusters(request.user):
         nodes = list(Node.objects.filter(cluster=cluster, removed_at=None))
-        usable = [node for node in nodes if node.is_in_contact(now) and not node.is_draining]
+        usable = [node for node in nodes if node.is_in_contact(heard_at) and not node.is_draining]
         held = HeldSlot.objects.filter(node__cluster=cluster).count()
         slots = sum(node.slots for node in nodes)
         made.append(
             {
                 "cluster": cluster,
                 "num_nodes": len(nodes),
-                "num_away": sum(not node.is_in_contact(now) for node in nodes),
+                "num_away": sum(not node.is_in_contact(heard_at) for node in nodes),
                 "num_draining": sum(node.is_draining for node in nodes),
                 "slots": slots,
                 "held": held,

@@ -49,13 +49,15 @@ class Life:
     def _attend(self) -> None:
         lines = Lines()
         assert self._process.stdout is not None
-        with self._process.stdout as pipe:
-            self._listen(pipe.fileno(), lines)
-        for line in lines.end():
-            self._say(line)
-        code = self._process.wait()
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody asks any more
-            self._loop.call_soon_threadsafe(self._tell, code)
+        try:
+            with self._process.stdout as pipe:
+                self._listen(pipe.fileno(), lines)
+            for line in lines.end():
+                self._say(line)
+        finally:  # whatever went wrong with a line: without word of its end the child would never be started again
+            code = self._process.wait()
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody asks any more
+                self._loop.call_soon_threadsafe(self._tell, code)
 
     def _listen(self, pipe: int, lines: Lines) -> None:
         """Read until the end of the pipe, or until the process is gone and only its own children hold it open."""

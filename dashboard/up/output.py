@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import sys
 import threading
@@ -68,27 +69,59 @@ class Console:
 
 
 class LogFile:
-    """A child's own log: appended to, and started anew when it has grown, keeping the one before."""
+    """A child's own log: appended to, and started anew when it has grown, keeping the one before.
+
+    A disk without room never raises here. The lines that did not fit are counted, and the file says how many were
+    left out as soon as it takes lines again.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
-        self._file: BinaryIO = path.open("ab")
+        self._file: BinaryIO | None = None
+        self._num_left_out = 0
+        self._is_closed = False
+        with contextlib.suppress(OSError):
+            self._file = self._open()
 
     def write(self, line: bytes) -> None:
         with self._lock:  # the child's thread and our own both write here
-            if self._file.closed:
+            if self._is_closed:
                 return
-            self._file.write(line)
-            self._file.flush()
-            if self._file.tell() > KEEP_BYTES:
-                self._file.close()
-                self.path.replace(self.path.with_name(f"{self.path.name}.1"))
-                self._file = self.path.open("ab")
+            try:
+                self._append(line)
+            except OSError:
+                self._num_left_out += 1
 
     def close(self) -> None:
         with self._lock:
+            self._is_closed = True
+            if self._file is not None:
+                self._file.close()
+
+    def _append(self, line: bytes) -> None:
+        """Raises OSError where not all of the line could be written."""
+        if self._file is None:
+            self._file = self._open()
+        if self._num_left_out:
+            _write_all(self._file, f"-- {self._num_left_out} lines were left out: the disk was full\n".encode())
+            self._num_left_out = 0
+        _write_all(self._file, line)
+        if self._file.tell() > KEEP_BYTES:
             self._file.close()
+            self._file = None
+            self.path.replace(self.path.with_name(f"{self.path.name}.1"))
+            self._file = self._open()
+
+    def _open(self) -> BinaryIO:
+        # Without a buffer: a line that does not fit must not be tried again with every later one.
+        return self.path.open("ab", buffering=0)
+
+
+def _write_all(file: BinaryIO, data: bytes) -> None:
+    """Write ``data`` or raise OSError; a full disk takes a part first and raises at the next try."""
+    while data:
+        data = data[file.write(data) :]
 
 
 class Lines:

@@ -159,7 +159,10 @@ class Yard:
         alive = [("up", os.getpid(), self.started_at)]
         alive += [(name, child.pid, child.started_at) for name, child in self.children.items() if child.pid]
         rows = [{"name": name, "pid": pid, "started_at": round(at, 3)} for name, pid, at in alive]
-        write_private(self.home / "processes.json", json.dumps(rows, indent=1) + "\n")
+        try:
+            write_private(self.home / "processes.json", json.dumps(rows, indent=1) + "\n")
+        except OSError as error:  # a full disk: the list is old then, and the children are kept running all the same
+            self.console.say(f"processes.json could not be written: {error}")
 
 
 def _collect_static() -> bool:

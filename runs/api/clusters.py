@@ -18,6 +18,7 @@ from runs.api.paging import Page, page
 from runs.api.shapes import Body
 from runs.models import Cluster
 from runs.presenters import stamp
+from runs.server_state import contact_time
 from runs.status import Status
 
 router = Router(tags=["clusters"])
@@ -99,7 +100,7 @@ def _clusters(rows: Sequence[Cluster]) -> list[dict[str, Any]]:
 
 
 def _cluster(row: Cluster) -> dict[str, Any]:
-    now = timezone.now()
+    now = contact_time(timezone.now())
     nodes = list(row.nodes.filter(removed_at=None).prefetch_related("held_slots"))
     usable = [node for node in nodes if node.is_in_contact(now) and not node.is_draining]
     return {

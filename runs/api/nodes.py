@@ -19,6 +19,7 @@ from runs.api.paging import Page, page
 from runs.api.shapes import Body
 from runs.models import Node
 from runs.presenters import stamp
+from runs.server_state import contact_time
 
 router = Router(tags=["nodes"])
 
@@ -115,7 +116,7 @@ def remove(request: HttpRequest, node_id: str) -> Answer[None]:
 
 
 def _nodes(rows: Sequence[Node]) -> list[dict[str, Any]]:
-    now = timezone.now()
+    now = contact_time(timezone.now())
     return [
         {
             "id": row.pk,

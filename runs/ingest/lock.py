@@ -32,9 +32,14 @@ return holder
 RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 
+def lock_key(shard: int) -> str:
+    """Return the key that exists while an ingest works on the shard."""
+    return f"{PREFIX}:ingest:{shard}"
+
+
 class ShardLock:
     def __init__(self, shard: int) -> None:
-        self._key = f"{PREFIX}:ingest:{shard}"
+        self._key = lock_key(shard)
         self._value = f"{secrets.token_hex(8)} {whoami()}"
         self.is_held = False
 

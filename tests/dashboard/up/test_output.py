@@ -8,6 +8,7 @@ import pytest
 
 from dashboard.up import output
 from dashboard.up.output import LONGEST_LINE, Console, Lines, LogFile
+from tests.disks import disk_of_1_mb, fill
 
 
 def test_lines_are_put_together_again_from_pieces() -> None:
@@ -51,3 +52,19 @@ def test_a_log_starts_anew_when_it_has_grown(tmp_path: Path, monkeypatch: pytest
     kept = (tmp_path / "web.log.1").read_text() + (tmp_path / "web.log").read_text()
     assert kept.endswith("line 0029\n")
     assert all(path.stat().st_size <= 120 for path in tmp_path.iterdir())
+
+
+def test_a_full_disk_costs_lines_and_never_an_error(tmp_path: Path) -> None:
+    with disk_of_1_mb(tmp_path / "small") as disk:
+        log = LogFile(disk / "web.log")
+        log.write(b"before\n")
+        filler = fill(disk)
+        for _ in range(20):
+            log.write(b"x" * 4096 + b"\n")
+        filler.unlink()
+        log.write(b"after\n")
+        log.close()
+        lines = (disk / "web.log").read_bytes().splitlines()
+    assert lines[0] == b"before"
+    assert lines[-1] == b"after"
+    assert lines[-2].endswith(b"lines were left out: the disk was full")

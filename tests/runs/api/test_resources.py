@@ -12,6 +12,7 @@ import pytest
 from django.conf import settings
 
 from runs import outputs
+from runs.ingest.lock import ShardLock
 from runs.models import Node, Run
 from runs.status import Phase, Status
 from runs.transport import redis
@@ -185,6 +186,9 @@ def test_health_needs_no_login(valkey: Valkey) -> None:
     response = api("GET", "/health")
     assert response.status_code == 503 and response.json()["live"] is True and response.json()["control"] is False
     redis().set("trainyard:control:tick", time.time())
+    response = api("GET", "/health")
+    assert response.status_code == 503 and response.json()["control"] is True and response.json()["ingest"] is False
+    assert ShardLock(0).hold()
     response = api("GET", "/health")
     assert response.status_code == 200 and response.json()["ready"] is True
     valkey.kill()

@@ -1,0 +1,16 @@
+// The banner about the server itself. It is drawn with the page, and the pings of the page's stream keep it true.
+import { on } from "./live.js";
+
+export function mount(banner) {
+  return on("ping", ({ server }) => {
+    if (server) show(banner, server);
+  });
+}
+
+export function show(banner, sentences) {
+  const shown = [...banner.children].map((line) => line.textContent);
+  if (shown.join("\n") === sentences.join("\n")) return;
+  banner.replaceChildren(
+    ...sentences.map((sentence) => Object.assign(document.createElement("p"), { className: "note is-amber", textContent: sentence })),
+  );
+}
