@@ -93,6 +93,17 @@ def view(spec: RecipeSpec, estimate: Estimate) -> EstimateView:
     return EstimateView(time_bar(estimate), bars[:MAX_BARS], max(0, len(bars) - MAX_BARS), facts, warnings)
 
 
+def overflow(bars: Sequence[Bar]) -> str:
+    """A sentence about the rank that lacks most memory; empty where all have what they need. ``bars`` are of memory."""
+    fullest = bars[0] if bars else None
+    if fullest is None or fullest.tone != "red":
+        return ""
+    ranks = fullest.label[0].lower() + fullest.label[1:]
+    return (
+        f"It does not fit into memory: {ranks} would need {fullest.total}, and the node has {fullest.limit} for a rank."
+    )
+
+
 def time_bar(estimate: Estimate) -> Bar:
     values = [(getattr(estimate.step_time, name), *words) for name, words in TIME_PARTS.items()]
     total = estimate.step_time.total

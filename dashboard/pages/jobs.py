@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 import yaml
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils import timezone
 
 from dashboard.pages.badges import badge
 from dashboard.pages.frame import answer, page, person, refusal, show
+from dashboard.pages.launch_plan import plan
 from dashboard.pages.rows import rows
 from runs import actions
 from runs.access import can, get_job, visible_jobs, visible_runs
@@ -53,6 +57,9 @@ def job(request: HttpRequest, job_id: str) -> HttpResponse:
 @page(methods=("POST",))
 def launch(request: HttpRequest, job_id: str) -> HttpResponse:
     chosen = get_job(request.user, job_id)
+    if overflow := plan(request.user, chosen.spec, settings.PUBLIC_URL, timezone.now()).overflow:
+        form = f"{reverse('launch')}?{urlencode({'from': f'job:{chosen.pk}'})}"  # where it can be confirmed
+        return answer(request, f"Job {chosen.name} was not launched. {overflow}", to=form)
     try:
         run = actions.submit_run(actor=person(request), job=chosen)
     except SpecError as error:  # the cluster changed since it was saved

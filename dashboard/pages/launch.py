@@ -45,7 +45,10 @@ NUM_DATASETS = 200
 
 @page(methods=("GET", "POST"))
 def launch(request: HttpRequest) -> HttpResponse:
-    """Show the form; on POST launch it (or, with ``do=save``, keep it as a job), or show it with what is wrong."""
+    """Show the form; on POST launch it (or, with ``do=save``, keep it as a job), or show it with what is wrong.
+
+    What needs more memory than there is, is launched with ``do=launch-anyway`` alone: the planner may be wrong.
+    """
     source = _source(request)
     if request.method != "POST":
         return _show(request, source, _at_home(request, source), [])
@@ -55,6 +58,8 @@ def launch(request: HttpRequest) -> HttpResponse:
         if request.POST.get("do") == "save":
             job = save_job(actor=person(request), document=document)
             return redirect("job", job.pk)
+        if request.POST.get("do") != "launch-anyway" and _prospect(request, typed)["plan"].overflow:
+            return _show(request, source, typed, [], status=422, must_confirm=True)
         return redirect("run", _submit(request, source, document).pk)
     except SpecError as error:
         problems = error.errors
@@ -123,7 +128,13 @@ def _with_code(request: HttpRequest, typed: Typed) -> dict[str, Any]:
 
 
 def _show(
-    request: HttpRequest, source: Source, typed: Typed, problems: list[Problem], *, status: int = 200
+    request: HttpRequest,
+    source: Source,
+    typed: Typed,
+    problems: list[Problem],
+    *,
+    status: int = 200,
+    must_confirm: bool = False,
 ) -> HttpResponse:
     choices = _choices(request, typed)
     context = {
@@ -135,6 +146,7 @@ def _show(
         "sections": sections(typed, problems, choices),
         "may_launch": bool(choices["project"]),
         "problems": problems,
+        "must_confirm": must_confirm,
         "is_saving": request.POST.get("do") == "save",
         "problem": problems_by_path(problems).get("", ""),
         "scripts": _scripts(request, typed["task.code"]),

@@ -33,6 +33,11 @@ class Cost(NamedTuple):
     rates_at: datetime | None
     measure: str
 
+    @property
+    def overflow(self) -> str:
+        """What is said of memory that is not there; empty where there is enough, or nobody knows."""
+        return estimate_view.overflow(self.estimate.memory) if self.estimate else ""
+
 
 def cost(user: Someone, spec: Spec, nodes: Sequence[Node]) -> Cost | None:
     """``nodes`` are those that it would be placed on. None where there are none, and for what the planner knows nothing

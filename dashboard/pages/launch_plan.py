@@ -25,12 +25,14 @@ class Plan(NamedTuple):
     problems: list[Problem]
     mesh: Drawing | None
     sentence: str
-    tone: str  # green: starts at once; grey: waits; red: never, or not valid
+    tone: str  # green: starts at once; grey: waits; red: never, not valid, or more memory than there is
     yaml: str
     command: str
     curl: str
     cost: Cost | None = None  # of a recipe that trains
     is_script: bool = False
+    overflow: str = ""  # what is said of memory that is not there: such a run is launched by who confirms it
+    start: str = ""  # when it could start, where the sentence speaks of something worse
 
     @property
     def listed(self) -> list[Problem]:
@@ -66,9 +68,23 @@ def plan(
         found = cost(user, launchable.spec, nodes)
     spec, document = _typed(document)
     mesh = draw(spec, [node.name for node in nodes] if tone == "green" else (), coloured_by) if spec else None
+    overflow, start = found.overflow if found else "", ""
+    if overflow:
+        sentence, start, tone = overflow, sentence, "red"
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
-    is_script = "script" in document["task"]
-    return Plan(problems, mesh, sentence, tone, text, as_command(text), as_curl(document, url), found, is_script)
+    return Plan(
+        problems=problems,
+        mesh=mesh,
+        sentence=sentence,
+        tone=tone,
+        yaml=text,
+        command=as_command(text),
+        curl=as_curl(document, url),
+        cost=found,
+        is_script="script" in document["task"],
+        overflow=overflow,
+        start=start,
+    )
 
 
 def _refuse_lookers(user: Someone, project: Project) -> None:

@@ -40,7 +40,7 @@ export async function post(url, body = new FormData()) {
 }
 
 // Asks by naming the thing ("Stop run hello-gpt?"); resolves to true or false.
-function confirm(question, words, yes) {
+export function confirm(question, words, yes) {
   const dialog = document.getElementById("confirm");
   document.getElementById("confirm-title").textContent = question;
   document.getElementById("confirm-words").textContent = words;

@@ -1,4 +1,5 @@
 // The launch form: what would come of it is fetched anew as one types; a chosen folder is sent at once.
+import { confirm } from "./forms.js";
 import { upload } from "./launch_code.js";
 import { fill, kindOf, showKind, showNeeded } from "./launch_fields.js";
 import { on } from "./live.js";
@@ -36,6 +37,7 @@ export function mount(form) {
       sweep();
       mountAll(aside);
       showProblems();
+      showOverflow();
     } catch {
       // The server is away; the lamp says so, and the next key asks again.
     }
@@ -50,6 +52,23 @@ export function mount(form) {
       line.hidden = !problem;
       if (problem) input.setAttribute("aria-invalid", "true");
       else input.removeAttribute("aria-invalid");
+    }
+  }
+  function overflow() {
+    return aside.querySelector("[data-overflow]")?.dataset.overflow ?? "";
+  }
+  function showOverflow() {
+    const { classList } = form.querySelector("[data-launch]");
+    for (const name of ["btn-danger", "is-final"]) classList.toggle(name, Boolean(overflow()));
+    classList.toggle("btn-primary", !overflow());
+  }
+  async function onSubmit(event) {
+    const words = overflow();
+    if (!words || event.submitter !== form.querySelector("[data-launch]")) return;
+    event.preventDefault();
+    const name = form.elements.name.value;
+    if (await confirm(`Launch ${name} although it does not fit?`, words, "Launch anyway")) {
+      form.requestSubmit(form.querySelector("[data-launch-anyway]"));
     }
   }
   function onInput(event) {
@@ -88,6 +107,7 @@ export function mount(form) {
   form.addEventListener("input", onInput);
   form.addEventListener("change", onChange);
   form.addEventListener("click", onClick);
+  form.addEventListener("submit", onSubmit);
   form.querySelector("[data-focus]")?.focus();
   const stops = ["nodes", "run"].map((type) => on(type, onNews));
   return () => {

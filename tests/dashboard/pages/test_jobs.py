@@ -74,3 +74,14 @@ def test_deleting_forgets_all_versions_and_keeps_the_runs(as_user: AsUser, cast:
 def test_a_filter_that_fits_nothing_says_so(as_user: AsUser, cast: Cast) -> None:
     saved(cast)
     assert b"No job has this in its name" in as_user(cast.mate).get("/jobs/?q=zzz").content
+
+
+def test_a_job_that_does_not_fit_into_memory_leads_to_the_form_that_asks(as_user: AsUser, cast: Cast) -> None:
+    make_node(cast.cluster, inventory={"memory_bytes": 8 * 2**30, "cpu": {"count": 2}})
+    model = {"layers": 24, "width": 8192, "heads": 8}
+    job = save_job(actor=cast.mate, document=spec(task={"recipe": "language-model", "model": model}))
+    client = as_user(cast.mate)
+    answer = client.post(f"/jobs/{job.pk}/launch/", headers={"X-Requested-With": "fetch"}).json()
+    assert "does not fit into memory" in answer["sentence"] and answer["to"] == f"/launch/?from=job%3A{job.pk}"
+    assert not Run.objects.exists()
+    assert 'class="btn btn-danger is-final"' in client.get(answer["to"]).content.decode()

@@ -97,3 +97,35 @@ def test_more_nodes_than_there_are_come_before_a_batch_that_does_not_divide(
         assert "It can never start on local: 5 is more than this cluster has: 2 nodes" in words
         assert words.count("5 is more than") == 1 and ("32 does not divide" in words) == (batch == "32")
         assert words.index("5 is more than") < words.find("does not divide") % len(words)
+
+
+HUGE = {"task.model.width": "8192", "task.model.layers": "24"}
+
+
+@pytest.mark.parametrize("is_draining", [False, True])
+def test_what_does_not_fit_into_memory_is_red_and_launched_by_who_confirms_it(
+    as_user: AsUser, cast: Cast, is_draining: bool
+) -> None:
+    make_node(cast.cluster, inventory={"memory_bytes": 8 * 2**30, "cpu": {"count": 2}}, is_draining=is_draining)
+    client = as_user(cast.mate)
+    text = client.post("/launch/preview/", form(**HUGE)).content.decode()
+    assert "is-red" in forecast(text)
+    assert "It does not fit into memory: the one rank would need" in forecast(text)
+    assert ("Waiting for" if is_draining else "It would start at once") in forecast(text)
+    answer = client.post("/launch/", form(do="launch", **HUGE))
+    page = answer.content.decode()
+    assert answer.status_code == 422 and not Run.objects.exists()
+    assert "This was not launched." in page and 'value="launch-anyway"' in page and 'value="8192"' in page
+    assert 'class="btn btn-danger is-final" name="do" value="launch"' in page
+    assert client.post("/launch/", form(do="launch-anyway", **HUGE)).status_code == 302
+    assert Run.objects.get().spec["task"]["model"]["width"] == 8192
+
+
+def test_memory_that_nobody_knows_is_no_reason_to_ask(as_user: AsUser, cast: Cast) -> None:
+    make_node(cast.cluster, inventory={})
+    assert as_user(cast.mate).post("/launch/", form(do="launch", **HUGE)).status_code == 302
+
+
+def test_what_does_not_fit_can_be_saved_as_a_job(as_user: AsUser, cast: Cast) -> None:
+    make_node(cast.cluster, inventory={"memory_bytes": 8 * 2**30, "cpu": {"count": 2}})
+    assert as_user(cast.mate).post("/launch/", form(do="save", **HUGE)).status_code == 302
