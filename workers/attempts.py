@@ -128,6 +128,11 @@ class AttemptFolder:
         """Which steps are to be traced: written by the supervisor, looked at by its ranks."""
         return self.path / "trace.json"
 
+    @property
+    def stopped_path(self) -> Path:
+        """Made by rank 0 of a recipe that was asked to stop: where it did, and whether that is saved."""
+        return self.logs / "stopped.json"
+
     def unsent_traces(self) -> list[Path]:
         """Return the finished traces that the server does not have yet. Links, and what else a script may keep in a
         folder of that name, are none."""

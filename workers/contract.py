@@ -9,6 +9,8 @@ DOWN  ``down_key(node)``      rewritten every tick from the database, and at onc
      "attempts": {attempt: {"run", "fence", "wanted": "prepare" | "run" | "stop",
                             "order": Order | null,       until the node has reported the attempt
                             "go": Go | null,             once every node of the attempt is ready
+                            "grace_s": seconds | null,   with "stop": what the ranks have to end, from now or from when
+                                                         they were asked to; null: what the spec's limits.grace says
                             "is_gone": bool,             the run was deleted: nobody waits for what is left of it
                             "trace": {"id", "first", "steps", "ranks": "all" | [rank, …]} | null,
                             "watermarks": {producer: sequence},

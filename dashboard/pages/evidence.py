@@ -17,6 +17,8 @@ HEADLINES = {
     Status.RECOVERING: ("amber", "This run is recovering"),
     Status.RESIZING: ("amber", "This run is resizing"),
     Status.QUEUED: ("grey", "This run is waiting"),
+    Status.STOPPING: ("grey", "This run is stopping"),
+    Status.CANCELLED: ("grey", "This run was cancelled"),
     Status.PAUSED: ("violet", "This run is paused"),
 }
 MAX_CHARS = 12_000

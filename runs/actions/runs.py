@@ -7,6 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from runs import stopping
 from runs.access import require
 from runs.actions.checking import check_launch
 from runs.actions.continuing import newest_checkpoint
@@ -17,7 +18,7 @@ from runs.models.runs import StaleStatus
 from runs.origins import Origin
 from runs.planning import frozen_estimate
 from runs.retention import forget
-from runs.status import PLACED, Status, Wanted
+from runs.status import PLACED, Status
 from runs.tasks import reconcile_soon, schedule_soon
 from trainyard.names import without_hidden
 from trainyard.spec import merge
@@ -64,7 +65,10 @@ def submit_run(
 
 
 def stop_run(*, actor: User, run: Run) -> Run:
-    """Ask for the end of the run. Asking again is harmless; a run that has ended is Refused."""
+    """Ask for the end of the run: its ranks have the spec's ``limits.grace`` to save and end.
+
+    Asking again, a second later or more, ends them at once. A run that has ended is Refused.
+    """
     require(actor, run.project, Role.MEMBER)
     for _ in range(3):  # it may be placed, or end, between our reading and our writing
         try:
@@ -79,13 +83,17 @@ def _stop(actor: User, run: Run) -> Run:
     _refuse_local(run, "Trainyard did not start it, so it cannot stop it. End it where it runs, or give it up.")
     if run.is_final:
         raise Refused("already-ended", f"Run {run.name} has already ended: {run.status}.")
+    attempt = run.live_attempt()
     if run.status == Status.STOPPING:
+        if attempt is not None and stopping.hurry(run, attempt, actor=actor, now=timezone.now()):
+            reconcile_soon(run.pk)
         return run
     with transaction.atomic():
         if run.status in PLACED:
-            Run.objects.filter(pk=run.pk).update(wanted=Wanted.STOP)
-            run.wanted = Wanted.STOP
-            run.move_to(Status.STOPPING, code="stopping", sentence=f"{actor} asked to stop.", actor=actor)
+            words = f"{actor} asked to stop: {stopping.what_follows(run, attempt)}."
+            stopping.begin(
+                run, attempt, why=stopping.ASKED, code="stopping", sentence=words, now=timezone.now(), actor=actor
+            )
             reconcile_soon(run.pk)
         else:
             run.move_to(Status.CANCELLED, code="stopped", sentence=sentence, actor=actor)

@@ -105,6 +105,11 @@ class Run(models.Model):
         """Whether the steps of its series are those of a training: a benchmark of the network has bytes there."""
         return bool(self.spec.get("task", {}).get("recipe") != "communication-benchmark")
 
+    @property
+    def saves_at_stop(self) -> bool:
+        """Whether a Stop makes its ranks save a checkpoint: those of a recipe that trains and keeps some."""
+        return bool("recipe" in self.spec.get("task", {}) and self.spec.get("checkpoint", {}).get("every_steps"))
+
     def live_attempt(self) -> Attempt | None:
         return self.attempts.filter(ended_at=None).first()
 
@@ -181,6 +186,8 @@ class Attempt(models.Model):
     lease_s = models.FloatField(default=DEFAULT_LEASE_S)
     go = models.JSONField(null=True, blank=True)  # what the supervisors were told, once all were ready
     trace = models.JSONField(null=True, blank=True)  # what of its steps is to be traced, as the supervisors are told
+    # Why its ranks are asked to end: {"why": "asked" | "time-limit", "at": Unix seconds, "at_once": bool}.
+    stop = models.JSONField(null=True, blank=True)
     told_use = models.PositiveBigIntegerField(default=0)  # the CheckpointUse that the history spoke of last
     created_at = models.DateTimeField(auto_now_add=True)
     go_at = models.DateTimeField(null=True, blank=True)

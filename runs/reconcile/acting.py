@@ -8,7 +8,7 @@ from datetime import datetime
 import structlog
 from django.db import transaction
 
-from runs import engine
+from runs import engine, stopping
 from runs.metrics import read
 from runs.metrics.models import Telemetry
 from runs.models import Attempt, HeldSlot, Placement
@@ -17,6 +17,7 @@ from runs.reconcile.hear import Ear, forget, later
 from runs.reconcile.judge import MISSING_S, OVER, Case, Part, Verdict, judge
 from runs.reconcile.restoring import missing_origin, offered_to, place_of
 from runs.status import Phase, Status, TransitionError, Wanted
+from trainyard.spec.durations import time_limit_s, words_of
 from trainyard.spec.survival import outlives_workers
 from workers import contract
 
@@ -57,6 +58,9 @@ def follow(attempt: Attempt, ear: Ear) -> bool:
         placement.attempt = attempt
     take_reports(placements, ear)
     try:
+        if stopping.is_over_time(attempt, ear.now):
+            _stop_at_limit(attempt, ear.now)
+            return True
         changed = _do(attempt, placements, judge(_case(attempt, placements, ear)), ear.now)
         if changed and attempt.settling_at == ear.now:  # it may be settled at once: nothing else may be on its way
             _do(attempt, placements, judge(_case(attempt, placements, ear)), ear.now)
@@ -64,6 +68,12 @@ def follow(attempt: Attempt, ear: Ear) -> bool:
     except (StaleStatus, TransitionError) as error:  # somebody was faster: the next tick sees what is
         log.info("follow.overtaken", run=attempt.run_id, error=str(error))
         return False
+
+
+def _stop_at_limit(attempt: Attempt, now: datetime) -> None:
+    limit = words_of(time_limit_s(attempt.run.spec) or 0.0)
+    sentence = f"The time limit of {limit} is over: {stopping.what_follows(attempt.run, attempt)}."
+    stopping.begin(attempt.run, attempt, why=stopping.TIME_LIMIT, code="time-limit", sentence=sentence, now=now)
 
 
 def _case(attempt: Attempt, placements: Sequence[Placement], ear: Ear) -> Case:
@@ -83,6 +93,7 @@ def _case(attempt: Attempt, placements: Sequence[Placement], ear: Ear) -> Case:
         settling_s=age_s(attempt.settling_at),
         is_complete=lambda: is_complete(attempt, placements),
         outlives_workers=outlives_workers(attempt.run.spec),
+        stopped=lambda: stopping.outcome(attempt.run.spec, attempt.stop, [one.report for one in placements]),
     )
 
 

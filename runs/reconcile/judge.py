@@ -63,6 +63,7 @@ class Case:
     out_of_contact_s: float | None
     settling_s: float | None
     is_complete: Callable[[], bool]  # whether every record that the ranks wrote has arrived
+    stopped: Callable[[], tuple[str, str, dict[str, Any]]] = lambda: ("stopped", "Stopped as asked.", {})  # its words
     outlives_workers: bool = False  # whether the run goes on as long as rank 0 does
 
 
@@ -101,11 +102,13 @@ def judge(case: Case) -> Verdict:
 
 
 def _stopping(case: Case) -> Verdict:
-    stopped = Verdict(Status.CANCELLED, "stopped", "Stopped as asked.", ends=True)
-    if not case.has_go:
-        return stopped  # no rank exists before go, and none will: the fence is over
+    if not case.has_go:  # no rank exists before go, and none will: the fence is over
+        return Verdict(Status.CANCELLED, "stopped", "Stopped as asked.", ends=True)
     if all(part.is_over for part in case.parts):
-        return stopped if _is_settled(case, REST_LIMIT_S) else SETTLE
+        if not _is_settled(case, REST_LIMIT_S):
+            return SETTLE
+        code, sentence, evidence = case.stopped()
+        return Verdict(Status.CANCELLED, code, sentence, evidence, ends=True)
     silent = [part.node for part in case.parts if part.is_silent]
     if silent:
         return _out_of_contact(case, silent)

@@ -15,6 +15,7 @@ from runs.status import Phase, Wanted
 from runs.transport import redis
 from workers import contract
 
+SETTLING_GRACE_S = 5.0
 Watermarks = Mapping[tuple[str, int], list[Producer]]  # by run and fence
 
 
@@ -93,7 +94,16 @@ def _wanted(placement: Placement, watermarks: Watermarks) -> contract.Document:
         entry["order"] = order_for(placement)
     entry["go"] = attempt.go
     entry["trace"] = wanted_trace(attempt)
+    entry["grace_s"] = grace_of(attempt)
     return entry
+
+
+def grace_of(attempt: Attempt) -> float | None:
+    """Return what its ranks have to end: none where somebody asked twice, what the spec says where somebody asked, and
+    little where the outcome is known, since the others cannot step and somebody waits for their slots."""
+    if attempt.stop is not None:
+        return 0.0 if attempt.stop["at_once"] else None
+    return None if attempt.run.wanted == Wanted.STOP else SETTLING_GRACE_S
 
 
 def wanted_of(attempt: Attempt) -> str:
@@ -112,6 +122,7 @@ def _entry(run: str, fence: int, wanted: str, watermarks: Watermarks) -> contrac
         "order": None,
         "go": None,
         "trace": None,
+        "grace_s": SETTLING_GRACE_S,
         "is_gone": False,
         "watermarks": {producer.producer: producer.watermark for producer in producers},
         "resend": [producer.producer for producer in producers if producer.has_gap],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from tests.workers.control import ControlledNode, until
-from workers.contract import GO, PREPARE, command_scope, new_key, node_queue, seal
+from workers.contract import GO, PREPARE, Document, command_scope, new_key, node_queue, seal
 from workers.processes import start_of
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(3600)"
@@ -115,3 +115,41 @@ def test_a_forged_command_starts_nothing(calm_node: ControlledNode) -> None:
         calm_node.app.send_task(PREPARE, kwargs={"sealed": sealed}, queue=node_queue(calm_node.name))
     until(lambda: calm_node.log().count("command.refused") >= 4)
     assert calm_node.folder(order["attempt"]).order() is None
+
+
+def test_a_rank_has_the_grace_that_the_spec_gives(calm_node: ControlledNode) -> None:
+    """Saving takes longer than five seconds in many a script."""
+    slow = POLITE.replace('print("saved")', 'time.sleep(6); print("saved")')
+    order = with_grace(calm_node.order(slow), "20s")
+    calm_node.launch(order)
+    until(lambda: "up" in calm_node.lines(order))
+    calm_node.say(order, wanted="stop", grace_s=None)
+    evidence = calm_node.wait_for(order, "ended")["reason"]["evidence"]
+    assert 6 <= evidence["took_s"] < 12
+    assert (evidence["grace_s"], evidence["killed"]) == (20.0, [])
+    calm_node.wait_until_shipped(order)
+    assert calm_node.lines(order) == ["up", "saved"]
+
+
+def test_who_does_not_end_within_the_grace_is_named(calm_node: ControlledNode) -> None:
+    order = with_grace(calm_node.order(STUBBORN, ranks=2), "1s")
+    calm_node.launch(order)
+    until(lambda: calm_node.lines(order).count("up") == 2)
+    calm_node.say(order, wanted="stop", grace_s=None)
+    evidence = calm_node.wait_for(order, "ended")["reason"]["evidence"]
+    assert evidence["killed"] == [0, 1] and 1 <= evidence["took_s"] < 4
+
+
+def test_a_grace_that_the_server_takes_back_ends_the_ranks_at_once(calm_node: ControlledNode) -> None:
+    order = with_grace(calm_node.order(STUBBORN), "600s")
+    calm_node.launch(order)
+    until(lambda: "up" in calm_node.lines(order))
+    calm_node.say(order, wanted="stop", grace_s=None)
+    calm_node.wait_for(order, "stopping")
+    calm_node.say(order, grace_s=0.0)
+    evidence = calm_node.wait_for(order, "ended")["reason"]["evidence"]
+    assert evidence["killed"] == [0] and evidence["took_s"] < 30
+
+
+def with_grace(order: Document, grace: str) -> Document:
+    return {**order, "spec": {**order["spec"], "limits": {"time": "", "grace": grace}}}

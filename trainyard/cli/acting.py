@@ -8,7 +8,7 @@ from trainyard.cli.screen import Screen
 from trainyard.client import ApiError, Client
 
 RUN_VERBS = {
-    "stop": "stop a run, after its ranks had time to finish",
+    "stop": "stop a run: its ranks save and end; asked again, they are killed",
     "pause": "free a run's slots until it is resumed",
     "resume": "go on with a paused run",
     "archive": "hide an ended run from the lists",

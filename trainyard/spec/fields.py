@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from trainyard.names import hidden_in, without_hidden
+from trainyard.spec.durations import LONGEST_GRACE_S, LONGEST_TIME_S, duration, seconds_of
 from trainyard.spec.problems import show
 
 Group = Literal["what", "where", "parallel", "train", "safety"]
@@ -171,6 +172,25 @@ def _sha256(value: str) -> str:
     return value
 
 
+def _length_of_time(limit_s: float, *, may_be_empty: bool) -> Callable[[object], object]:
+    """Return what accepts a duration up to the limit, as text or as a number of seconds, and writes it in one way."""
+
+    def accept(value: object) -> object:
+        if type(value) in (int, float):
+            value = str(value)
+        if may_be_empty and (value is None or value == ""):
+            return ""
+        if not isinstance(value, str):
+            return value
+        seconds = seconds_of(value)
+        if seconds > limit_s or (may_be_empty and seconds == 0):
+            least = "more than 0s and " if may_be_empty else ""
+            raise ValueError(f"must be {least}at most {duration(limit_s)}, not {show(value)}")
+        return duration(seconds)
+
+    return accept
+
+
 def _degree(value: object) -> object:
     if value == "auto" or (type(value) is int and 1 <= value <= 1_000_000):
         return value
@@ -186,6 +206,13 @@ Location = Annotated[str, Field(max_length=2_000), AfterValidator(_location)]
 Column = Annotated[str, Field(min_length=1, max_length=200)]
 Sha256 = Annotated[str, AfterValidator(_sha256)]
 Point = Annotated[str, Field(max_length=24), AfterValidator(_point)]
+_IN_JSON = WithJsonSchema({"anyOf": [{"type": "string", "maxLength": 40}, {"type": "number", "minimum": 0}]})
+TimeLimit = Annotated[
+    str, Field(max_length=40), BeforeValidator(_length_of_time(LONGEST_TIME_S, may_be_empty=True)), _IN_JSON
+]
+Grace = Annotated[
+    str, Field(max_length=40), BeforeValidator(_length_of_time(LONGEST_GRACE_S, may_be_empty=False)), _IN_JSON
+]
 Script = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_script)]
 Argument = Annotated[str, Field(max_length=10_000)]
 Interpreter = Annotated[

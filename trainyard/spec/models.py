@@ -17,7 +17,7 @@ from trainyard.spec.tasks import (
     ScriptTask,
     TabularTask,
 )
-from trainyard.spec.train import Checkpoint, EarlyStopping, Restarts, Train
+from trainyard.spec.train import Checkpoint, EarlyStopping, Limits, Restarts, Train
 
 
 class Resources(Part):
@@ -50,6 +50,7 @@ class Spec(Part):
     )
     resources: Resources = Resources()
     restarts: Restarts = Restarts()
+    limits: Limits = Limits()
 
     def resolved(self) -> dict[str, Any]:
         """Return the document with everything filled in, ready for JSON. ``parse_spec`` of it gives this Spec."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from trainyard.spec.fields import Needs, Number, Part, Point, field
+from trainyard.spec.durations import DEFAULT_GRACE_S, duration
+from trainyard.spec.fields import Grace, Needs, Number, Part, Point, TimeLimit, field
 
 
 class Train(Part):
@@ -172,4 +173,21 @@ class Restarts(Part):
         group="safety",
         minimum=0,
         maximum=0,
+    )
+
+
+class Limits(Part):
+    """How long a run may take, and how long its ranks may take to end."""
+
+    time: TimeLimit = field(
+        "",
+        label="Time limit",
+        help="How long the ranks of an attempt may run, such as 90m or 2h; then they are stopped. Empty is no limit.",
+        group="safety",
+    )
+    grace: Grace = field(
+        duration(DEFAULT_GRACE_S),
+        label="Grace",
+        help="How long the ranks have to save and end when the run is stopped, such as 60s; then they are killed.",
+        group="safety",
     )

@@ -153,7 +153,8 @@ class Attempts:
         if folder is not None and folder.is_ended():
             return
         if folder is not None and folder.was_started():
-            ask(socket_path(folder.path), {"do": "stop", "fence": entry["fence"], "cause": cause})
+            request = {"do": "stop", "fence": entry["fence"], "cause": cause, "grace_s": entry.get("grace_s")}
+            ask(socket_path(folder.path), request)
         elif attempt not in self._busy:
             sentence = "The run was asked to stop before anything of it had started here."
             self._end_unstarted(

@@ -50,6 +50,7 @@ class Contact:
         self._said: Document | None = None  # the last report that went out, without its time
         self.heard_at = time.monotonic()
         self.cause: str | None = None  # why the ranks must end, once the server says so; never taken back
+        self.grace_s: float | None = None  # what the ranks have to end, where the server names it
         self.go: Document | None = None
         self.trace: Document | None = None  # which steps are to be traced, as last heard
         self.is_listed = False
@@ -105,6 +106,7 @@ class Contact:
         self.is_gone = bool(own.get("is_gone"))
         if own["wanted"] == "stop":
             self.cause = self.cause or "stopped"
+            self.grace_s = own.get("grace_s")
         if own["wanted"] == "run" and own.get("go") is not None:
             self.go = own["go"]
         self.trace = own.get("trace")

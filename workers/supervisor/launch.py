@@ -84,6 +84,7 @@ def environment_of(
         "TRAINYARD_FENCE": order["fence"],
         "TRAINYARD_NODE": order["node_name"],
         "TRAINYARD_JOINED": folder.joined_path(order["first_rank"] + local_rank),
+        "TRAINYARD_STOPPED": folder.stopped_path,
         "TRAINYARD_TRACE": folder.trace_path,
         "TRAINYARD_SPOOL": folder.spool,
         "TRAINYARD_OUTPUT": folder.output,

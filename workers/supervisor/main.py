@@ -15,6 +15,7 @@ import redis
 import structlog
 
 from trainyard.reader import last_sequences
+from trainyard.spec.durations import grace_s
 from workers.attempts import AttemptFolder, AttemptTaken, write_json
 from workers.contract import Document
 from workers.joining import can_watch
@@ -27,6 +28,7 @@ from workers.supervisor.courier import Courier
 from workers.supervisor.launch import plan_rank, reserve_port
 from workers.supervisor.reports import Group, RankState, make_report, reason_of
 from workers.supervisor.shipping import Shipper
+from workers.supervisor.stopping import Stop
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +36,8 @@ LOOK_EVERY_S = 0.1
 EXCHANGE_EVERY_S = 1.0
 # How long ranks may still write down what they know: after SIGTERM, and after one of them failed (they cannot step
 # without it, and whoever waits for the next attempt waits for this too).
-GRACE_S = {"stopped": 5.0, "interrupted": 1.5, "lease_expired": 5.0, "stale_fence": 2.0, "failed": 0.5}
+# Who is stopped because somebody asks for it has the spec's own grace, or what the server names.
+GRACE_S = {"interrupted": 1.5, "lease_expired": 5.0, "stale_fence": 2.0, "failed": 0.5}
 EXIT_GRACE_S = 10.0
 LEASE_SHARE = 0.8
 SHIPPING_LIMIT_S = 600.0
@@ -74,6 +77,7 @@ class Supervisor:
         self.phase = "ready"
         self.cause: str | None = None  # why the ranks are being ended
         self.kill_at: float | None = None
+        self.stop = Stop(grace_s(order["spec"]))
         self.go: Document | None = None
         client = connect(request["redis_url"])
         self.contact = Contact(client, request["key"], order)
@@ -157,6 +161,7 @@ class Supervisor:
             if self.cause is None and any(rank.is_fatal(self.order["spec"]) for rank in self.ranks):
                 self._end("failed")
             if self.kill_at is not None and time.monotonic() >= self.kill_at:
+                self.stop.killed = [rank.rank for rank in self.ranks if rank.ended_at is None]
                 kill_children(self._note_exit)
             self._end_hung_exits()
             self._look_for_groups()
@@ -179,7 +184,7 @@ class Supervisor:
         if self.contact.trace is not None and self.phase == "running":
             self._pass_on(self.contact.trace)
         if self.contact.cause is not None:
-            self._end(self.contact.cause)
+            self._end(self.contact.cause, self.contact.grace_s)
         if self.contact.silence_s() > LEASE_SHARE * self.order["lease_s"]:
             self._end("lease_expired")
 
@@ -195,13 +200,22 @@ class Supervisor:
                 log.info("rank.ended", rank=rank.rank, exit_code=rank.exit_code, signal=rank.signal)
                 self._publish()
 
-    def _end(self, cause: str) -> None:
-        """Begin to end the ranks; whoever comes first gives the reason."""
-        if self.cause is not None or self.phase == "ended":
+    def _end(self, cause: str, grace_s: float | None = None) -> None:
+        """Begin to end the ranks; whoever comes first gives the reason. A shorter grace counts at any time."""
+        if self.phase == "ended":
+            return
+        now = time.monotonic()
+        if self.cause is not None:
+            if cause == self.cause == "stopped" and grace_s is not None and grace_s < self.stop.grace_s:
+                log.info("attempt.hurried", grace_s=grace_s)
+                self.stop.hurry(grace_s)
+                self.kill_at = min(self.kill_at or now, max(now, self.stop.began_at + grace_s))
             return
         log.info("attempt.ending", cause=cause)
         self.cause = cause
-        self.kill_at = time.monotonic() + GRACE_S[cause]
+        if cause == "stopped":
+            self.stop.begin(now, grace_s)
+        self.kill_at = now + (self.stop.grace_s if cause == "stopped" else GRACE_S[cause])
         if self.phase == "running":
             self.phase = "stopping"
         if cause != "failed":
@@ -245,7 +259,7 @@ class Supervisor:
         if request.get("do") == "go" and self.go is None and self.phase == "ready":
             self.go = request["go"]
         elif request.get("do") == "stop":
-            self._end("stale_fence" if request.get("cause") == "stale_fence" else "stopped")
+            self._end("stale_fence" if request.get("cause") == "stale_fence" else "stopped", request.get("grace_s"))
         return {"phase": self.phase, "pid": os.getpid()}
 
     def _finish(self, collector: Collector | None) -> None:
@@ -281,7 +295,13 @@ class Supervisor:
             address=self.address,
             port=self.port.getsockname()[1] if self.phase == "ready" else None,
             supervisor_pid=os.getpid(),
-            reason=reason_of(self.order, self.ranks, self.cause, self.folder) if is_over else None,
+            reason=self._reason() if is_over else None,
             ranks=self.ranks,
             producers=last_sequences(self.folder.spool) if is_over else {},
         )
+
+    def _reason(self) -> Document | None:
+        reason = reason_of(self.order, self.ranks, self.cause, self.folder)
+        if reason is not None and self.cause == "stopped":
+            reason["evidence"] |= self.stop.evidence(self.ranks, self.folder)
+        return reason

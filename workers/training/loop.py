@@ -17,6 +17,7 @@ from workers.training.measures import Measured
 from workers.training.memory import memory_bytes
 from workers.training.phases import OPTIMIZER
 from workers.training.progress import Progress
+from workers.training.stopping import Stopping
 from workers.training.tracing import read_tracing
 from workers.training.validation import validation_means
 
@@ -29,6 +30,9 @@ class Checkpoints(Protocol):
 
     def after_step(self, training: Training, step: int, *, is_last: bool) -> None:
         """Keep the state where it is due. Returns once a copy is in memory; what is written is written beside."""
+
+    def is_kept(self, step: int) -> bool | None:
+        """Return whether the state behind ``step`` is on the disk; None where nothing is to be kept."""
 
 
 class Metrics(Protocol):
@@ -54,8 +58,17 @@ class StepResult:
     measured: Measured
 
 
-def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> None:
-    """Train from the step behind the restored checkpoint (from 1 without one) to the last.
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The training was asked to stop, and did so behind ``step``."""
+
+    step: int
+    is_saved: bool | None  # None where nothing is to be kept
+
+
+def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> Stopped | None:
+    """Train from the step behind the restored checkpoint (from 1 without one) to the last, or to where SIGTERM ended
+    it, which is returned.
 
     A loss that is not finite is reported like any other and ends nothing.
     """
@@ -65,16 +78,32 @@ def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> 
     settle(training)
     first = checkpoints.restore(training) + 1
     if training.early_stopping.is_over:  # the run had ended at that step
-        return
+        return None
     if first == 1:
         validate(training, 0, metrics, progress)
+    stopping = Stopping(training, first)
+    with stopping.listening():
+        return train_steps(training, first, stopping, metrics, checkpoints, progress)
+
+
+def train_steps(
+    training: Training,
+    first: int,
+    stopping: Stopping,
+    metrics: Metrics,
+    checkpoints: Checkpoints,
+    progress: Progress | None,
+) -> Stopped | None:
+    """Take the steps from ``first`` on; return where ``stopping`` ended them, None where they ended by themselves."""
+    settings, stopped = training.settings, None
     tracing = read_tracing(os.environ, training.mesh.rank, training.device, metrics)
     for step in range(first, settings.steps + 1):
         tracing.before(step)
         result = take_step(training, step)
         tracing.after(step)
         is_last = step == settings.steps or training.synchronization.is_over
-        if is_last:  # first of all: what is validated is what is kept
+        is_stopped = not is_last and stopping.is_due(step)
+        if is_last or is_stopped:  # first of all: what is validated is what is kept
             training.synchronization.finish()
         report(training, step, result, metrics, progress)
         rows = training.share.micro * training.share.accumulate  # of this step: the next one may have another share
@@ -89,11 +118,17 @@ def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> 
                     report_late_losses(training.synchronization.late_losses(), metrics)
                     progress.ended(step, training.early_stopping.reason())
         started = time.perf_counter()
+        is_stopped = is_stopped and not is_last  # a training that has learnt enough has ended by itself
+        is_last = is_last or is_stopped
         checkpoints.after_step(training, step, is_last=is_last)
         report_measures(training, step, rows, time.perf_counter() - started, metrics, is_last=is_last)
         if is_last:
+            stopped = Stopped(step, checkpoints.is_kept(step)) if is_stopped else None
             break
     tracing.close()
+    if stopped is not None and progress is not None:
+        progress.ended(stopped.step, "asked to stop: the training ends behind this step")
+    return stopped
 
 
 def settle(training: Training) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +20,7 @@ from workers.training.build import build
 from workers.training.checkpoints import DiskCheckpoints, read_store
 from workers.training.communication.main import measure
 from workers.training.data.together import load_together
-from workers.training.loop import Metrics, run_loop
+from workers.training.loop import Metrics, Stopped, run_loop
 from workers.training.mesh import make_mesh
 from workers.training.place import Place, choose_device, num_threads, read_place
 from workers.training.recipes import load_task
@@ -31,13 +34,22 @@ def main(spec: dict[str, Any]) -> None:
     Raises ValueError, naming the field, for a spec that this world of ranks cannot train.
     """
     run = trainyard.init()
-    begin = measure if spec["task"]["recipe"] == "communication-benchmark" else train
-    begin(spec, read_place(os.environ), run)
+    if spec["task"]["recipe"] == "communication-benchmark":
+        measure(spec, read_place(os.environ), run)
+        stopped = None
+    else:
+        stopped = train(spec, read_place(os.environ), run)
     run.finish()
+    if stopped is not None:
+        sys.stdout.flush()
+        signal.raise_signal(signal.SIGTERM)  # it ends by what ended it: this is no success
 
 
-def train(spec: dict[str, Any], place: Place, metrics: Metrics) -> None:
-    """Do what ``main`` says, with the place as a value and the points going to ``metrics``."""
+def train(spec: dict[str, Any], place: Place, metrics: Metrics) -> Stopped | None:
+    """Do what ``main`` says, with the place as a value and the points going to ``metrics``.
+
+    Returns where it ended when it was asked to stop. Then its checkpoint is all that it leaves.
+    """
     settings = read_train(spec)
     mesh = make_mesh(spec["parallel"], place.world_size, place.rank)
     torch.set_num_threads(num_threads(os.environ, place))
@@ -57,9 +69,19 @@ def train(spec: dict[str, Any], place: Place, metrics: Metrics) -> None:
     training = build(spec, task, settings, mesh, device)
     checkpoints = DiskCheckpoints(spec, store, metrics)
     with closing(training.feed):
-        run_loop(training, metrics, checkpoints)
-    if output := os.environ.get("TRAINYARD_OUTPUT"):
+        stopped = run_loop(training, metrics, checkpoints)
+    if stopped is not None:
+        note_stop(stopped, place)
+    elif output := os.environ.get("TRAINYARD_OUTPUT"):
         config = {**task.describe(), "steps": settings.steps, "seed": settings.seed}
         save_weights(training, config, Path(output))
     del training, checkpoints  # nothing may hold the process group when it is left
     process_group.leave()
+    return stopped
+
+
+def note_stop(stopped: Stopped, place: Place) -> None:
+    """Leave for the supervisor what rank 0 has saved."""
+    path = os.environ.get("TRAINYARD_STOPPED")
+    if path and place.rank == 0:
+        Path(path).write_text(json.dumps({"step": stopped.step, "saved": stopped.is_saved}))

@@ -175,7 +175,8 @@ def test_no_checkbox_at_all_is_refused_and_not_all_of_them() -> None:
 def test_sections_that_a_benchmark_has_nothing_in_are_hidden_from_it() -> None:
     only = {section.key: section.only for section in sections(typed_of(LINKS), [], {})}
     assert only["what"] == only["where"] == ""
-    for key in ("parallel", "train", "safety"):
+    assert only["safety"] == "", "any run may have a time limit"
+    for key in ("parallel", "train"):
         assert only[key].split() == ["task-field", "for-language-model", "for-image-classifier", "for-tabular"]
 
 

@@ -72,6 +72,13 @@ class DiskCheckpoints:
         if is_last:
             self._saver.wait(END_TIMEOUT_S)
 
+    def is_kept(self, step: int) -> bool | None:
+        """Return whether the checkpoint behind ``step`` is whole on the disk; None where this rank keeps none."""
+        if self._saver is None:
+            return None
+        facts = self._saver.facts
+        return (facts.folder / Mark(facts.fence, step).name).is_dir()
+
     def _open(self, training: Training) -> None:
         """See where to keep checkpoints, tidy up there, and share the work out. A collective."""
         folder = self._store.folder

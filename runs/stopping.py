@@ -1,0 +1,125 @@
+"""Stopping a run: the wish of a person or of its time limit, and the words for what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from runs.models import Attempt, Run, User
+from runs.status import Status, Wanted
+from trainyard.spec.durations import grace_s, time_limit_s, words_of
+
+ASKED, TIME_LIMIT = "asked", "time-limit"
+TWICE_S = 1.0  # so soon after the first, a second Stop is a double click
+MAX_NAMED = 4
+
+
+def begin(
+    run: Run, attempt: Attempt | None, *, why: str, sentence: str, code: str, now: datetime, actor: User | None = None
+) -> None:
+    """Let the ranks be asked to end. Raises what ``move_to`` raises; nothing is written then."""
+    with transaction.atomic():
+        Run.objects.filter(pk=run.pk).update(wanted=Wanted.STOP)
+        run.wanted = Wanted.STOP
+        if attempt is not None and attempt.stop is None:
+            attempt.stop = {"why": why, "at": now.timestamp(), "at_once": False}
+            attempt.save(update_fields=["stop"])
+        run.move_to(Status.STOPPING, code=code, sentence=sentence, actor=actor, attempt=attempt)
+
+
+def hurry(run: Run, attempt: Attempt, *, actor: User, now: datetime) -> bool:
+    """Let ranks that were asked to end be killed. False where there is nothing to hurry, or it was a double click."""
+    stop = attempt.stop
+    if attempt.go is None or stop is None or stop["at_once"] or now.timestamp() - stop["at"] < TWICE_S:
+        return False
+    sentence = f"{actor} asked to stop again: the ranks are killed at once."
+    with transaction.atomic():
+        attempt.stop = {**stop, "at_once": True}
+        attempt.save(update_fields=["stop"])
+        Run.objects.filter(pk=run.pk, status=Status.STOPPING).update(reason_sentence=sentence)
+        run.reason_sentence = sentence
+        run.record("stopping-at-once", sentence, actor=actor, attempt=attempt)
+    return True
+
+
+def is_over_time(attempt: Attempt, now: datetime) -> bool:
+    """Whether the ranks have run for as long as the spec lets them, and nobody has asked them to end."""
+    if attempt.go_at is None or attempt.stop is not None or attempt.settling_at is not None:
+        return False
+    limit_s = time_limit_s(attempt.run.spec)
+    return limit_s is not None and (now - attempt.go_at).total_seconds() >= limit_s
+
+
+def what_follows(run: Run, attempt: Attempt | None) -> str:
+    """Say what the ranks do now, and how to end them sooner."""
+    if attempt is None or attempt.go is None:
+        return "nothing of it runs yet"
+    grace = words_of(grace_s(run.spec))
+    if run.saves_at_stop:
+        return f"its ranks save a checkpoint and end, within {grace}. Stop again ends them at once"
+    return f"its ranks have {grace} to end after SIGTERM. Stop again ends them at once"
+
+
+def outcome(
+    spec: Mapping[str, Any], stop: Mapping[str, Any] | None, reports: Sequence[Mapping[str, Any]]
+) -> tuple[str, str, dict[str, Any]]:
+    """Return code, sentence and evidence of a run that was stopped, of what its nodes reported last."""
+    stop = stop or {"why": ASKED, "at_once": False}
+    limit_s = time_limit_s(spec)
+    is_late = stop["why"] == TIME_LIMIT and limit_s is not None
+    first = f"Stopped at its time limit of {words_of(limit_s)}" if is_late and limit_s else "Stopped as asked"
+    code = TIME_LIMIT if is_late else "stopped"
+    reasons = [report.get("reason") or {} for report in reports]
+    told = [one.get("evidence") or {} for one in reasons if one.get("code") == "stopped"]
+    told = [one for one in told if "took_s" in one]
+    if not told or not any(report.get("ranks") for report in reports):
+        return code, f"{first}.", {}
+    took_s = max(float(one["took_s"]) for one in told)
+    killed = sorted(int(rank) for one in told for rank in one.get("killed") or ())
+    saved = next((one["saved"] for one in told if isinstance(one.get("saved"), dict)), None)
+    evidence = {"took_s": took_s, "killed": killed, "saved_step": saved["step"] if saved and saved["saved"] else None}
+    words = _words(spec, told, took_s, killed, saved, at_once=bool(stop["at_once"]))
+    return code, f"{first}: {words}", evidence
+
+
+def _words(
+    spec: Mapping[str, Any],
+    told: Sequence[Mapping[str, Any]],
+    took_s: float,
+    killed: Sequence[int],
+    saved: Mapping[str, Any] | None,
+    *,
+    at_once: bool,
+) -> str:
+    step = f"step {saved['step']:,}" if saved else ""
+    if killed:
+        who = f"{_ranks(killed)} {'was' if len(killed) == 1 else 'were'} killed"
+        if at_once:
+            return f"{who} at once, {words_of(took_s)} after the first Stop.{_before(saved)}"
+        grace = words_of(max(float(one.get("grace_s") or 0.0) for one in told))
+        return f"{who} after {grace}, the grace that limits.grace gives.{_before(saved)}"
+    if saved and saved["saved"]:
+        return f"saved {step} and ended in {words_of(took_s)}."
+    if saved and saved["saved"] is None:
+        return f"ended behind {step} in {words_of(took_s)}. Nothing was saved: it keeps no checkpoints."
+    if saved:
+        return f"ended behind {step} in {words_of(took_s)}. Its checkpoint could not be kept; the log says why."
+    if "recipe" in (spec.get("task") or {}):
+        return f"ended in {words_of(took_s)}, without a step to save."
+    return f"its ranks ended by themselves in {words_of(took_s)}."
+
+
+def _before(saved: Mapping[str, Any] | None) -> str:
+    return f" Step {saved['step']:,} was saved before." if saved and saved["saved"] else ""
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"rank {numbers[0]}"
+    named = [str(number) for number in numbers[:MAX_NAMED]]
+    if len(numbers) > MAX_NAMED:
+        return f"{len(numbers)} ranks"
+    return f"ranks {', '.join(named[:-1])} and {named[-1]}"

@@ -1,0 +1,37 @@
+"""A recipe that is stopped saves first and says so, and goes on from there when it is restarted."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.conftest import tiny
+from tests.whole.runs import Yard
+from tests.whole.test_restoring import kept, until
+
+
+@pytest.mark.timeout(300)
+def test_a_stopped_training_is_restarted_from_the_step_at_which_it_stopped(yard: Yard) -> None:
+    spec = tiny("stopped", steps=1_000_000, validate_every_steps=0) | {"resources": {"nodes": 2}}
+    run = yard.submit({**spec, "checkpoint": {"every_steps": 1_000_000}, "limits": {"grace": "60s"}})
+    until(lambda: (yard.get(f"/runs/{run}")["step"] or 0) > 20)
+    yard.post(f"/runs/{run}/stop")
+    ended = yard.wait_for_end(run)
+    (saved,) = kept(yard, run)
+    assert (ended["status"], ended["step"]) == ("CANCELLED", saved["step"])
+    assert ended["reason"]["sentence"].startswith(f"Stopped as asked: saved step {saved['step']:,} and ended in ")
+    assert float(ended["reason"]["evidence"]["took_s"]) < 30
+
+    yard.post(f"/runs/{run}/restart")
+    sentence = f"Continues from step {saved['step']:,} of attempt 1."
+    until(lambda: sentence in [event["sentence"] for event in yard.get(f"/runs/{run}/events")["items"]])
+    yard.post(f"/runs/{run}/stop")
+    assert yard.wait_for_end(run)["status"] == "CANCELLED"
+
+
+@pytest.mark.timeout(300)
+def test_a_time_limit_ends_a_training_and_says_so(yard: Yard) -> None:
+    spec = tiny("bounded", steps=1_000_000, validate_every_steps=0) | {"limits": {"time": "6s"}}
+    run = yard.submit(spec)
+    ended = yard.wait_for_end(run)
+    assert (ended["status"], ended["reason"]["code"]) == ("CANCELLED", "time-limit")
+    assert ended["reason"]["sentence"].startswith("Stopped at its time limit of 6 s: saved step ")
