@@ -15,10 +15,12 @@ from runs.ingest import troubles
 from runs.metrics import read
 from runs.metrics.models import Telemetry
 from runs.models import Attempt, Run
+from runs.reconcile.judge import INCOMPLETE
 from runs.status import FINAL, Phase, Status
 from workers.contract import CONTACT_LOST_S
 
 GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
+INGEST_AWAY = "Ingest is not running: what came since waits on the nodes."
 ROW_LAG_S = 3.0  # a row knows its node's last word only so exactly
 
 
@@ -43,6 +45,7 @@ class Facts:
     median_step_s: float | None = None
     record_age_s: float | None = None
     control_silence_s: float = 0.0  # control is away: nobody has written down since then what nodes report
+    ingest_is_away: bool = False  # newer records wait on the nodes
     is_local: bool = False  # logged elsewhere: nobody here sees its processes, and its records come when they are sent
 
 
@@ -75,6 +78,8 @@ def _progress(facts: Facts) -> Lamp:
     where = "" if facts.step is None else f"Step {facts.step:,}" + (f" of {facts.steps:,}" if facts.steps else "")
     if facts.status in FINAL or facts.step is None or facts.step_age_s is None:
         return _lamp("progress", GREY, f"{where}, ended." if where and facts.status in FINAL else "No step yet.")
+    if facts.ingest_is_away and facts.step_age_s > CONTACT_LOST_S:
+        return _lamp("progress", AMBER, f"{where}, {facts.step_age_s:,.0f} s ago. {INGEST_AWAY}")
     usual_s = facts.median_step_s or 1.0
     amber_s, red_s = max(15.0, 10 * usual_s), max(60.0, 30 * usual_s)
     colour = RED if facts.step_age_s > red_s else AMBER if facts.step_age_s > amber_s else GREEN
@@ -83,13 +88,15 @@ def _progress(facts: Facts) -> Lamp:
 
 
 def _telemetry(facts: Facts) -> Lamp:
-    if facts.reason_code == "telemetry-incomplete":
+    if facts.reason_code == INCOMPLETE:
         return _lamp("telemetry", RED, "Some of what the ranks wrote has not arrived.")
     if facts.record_age_s is None:
         return _lamp("telemetry", GREY, "No record yet.")
     if facts.status in FINAL:
         colour = GREEN if facts.status == Status.SUCCEEDED else GREY
         return _lamp("telemetry", colour, "Everything arrived." if colour == GREEN else "No more records are expected.")
+    if facts.ingest_is_away and facts.record_age_s > CONTACT_LOST_S:
+        return _lamp("telemetry", AMBER, f"The last record arrived {facts.record_age_s:,.0f} s ago. {INGEST_AWAY}")
     usual_s = facts.median_step_s or 1.0
     amber_s, red_s = max(15.0, 5 * usual_s), max(60.0, 20 * usual_s)
     colour = RED if facts.record_age_s > red_s else AMBER if facts.record_age_s > amber_s else GREEN
@@ -188,6 +195,7 @@ def facts_of(run: Run, attempt: Attempt | None, telemetry: Telemetry, now: datet
         median_step_s=telemetry.median_step_s,
         record_age_s=None if telemetry.last_record_at is None else (now - telemetry.last_record_at).total_seconds(),
         control_silence_s=control_silence_s,
+        ingest_is_away=bool(placements) and server_state.ingest_is_away(),
         is_local=run.is_local,
     )
 

@@ -99,6 +99,12 @@ def control_silence_s() -> float:
     return age_s if age_s > CONTACT_LOST_S else 0.0
 
 
+def ingest_is_away() -> bool:
+    """Whether a Valkey that answers says that no ingest works on some shard."""
+    state = known()
+    return state.valkey and not state.ingest and state.control_tick_age_s is not None
+
+
 def contact_time(now: datetime) -> datetime:
     """Return the moment up to which the database knows whether nodes are in contact: now, or when control stopped."""
     return now - timedelta(seconds=control_silence_s())

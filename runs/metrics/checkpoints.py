@@ -15,7 +15,7 @@ from django.db.models import F
 from runs.metrics.models import Checkpoint, CheckpointUse, Producer
 from runs.metrics.rows import IDS_PER_QUERY, delete_rows
 
-SAVED, DELETED, INVALID, RESTORED, OFF = STATES = ("saved", "deleted", "invalid", "restored", "off")
+SAVED, DELETED, INVALID, RESTORED, ANEW, OFF = STATES = ("saved", "deleted", "invalid", "restored", "anew", "off")
 MAX_NOTES = 1_000  # of one batch: the last; no training comes near it
 MAX_PER_RUN = 10_000  # those that were deleted longest ago go first
 SLACK = 500
@@ -91,7 +91,7 @@ class _Batch:
                 return False
         elif is_own and fence > self._attempt:
             return False
-        if note.state in (RESTORED, INVALID, OFF):
+        if note.state in (RESTORED, INVALID, ANEW, OFF):
             self._note_use(note, fence, at)
         if is_own and note.step is not None:
             self._change((note.step, fence), producer, note, at, is_late=is_late)

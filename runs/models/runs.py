@@ -152,6 +152,15 @@ class Run(models.Model):
             data = {"from": current, "to": status, **({"evidence": evidence} if evidence else {})}
             self.record(code, sentence, data=data, actor=actor, attempt=attempt)
 
+    def correct_reason(self, *, code: str, sentence: str, instead_of: str, attempt: Attempt) -> None:
+        """Replace the reason of a status that stays, and write the event, unless it is ``instead_of`` no more."""
+        with transaction.atomic():
+            changed = Run.objects.filter(pk=self.pk, status=self.status, reason_code=instead_of).update(
+                reason_code=code, reason_sentence=sentence, reason_evidence={}, changed_at=timezone.now()
+            )
+            if changed:
+                self.record(code, sentence, attempt=attempt)
+
     def record(
         self,
         code: str,

@@ -168,6 +168,8 @@ def _go(attempt: Attempt, placements: Sequence[Placement], offered: Sequence[con
     head = placements[0].report
     go = {"master_addr": head["address"], "master_port": head["port"], "checkpoints": list(offered)}
     words = "Every node is ready; the ranks start."
+    if attempt.number > 1 and not offered:
+        words = "Every node is ready; the ranks start anew: there is no checkpoint of an earlier attempt."
     if offered:
         newest = place_of(attempt, offered[0]["run"], offered[0]["step"], offered[0]["fence"])
         words = f"Every node is ready; the ranks start, from {newest} where that is sound."

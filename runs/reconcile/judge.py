@@ -17,6 +17,7 @@ SUCCESS_REST_LIMIT_S = 60.0
 OVER = (Phase.ENDED, Phase.REFUSED)
 SENTENCES = 3  # about ranks that a run went on without; all of them are in the evidence
 UNASKED = "stopped-unasked"
+INCOMPLETE = "telemetry-incomplete"
 DATA_PROBLEM = "DataProblem"  # see workers.training.data.problems
 
 
@@ -143,7 +144,7 @@ def _finishing(case: Case, borne: Sequence[Failure]) -> Verdict:
     if case.is_complete():
         return Verdict(Status.SUCCEEDED, "finished", "Every rank finished.", ends=True)
     sentence = f"Every rank finished, but some of what they wrote has not arrived after {SUCCESS_REST_LIMIT_S:g} s."
-    return Verdict(Status.SUCCEEDED, "telemetry-incomplete", sentence, ends=True)
+    return Verdict(Status.SUCCEEDED, INCOMPLETE, sentence, ends=True)
 
 
 def _is_done_without_the_rest(case: Case) -> bool:

@@ -16,6 +16,7 @@ from runs.models import Attempt, Node, Run
 from runs.reconcile import datasets
 from runs.reconcile.acting import WRITE_EVERY_S, follow, free_slots, live_attempts
 from runs.reconcile.hear import Ear, forget_the_rest
+from runs.reconcile.late import correct_late
 from runs.reconcile.placing import schedule
 from runs.reconcile.restoring import tell
 from runs.reconcile.tell import write_down
@@ -59,6 +60,7 @@ def _round(now: datetime) -> None:
     _guarded(partial(tell, attempts))
     _guarded(partial(tell_traces, attempts))
     _guarded(partial(free_slots, ear))
+    _guarded(partial(correct_late, now))
     for cluster_id in set(Run.objects.filter(status=Status.QUEUED).values_list("cluster_id", flat=True)):
         _guarded(partial(schedule, cluster_id, now), cluster=cluster_id)
     write_down(nodes, ear.ups, now)

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from runs.metrics import checkpoints
-from runs.metrics.checkpoints import OFF, RESTORED
+from runs.metrics.checkpoints import ANEW, OFF, RESTORED
 from runs.metrics.models import CheckpointUse
 from runs.models import Attempt, Run
 from runs.origins import Origin, origin_of
@@ -69,6 +69,8 @@ def _words(attempt: Attempt, use: CheckpointUse) -> tuple[str, str]:
         return "checkpoints-off", f"No checkpoints are kept: {why}."
     if use.state == OFF:
         return "checkpoint-left-out", f"The checkpoint of step {use.step:,} could not be kept: {why}."
+    if use.state == ANEW:
+        return "started-anew", f"Starts anew at step 0: {why}."
     place = place_of(attempt, use.source_run, use.step, use.fence)
     if use.state == RESTORED:
         return "restored", f"Continues from {place}."

@@ -8,6 +8,7 @@ from django.utils import timezone
 from runs import actions, reconcile
 from runs.metrics.models import Producer
 from runs.models import Attempt, Event, HeldSlot, Node, Run
+from runs.reconcile.late import EVERY_S as LATE_EVERY_S
 from runs.status import Status
 from tests.runs.reconcile.conftest import Yard
 from tests.voices import rank
@@ -57,6 +58,24 @@ def test_success_does_not_wait_for_ever(yard: Yard) -> None:
     yard.later(61)
     assert yard.tick() == "SUCCEEDED"
     assert yard.run.reason_code == "telemetry-incomplete"
+
+
+def test_what_arrives_after_the_success_corrects_what_was_said(yard: Yard) -> None:
+    yard.start()
+    yard.say("ended", producers={"f" * 32: 7}, ranks=[rank(0, 10.0)])
+    yard.tick()
+    yard.later(61)
+    yard.tick()
+    yard.tick()
+    yard.run.refresh_from_db()
+    assert yard.run.reason_code == "telemetry-incomplete"
+    Producer.objects.create(run_id=yard.run.pk, producer="f" * 32, attempt=yard.attempt.fence, watermark=7)
+    yard.later(LATE_EVERY_S)
+    assert yard.tick() == "SUCCEEDED"
+    assert (yard.run.reason_code, "has arrived since" in yard.run.reason_sentence) == ("finished", True)
+    yard.later(LATE_EVERY_S)
+    yard.tick()
+    assert Event.objects.filter(run=yard.run, code="finished").count() == 1
 
 
 def test_a_node_learns_what_has_arrived(yard: Yard) -> None:

@@ -38,6 +38,21 @@ def test_a_run_that_starts_anew_is_offered_nothing(yard: Yard) -> None:
     assert sentences(yard.run, "starting") == ["Every node is ready; the ranks start."]
 
 
+def test_a_restart_without_a_checkpoint_says_that_it_starts_anew(yard: Yard) -> None:
+    yard.start()
+    fail(yard)
+    assert go_of(yard) == []
+    assert sentences(yard.run, "starting")[-1] == (
+        "Every node is ready; the ranks start anew: there is no checkpoint of an earlier attempt."
+    )
+    yard.say("running")
+    tell(yard.run, {"state": "anew", "step": 0, "why": "none of the checkpoints that were offered can be used"})
+    yard.tick()
+    assert sentences(yard.run, "started-anew") == [
+        "Starts anew at step 0: none of the checkpoints that were offered can be used."
+    ]
+
+
 def test_a_restart_is_offered_the_newest_sound_checkpoints_first(yard: Yard) -> None:
     go_of(yard)
     yard.say("running")

@@ -51,6 +51,10 @@ class DiskCheckpoints:
         if found is None:
             if self._wish:
                 raise ValueError(f"checkpoint.restore is {self._wish}, which cannot be restored: {reasons(refused)}")
+            if refused and training.mesh.rank == 0:
+                own = record_of("anew", self._store.run, Mark(self._store.fence, 0))
+                self._metrics.note({**own, "why": "none of the checkpoints that were offered can be used"})
+                print("starts anew at step 0: none of the checkpoints that were offered can be used", flush=True)
             return 0
         load_state(training, self._parameters, found.manifest, found.tensors, self._kind)
         if training.mesh.rank == 0:

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Set
 from pathlib import Path
 
+from workers.training.checkpoints.manifest import MANIFEST
 from workers.training.checkpoints.store import DELETED, TEMPORARY, Mark, find
 from workers.training.files import sync
 
@@ -15,7 +16,8 @@ def retire(folder: Path, keep: int, damaged: Set[Mark]) -> list[Mark]:
 
     They are renamed first: one that is half removed must not look like one that is damaged.
     """
-    whole = [mark for mark in find(folder) if mark not in damaged]
+    # A folder without a manifest is no checkpoint, whoever put it there: it takes no place of one, and stays.
+    whole = [mark for mark in find(folder) if mark not in damaged and (folder / mark.name / MANIFEST).is_file()]
     gone = [mark for mark in find(folder) if mark in damaged] + whole[: -max(1, keep)]
     for mark in gone:
         (folder / mark.name).rename(folder / mark.deleted_name)

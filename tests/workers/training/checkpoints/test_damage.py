@@ -11,6 +11,7 @@ from tests.workers.training.checkpoints.yard import RUN, Yard, after, states
 from tests.workers.training.ranks import notes
 from workers.training.checkpoints.manifest import MANIFEST, Damaged, Manifest, read_manifest
 from workers.training.checkpoints.reading import check_files
+from workers.training.checkpoints.retention import retire
 
 FILE = "rank-0.safetensors"
 
@@ -137,7 +138,7 @@ def test_without_a_valid_one_the_run_starts_anew(yard: Yard) -> None:
     for name in yard.names():
         (yard.folder / name / MANIFEST).unlink()
     points = yard.train(2, steps=2, checkpoint={"every_steps": 2})[0]
-    assert states(points)[:3] == [("invalid", 6), ("invalid", 4), ("invalid", 2)]
+    assert states(points)[:4] == [("invalid", 6), ("invalid", 4), ("invalid", 2), ("anew", 0)]
     assert list(after(points, "train/loss", 0)) == [1, 2]
 
 
@@ -145,3 +146,12 @@ def test_a_named_one_that_is_damaged_is_refused(yard: Yard) -> None:
     (yard.folder / "step-6.fence-1" / FILE).unlink()
     with pytest.raises(ValueError, match=rf"checkpoint\.restore is {RUN}@6, .* rank-0\.safetensors cannot be read"):
         yard.train(2, steps=8, checkpoint={"restore": f"{RUN}@6"}, restore=yard.offers()[:1])
+
+
+def test_a_folder_without_a_manifest_takes_no_place_of_a_checkpoint(tmp_path: Path) -> None:
+    for step in (1, 2, 3):
+        (tmp_path / f"step-{step}.fence-1").mkdir()
+        (tmp_path / f"step-{step}.fence-1" / "manifest.json").write_text("{}")
+    (tmp_path / "step-999.fence-9").mkdir()
+    assert [mark.step for mark in retire(tmp_path, 2, set())] == [1]
+    assert (tmp_path / "step-999.fence-9").is_dir()
