@@ -11,11 +11,11 @@ map that always has a producer ``p`` (32 hex digits), a sequence ``q`` (1, 2, 3,
 ``logs``    ``rank``, ``stream`` ("stdout" or "stderr"), ``lines``: a list of ``[time, text]``
 ``lost``    ``counts``: a map of how much the producer could not keep since its last such frame: ``lost_points`` (no
             room in memory), ``bad_values`` (no numbers), ``spool_limit`` (points beyond the spool's limit)
-``checkpoint``  what became of a checkpoint, told by ``Run.note``: ``state`` ("saved", "deleted", "invalid", "restored", "anew"
-            when none could be restored, or "off" when none can be kept), ``step`` and ``fence`` (which it is), ``run`` (whose, if another's),
-            ``bytes``, ``num_files``, ``world_size``, ``degrees`` (a map of axes to numbers), ``took_s``, ``stall_s``,
-            ``at`` (Unix seconds), ``why`` and ``missing`` (true: what is called invalid was only not found there); what
-            is not known is absent, and other keys are ignored
+``checkpoint``  what became of a checkpoint, told by ``Run.note``: ``state`` ("saved", "deleted", "invalid", "restored",
+            "anew" when none could be restored, or "off" when none can be kept), ``step`` and ``fence`` (which it is),
+            ``run`` (whose, if another's), ``bytes``, ``num_files``, ``world_size``, ``degrees`` (a map of axes to
+            numbers), ``took_s``, ``stall_s``, ``at`` (Unix seconds), ``why`` and ``missing`` (true: what is called
+            invalid was only not found there); what is not known is absent, and other keys are ignored
 ``facts``   what a rank found out about its run: ``name`` (what about: a-z, 0-9, - and _), ``data`` (a map, at most
             60 KB as JSON) and ``at`` (Unix seconds). A later one of the same attempt, name and rank takes its place
 ``media``   what was logged at a step and is no number: ``name``, ``labels``, ``step``, ``at`` (Unix seconds),
