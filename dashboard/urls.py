@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
+from dashboard.pages import account, sign_in
 from runs.api import api
 
 # What no route answers, and what a view refuses by raising, looks like every other page.
@@ -11,6 +12,8 @@ handler403 = "dashboard.pages.errors.forbidden"
 
 urlpatterns = [
     path("api/v1/", api.urls),
+    path("admin/login/", sign_in.admin_sign_in),
+    path("admin/password_change/", account.from_admin),
     path("admin/", admin.site.urls),
     path("", include("dashboard.pages.urls")),
 ]

@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib.auth import update_session_auth_hash
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 
@@ -57,6 +58,12 @@ def password(request: HttpRequest) -> HttpResponse:
         return _show(request, {"problems": problems_of(error)}, status=422)
     update_session_auth_hash(request, user)  # this session stays; the person's others end
     return _show(request, {"is_password_set": True})
+
+
+@page()
+def from_admin(request: HttpRequest) -> HttpResponse:
+    """The admin's own form for one's password: here it is one place, with one rule."""
+    return redirect("account")
 
 
 def _show(request: HttpRequest, context: dict[str, Any], *, status: int = 200) -> HttpResponse:

@@ -118,10 +118,12 @@ def refusal(request: HttpRequest, status: int, sentence: str) -> HttpResponse:
     return show(request, "error.html", {"status": status, "sentence": sentence}, status=status)
 
 
-def to_sign_in(request: HttpRequest) -> HttpResponse:
+def to_sign_in(request: HttpRequest, wanted: str = "") -> HttpResponse:
+    """Lead to the sign-in and from there to ``wanted``, else back to this page."""
     if request.headers.get("X-Requested-With") == "fetch":
         return JsonResponse({"sentence": "You are signed out. Sign in again."}, status=401)
-    wanted = request.get_full_path() if request.method in ("GET", "HEAD") else ""
+    if not wanted and request.method in ("GET", "HEAD"):
+        wanted = request.get_full_path()
     query = f"?{urlencode({'next': wanted})}" if wanted and wanted != "/" else ""
     return HttpResponseRedirect(reverse("sign-in") + query)
 

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
+from dashboard.known_browser import remember
 from dashboard.pages.frame import page, problems_of, show
 from dashboard.pages.sign_in import MODEL_BACKEND
 from runs.access import NotFound, get_invitation
@@ -39,7 +40,9 @@ def accept(request: HttpRequest, secret: str) -> HttpResponse:
         else:
             if not request.user.is_authenticated:
                 login(request, who, backend=MODEL_BACKEND)
-            return _private(redirect("home"))
+            response = redirect("home")
+            remember(request, response, who.username)
+            return _private(response)
     return _private(show(request, "people/accept.html", context, status=422 if "problems" in context else 200))
 
 

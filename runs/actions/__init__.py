@@ -33,16 +33,19 @@ from runs.actions.runs import (
     unarchive_run,
 )
 from runs.actions.sign_in import (
+    Paused,
     create_token,
     first_start,
     make_sign_in_link,
     revoke_token,
     set_password,
+    sign_in,
     use_sign_in_link,
 )
 from runs.actions.tracing import Trace, trace_run
 
 __all__ = [
+    "Paused",
     "Process",
     "Refused",
     "Trace",
@@ -78,6 +81,7 @@ __all__ = [
     "save_job",
     "send_local_run",
     "set_password",
+    "sign_in",
     "stop_run",
     "store_bundle",
     "submit_run",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import secrets
 from datetime import datetime, timedelta
 
+from django.contrib.auth import authenticate
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
+from runs import guessing
 from runs.access import TOKEN_PREFIX, NotFound
 from runs.actions.refused import Refused
 from runs.models import Cluster, Membership, Project, Role, SignInLink, Token, User
@@ -34,6 +36,29 @@ def first_start() -> User | None:
         Membership.objects.get_or_create(project=project, user=owner, defaults={"role": Role.OWNER})
         Cluster.objects.get_or_create(name="local")
         return owner
+
+
+class Paused(Refused):
+    """Too many passwords were tried. ``wait_s`` seconds later one may try again."""
+
+    def __init__(self, wait_s: int) -> None:
+        super().__init__("too-many-attempts", f"Too many attempts. Try again in {_in_words(wait_s)}.")
+        self.wait_s = wait_s
+
+
+def sign_in(*, username: str, password: str, address: str, browser: str = "") -> User | None:
+    """Return who has that name and password, None where nobody has. Raises Paused, and Busy of runs.hashing.
+
+    ``browser``: the name of one in which that person has signed in before; "" for any other.
+    """
+    account = User.normalize_username(username)
+    if wait_s := guessing.claim(account=account, address=address, browser=browser):
+        raise Paused(wait_s)
+    user = authenticate(username=username, password=password)
+    if not isinstance(user, User):
+        return None
+    guessing.forget(account=account, browser=browser)
+    return user
 
 
 def make_sign_in_link(*, user: User) -> str:
@@ -78,8 +103,8 @@ def revoke_token(*, actor: User, token_id: str) -> Token:
 def set_password(*, actor: User, password: str, current: str = "") -> None:
     """Give oneself a password, with the ``current`` one where there is one. Raises ValidationError by field."""
     problems: dict[str, list[str]] = {}
-    if actor.has_usable_password() and not actor.check_password(current):
-        problems["current"] = ["This is not your password."]
+    if actor.has_usable_password() and (words := _why_not_current(actor, current)):
+        problems["current"] = [words]
     try:
         validate_password(password, actor)
     except ValidationError as error:
@@ -88,3 +113,21 @@ def set_password(*, actor: User, password: str, current: str = "") -> None:
         raise ValidationError(problems)
     actor.set_password(password)
     actor.save(update_fields=["password"])
+
+
+def _why_not_current(actor: User, password: str) -> str:
+    """Return why this is not taken for the person's password; "" where it is. Guesses in a session count, too."""
+    browser = "signed-in"
+    if wait_s := guessing.claim(account=actor.username, address=None, browser=browser):
+        return Paused(wait_s).sentence
+    if not actor.check_password(password):
+        return "This is not your password."
+    guessing.forget(account=actor.username, browser=browser)
+    return ""
+
+
+def _in_words(seconds: int) -> str:
+    if seconds < 90:
+        return "1 second" if seconds == 1 else f"{seconds} seconds"
+    minutes = -(-seconds // 60)
+    return f"{minutes} minutes" if minutes < 90 else f"{-(-minutes // 60)} hours"

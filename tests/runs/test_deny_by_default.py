@@ -39,11 +39,9 @@ PUBLIC = {
     ("POST", "sign-in/<str:secret>/"),
     ("GET", "invitations/<str:secret>/"),
     ("POST", "invitations/<str:secret>/"),
-    ("GET", "admin/login/"),
-    ("POST", "admin/login/"),
 }
 # These take any method, and show nothing.
-SHOWS_NOTHING = {"api/v1/openapi.json", "api/v1/docs", "admin/login/"}
+SHOWS_NOTHING = {"api/v1/openapi.json", "api/v1/docs"}
 
 
 class Route(NamedTuple):

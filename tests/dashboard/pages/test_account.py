@@ -15,7 +15,7 @@ from runs.actions import create_token
 from runs.models import Token, User
 from tests.cast import Cast
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 AsUser = Callable[[User], Client]
 PASSWORD = "correct horse battery"
 

@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+import threading
+import time
+from typing import Any
+
 import pytest
 from django.test import Client
+from limits import parse_many
 
+from runs import guessing, hashing
 from runs.actions import make_sign_in_link
+from runs.models import User
 from tests.cast import Cast
+from tests.servers import Valkey
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("anybody")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("anybody", "valkey")]
 
 
 def is_signed_in(client: Client) -> bool:
@@ -76,3 +84,93 @@ def test_a_link_elsewhere_cannot_sign_a_person_out(cast: Cast, anybody: Client) 
     anybody.force_login(cast.mate)
     assert anybody.get("/sign-out/").status_code == 405
     assert is_signed_in(anybody)
+
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+def mate(cast: Cast, valkey: Valkey) -> User:
+    cast.mate.set_password(PASSWORD)
+    cast.mate.save()
+    return cast.mate
+
+
+def guess(client: Client, password: str = "guess", **more: Any) -> Any:
+    return client.post("/sign-in/", {"username": "mate", "password": password}, **more)
+
+
+def test_wrong_passwords_in_a_row_meet_a_pause_that_says_how_long_it_is(mate: User, anybody: Client) -> None:
+    statuses = [guess(anybody).status_code for _ in range(12)]
+    assert statuses == [422] * 5 + [429] * 7
+    answer = guess(anybody, PASSWORD)
+    assert answer.status_code == 429 and not is_signed_in(anybody)
+    assert 0 < int(answer["Retry-After"]) <= 60
+    assert f"Try again in {answer['Retry-After']} seconds." in answer.content.decode()
+
+
+def test_the_right_password_works_after_the_pause(mate: User, anybody: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guessing, "BY_ACCOUNT", parse_many("2/2 seconds"))
+    assert [guess(anybody).status_code for _ in range(3)] == [422, 422, 429]
+    time.sleep(2.1)
+    assert guess(anybody, PASSWORD).status_code == 302 and is_signed_in(anybody)
+
+
+def test_a_pause_says_nothing_of_who_exists(mate: User, anybody: Client) -> None:
+    answers = [anybody.post("/sign-in/", {"username": "nobody", "password": "guess"}) for _ in range(6)]
+    assert [one.status_code for one in answers] == [422] * 5 + [429]
+
+
+def test_a_browser_that_signed_in_before_is_not_kept_out_by_others(mate: User, anybody: Client) -> None:
+    guess(anybody, PASSWORD)
+    anybody.post("/sign-out/")
+    for number in range(12):
+        guess(Client(), REMOTE_ADDR=f"192.0.2.{number}")
+    assert guess(Client(), PASSWORD, REMOTE_ADDR="198.51.100.1").status_code == 429
+    assert guess(anybody, PASSWORD).status_code == 302
+
+
+def test_a_link_signs_in_during_a_pause_and_its_browser_is_known_from_then_on(mate: User, anybody: Client) -> None:
+    for _ in range(8):
+        guess(Client())
+    anybody.get(f"/sign-in/{make_sign_in_link(user=mate)}/")
+    assert is_signed_in(anybody)
+    anybody.post("/sign-out/")
+    assert guess(anybody, PASSWORD).status_code == 302
+
+
+def test_the_cookie_of_a_known_browser_cannot_be_made_up(mate: User, anybody: Client) -> None:
+    for _ in range(8):
+        guess(Client())
+    anybody.cookies["trainyard-browser-8000"] = '["mate","x"]'
+    assert guess(anybody, PASSWORD).status_code == 429
+
+
+def test_the_admin_checks_no_password_of_its_own(mate: User, anybody: Client, cast: Cast) -> None:
+    answer = anybody.post("/admin/login/?next=/admin/runs/", {"username": "mate", "password": PASSWORD})
+    assert answer.status_code == 405 or not is_signed_in(anybody)
+    assert anybody.get("/admin/runs/user/")["Location"].startswith("/admin/login/")
+    answer = anybody.get("/admin/login/?next=/admin/runs/user/")
+    assert answer["Location"] == "/sign-in/?next=%2Fadmin%2Fruns%2Fuser%2F"
+    anybody.force_login(cast.mate)
+    assert anybody.get("/admin/login/?next=/admin/").status_code == 403  # and not a circle of redirects
+    anybody.force_login(cast.owner)
+    assert anybody.get("/admin/login/?next=/admin/runs/")["Location"] == "/admin/runs/"
+    assert anybody.get("/admin/password_change/")["Location"] == "/account/"
+
+
+def test_guesses_of_the_present_password_meet_a_pause_too(mate: User, anybody: Client) -> None:
+    anybody.force_login(mate)
+    form = {"password": "another long one", "current": "guess"}
+    answers = [anybody.post("/account/password/", form) for _ in range(7)]
+    assert b"This is not your password." in answers[4].content and b"Too many attempts" in answers[5].content
+    assert b"Too many attempts" in anybody.post("/account/password/", {**form, "current": PASSWORD}).content
+
+
+def test_when_too_many_passwords_are_being_checked_it_says_so(
+    mate: User, anybody: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hashing, "_places", threading.BoundedSemaphore(1))
+    with hashing._places:
+        answer = guess(anybody)
+    assert answer.status_code == 503 and "Try again in a few seconds." in answer.content.decode()
