@@ -8,6 +8,7 @@ from typing import Any
 
 from runs.metrics.facts import facts_of
 from runs.models import Run
+from runs.throughput import throughputs
 
 MEASURED = "measured"  # the fact that every rank tells: see workers.training.measures
 Facts = dict[int, dict[str, Any]]
@@ -41,12 +42,18 @@ def measured_of(run: Run) -> dict[str, Any] | None:
         "step_time": {"compute": compute, **phases, "total": total},
         "sent_bytes": _over(facts, max, "sent_bytes"),
         "flops_per_step": _over(facts, sum, "flops_per_step"),
-        "mfu": _over(facts, fmean, "mfu"),
-        "units_per_second": _throughput(run, total),
+        **_speed(run, facts, total),
     }
 
 
-def _throughput(run: Run, total: float | None) -> float | None:
+def _speed(run: Run, facts: Facts, total: float | None) -> dict[str, float | None]:
+    """Throughput and MFU as everywhere; of a run that logged neither, what its ranks' facts say."""
+    logged = throughputs([run.pk])[run.pk]
+    mfu = _over(facts, fmean, "mfu") if logged.mfu is None else logged.mfu
+    return {"mfu": mfu, "units_per_second": _rate(run, total) if logged.value is None else logged.value}
+
+
+def _rate(run: Run, total: float | None) -> float | None:
     """As many units as the plan counted with in a step, in the time that a step took: the batch is the same."""
     estimate = run.estimate or {}
     rate, seconds = estimate.get("units_per_second"), (estimate.get("step_time") or {}).get("total")

@@ -17,6 +17,7 @@ from runs.metrics.models import Telemetry
 from runs.models import Attempt, Run
 from runs.reconcile.judge import INCOMPLETE
 from runs.status import FINAL, Phase, Status
+from runs.throughput import Throughput, throughputs
 from workers.contract import CONTACT_LOST_S
 
 GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
@@ -125,7 +126,11 @@ def _lamp(name: str, colour: str, sentence: str) -> Lamp:
 
 
 def run_document(
-    run: Run, telemetry: Telemetry | None, summary: dict[str, Any] | None, now: datetime
+    run: Run,
+    telemetry: Telemetry | None,
+    summary: dict[str, Any] | None,
+    now: datetime,
+    throughput: Throughput | None = None,
 ) -> dict[str, Any]:
     """Return the run in its REST shape. For many runs, ``prefetch`` them first: each needs its attempts."""
     attempts = list(run.attempts.all())
@@ -152,6 +157,7 @@ def run_document(
         "ended_at": stamp(run.ended_at),
         "archived_at": stamp(run.archived_at),
         "troubles": [asdict(trouble) for trouble in _troubles(run, attempts[-1] if attempts else None, telemetry)],
+        "throughput": asdict(throughput or Throughput()),
         "summary": summary or {},
         "spec": run.spec,
     }
@@ -169,9 +175,9 @@ def run_documents(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return the runs in their REST shape, in few queries for any number of them."""
     prefetch(runs)
     ids = [run.pk for run in runs]
-    telemetry, summaries = read.telemetry(ids), read.summaries(ids)
+    telemetry, summaries, speeds = read.telemetry(ids), read.summaries(ids), throughputs(ids)
     now = timezone.now()
-    return [run_document(run, telemetry.get(run.pk), summaries.get(run.pk), now) for run in runs]
+    return [run_document(run, telemetry[run.pk], summaries[run.pk], now, speeds[run.pk]) for run in runs]
 
 
 def prefetch(runs: Sequence[Run]) -> None:

@@ -49,7 +49,7 @@ def _list(
     summaries = read.summaries([run.pk for run in runs])
     metric = choose_metric(summaries, _asked(request, "metric"), _asked(request, "statistic"))
     by = [path for path in _asked(request, "group").split(",") if path in differ]
-    values = {run_id: metric.of(summary) for run_id, summary in summaries.items()}
+    values = metric.of_runs(summaries)
     order = _asked(request, "sort")
     rows = ordered(rows_of(runs, values, colours, fields, differ, by), order)
     return {

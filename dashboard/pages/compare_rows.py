@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 
 from dashboard.pages.badges import Badge, badge
 from dashboard.pages.compare_specs import Fields, group_text
+from runs.metrics import read
 from runs.models import Run
+from runs.throughput import MFU, RATES
 
 MAX_FACTS = 4
 LOSS = "train/loss"
-STATISTICS = {"last": "last", "min": "lowest", "max": "highest"}
+MEDIAN = "median"  # over the steady part of a run, as its page says how fast it is
+STATISTICS = {"last": "last", "min": "lowest", "max": "highest", MEDIAN: "median"}
 ORDERS = {
     "": "as chosen",
     "value": "lowest value first",
@@ -54,17 +57,21 @@ class Metric(NamedTuple):
     statistic: str
     names: list[str]
 
-    def of(self, summary: Mapping[str, Mapping[str, Any]]) -> Number:
-        value: Number = summary.get(self.name, {}).get(self.statistic)
-        return value
+    def of_runs(self, summaries: Summaries) -> dict[str, Number]:
+        if self.statistic == MEDIAN:
+            medians = read.steady_medians(list(summaries), [self.name])
+            return {run_id: medians.get(run_id, {}).get(self.name) for run_id in summaries}
+        return {run_id: summary.get(self.name, {}).get(self.statistic) for run_id, summary in summaries.items()}
 
 
 def choose_metric(summaries: Summaries, name: str, statistic: str) -> Metric:
-    """Return what was asked for where a run has it, else the loss, else the first that there is."""
+    """Return what was asked for where a run has it, else the loss, else the first that there is. Of how fast a run is
+    the median says more than the last step, which may have validated or saved a checkpoint."""
     names = sorted({one for summary in summaries.values() for one in summary})
     if name not in names:
         name = LOSS if LOSS in names else next(iter(names), "")
-    return Metric(name, statistic if statistic in STATISTICS else "last", names)
+    usual = MEDIAN if name in (*RATES, MFU) else "last"
+    return Metric(name, statistic if statistic in STATISTICS else usual, names)
 
 
 def rows_of(

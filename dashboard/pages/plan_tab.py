@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from dashboard.numbers import number, size
+from dashboard.numbers import number, percent, size
 from dashboard.pages.estimate_view import ASSUMED, seconds, spans
 from runs.measured import plan_document
 from runs.models import Run
@@ -108,7 +108,7 @@ def _rate_rows(predicted: dict[str, Any], measured: dict[str, Any]) -> Iterator[
     if bubble := predicted.get("bubble"):
         yield _row("Pipeline bubble", "as a share of a step; measured, it is in communication", bubble, None, _percent)
     if measured.get("mfu") is not None:
-        yield _row("MFU", "of what the devices can do at best", None, measured.get("mfu"), _percent)
+        yield _row("MFU", "of what the devices can do at best", None, measured.get("mfu"), percent)
 
 
 def _memory_rows(predicted: dict[str, Any], measured: dict[str, Any]) -> Iterator[Row]:

@@ -16,11 +16,11 @@ from runs.access import Someone
 from runs.metrics import read
 from runs.metrics.models import Telemetry
 from runs.models import Run
+from runs.throughput import throughputs
 
 LOSS = "train/loss"
 SPARK_POINTS = 44
 SPARK_WIDTH, SPARK_HEIGHT = 88.0, 24.0
-RATES = (("train/tokens_per_second", "tok/s"), ("train/samples_per_second", "samples/s"))
 
 
 class Row(NamedTuple):
@@ -30,7 +30,7 @@ class Row(NamedTuple):
     lamps: list[presenters.Lamp]
     spark: str
     loss: float | str | None
-    rate: float | str | None
+    rate: float | None
     rate_unit: str
     mfu: str  # of what the devices can do at best; empty where nobody measured it
     nodes: int
@@ -45,12 +45,11 @@ def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
     ids = [run.pk for run in runs]
     presenters.prefetch(runs)
     telemetry, summaries = read.telemetry(ids), read.summaries(ids)
-    sparks = read.sparklines(ids, LOSS, SPARK_POINTS)
+    sparks, speeds = read.sparklines(ids, LOSS, SPARK_POINTS), throughputs(ids)
     made = []
     for run in runs:
-        summary, known = summaries[run.pk], telemetry[run.pk]
-        doc = presenters.run_document(run, known, summary, now)
-        rate, unit = throughput(summary)
+        summary, known, speed = summaries[run.pk], telemetry[run.pk], speeds[run.pk]
+        doc = presenters.run_document(run, known, summary, now, speed)
         nodes, processes = shape(run)
         made.append(
             Row(
@@ -60,9 +59,9 @@ def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
                 lamps=list(doc["lamps"].values()),
                 spark=spark_path(sparks.get(run.pk, [])),
                 loss=summary.get(LOSS, {}).get("last"),
-                rate=rate,
-                rate_unit=unit,
-                mfu=utilisation(summary),
+                rate=speed.value,
+                rate_unit=speed.unit,
+                mfu="" if speed.mfu is None else percent(speed.mfu),
                 nodes=nodes,
                 processes=processes,
                 duration_s=duration_s(run, _end_of_what_was_sent(known, now) if run.is_local else now),
@@ -90,18 +89,6 @@ def shape(run: Run) -> tuple[int, int]:
     resources = run.spec.get("resources", {})
     nodes = resources.get("nodes", 1)
     return int(nodes.get("max", 1) if isinstance(nodes, dict) else nodes), int(resources.get("processes_per_node") or 1)
-
-
-def throughput(summary: dict[str, Any]) -> tuple[float | str | None, str]:
-    for name, unit in RATES:
-        if name in summary:
-            return summary[name].get("last"), unit
-    return None, ""
-
-
-def utilisation(summary: dict[str, Any]) -> str:
-    last = summary.get("train/mfu", {}).get("last")
-    return percent(last) if isinstance(last, int | float) else ""
 
 
 def duration_s(run: Run, now: datetime) -> float | None:

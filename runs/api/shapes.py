@@ -42,6 +42,14 @@ class TroubleOut(Schema):
     sentence: str
 
 
+class ThroughputOut(Schema):
+    """Medians over the newest attempt without its first tenth; None: the run does not log it."""
+
+    value: float | None
+    unit: str = Field(description="`tok/s` or `samples/s`")
+    mfu: float | None = Field(description="Model FLOPs utilisation: a share of what the devices can do at best")
+
+
 class RunOut(Schema):
     id: str
     name: str
@@ -64,5 +72,6 @@ class RunOut(Schema):
     ended_at: str | None
     archived_at: str | None
     troubles: list[TroubleOut] = Field(description="what went wrong with its records on their way, worst first")
+    throughput: ThroughputOut
     summary: dict[str, dict[str, Any]]
     spec: dict[str, Any]

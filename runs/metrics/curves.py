@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, Literal
 
 import numpy as np
@@ -23,8 +24,9 @@ from runs.metrics.snapshot import snapshot
 from runs.metrics.zoom import Span, draw
 
 Axis = Literal["step", "time"]
-MAX_SPARKS = 4096
-_sparks: dict[tuple[Any, ...], list[float]] = {}  # by series and what changes with every point
+MEDIAN_POINTS = 400  # of longer series the median is over the means of so many windows
+MAX_DRAWN = 4096
+_drawn: dict[tuple[Any, ...], dict[int, list[float]]] = {}  # by series and what changes with every point
 Attempts = Literal["newest", "all"]
 Window = tuple[float | None, float | None]  # from and to, both included; None: open
 
@@ -162,25 +164,48 @@ def document(curve: Curve) -> dict[str, Any]:
 
 
 def sparklines(run_ids: Sequence[str], name: str, points: int) -> dict[str, list[float]]:
-    """Return for each run that has the series (without labels) at most ``points`` finite values, means of windows.
+    """Return for each run that has the series (without labels) at most ``points`` finite values, means of windows."""
+    with snapshot():
+        rows = list(Series.objects.filter(run_id__in=run_ids, name=name, labels_key="{}"))
+        drawn = _small(rows, points)
+    return {row.run_id: [value for values in drawn[row.pk].values() for value in values] for row in rows}
+
+
+def steady_medians(run_ids: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return for each run the median of each of these series over its steady part: the newest attempt without its
+    first tenth, in which it warms up. Of series that differ in labels, that without labels, else which spoke last."""
+    found: dict[str, dict[str, float]] = {}
+    with snapshot():
+        rows = list(
+            Series.objects.filter(run_id__in=run_ids, name__in=names).order_by("last_attempt", "last_time", "id")
+        )
+        chosen = {(row.run_id, row.name): row for row in sorted(rows, key=lambda row: row.labels_key == "{}")}
+        drawn = _small(list(chosen.values()), MEDIAN_POINTS)
+    for (run_id, name), row in chosen.items():
+        values = drawn[row.pk].get(row.last_attempt, [])
+        if values:
+            found.setdefault(run_id, {})[name] = median(values[min(math.ceil(len(values) / 10), len(values) - 1) :])
+    return found
+
+
+def _small(rows: Sequence[Series], points: int) -> dict[int, dict[int, list[float]]]:
+    """Return by series and attempt at most ``points`` finite values, means of windows where there are more.
 
     A table of runs asks every few seconds: what has not grown since is not read again.
     """
-    with snapshot():
-        rows = list(Series.objects.filter(run_id__in=run_ids, name=name, labels_key="{}"))
-        keys = {row.pk: (row.pk, points, row.count, row.last_attempt, row.last_time) for row in rows}
-        grown = [row for row in rows if keys[row.pk] not in _sparks]
-        spans = [[span for span, _ in _spans(row, "step", (None, None), "newest")] for row in grown]
-        drawn = draw([row.run_id for row in grown], spans, "step", points)
-    if len(_sparks) > MAX_SPARKS:
-        _sparks.clear()
-    lines: dict[int, list[float]] = {row.pk: [] for row in grown}
-    for span, kind, columns in drawn:
+    keys = {row.pk: (row.run_id, row.pk, points, row.count, row.last_attempt, row.last_time) for row in rows}
+    found = {row.pk: _drawn[keys[row.pk]] for row in rows if keys[row.pk] in _drawn}
+    grown = [row for row in rows if row.pk not in found]
+    spans = [[span for span, _ in _spans(row, "step", (None, None), "newest")] for row in grown]
+    found |= {row.pk: {} for row in grown}
+    for span, kind, columns in draw([row.run_id for row in grown], spans, "step", points):
         values = columns["value" if kind == "raw" else "mean"]
-        lines[span.place[0]] += values[np.isfinite(values)].tolist()
-    for row in grown:
-        _sparks[keys[row.pk]] = lines[row.pk]
-    return {row.run_id: list(_sparks.get(keys[row.pk], lines.get(row.pk, []))) for row in rows}
+        pk, attempt = span.place
+        found[pk].setdefault(attempt, []).extend(values[np.isfinite(values)].tolist())
+    if len(_drawn) > MAX_DRAWN:
+        _drawn.clear()
+    _drawn.update((keys[row.pk], found[row.pk]) for row in grown)
+    return found
 
 
 def _chosen(run_ids: Sequence[str], names: Sequence[str], labels: Mapping[str, str]) -> list[Series]:

@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Max, Min, Sum
 
 from runs.metrics.blocks import decode_block
-from runs.metrics.curves import last_of, series_data, series_list, series_lists, sparklines
+from runs.metrics.curves import last_of, series_data, series_list, series_lists, sparklines, steady_medians
 from runs.metrics.delta import MAX_LINES, MAX_POINTS, Delta, delta
 from runs.metrics.erase import delete_run_data
 from runs.metrics.lines import BadCursor, log_text, logs
@@ -33,6 +33,7 @@ __all__ = [
     "series_list",
     "series_lists",
     "sparklines",
+    "steady_medians",
     "summaries",
     "telemetry",
     "watermarks",

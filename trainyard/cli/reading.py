@@ -37,6 +37,8 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         f"cluster {run['cluster']}, attempt {run['attempt'] or 'none yet'}" if run["cluster"] else "not on a cluster"
     )
     screen.line(f"where      project {run['project']}, {where}")
+    if speed := _speed(run.get("throughput") or {}):
+        screen.line(f"speed      {speed}")
     for word in ("created", "started", "ended"):
         if run[f"{word}_at"]:
             screen.line(f"{word:9}  {run[f'{word}_at']} ({ago(run[f'{word}_at'])})")
@@ -105,6 +107,12 @@ def _checkpoint_row(one: dict[str, Any]) -> tuple[object, ...]:
     restored = ", ".join(f"{use['run']}/{use['attempt']}" for use in one["restored_by"])
     taken = one["attempt"], one["node"], one["rank"]
     return one["step"], one["state"], size(one["bytes"]), *taken, took, ago(one["at"]), restored
+
+
+def _speed(throughput: dict[str, Any]) -> str:
+    value, mfu = throughput.get("value"), throughput.get("mfu")
+    parts = [f"{figure(value)} {throughput['unit']}"] if value is not None else []
+    return ", ".join([*parts, f"MFU {mfu:.1%}"] if mfu is not None else parts)
 
 
 def _steps(run: dict[str, Any]) -> str:

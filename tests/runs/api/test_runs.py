@@ -16,7 +16,7 @@ from tests.runs.api.conftest import Api
 MakeRun = Callable[..., Run]
 KEYS = {
     "id", "name", "project", "cluster", "status", "reason", "lamps", "step", "steps", "progress", "attempt",
-    "created_at", "started_at", "ended_at", "troubles", "summary", "spec",
+    "created_at", "started_at", "ended_at", "troubles", "throughput", "summary", "spec",
 }  # fmt: skip
 
 
