@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model, QuerySet
+from django.db.models import Exists, Model, OuterRef, Q, QuerySet
 from django.http import Http404
 from django.utils import timezone
 
-from runs.models import Cluster, Dataset, Invitation, Job, Membership, Node, Project, Role, Run, Token, User
+from runs.models import Cluster, Dataset, Invitation, Job, JoinToken, Membership, Node, Project, Role, Run, Token, User
 from runs.models.access import digest_of
 from runs.models.jobs import JobQuerySet
 
@@ -236,13 +236,28 @@ def users_of_tokens(secrets: Collection[str]) -> dict[str, User]:
     return {by_digest[token.digest]: token.user for token in tokens}
 
 
+def open_invitations() -> QuerySet[Invitation]:
+    """Those not used and not too old, from people who may still invite to that role."""
+    inviting = Membership.objects.filter(project=OuterRef("project"), user=OuterRef("created_by"))
+    to_any_role = Q(created_by__is_superuser=True) | Exists(inviting.filter(role=Role.OWNER))
+    to_this_role = to_any_role | (~Q(role=Role.OWNER) & Exists(inviting.filter(role=Role.MAINTAINER)))
+    found = Invitation.objects.filter(accepted_at=None, expires_at__gt=timezone.now(), created_by__is_active=True)
+    return found.filter(to_this_role)
+
+
 def get_invitation(secret: str) -> Invitation:
-    """Return the open invitation with that secret. Raises NotFound when it is unknown, used or too old."""
-    found = Invitation.objects.filter(digest=digest_of(secret), accepted_at=None, expires_at__gt=timezone.now())
+    """Return the open invitation with that secret. Raises NotFound where there is none, or none any more."""
+    found = open_invitations().filter(digest=digest_of(secret))
     invitation = found.select_related("project", "created_by").first()
     if invitation is None:
-        raise NotFound("This invitation is unknown, already used, or too old.")
+        raise NotFound("This invitation is unknown, already used, withdrawn, or too old.")
     return invitation
+
+
+def join_tokens_that_open() -> QuerySet[JoinToken]:
+    """Those not used and not too old, from people who may still change clusters."""
+    found = JoinToken.objects.filter(used_at=None, expires_at__gt=timezone.now(), created_by__is_active=True)
+    return found.filter(Q(created_by__is_staff=True) | Q(created_by__is_superuser=True))
 
 
 def _allowed(user: Someone, thing: M, project: Project, role: Role) -> M:

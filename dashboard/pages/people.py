@@ -9,12 +9,19 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils import timezone
 
 from dashboard.pages.frame import answer, page, person, problems_of, show
 from runs import actions
-from runs.access import NotFound, can, can_create_projects, get_project, require_project_maker, visible_projects
-from runs.models import Invitation, Membership, Project, Role, User
+from runs.access import (
+    NotFound,
+    can,
+    can_create_projects,
+    get_project,
+    open_invitations,
+    require_project_maker,
+    visible_projects,
+)
+from runs.models import Membership, Project, Role, User
 
 FRAGMENTS = {
     "members": "people/_members.html",
@@ -103,7 +110,7 @@ def _around(request: HttpRequest, project: Project) -> dict[str, Any]:
     may_manage = can(request.user, project, Role.MAINTAINER)
     is_owner = can(request.user, project, Role.OWNER)
     members = Membership.objects.filter(project=project).select_related("user").order_by("user__username")
-    invitations = Invitation.objects.filter(project=project, accepted_at=None, expires_at__gt=timezone.now())
+    invitations = open_invitations().filter(project=project)
     roles = [role for role in Role if is_owner or role != Role.OWNER]
     return {
         "project": project,

@@ -7,6 +7,7 @@ and tells control on commit.
 from runs.actions.bundles import store_bundle
 from runs.actions.clusters import create_cluster, delete_cluster, edit_cluster, new_join_token
 from runs.actions.datasets import answer_dataset, check_dataset, create_dataset, delete_dataset
+from runs.actions.handed_out import void_handed_out
 from runs.actions.jobs import delete_job, save_job
 from runs.actions.local import Process, send_local_run
 from runs.actions.nodes import drain_node, enable_node, join_node, remove_node
@@ -89,5 +90,6 @@ __all__ = [
     "trace_run",
     "unarchive_run",
     "use_sign_in_link",
+    "void_handed_out",
     "withdraw_invitation",
 ]

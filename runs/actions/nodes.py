@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from runs import broadcast
-from runs.access import Forbidden, require_manager
+from runs.access import Forbidden, join_tokens_that_open, require_manager
 from runs.actions.refused import Refused
 from runs.documents import BadDocument, Inventory, checked
 from runs.models import Cluster, JoinToken, Node, User
@@ -36,10 +36,9 @@ def join_node(
     """
     now = timezone.now()
     inventory = _checked(inventory or {})
-    tokens = JoinToken.objects.filter(digest=digest_of(secret), used_at=None, expires_at__gt=now)
     with transaction.atomic():
-        token = tokens.select_related("cluster").first()
-        if token is None or not tokens.update(used_at=now):
+        token = join_tokens_that_open().filter(digest=digest_of(secret)).select_related("cluster").first()
+        if token is None or not JoinToken.objects.filter(pk=token.pk, used_at=None).update(used_at=now):
             raise Forbidden("This join token is unknown, already used, or too old.")
         node = Node.objects.filter(name=name).first() or Node(name=name, cluster=token.cluster)
         _check_name_is_free(node, token)

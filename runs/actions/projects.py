@@ -10,7 +10,8 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from runs.access import NotFound, require, require_project_maker
+from runs.access import NotFound, get_invitation, require, require_project_maker
+from runs.actions.handed_out import void_handed_out
 from runs.actions.refused import Refused
 from runs.models import Invitation, Membership, Project, Role, User
 from runs.models.access import digest_of
@@ -75,11 +76,10 @@ def accept_invitation(
     ValidationError (by field) for a name or a password that is not accepted, Refused for a taken name.
     """
     now = timezone.now()
-    invitations = Invitation.objects.filter(digest=digest_of(secret), accepted_at=None, expires_at__gt=now)
     with transaction.atomic():
-        invitation = invitations.select_related("project").first()
-        if invitation is None or not invitations.update(accepted_at=now):
-            raise NotFound("This invitation is unknown, already used, or too old.")
+        invitation = get_invitation(secret)
+        if not Invitation.objects.filter(pk=invitation.pk, accepted_at=None).update(accepted_at=now):
+            raise NotFound("This invitation was used at this moment.")
         person = user or _new_person(username, invitation.email, password)
         membership, _ = Membership.objects.get_or_create(
             project=invitation.project, user=person, defaults={"role": invitation.role}
@@ -101,6 +101,7 @@ def change_role(*, actor: User, project: Project, user: User, role: Role) -> Mem
             _keep_an_owner(project, membership)
         membership.role = role
         membership.save(update_fields=["role"])
+        void_handed_out()
     return membership
 
 
@@ -112,6 +113,7 @@ def remove_member(*, actor: User, project: Project, user: User) -> None:
     with transaction.atomic():
         _keep_an_owner(project, membership)
         membership.delete()
+        void_handed_out()
 
 
 def _membership(actor: User, project: Project, user: User, *, is_leaving: bool = False) -> Membership:

@@ -7,12 +7,30 @@ from typing import Any
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin, TabularInline
 
+from runs.actions import void_handed_out
+
 
 class Editable(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     """Rows that people made."""
 
     list_filter_submit = True
     show_full_result_count = False
+
+
+class Granting:
+    """Rows that say what people may: whoever may less by a change loses what they handed out with it."""
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)  # type: ignore[misc]
+        void_handed_out()
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        super().delete_model(request, obj)  # type: ignore[misc]
+        void_handed_out()
+
+    def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
+        super().delete_queryset(request, queryset)  # type: ignore[misc]
+        void_handed_out()
 
 
 class Written(ModelAdmin):  # type: ignore[misc]  # unfold has no types

@@ -8,14 +8,14 @@ from django.contrib.auth.models import Group
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from runs.admin.base import Editable, Written
+from runs.admin.base import Editable, Granting, Written
 from runs.models import IdempotencyKey, Invitation, Membership, Project, SignInLink, Token, User, Workspace
 
 admin.site.unregister(Group)  # roles are per project
 
 
 @admin.register(User)
-class PersonAdmin(UserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]
+class PersonAdmin(Granting, UserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -30,14 +30,14 @@ class MembershipInline(TabularInline):  # type: ignore[misc]
 
 
 @admin.register(Project)
-class ProjectAdmin(Editable):
+class ProjectAdmin(Granting, Editable):
     list_display = ("name", "id", "created_at")
     search_fields = ("name", "id")
     inlines = (MembershipInline,)
 
 
 @admin.register(Membership)
-class MembershipAdmin(Editable):
+class MembershipAdmin(Granting, Editable):
     list_display = ("user", "project", "role", "created_at")
     list_filter = ("role", "project")
     search_fields = ("user__username", "project__name")
