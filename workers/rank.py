@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import workers
+from trainyard.spec.variables import expand
 from workers.attempts import AttemptFolder, write_json
 from workers.joining import watch
 from workers.processes import die_with_parent, name_process, open_descriptors
@@ -44,6 +45,11 @@ class RankPlan:
     spec: dict[str, Any]
     environment: dict[str, str]
     threads: int
+
+    @property
+    def arguments(self) -> list[str]:
+        """The script's words, with its variables in them. Raises ValueError for one that it does not have."""
+        return [expand(str(word), self.environment) for word in self.task.get("arguments") or []]
 
     @property
     def task(self) -> dict[str, Any]:
@@ -85,7 +91,7 @@ def _run(plan: RankPlan) -> None:
         main(plan.spec)
     else:
         watch(plan.folder.joining_path(plan.rank), plan.folder.joined_path(plan.rank))
-        run_script(Path.cwd() / plan.task["script"], [str(word) for word in plan.task.get("arguments") or []])
+        run_script(Path.cwd() / plan.task["script"], plan.arguments)
 
 
 def run_script(path: Path, arguments: list[str]) -> None:
@@ -193,5 +199,5 @@ def _reset_randomness(threads: int) -> None:
 def _start_cold(python: str, plan: RankPlan) -> NoReturn:
     """Become the user's own interpreter. The parent-death signal and the fence stay."""
     script = str(Path.cwd() / plan.task["script"])
-    words = [python, script, *[str(word) for word in plan.task.get("arguments") or []]]
+    words = [python, script, *plan.arguments]
     os.execvpe(python, words, {**plan.environment, "PYTHONUNBUFFERED": "1"})

@@ -235,3 +235,13 @@ def test_a_rank_that_is_over_but_does_not_exit_is_ended_and_counts_as_finished(
     _, report = run(calm_node, "import atexit, time; atexit.register(time.sleep, 3600)")
     assert report["reason"] is None
     assert (report["ranks"][0]["exit_code"], report["ranks"][0]["exit_hang"]) == (0, True)
+
+
+def test_variables_in_arguments_are_those_of_each_rank(calm_node: ControlledNode) -> None:
+    order = calm_node.order("import sys; print(sys.argv[1:])", ranks=2)
+    order["spec"]["task"]["arguments"] = ["${RANK} of ${WORLD_SIZE}", "${TRAINYARD_OUTPUT}/x", "$${RANK}"]
+    calm_node.launch(order)
+    calm_node.wait_for(order, "ended")
+    calm_node.wait_until_shipped(order)
+    output = calm_node.folder(order["attempt"]).output
+    assert sorted(calm_node.lines(order)) == [str([f"{rank} of 2", f"{output}/x", "${RANK}"]) for rank in range(2)]

@@ -11,7 +11,8 @@ from trainyard.spec.models import RecipeSpec, Spec
 from trainyard.spec.pipelines import CHUNKS, choose_microbatches, whole_backward_problem
 from trainyard.spec.problems import Problem, show
 from trainyard.spec.products import product_problems
-from trainyard.spec.tasks import CommunicationTask, GPTModel, ImageModel, Model, RecipeTask
+from trainyard.spec.tasks import CommunicationTask, GPTModel, ImageModel, Model, RecipeTask, ScriptTask
+from trainyard.spec.variables import OF_RANKS, names_in
 
 
 def broken_rules(spec: Spec) -> Iterator[Problem]:
@@ -19,6 +20,8 @@ def broken_rules(spec: Spec) -> Iterator[Problem]:
         yield from _training_problems(spec)
     elif isinstance(task := getattr(spec, "task", None), CommunicationTask):
         yield from _benchmark_problems(spec, task)
+    elif isinstance(task, ScriptTask):
+        yield from _argument_problems(task)
 
 
 def _training_problems(spec: RecipeSpec) -> Iterator[Problem]:
@@ -32,6 +35,19 @@ def _training_problems(spec: RecipeSpec) -> Iterator[Problem]:
         yield from product_problems(spec)
         yield from _batch_problems(spec)
         yield from _backward_problems(spec)
+
+
+def _argument_problems(task: ScriptTask) -> Iterator[Problem]:
+    """A variable that no rank has would reach the script as nothing, or as it stands: either is a surprise."""
+    known = {*OF_RANKS, *task.environment}
+    for index, argument in enumerate(task.arguments):
+        for name in names_in(argument):
+            if name not in known:
+                yield Problem(
+                    f"task.arguments.{index}",
+                    f"{show(argument)} names ${{{name}}}, which no rank has; accepted: {', '.join(OF_RANKS)} and what "
+                    f"task.environment sets. Write $${{{name}}} for these very characters",
+                )
 
 
 def _benchmark_problems(spec: Spec, task: CommunicationTask) -> Iterator[Problem]:

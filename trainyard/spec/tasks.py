@@ -179,7 +179,10 @@ class ScriptTask(Part):
 
     script: Script = field(label="Script", help="Path of the Python file inside the code's folder.", group="what")
     arguments: Annotated[list[Argument], Field(max_length=1_000)] = field(
-        [], label="Arguments", help="Words behind the script's name on its command line.", group="what"
+        [],
+        label="Arguments",
+        help="Words behind the script's name on its command line; ${NAME} is a variable of the rank.",
+        group="what",
     )
     code: Code = field(
         ".",
