@@ -93,6 +93,7 @@ class Up(Shape):
     inventory: Inventory | None = None
     health: Health | None = None
     attempts: Annotated[dict[Id, ListedAttempt], Field(max_length=MAX_ATTEMPTS)] = {}
+    troubles: Annotated[dict[Id, str], Field(max_length=MAX_ATTEMPTS)] = {}
     inspecting: list[Id] = []
 
 

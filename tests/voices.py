@@ -17,6 +17,7 @@ class Voice:
         self.node = node
         self.listed: dict[str, dict[str, Any]] = {}
         self.inspecting: list[str] = []
+        self.troubles: dict[str, str] = {}
 
     def up(self, now: datetime) -> None:
         """What the node worker says every second."""
@@ -31,6 +32,7 @@ class Voice:
             "inventory": {"cpu": {"count": 2}, "gpus": []},
             "health": {"cpu_percent": 3.0},
             "attempts": self.listed,
+            "troubles": self.troubles,
             "inspecting": self.inspecting,
         }
         redis().set(key, contract.seal(self.node.key, key, document))

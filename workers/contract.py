@@ -6,6 +6,7 @@ bound to a scope). All are idempotent: they state what is, so a lost one costs a
 DOWN  ``down_key(node)``      rewritten every tick from the database, and at once when something changed::
 
     {"at": unix, "node": id, "epoch": str,
+     "server": URL,                                   where the server's REST is, for a node that finds nobody there
      "attempts": {attempt: {"run", "fence", "wanted": "prepare" | "run" | "stop",
                             "order": Order | null,       until the node has reported the attempt
                             "go": Go | null,             once every node of the attempt is ready
@@ -28,6 +29,7 @@ UP    ``up_key(node)``            the node worker, every second: who I am and ho
 
     {"at", "node", "name", "version", "address", "pid", "inventory": Inventory, "health": Health,
      "attempts": {attempt: {"run", "fence", "phase", "is_done"}},   every attempt that has a folder here
+     "troubles": {attempt: sentence},   why one that is to be prepared is not prepared yet; it is tried again
      "inspecting": [question, …]}                                   datasets that are looked at, or whose answer waits
 
       ``is_done``: it is over, and all of its records and output have arrived. Control lists it no more then, and the

@@ -8,13 +8,13 @@ from datetime import datetime
 import structlog
 from django.db import transaction
 
-from runs import engine, stopping
+from runs import broadcast, engine, stopping
 from runs.metrics import read
 from runs.metrics.models import Telemetry
-from runs.models import Attempt, HeldSlot, Placement
+from runs.models import Attempt, HeldSlot, Placement, Run
 from runs.models.runs import StaleStatus
 from runs.reconcile.hear import Ear, forget, later
-from runs.reconcile.judge import MISSING_S, OVER, Case, Part, Verdict, judge
+from runs.reconcile.judge import MISSING_S, OVER, Case, Part, Verdict, judge, listed
 from runs.reconcile.restoring import missing_origin, offered_to, place_of
 from runs.status import Phase, Status, TransitionError, Wanted
 from trainyard.spec.durations import time_limit_s, words_of
@@ -61,6 +61,7 @@ def follow(attempt: Attempt, ear: Ear) -> bool:
         if stopping.is_over_time(attempt, ear.now):
             _stop_at_limit(attempt, ear.now)
             return True
+        _say_why_not_prepared(attempt, placements, ear)
         changed = _do(attempt, placements, judge(_case(attempt, placements, ear)), ear.now)
         if changed and attempt.settling_at == ear.now:  # it may be settled at once: nothing else may be on its way
             _do(attempt, placements, judge(_case(attempt, placements, ear)), ear.now)
@@ -68,6 +69,21 @@ def follow(attempt: Attempt, ear: Ear) -> bool:
     except (StaleStatus, TransitionError) as error:  # somebody was faster: the next tick sees what is
         log.info("follow.overtaken", run=attempt.run_id, error=str(error))
         return False
+
+
+def _say_why_not_prepared(attempt: Attempt, placements: Sequence[Placement], ear: Ear) -> None:
+    """Write on the row of a run that waits for its nodes what keeps one of them. No event: it may end by itself."""
+    if attempt.go is not None or attempt.run.status != Status.SCHEDULED:
+        return
+    said = [(one.node.name, ear.ups.get(one.node_id, {}).get("troubles", {}).get(attempt.pk)) for one in placements]
+    troubles = [f"{node} cannot prepare it yet: {why[:500]}" for node, why in said if why]
+    names = listed([one.node.name for one in placements])
+    sentence = f"Placed on {names}; {'; '.join(troubles)}. It is tried again." if troubles else f"Placed on {names}."
+    if troubles or attempt.run.reason_code == "not-prepared":
+        changes = {"reason_code": "not-prepared" if troubles else "placed", "reason_sentence": sentence}
+        rows = Run.objects.filter(pk=attempt.run_id, status=Status.SCHEDULED).exclude(reason_sentence=sentence)
+        if rows.update(**changes):
+            broadcast.run_changed(attempt.run_id)
 
 
 def _stop_at_limit(attempt: Attempt, now: datetime) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, cast
 
+from django.conf import settings
+
 from runs.metrics.models import Producer
 from runs.models import Attempt, GoneRun, Node, Placement
 from runs.reconcile.orders import order_for
@@ -142,7 +144,13 @@ def _send(nodes: list[Node], documents: Mapping[str, dict[str, Any]], now: datet
     epoch = _epoch()
     for node in nodes:
         key = contract.down_key(node.pk)
-        document = {"at": now.timestamp(), "node": node.pk, "epoch": epoch, "attempts": documents[node.pk]}
+        document = {
+            "at": now.timestamp(),
+            "node": node.pk,
+            "epoch": epoch,
+            "server": settings.PUBLIC_URL,
+            "attempts": documents[node.pk],
+        }
         pipe.set(key, contract.seal(node.key, key, document))
     pipe.execute()
 

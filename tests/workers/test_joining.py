@@ -9,13 +9,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.servers import Valkey
+from tests.workers.control import ControlledNode, until
 from tests.workers.web import Site, serve_site
 from workers.contract import Document, new_key
 from workers.node.config import NodeConfig, load_config, make_home, node_home, store_config
 from workers.node.main import address_towards, find_config, parse
+from workers.node.rest import ServerClient, _may_follow
 
 HERE = Path(__file__).parents[2]
 
@@ -141,3 +144,55 @@ def test_secrets_with_quotes_survive_the_file(home: Path) -> None:
 
 def test_the_address_is_that_of_the_interface_towards_the_server() -> None:
     assert address_towards("http://127.0.0.1:8000") == "127.0.0.1"
+
+
+def test_an_address_that_is_given_wins_over_the_one_of_the_first_start(home: Path, site: Site, valkey: Valkey) -> None:
+    """``up`` on another port with the same home starts its nodes so."""
+    folder = node_home(home, "one")
+    make_home(folder)
+    stored = NodeConfig("http://127.0.0.1:9", "n1", "one", new_key(), valkey.url, "local")
+    store_config(folder, stored)
+    assert find_config(parse(["--server", site.url + "/"]), "one", folder).server == site.url
+    site.join_answer = 403, {"detail": "used"}
+    store_config(folder, stored)
+    assert find_config(parse(["--join", "secret", "--server", site.url]), "one", folder).server == site.url
+    assert load_config(folder) == NodeConfig(site.url, "n1", "one", stored.key, valkey.url, "local")
+
+
+def test_a_server_that_has_moved_is_followed_where_it_says_that_it_is(home: Path, site: Site) -> None:
+    site.key = new_key()
+    site.gone = {"r1"}
+    kept: list[str] = []
+    config = NodeConfig("http://127.0.0.1:9", "n1", "one", site.key, "redis://x", "local")
+    client = ServerClient(config, kept.append)
+    with pytest.raises(httpx.ConnectError):
+        client.gone_runs(["r1"])
+    client.offer(site.url)
+    assert client.gone_runs(["r1"]) == {"r1"}
+    assert kept == [site.url]
+
+
+@pytest.mark.parametrize(
+    ("known", "offered", "expected"),
+    [
+        ("http://127.0.0.1:8000", "http://127.0.0.1:8001", True),
+        ("http://gpu-head:8000", "http://gpu-head:8001", True),
+        ("http://gpu-head:8000", "http://127.0.0.1:8001", False),
+        ("https://yard.example", "http://yard.example", False),
+        ("http://yard.example", "https://yard.example", True),
+        ("http://yard.example", "file:///etc/passwd", False),
+        ("http://yard.example", "", False),
+    ],
+)
+def test_not_every_address_means_the_same_on_another_machine(known: str, offered: str, expected: bool) -> None:
+    assert _may_follow(known, offered) == expected
+
+
+def test_a_node_says_why_it_cannot_prepare_an_attempt(bare_node: ControlledNode) -> None:
+    order = bare_node.order(None, code={"sha256": "0" * 64, "size_bytes": 1})
+    bare_node.say(order)
+    trouble = until(lambda: (bare_node.up() or {}).get("troubles", {}).get(order["attempt"]))
+    assert trouble.startswith("the run's code cannot be fetched from http://127.0.0.1:9: ")
+    bare_node.say(order, wanted="stop")
+    bare_node.wait_for(order, "ended")
+    until(lambda: not (bare_node.up() or {})["troubles"])

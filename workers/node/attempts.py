@@ -52,6 +52,7 @@ class Attempts:
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(max_workers=NUM_THREADS, thread_name_prefix="attempt")
         self._listed: dict[str, Document] = {}
+        self._troubles: dict[str, str] = {}  # why attempts cannot be prepared yet
 
     def adopt(self) -> None:
         """Take over what a node worker before us left: living supervisors go on, the dead are buried by ``watch``."""
@@ -68,6 +69,12 @@ class Attempts:
                 about = {"phase": folder.phase(), "is_done": folder.is_done()}
                 found[attempt] = {"run": order["run"], "fence": order["fence"], **about}
         return found
+
+    def troubles(self) -> dict[str, str]:
+        """Return by attempt, of those that are to be prepared, why that does not succeed yet."""
+        listed = self._listed
+        self._troubles = {attempt: why for attempt, why in self._troubles.items() if attempt in listed}
+        return dict(self._troubles)
 
     def num_living(self) -> int:
         return sum(folder.lock_holder() is not None for folder in list(self._known.values()))
@@ -201,13 +208,28 @@ class Attempts:
     def _run(self, attempt: str, work: Callable[[], None]) -> None:
         try:
             work()
+            self._troubles.pop(attempt, None)
         except (ZygoteGone, StillAlive, redis.RedisError, httpx.HTTPError, OSError) as error:
             log.warning("attempt.trouble", attempt=attempt, error=str(error))
+            if attempt not in self._known or not self._known[attempt].was_started():
+                self._troubles[attempt] = _in_words(error)
         except Exception:  # the pool would swallow it; the reconciler tries again next second
             log.exception("attempt.bug", attempt=attempt)
         finally:
             with self._lock:
                 self._busy.discard(attempt)
+
+
+def _in_words(error: Exception) -> str:
+    """Say why an attempt cannot be prepared yet."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"the server answered {error.response.status_code} when the run's code was fetched"
+    if isinstance(error, httpx.HTTPError):
+        server = f"{error.request.url.scheme}://{error.request.url.netloc.decode()}" if error._request else "the server"
+        return f"the run's code cannot be fetched from {server}: {str(error) or type(error).__name__}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
+    return str(error) or type(error).__name__
 
 
 def refuse_data(order: Document) -> None:

@@ -8,6 +8,7 @@ import re
 import socket
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -76,16 +77,27 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 
 def find_config(options: argparse.Namespace, name: str, home: Path) -> NodeConfig:
-    """Join where a token is given; a token that was used already leads to what is stored. Raises CannotStart."""
+    """Join where a token is given; a token that was used already leads to what is stored, at the server's address that
+    is given now. Raises CannotStart."""
     stored = load_config(home)
     if stored is not None and not options.join:
-        return stored
+        return moved_to(options.server or "", stored, home)
     try:
         return join_cluster(options, name, home)
     except JoinRefused:
         if stored is None:
             raise
+        return moved_to(options.server or "", stored, home)
+
+
+def moved_to(server: str, stored: NodeConfig, home: Path) -> NodeConfig:
+    """Return what is stored with the server's address of now, which is stored too."""
+    server = server.rstrip("/")
+    if not server or server == stored.server:
         return stored
+    config = replace(stored, server=server)
+    store_config(home, config)
+    return config
 
 
 def join_cluster(options: argparse.Namespace, name: str, home: Path) -> NodeConfig:

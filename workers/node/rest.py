@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
+import structlog
 
 from workers.contract import Document, http_scope, mac
 from workers.node.config import CannotStart, NodeConfig
+
+log = structlog.get_logger(__name__)
 
 
 class JoinRefused(CannotStart):
@@ -21,6 +24,7 @@ class JoinRefused(CannotStart):
 
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 CHUNK_BYTES = 1 << 20
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1", "0.0.0.0"})
 
 
 def join(server: str, body: Document) -> NodeConfig:
@@ -55,21 +59,29 @@ def problem_of(response: httpx.Response) -> str:
 class ServerClient:
     """REST with the node's seal on each request. Every method raises httpx.HTTPError."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, keep: Callable[[str], None] | None = None) -> None:
+        """``keep`` writes down where the server is now."""
         self._config = config
+        self._server = config.server
+        self._offered = ""
+        self._keep = keep or (lambda _: None)
+
+    def offer(self, server: object) -> None:
+        """Take note of an address at which the server says that it is. It is tried where the known one is dead, and
+        kept once it has answered. Whoever else is there learns seals, which are of no use to them."""
+        if isinstance(server, str) and _may_follow(self._server, server):
+            self._offered = server.rstrip("/")
 
     def bundle(self, sha256: str) -> bytes:
         path = f"/api/v1/bundles/{sha256}"
         headers = self._headers("GET", path, hashlib.sha256(b"").hexdigest())
-        response = httpx.get(self._config.server + path, headers=headers, timeout=TIMEOUT)
-        return response.raise_for_status().content
+        return self._ask("GET", path, headers).raise_for_status().content
 
     def put_file(self, run: str, fence: int, name: str, file: Path) -> None:
         path = f"/api/v1/node/runs/{run}/fences/{fence}/files/{name}"
         headers = self._headers("PUT", path, _digest(file))
         headers["Content-Length"] = str(file.stat().st_size)
-        url = self._config.server + quote(path)
-        httpx.put(url, headers=headers, content=_chunks(file), timeout=TIMEOUT).raise_for_status()
+        self._ask("PUT", path, headers, lambda: _chunks(file)).raise_for_status()
 
     def gone_runs(self, runs: list[str]) -> set[str]:
         """Return which of these runs the server has deleted."""
@@ -85,7 +97,35 @@ class ServerClient:
         headers = self._headers("POST", path, hashlib.sha256(body).hexdigest())
         del headers["X-Trainyard-Digest"]  # so small a body is read before the seal is looked at
         headers["Content-Type"] = "application/json"
-        return httpx.post(self._config.server + path, headers=headers, content=body, timeout=TIMEOUT)
+        return self._ask("POST", path, headers, lambda: body)
+
+    def _ask(
+        self, method: str, path: str, headers: dict[str, str], body: Callable[[], bytes | Iterator[bytes]] | None = None
+    ) -> httpx.Response:
+        """Send it to the server where it is known to be; where nobody is there, to where it says that it is."""
+        try:
+            return self._ask_at(self._server, method, path, headers, body)
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            offered = self._offered
+            if not offered or offered == self._server:
+                raise
+            response = self._ask_at(offered, method, path, headers, body)
+            if response.is_success:
+                log.info("server.moved", before=self._server, now=offered)
+                self._server = offered
+                self._keep(offered)
+            return response
+
+    def _ask_at(
+        self,
+        server: str,
+        method: str,
+        path: str,
+        headers: dict[str, str],
+        body: Callable[[], bytes | Iterator[bytes]] | None,
+    ) -> httpx.Response:
+        content = None if body is None else body()
+        return httpx.request(method, server + quote(path), headers=headers, content=content, timeout=TIMEOUT)
 
     def _headers(self, method: str, path: str, body_sha256: str) -> dict[str, str]:
         at = int(time.time())
@@ -95,6 +135,19 @@ class ServerClient:
             "X-Trainyard-Seal": f"{at}.{seal}",
             "X-Trainyard-Digest": body_sha256,  # the server need not read the body to know whose it is
         }
+
+
+def _may_follow(known: str, offered: str) -> bool:
+    """Whether an address means anything here: the loopback of the server's machine is that of this one only where the
+    known address is a loopback, too. TLS is not given up."""
+    try:
+        before, after = urlsplit(known), urlsplit(offered)
+    except ValueError:
+        return False
+    if after.scheme not in ("http", "https") or not after.hostname:
+        return False
+    is_worse = before.scheme == "https" and after.scheme != "https"
+    return not is_worse and (after.hostname not in LOOPBACK or before.hostname in LOOPBACK)
 
 
 def _chunks(file: Path) -> Iterator[bytes]:

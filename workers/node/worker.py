@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from workers.inventory import take_inventory
 from workers.node.afterlife import Afterlife
 from workers.node.attempts import Attempts
 from workers.node.checkpoints import sweep
-from workers.node.config import NodeConfig, checkpoints_root
+from workers.node.config import NodeConfig, checkpoints_root, store_config
 from workers.node.health import HealthSender
 from workers.node.inspecting import Inspector
 from workers.node.rest import ServerClient
@@ -52,7 +53,7 @@ class NodeWorker:
         self._latest_health: Document = self._health.sample()
         lifeline = int(os.environ.get("TRAINYARD_LIFELINE") or -1)
         self._zygote = ZygoteKeeper(lifeline)
-        server = ServerClient(config)
+        server = self._server = ServerClient(config, lambda url: store_config(home, replace(config, server=url)))
         self._sweep = partial(sweep, checkpoints_root(home), server)
         self._attempts = Attempts(
             config,
@@ -118,6 +119,7 @@ class NodeWorker:
             "inventory": self._inventory,
             "health": self._latest_health,
             "attempts": self._attempts.phases(),
+            "troubles": self._attempts.troubles(),
             "inspecting": self._inspector.questions(),
         }
         self._client.set(key, sealed_document(self._config.key, key, document))
@@ -135,6 +137,7 @@ class NodeWorker:
         # The same document twice says nothing new: it may be the last word of a server that is gone.
         if document.get("at") != self._down_at:
             self._down_at = document.get("at")
+            self._server.offer(document.get("server"))
             self._attempts.reconcile(document.get("attempts") or {})
 
     def _loop(

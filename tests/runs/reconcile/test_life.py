@@ -251,3 +251,15 @@ def test_an_ended_run_is_left_alone(yard: Yard, status: str) -> None:
     Run.objects.update(status=status, ended_at=timezone.now())
     assert yard.tick() == status
     assert not Attempt.objects.exists()
+
+
+def test_a_run_that_waits_for_a_node_says_what_keeps_it(yard: Yard) -> None:
+    assert yard.tick() == "SCHEDULED"
+    yard.voices[1].troubles = {yard.attempt.pk: "the run's code cannot be fetched from http://127.0.0.1:9: refused"}
+    assert yard.tick() == "SCHEDULED"
+    assert yard.run.reason_code == "not-prepared"
+    assert "node-b cannot prepare it yet: the run's code cannot be fetched" in yard.run.reason_sentence
+    assert yard.voices[1].heard()["server"].startswith("http://")
+    yard.voices[1].troubles = {}
+    yard.tick()
+    assert yard.run.reason_sentence == "Placed on node-a and node-b."
