@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runs.metrics import read
+from trainyard import figures
 
-RATES = {"train/tokens_per_second": "tok/s", "train/samples_per_second": "samples/s"}  # the first that a run logs
+RATES = {f"train/{unit}_per_second": words for unit, words in figures.RATES.items()}  # the first that a run logs
 MFU = "train/mfu"
 
 

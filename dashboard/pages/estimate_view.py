@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from dashboard.numbers import count, duration, number, size
+from dashboard.numbers import count, duration, number, percent, rate, scaled, seconds, size
 from dashboard.pages.spec_form import as_text
 from trainyard.planner import Estimate, Memory, Proposal
 from trainyard.spec import RecipeSpec, fields_of
@@ -19,7 +19,7 @@ MEMORY_PARTS = {
     "base": ("Process", "Python, PyTorch and its buffers", 9),
     "parameters": ("Parameters", "the weights of this rank", 1),
     "gradients": ("Gradients", "one for each weight", 2),
-    "optimizer": ("Optimiser", "moments that the optimiser keeps", 3),
+    "optimizer": ("Optimizer", "moments that the optimizer keeps", 3),
     "activations": ("Activations", "what the forward pass keeps for the backward pass", 4),
     "copies": ("Copies", "of weights, for a strategy or a checkpoint", 5),
 }
@@ -27,7 +27,7 @@ TIME_PARTS = {
     "compute": ("Compute", "forward and backward", 1),
     "communication": ("Communication", "that no computing hides", 2),
     "bubble": ("Bubble", "waiting for other pipeline stages", 5),
-    "optimizer": ("Optimiser", "updating the weights", 3),
+    "optimizer": ("Optimizer", "updating the weights", 3),
 }
 
 
@@ -52,7 +52,7 @@ class Bar(NamedTuple):
 
     @property
     def percent(self) -> str:
-        return f"{100 * self.share:.0f} %" if self.share >= 0.01 else "less than 1 %"
+        return percent(self.share) if self.share >= 0.01 else "less than 1 %"
 
 
 class Suggestion(NamedTuple):
@@ -82,12 +82,12 @@ def view(spec: RecipeSpec, estimate: Estimate) -> EstimateView:
     bars = memory_bars(spec, estimate)
     seconds = estimate.step_time.total * spec.train.steps
     facts = [
-        ("Throughput", number(estimate.units_per_second, f"{estimate.unit}/s")),
+        ("Throughput", rate(estimate.units_per_second, estimate.unit)),
         (f"All {count(spec.train.steps)} step{'' if spec.train.steps == 1 else 's'}", f"about {duration(seconds)}"),
         ("Sent in a step", f"{size(estimate.sent_bytes)} by the busiest rank" if estimate.sent_bytes else "nothing"),
-        *([("Pipeline bubble", f"{100 * estimate.bubble:.0f} % of a step")] if estimate.bubble else []),
+        *([("Pipeline bubble", f"{percent(estimate.bubble)} of a step")] if estimate.bubble else []),
         ("Parameters", number(estimate.num_parameters)),
-        ("Model FLOPs", f"{number(estimate.flops_per_step)} in a step"),
+        ("Model FLOPs", f"{scaled(estimate.flops_per_step, 'FLOP')} in a step"),
     ]
     warnings = [one for one in estimate.warnings if not one.startswith(ASSUMED)]
     return EstimateView(time_bar(estimate), bars[:MAX_BARS], max(0, len(bars) - MAX_BARS), facts, warnings)
@@ -172,11 +172,6 @@ def suggestions(spec: RecipeSpec, proposals: Iterable[Proposal]) -> list[Suggest
             )
         )
     return made
-
-
-def seconds(value: float) -> str:
-    """``0.0123`` -> ``12.3 ms``: a step's time is compared digit by digit."""
-    return number(value * 1000, "ms") if value < 0.9995 else number(value, "s") if value < 120 else duration(value)
 
 
 def _slices(values: Sequence[tuple[float, str, str, int]], total: float, words: Any) -> list[Slice]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from dashboard.numbers import number, size
+from dashboard.numbers import number, percent, size, speed
 
 WIDTH, HEIGHT = 240.0, 48.0
 NEARLY_FULL = 0.95
@@ -46,8 +46,8 @@ def gauges(health: Health, history: Sequence[Health], since: float, until: float
 def _gpu(gpu: Health, health: Health, history: Sequence[Health], since: float, until: float) -> Gauge:
     index = gpu.get("index")
     facts = [
-        f"{number(gpu['temperature_c'])} °C" if gpu.get("temperature_c") is not None else "",
-        f"{number(gpu['power_w'])} W" if gpu.get("power_w") is not None else "",
+        number(gpu["temperature_c"], "°C") if gpu.get("temperature_c") is not None else "",
+        number(gpu["power_w"], "W") if gpu.get("power_w") is not None else "",
     ]
     held = (
         f"memory {size(gpu.get('memory_used_bytes'))} of {size(gpu['memory_bytes'])}" if gpu.get("memory_bytes") else ""
@@ -64,7 +64,7 @@ def _share(
 ) -> Gauge:
     value = read(health)
     path, area = line([(one["at"], read(one)) for one in history], since, until, 100.0)
-    words = "–" if value is None else f"{value:.0f} %"
+    words = percent(None if value is None else value / 100)
     share = None if value is None else min(1.0, max(0.0, value / 100))
     return Gauge(label, words, detail, share, False, path, area, "100 %")
 
@@ -83,8 +83,8 @@ def _rate(label: str, health: Health, history: Sequence[Health], since: float, u
     top = max([value for _, value in values if value is not None] + [1024.0])
     path, area = line(values, since, until, top)
     value = read(health)
-    words = "–" if value is None else f"{size(value)}/s"
-    return Gauge(label, words, "", None, False, path, area, f"{size(top)}/s")
+    words = speed(value)
+    return Gauge(label, words, "", None, False, path, area, speed(top))
 
 
 def line(values: Sequence[tuple[float, float | None]], since: float, until: float, top: float) -> tuple[str, str]:

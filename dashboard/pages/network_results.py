@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dashboard.numbers import number, size
-from dashboard.pages.estimate_view import seconds
+from dashboard.numbers import scaled, seconds, size, speed
 from runs.metrics.facts import facts_of
 from runs.models import Run
 from runs.planning import RATES
@@ -66,9 +65,9 @@ def _compute(document: Any) -> list[tuple[str, str]]:
     except ValueError:  # nothing was told, or nothing that is understood here
         return []
     return [
-        ("Matrix products", f"{number(max(rate for _, rate in rates.matmul), 'FLOP/s')} at best"),
-        ("Memory", f"{size(rates.memory_bytes_per_s)}/s read and written"),
-        ("Calling an operator", _latency(rates.operator_s)),
+        ("Matrix products", f"{scaled(max(rate for _, rate in rates.matmul), 'FLOP/s')} at best"),
+        ("Memory", f"{speed(rates.memory_bytes_per_s)} read and written"),
+        ("Calling an operator", seconds(rates.operator_s)),
         ("A process of its own", size(rates.base_memory_bytes)),
     ]
 
@@ -80,7 +79,7 @@ def _cells(points: list[list[float]], sizes: list[int], fastest: float) -> list[
 
 def _cell(latency_s: float, bytes_per_s: float, fastest: float) -> Cell:
     share = bytes_per_s / fastest if fastest > 0 else 0.0
-    return Cell(_latency(latency_s), f"{size(bytes_per_s)}/s", min(NUM_SHADES - 1, int(share * NUM_SHADES)))
+    return Cell(seconds(latency_s), speed(bytes_per_s), min(NUM_SHADES - 1, int(share * NUM_SHADES)))
 
 
 def _matrix(names: list[str], links: list[dict[str, Any]]) -> list[Line]:
@@ -98,9 +97,5 @@ def _slowest(links: list[dict[str, Any]]) -> str:
     ordered = sorted(links, key=lambda link: link["bytes_per_s"])
     slow, middle = ordered[0], ordered[len(ordered) // 2]
     ratio = middle["bytes_per_s"] / slow["bytes_per_s"] if slow["bytes_per_s"] else 0
-    words = f"{slow['from']} and {slow['to']} have the slowest link: {size(slow['bytes_per_s'])}/s"
+    words = f"{slow['from']} and {slow['to']} have the slowest link: {speed(slow['bytes_per_s'])}"
     return f"{words}, {ratio:.1f} times less than the middle one." if ratio >= 1.2 else f"{words}."
-
-
-def _latency(value: float) -> str:
-    return number(value * 1e6, "µs") if value < 1e-3 else seconds(value)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from dashboard.numbers import number, percent, size
-from dashboard.pages.estimate_view import ASSUMED, seconds, spans
+from dashboard.numbers import percent, rate, scaled, seconds, size
+from dashboard.pages.estimate_view import ASSUMED, spans
 from runs.measured import plan_document
 from runs.models import Run
 
@@ -92,7 +92,7 @@ def _time_rows(predicted: dict[str, Any], measured: dict[str, Any], is_measured:
         "More of it was hidden behind computing.",
         slight=slight,
     )
-    yield _row("Optimiser", "", plan.get("optimizer"), found.get("optimizer"), seconds, slower, quicker, slight=slight)
+    yield _row("Optimizer", "", plan.get("optimizer"), found.get("optimizer"), seconds, slower, quicker, slight=slight)
     yield _row("Data", "waiting for the next batch; the plan counts with none", None, found.get("data"), seconds)
     if found.get("checkpoint"):
         yield _row("Checkpoint", "what one takes from training, over all steps", None, found["checkpoint"], seconds)
@@ -100,13 +100,20 @@ def _time_rows(predicted: dict[str, Any], measured: dict[str, Any], is_measured:
 
 def _rate_rows(predicted: dict[str, Any], measured: dict[str, Any]) -> Iterator[Row]:
     pace = "As the time of a step."
-    unit = str(predicted.get("unit") or "samples").capitalize()
-    yield _row(f"{unit}/s", "throughput", *_both(predicted, measured, "units_per_second"), number, pace, pace)
+    unit = str(predicted.get("unit") or "samples")
+    yield _row(
+        "Throughput",
+        f"{unit} in a second, over all ranks",
+        *_both(predicted, measured, "units_per_second"),
+        lambda value: rate(value, unit),
+        pace,
+        pace,
+    )
     sent = "A run sends more at its start and end, and when it validates; over few steps that counts."
     yield _row("Sent in a step", "by the busiest rank", *_both(predicted, measured, "sent_bytes"), size, sent, sent)
-    yield _row("Model FLOPs in a step", "over all ranks", *_both(predicted, measured, "flops_per_step"), number)
+    yield _row("Model FLOPs in a step", "over all ranks", *_both(predicted, measured, "flops_per_step"), _flops)
     if bubble := predicted.get("bubble"):
-        yield _row("Pipeline bubble", "as a share of a step; measured, it is in communication", bubble, None, _percent)
+        yield _row("Pipeline bubble", "as a share of a step; measured, it is in communication", bubble, None, percent)
     if measured.get("mfu") is not None:
         yield _row("MFU", "of what the devices can do at best", None, measured.get("mfu"), percent)
 
@@ -156,8 +163,8 @@ def _row(
 def _difference(off: float) -> str:
     if off >= MANY_TIMES - 1:
         return f"{1 + off:.3g} times"
-    percent = round(100 * off)
-    return f"{percent:+d} %".replace("-", "−") if percent else "0 %"
+    points = round(100 * off)
+    return f"{points:+d} %".replace("-", "−") if points else "0 %"
 
 
 def _both(predicted: dict[str, Any], measured: dict[str, Any], name: str) -> tuple[float | None, float | None]:
@@ -174,5 +181,5 @@ def _rounded(value: float | None) -> int | None:
     return None if not value or value <= 0 else round(math.log(value, ALIKE))
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+def _flops(value: float) -> str:
+    return scaled(value, "FLOP")

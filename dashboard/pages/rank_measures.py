@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from dashboard.numbers import percent
-from dashboard.pages.estimate_view import Slice, seconds
+from dashboard.numbers import percent, seconds
+from dashboard.pages.estimate_view import Slice
 from runs import stragglers
 from runs.measured import MEASURED
 from runs.metrics.models import Fact
@@ -20,7 +20,7 @@ PHASES = {
     "forward": ("Forward", "the forward passes, and the loss", 1),
     "backward": ("Backward", "the backward passes, until the last gradient", 6),
     "communication": ("Communication", "standing in collectives: sending, and waiting for other ranks", 2),
-    "optimizer": ("Optimiser", "clipping the gradients, updating the weights", 3),
+    "optimizer": ("Optimizer", "clipping the gradients, updating the weights", 3),
     "checkpoint": ("Checkpoint", "until a copy of the weights is taken", 9),
 }
 BALANCE = "With parallel.balance speed, slower ranks get fewer rows of the batch."

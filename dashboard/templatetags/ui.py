@@ -21,6 +21,7 @@ register.filter("number", numbers.number)
 register.filter("count", numbers.count)
 register.filter("size", numbers.size)
 register.filter("duration", numbers.duration)
+register.filter("metric", numbers.metric)
 
 
 @register.simple_tag

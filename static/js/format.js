@@ -1,9 +1,11 @@
-// Numbers and times as people read them; dashboard/numbers.py says the same on the server.
+// Figures and times as people read them, one function for each kind; trainyard/figures.py gives the same answers.
 const SCALES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+const LARGER = [[1e18, "E"], [1e15, "P"]]; // before a unit only: 2 PFLOP is a word, 2P is none
 const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+const RATES = { tokens: "tok/s", samples: "samples/s" };
 
 export function number(value, unit = "") {
-  if (value === null || value === undefined || value === "") return "–";
+  if (isMissing(value)) return "–";
   const x = Number(value);
   let text;
   if (Number.isNaN(x)) text = "NaN";
@@ -12,15 +14,12 @@ export function number(value, unit = "") {
   return unit ? `${text} ${unit}` : text;
 }
 
-// How a metric is shown follows from how it is named: bytes in KiB and so on, seconds as durations, shares in percent.
-export function formatOf(name) {
-  if (/(^|_)bytes$/.test(name)) return size;
-  if (/(^|_)bytes_per_s(econd)?$/.test(name)) return (value) => `${size(value)}/s`;
-  if (/_percent$/.test(name)) return (value) => number(value, "%");
-  if (/tokens_per_s(econd)?$/.test(name)) return (value) => number(value, "tok/s");
-  if (/samples_per_s(econd)?$/.test(name)) return (value) => number(value, "samples/s");
-  if (/_(s|seconds)$/.test(name) && !/per_s(econd)?s?$/.test(name)) return (value) => number(value, "s");
-  return number;
+// 8.53e9 -> 8.53 GFLOP/s: for units that are said with their prefix.
+export function scaled(value, unit) {
+  if (isMissing(value)) return "–";
+  const x = Number(value);
+  const found = [...LARGER, ...SCALES].find(([scale]) => Math.abs(x) >= scale * 0.9995 && Math.abs(x) < 1e21);
+  return found ? `${threeDigits(x / found[0])} ${found[1]}${unit}` : number(x, unit);
 }
 
 // A number on an axis: as short as it may be.
@@ -33,20 +32,48 @@ export function count(value) {
 }
 
 export function size(value) {
-  if (value === null || value === undefined || !Number.isFinite(value)) return number(value);
-  let amount = value;
+  if (isMissing(value) || !Number.isFinite(Number(value))) return number(value);
+  let amount = Number(value);
   let unit = 0;
-  while (Math.abs(amount) >= 1024 && unit < BYTES.length - 1) {
+  while (Math.abs(amount) >= (unit ? 999.5 : 1024) && unit < BYTES.length - 1) {
     amount /= 1024;
     unit += 1;
   }
-  return `${amount.toFixed(unit === 0 || Math.abs(amount) >= 100 ? 0 : 1)} ${BYTES[unit]}`;
+  return `${amount.toFixed(unit === 0 || Math.abs(amount) >= 99.95 ? 0 : 1)} ${BYTES[unit]}`;
 }
 
-export function duration(seconds) {
-  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
-  if (seconds < 1) return `${Math.max(0, Math.round(seconds * 1000))} ms`;
-  const whole = Math.round(seconds);
+export function speed(value) {
+  const text = size(value);
+  return text === "–" ? text : `${text}/s`;
+}
+
+// Throughput in what a recipe counts, tokens or samples.
+export function rate(value, unit) {
+  return number(value, RATES[unit] ?? `${unit}/s`);
+}
+
+// 0.384 -> 38 %: a share with two digits.
+export function percent(share) {
+  if (isMissing(share) || !Number.isFinite(Number(share))) return "–";
+  const hundredths = 100 * share;
+  if (hundredths === 0) return "0 %";
+  const places = Math.max(0, 1 - Math.floor(Math.log10(Math.abs(hundredths))));
+  return `${plain(hundredths.toFixed(Math.min(places, 20)))} %`.replace("-", "−");
+}
+
+// A measured time, which is compared digit by digit: 0.0123 -> 12.3 ms.
+export function seconds(value) {
+  if (isMissing(value) || !Number.isFinite(Number(value))) return number(value);
+  const magnitude = Math.abs(value);
+  if (magnitude >= 119.95) return duration(Number(value));
+  if (magnitude >= 0.9995 || magnitude === 0) return number(value, "s");
+  return magnitude >= 0.9995e-3 ? number(value * 1e3, "ms") : number(value * 1e6, "µs");
+}
+
+export function duration(value) {
+  if (isMissing(value) || !Number.isFinite(Number(value))) return "–";
+  if (value < 1) return `${Math.max(0, Math.floor(value * 1000 + 0.5))} ms`;
+  const whole = Math.floor(value + 0.5);
   if (whole < 60) return `${whole} s`;
   for (const [unit, name, below, belowName] of [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]]) {
     if (whole < unit) continue;
@@ -57,16 +84,47 @@ export function duration(seconds) {
   return "–";
 }
 
+// What a series' name says about its values. The first that fits is taken.
+const BY_NAME = [
+  [/(^|[/_])bytes$/, size],
+  [/(^|[/_])bytes_per_s(econd)?$/, speed],
+  [/(_percent|utilization)$/, points],
+  [/(^|[/_])mfu$/, percent],
+  [/tokens_per_s(econd)?$/, (value) => rate(value, "tokens")],
+  [/samples_per_s(econd)?$/, (value) => rate(value, "samples")],
+  [/flops_per_s(econd)?$/, (value) => scaled(value, "FLOP/s")],
+  [/temperature_c$/, (value) => number(value, "°C")],
+  [/power_w$/, (value) => number(value, "W")],
+  [/(?<!_per)_(s|seconds)$/, seconds],
+];
+
+export function formatOf(name) {
+  return BY_NAME.find(([pattern]) => pattern.test(name))?.[1] ?? number;
+}
+
+export function metric(value, name) {
+  return formatOf(name)(value);
+}
+
+// Percent as they were measured: 61.2 -> 61 %.
+export function points(value) {
+  return percent(isMissing(value) ? null : value / 100);
+}
+
 export function age(at, now) {
-  const seconds = (now - at) / 1000;
-  const span = Math.abs(seconds);
+  const ago = (now - at) / 1000;
+  const span = Math.abs(ago);
   if (span < 5) return "just now";
   for (const [unit, name] of [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]]) {
     if (span < unit) continue;
     const text = `${Math.floor(span / unit)} ${name}`;
-    return seconds > 0 ? `${text} ago` : `in ${text}`;
+    return ago > 0 ? `${text} ago` : `in ${text}`;
   }
   return "just now";
+}
+
+function isMissing(value) {
+  return value === null || value === undefined || value === "";
 }
 
 function finite(x) {
@@ -87,4 +145,9 @@ function threeDigits(x) {
   const places = magnitude >= 99.95 ? 0 : magnitude >= 9.995 ? 1 : magnitude >= 0.9995 ? 2 : 3;
   const text = x.toFixed(places);
   return (Number.isInteger(x) ? String(x) : text).replace("-", "−"); // 4, not 4.00: whole numbers are shown whole
+}
+
+// Without zeros that say nothing: 0.40 is 0.4.
+function plain(text) {
+  return text.includes(".") ? text.replace(/0+$/, "").replace(/\.$/, "") : text;
 }

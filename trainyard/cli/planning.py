@@ -9,6 +9,7 @@ from typing import Any
 from trainyard.cli.launching import read_spec
 from trainyard.cli.screen import Screen, size
 from trainyard.client import Client
+from trainyard.figures import percent, rate, scaled, seconds
 
 PARTS = ("base", "parameters", "gradients", "optimizer", "activations", "copies")
 Document = dict[str, Any]
@@ -41,11 +42,11 @@ def _facts(estimate: Document) -> Iterator[tuple[str, str]]:
     times = estimate["step_time"]
     parts = ", ".join(f"{name} {seconds(value)}" for name, value in times.items() if name != "total" and value)
     yield "step", f"{seconds(times['total'])}: {parts}"
-    yield "rate", f"{estimate['units_per_second']:,.0f} {estimate['unit']}/s"
-    yield "sent", f"{size(int(estimate['sent_bytes'])) or '0 B'} in a step, by the rank that sends most"
+    yield "rate", rate(estimate["units_per_second"], estimate["unit"])
+    yield "sent", f"{size(int(estimate['sent_bytes']))} in a step, by the rank that sends most"
     if estimate["bubble"]:
-        yield "bubble", f"{estimate['bubble']:.0%} of a step"
-    yield "model", f"{estimate['num_parameters']:,} parameters, {estimate['flops_per_step']:.3g} FLOPs in a step"
+        yield "bubble", f"{percent(estimate['bubble'])} of a step"
+    yield "model", f"{estimate['num_parameters']:,} parameters, {scaled(estimate['flops_per_step'], 'FLOP')} in a step"
 
 
 def _memory(estimate: Document) -> Iterator[tuple[str, ...]]:
@@ -62,7 +63,3 @@ def _proposal(one: Document) -> tuple[str, ...]:
     changes = " ".join(f"--set {path}={value}".lower() for path, value in one["changes"].items())
     fullest = max(memory["total"] for memory in one["estimate"]["memory"])
     return changes or "as it is", seconds(one["estimate"]["step_time"]["total"]), size(int(fullest)), one["sentence"]
-
-
-def seconds(value: float) -> str:
-    return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trainyard import figures
 from trainyard.names import DIRECTIONS
 
 STATUS_STYLES = {
@@ -98,8 +99,7 @@ def size(num_bytes: int | None) -> str:
     """Return a number of bytes with its unit."""
     if num_bytes is None:
         return ""
-    power = min(4, max(0, (num_bytes.bit_length() - 1) // 10))
-    return f"{num_bytes / 1024**power:.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+    return figures.size(num_bytes)
 
 
 def ago(moment: str | None) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from trainyard.figures import rate, size
 from trainyard.planner.estimating import estimate
 from trainyard.planner.facts import DataFacts, NodeFacts
 from trainyard.planner.rates import Rates
-from trainyard.planner.remarks import size
 from trainyard.planner.results import Estimate, Proposal
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.pipelines import accepted_microbatches
@@ -165,7 +165,7 @@ def _sentence(
         return "The plan as it is."
     words = _instead(spec, other, changes)
     if present is None:
-        return f"{words}: {made.units_per_second:,.0f} {made.unit} a second."
+        return f"{words}: {rate(made.units_per_second, made.unit)}."
     peak, before = (max(memory.total for memory in one.memory) for one in (made, present))
     less = f"needs {size(abs(peak - before))} {'less' if peak < before else 'more'}"
     if abs(peak - before) < 0.01 * before:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from trainyard.figures import size
 from trainyard.planner.hosts import Places
 from trainyard.planner.layout import Layout
 from trainyard.planner.results import Estimate
@@ -13,7 +14,6 @@ TIGHT = 0.9  # of a rank's memory, above which little goes wrong before all does
 MOSTLY = 0.5  # of a step
 LONG_BUBBLE = 0.3
 FULL_GPU_FLOPS = 1e9  # of a pass and layer, below which a GPU waits for its orders
-KIB = 1024.0
 
 
 def remarks(
@@ -25,13 +25,6 @@ def remarks(
     yield from assumptions
     if not made.is_measured:
         yield "Speeds are assumed: run the communication benchmark on this cluster to measure them."
-
-
-def size(num_bytes: float) -> str:
-    """Return bytes as people read them: 310 MiB, 1.5 GiB."""
-    if num_bytes < 1000 * KIB**2:
-        return f"{num_bytes / KIB**2:.0f} MiB"
-    return f"{num_bytes / KIB**3:.1f} GiB" if num_bytes < 1000 * KIB**3 else f"{num_bytes / KIB**4:.1f} TiB"
 
 
 def _of_memory(made: Estimate, spec: RecipeSpec) -> Iterator[str]:

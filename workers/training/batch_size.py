@@ -2,7 +2,7 @@
 
 Sizes double, from one row a pass, and the memory limit is then closed in on by bisection. Each size is tried by whole
 steps of a training built like the real one, which is thrown away: the real one starts from untouched weights, random
-state and optimiser. Every rank tries the same sizes, and the answer of the weakest counts.
+state and optimizer. Every rank tries the same sizes, and the answer of the weakest counts.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 
+from trainyard.figures import RATES
 from workers.training.build import Training, build
 from workers.training.checkpoints.agreement import tell_all
 from workers.training.checkpoints.manifest import Damaged, read_manifest
@@ -26,7 +27,7 @@ from workers.training.memory_limit import PeakMemory, share_of_memory
 from workers.training.mesh import Mesh, share_batch
 from workers.training.passes import PlainPasses
 from workers.training.place import Place
-from workers.training.progress import RATES, with_unit
+from workers.training.progress import with_unit
 from workers.training.recipes import Task
 from workers.training.settings import TrainSettings
 

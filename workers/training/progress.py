@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from trainyard.figures import RATES
+
 NUM_LINES = 15
 SILENCE_S = 10.0
-RATES = {"tokens": "tok/s", "samples": "samples/s"}
 
 
 class Progress:

@@ -1,16 +1,23 @@
 // The two axes of a plot: their look, where they have ticks, and what stands there.
 import { colour, faded } from "../colours.js";
-import { count, size } from "../format.js";
-import { clockLabels, logLabels, numberLabels, sizeLabels, spanLabels, stepLabels } from "./labels.js";
+import { count, percent, points, seconds, size, speed } from "../format.js";
+import { clockLabels, logLabels, numberLabels, secondsLabels, shareLabels, sizeLabels, spanLabels, speedLabels, stepLabels } from "./labels.js";
 import { clockTicks, linearTicks, logTicks, sizeTicks, spanTicks } from "./ticks.js";
 
 const KINDS = {
   step: [(low, high, most) => linearTicks(low, high, most, true), stepLabels],
   relative: [spanTicks, spanLabels],
   time: [clockTicks, clockLabels],
-  size: [sizeTicks, sizeLabels],
-  number: [linearTicks, numberLabels],
 };
+const NUMBER = [linearTicks, numberLabels];
+// How the values of an axis stand there follows from how the metric's values are written.
+const VALUES = new Map([
+  [size, [sizeTicks, sizeLabels]],
+  [speed, [sizeTicks, speedLabels]],
+  [percent, [linearTicks, (ticks) => shareLabels(ticks, 100)]],
+  [points, [linearTicks, (ticks) => shareLabels(ticks, 1)]],
+  [seconds, [linearTicks, secondsLabels]],
+]);
 const MOST = 11; // ticks, however much room there is
 const LOG = [logTicks, logLabels];
 
@@ -19,11 +26,16 @@ export function axesOf({ axis, isLogX, isLogY, format }) {
   const ticks = { stroke: colour("line"), width: 1, size: 4 };
   const look = { stroke: colour("faint"), font: "11px Inter Variable, sans-serif", ticks, grid: { stroke: faded(colour("line-strong"), 0.4), width: 1 }, filter: (u, splits) => splits };
   const x = isLogX && axis !== "time" ? [LOG[0], axis === "step" ? LOG[1] : spanLabels] : KINDS[axis];
-  const y = isLogY ? [LOG[0], format === size ? sizeLabels : LOG[1]] : KINDS[format === size ? "size" : "number"];
+  const y = isLogY ? [LOG[0], logWriter(format)] : (VALUES.get(format) ?? NUMBER);
   return [
     { ...look, ...named(x, axis === "time" ? 74 : 52), size: 26, gap: 4 },
     { ...look, ...named(y, 34), size: width, gap: 4 },
   ];
+}
+
+// Ticks of a logarithm are far apart: where values have a unit, each is written as they are.
+function logWriter(format) {
+  return VALUES.has(format) ? (ticks) => ticks.map((tick) => format(tick).replace(".0 ", " ")) : LOG[1];
 }
 
 // As uPlot wants them; room: pixels between two ticks. Steps that are written out need more the longer they are.

@@ -30,6 +30,22 @@ export function sizeLabels(ticks) {
   return ticks.map((tick) => size(tick).replace(".0 ", " "));
 }
 
+export function speedLabels(ticks) {
+  return sizeLabels(ticks).map((text) => `${text}/s`);
+}
+
+// factor: 100 where the values are parts of one, 1 where they are percent.
+export function shareLabels(ticks, factor) {
+  return numberLabels(ticks.map((tick) => tick * factor)).map((text) => `${text} %`);
+}
+
+// All in the unit of the largest.
+export function secondsLabels(ticks) {
+  const most = Math.max(...ticks.map(Math.abs));
+  const [factor, unit] = most < 1e-3 ? [1e6, "µs"] : most < 1 ? [1e3, "ms"] : [1, "s"];
+  return numberLabels(ticks.map((tick) => tick * factor)).map((text) => (text === "0" ? text : `${text} ${unit}`));
+}
+
 export function spanLabels(ticks) {
   const isFine = leastStep(ticks) < 1;
   const text = (tick) => (tick === 0 ? "0" : isFine ? `${numberLabels(ticks)[ticks.indexOf(tick)]} s` : duration(Math.abs(tick)));

@@ -3,16 +3,21 @@ import { sorted } from "./legend.js";
 import { badAt, valuesAt, where } from "./reading.js";
 
 const SPOKEN = 4; // lines that are read out at most
-const UNIT = / (tok\/s|s|%)$/; // said once in a row
+const UNIT = /^\S+ (tok\/s|samples\/s|ms|s|%)$/; // said once in a row
 
 // A row for each line of what was built, in the order that the page has.
 export function rowsOf(built, { colourOf, labelOf, sort, format }) {
   const rows = [...built.lines].map(([key, line]) => {
     const label = labelOf(key, built);
-    const [value, min, max] = [format(line.last), ...[line.min, line.max].map((one) => format(one).replace(UNIT, ""))];
+    const value = format(line.last);
+    const [min, max] = [line.min, line.max].map((one) => withoutUnit(format(one), UNIT.exec(value)?.[1]));
     return { key, runs: line.runs ?? [line.run], colour: colourOf(key, built), label, value, min, max, order: { name: label, value: line.last, min: line.min, max: line.max } };
   });
   return sorted(rows, sort);
+}
+
+function withoutUnit(text, unit) {
+  return unit && UNIT.exec(text)?.[1] === unit ? text.slice(0, -unit.length - 1) : text;
 }
 
 export function ends({ min, max }) {

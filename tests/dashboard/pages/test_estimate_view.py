@@ -46,7 +46,7 @@ def test_the_bars_parts_stand_one_behind_the_other_and_fill_it() -> None:
     assert [(one.name, one.text, one.left, one.width) for one in bar.slices] == [
         ("Compute", "600 ms", "0.00%", "60.00%"),
         ("Communication", "300 ms", "60.00%", "30.00%"),
-        ("Optimiser", "100 ms", "90.00%", "10.00%"),
+        ("Optimizer", "100 ms", "90.00%", "10.00%"),
     ]
 
 
@@ -77,7 +77,7 @@ def test_what_is_nearly_full_is_amber_and_a_limit_that_nobody_knows_is_not_shown
 def test_the_facts_say_what_all_steps_take_and_what_is_sent() -> None:
     facts = dict(view(recipe(), estimate()).facts)
     assert facts["All 300 steps"] == "about 5 min"
-    assert facts["Throughput"] == "4.10k tokens/s"
+    assert facts["Throughput"] == "4.10k tok/s"
     assert facts["Sent in a step"] == "2.5 MiB by the busiest rank"
     assert "Pipeline bubble" not in facts
     assert dict(view(recipe(), estimate(bubble=0.25, sent_bytes=0)).facts)["Pipeline bubble"] == "25 % of a step"

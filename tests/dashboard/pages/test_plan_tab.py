@@ -60,17 +60,17 @@ def test_predicted_and_measured_stand_side_by_side(make_run: MakeRun) -> None:
     rows = rows_of(plan_tab(trained(make_run, measured(), measured(peak_memory_bytes=310 * MIB))))
     assert rows["A whole step"][2:6] == ("1.00 s", "1.10 s", "+10 %", "green")
     assert rows["Compute"][2:6] == ("600 ms", "600 ms", "0 %", "green")
-    assert rows["Tokens/s"][2:5] == ("4.10k", "3.72k", "−9 %")
-    assert rows["Model FLOPs in a step"].measured == "17.4G", "of both ranks"
+    assert rows["Throughput"][2:5] == ("4.10k tok/s", "3.72k tok/s", "−9 %")
+    assert rows["Model FLOPs in a step"].measured == "17.4 GFLOP", "of both ranks"
     assert rows["Ranks 0 to 1"][2:5] == ("300 MiB", "310 MiB", "+3 %")
     assert rows["MFU"].measured == "40 %" and rows["Data"].predicted == "–"
 
 
 def test_a_large_difference_gets_a_word(make_run: MakeRun) -> None:
-    row = rows_of(plan_tab(trained(make_run, measured(), measured())))["Optimiser"]
+    row = rows_of(plan_tab(trained(make_run, measured(), measured())))["Optimizer"]
     assert (row.difference, row.tone) == ("+100 %", "amber")
     assert "assumed speeds" in row.why
-    known = rows_of(plan_tab(trained(make_run, measured(), is_measured=True)))["Optimiser"]
+    known = rows_of(plan_tab(trained(make_run, measured(), is_measured=True)))["Optimizer"]
     assert "Something else ran" in known.why
 
 
@@ -79,7 +79,7 @@ def test_a_part_that_is_off_by_little_of_a_step_gets_none(
     make_run: MakeRun, took: float, difference: str, tone: str
 ) -> None:
     found = measured(phases={"forward": 0.2, "backward": 0.4, "optimizer": took})
-    row = rows_of(plan_tab(trained(make_run, found, found, step_time=StepTime(0.6, 0.39, 0.0, 0.01))))["Optimiser"]
+    row = rows_of(plan_tab(trained(make_run, found, found, step_time=StepTime(0.6, 0.39, 0.0, 0.01))))["Optimizer"]
     assert (row.difference, row.tone, bool(row.why)) == (difference, tone, tone == "amber")
 
 
@@ -87,7 +87,7 @@ def test_a_reason_that_rows_share_is_said_once_and_many_times_is_a_factor(make_r
     slow = measured(step_time_s=4.0, phases={"forward": 1.0, "backward": 1.4, "optimizer": 0.2})
     rows = rows_of(plan_tab(trained(make_run, slow, slow)))
     assert (rows["A whole step"].difference, rows["Compute"].difference) == ("4 times", "4 times")
-    assert rows["A whole step"].why and not rows["Compute"].why and not rows["Optimiser"].why
+    assert rows["A whole step"].why and not rows["Compute"].why and not rows["Optimizer"].why
 
 
 def test_ranks_that_differ_have_a_row_each_and_the_slowest_says_the_step(make_run: MakeRun) -> None:

@@ -62,7 +62,7 @@ def test_each_rank_has_a_bar_of_its_phases_in_words_too(cast: Cast, as_user: AsU
     assert "mean of 50 steps up to step 1,240" in text
     assert (
         'aria-label="Rank 1: Data 1 ms, 0.25 %; Forward 100 ms, 25 %; Backward 200 ms, 50 %; '
-        'Communication 89 ms, 22 %; Optimiser 10 ms, 2.5 %"'
+        'Communication 89 ms, 22 %; Optimizer 10 ms, 2.5 %"'
     ) in text
     for words in ("389 ms", "22 %", "512 MiB", "3.0 MiB", "38 %"):
         assert words in text

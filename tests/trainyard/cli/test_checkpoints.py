@@ -24,7 +24,7 @@ def test_checkpoints_are_listed_and_gone_on_from(trainyard: Trainyard, cast: Cas
     ended = trainyard("checkpoints", run.pk)
     titles, newest, oldest = [line.split() for line in ended.out.splitlines()]
     assert titles[:4] == ["step", "state", "size", "attempt"]
-    assert newest[:4] == ["200", "valid", "4", "KiB"] and oldest[0] == "100"
+    assert newest[:4] == ["200", "valid", "4.0", "KiB"] and oldest[0] == "100"
     assert [one["step"] for one in json.loads(trainyard("checkpoints", run.pk, "--json").out)["items"]] == [200, 100]
     made = trainyard("continue", run.pk, "--step", "100", "--set", "train.steps=150").out.strip()
     after = Run.objects.get(pk=made)
