@@ -1,4 +1,4 @@
-"""From the request to the end of the first optimiser step, beside a cold torchrun of the same recipe module."""
+"""From the request to the end of the first optimizer step, beside a cold torchrun of the same recipe module."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ class Checkpoint(models.Model):
     deleted, nor invalid, nor late (see runs.metrics.checkpoints)."""
 
     run_id = models.CharField(max_length=12)
-    step = models.PositiveBigIntegerField()  # of the optimiser, behind which it was taken
+    step = models.PositiveBigIntegerField()  # of the optimizer, behind which it was taken
     fence = models.PositiveIntegerField()  # of the attempt that wrote it
     bytes = models.PositiveBigIntegerField(null=True)
     num_files = models.PositiveIntegerField(null=True)

@@ -96,7 +96,7 @@ class Run(models.Model):
 
     @property
     def steps(self) -> int | None:
-        """The number of optimiser steps that the spec asks for; None for a user's script."""
+        """The number of optimizer steps that the spec asks for; None for a user's script."""
         steps = self.spec.get("train", {}).get("steps") if "recipe" in self.spec.get("task", {}) else None
         return int(steps) if steps is not None else None
 

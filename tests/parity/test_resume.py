@@ -14,7 +14,7 @@ from tests.workers.training.parity import Measured, measured
 from tests.workers.training.ranks import Point, series
 
 STEPS = 15
-LIMIT = 1e-5  # relative, of each loss, against one process; without the optimiser's state it is 3e-4
+LIMIT = 1e-5  # relative, of each loss, against one process; without the optimizer's state it is 3e-4
 SAVED = 5  # so that 10 steps are compared
 RUN = {
     "model": {"layers": 4, "width": 16, "heads": 4, "context": 16},

@@ -150,7 +150,7 @@ def _gathered(spec: RecipeSpec, layout: Layout, weights: Sequence[float], *, is_
 
 
 def _moments(spec: RecipeSpec, stage: Stage, layout: Layout, rank: int) -> float:
-    """Return the bytes of the optimiser's state, unsharded. Ranks that push gradients to a server have none."""
+    """Return the bytes of the optimizer's state, unsharded. Ranks that push gradients to a server have none."""
     if spec.parallel.synchronization.kind == "parameter-server" and rank > 0:
         return 0.0
     number, tensor = MOMENTS[spec.train.optimizer], layout.mesh.tensor

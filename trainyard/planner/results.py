@@ -26,7 +26,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """Seconds of one optimiser step by part; the parts are those that stand one behind the other."""
+    """Seconds of one optimizer step by part; the parts are those that stand one behind the other."""
 
     compute: float
     communication: float  # that no computing hides

@@ -17,7 +17,7 @@ from trainyard.spec.models import RecipeSpec
 
 # What Python does around the operators, in calls of an operator.
 STEP_PACE = 1.08  # of a pass in a training: caches are colder than where one is repeated alone
-STEP_CALLS = 60  # the loop, the optimiser's groups, the data
+STEP_CALLS = 60  # the loop, the optimizer's groups, the data
 MODULE_CALLS = 6  # of each module that computes: its call forward, its node backward
 SHARD_CALLS = 400  # of each sharded block and pass: its hooks, copies into and out of what travels
 TENSOR_CALLS = 600  # of each module that tensor-parallel ranks cut: DTensor finds out what to do
@@ -91,7 +91,7 @@ def _again(section: Section, layout: Layout, rates: Rates, kind: str, *, is_gpu:
 
 
 def optimizer_time(spec: RecipeSpec, layout: Layout, stage: Stage, rates: Rates) -> float:
-    """Return the seconds of the optimiser, of the clip and of what a step costs by itself."""
+    """Return the seconds of the optimizer, of the clip and of what a step costs by itself."""
     numbers = sum(stage.weights(layout)) / WHOLE / layout.mesh.shard
     size = numbers * OPTIMIZER_BYTES[spec.train.optimizer]
     seconds = size / rates.rate("optimizer", size) if size else 0.0

@@ -11,11 +11,11 @@ from trainyard.spec.fields import Grace, Needs, Number, Part, Point, TimeLimit, 
 class Train(Part):
     """How the recipe trains."""
 
-    steps: int = field(300, label="Steps", help="Optimiser steps.", group="train", minimum=1, maximum=1_000_000_000)
+    steps: int = field(300, label="Steps", help="Optimizer steps.", group="train", minimum=1, maximum=1_000_000_000)
     batch_size: int = field(
         32,
         label="Batch size",
-        help="Samples of an optimiser step over all ranks.",
+        help="Samples of an optimizer step over all ranks.",
         group="train",
         minimum=1,
         maximum=1_000_000_000,

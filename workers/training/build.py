@@ -104,7 +104,7 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
     device_mesh = make_device_mesh(mesh, device)
     precision = Precision(settings.precision, device)
     parts = [model] if plan is None else pipeline.split(task, model, plan, mesh.stage)
-    # 3. The device, before a strategy or an optimiser takes hold of parameters: it would go on with the CPU's.
+    # 3. The device, before a strategy or an optimizer takes hold of parameters: it would go on with the CPU's.
     for part in parts:
         part.to(device)
     # 4. What is cut and wrapped within each part. A pipeline keeps gathered weights for all its microbatches: it would
@@ -121,9 +121,9 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
         passes: Passes = kit.plain(parts[0], start_sum=own_loss)
     else:
         passes = make_passes(kit, parts, plan, mesh, device_mesh, reshard_after_forward, compression)
-    # 6. The optimiser, after every cut: it must own the parameters that are trained, not those that were replaced.
+    # 6. The optimizer, after every cut: it must own the parameters that are trained, not those that were replaced.
     optimizer = make_optimizer(task, parts, settings)
-    # 7. The schedule and the synchronisation, last: they only set numbers in the optimiser, and call it.
+    # 7. The schedule and the synchronisation, last: they only set numbers in the optimizer, and call it.
     schedule = make_schedule(settings)
     synchronization = make_synchronization(
         agreement, optimizer, precision, schedule, own_loss, mesh, last_step=settings.steps, compression=compression

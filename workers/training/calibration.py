@@ -347,7 +347,7 @@ def _pool(device: torch.device) -> torch.Tensor:
 
 
 def _step(device: torch.device, number: int) -> Program:
-    """A step of the optimiser that most trainings have: it reads four numbers of each parameter, and writes three."""
+    """A step of the optimizer that most trainings have: it reads four numbers of each parameter, and writes three."""
     parameter = _numbers(device, number)
     parameter.grad = torch.rand_like(parameter)
     return Program(28.0 * number, 28.0 * number, torch.optim.AdamW([parameter], lr=0.0, fused=True).step)

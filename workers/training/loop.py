@@ -1,4 +1,4 @@
-"""The training loop: optimiser steps 1..N, validation between them, and what both report."""
+"""The training loop: optimizer steps 1..N, validation between them, and what both report."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Metrics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What one optimiser step has shown. ``loss`` is the mean over the global batch; times are this rank's own."""
+    """What one optimizer step has shown. ``loss`` is the mean over the global batch; times are this rank's own."""
 
     loss: float
     gradient_norm: float
@@ -139,7 +139,7 @@ def settle(training: Training) -> None:
 
 
 def take_step(training: Training, step: int) -> StepResult:
-    """Take one optimiser step over the global batch of ``step``."""
+    """Take one optimizer step over the global batch of ``step``."""
     started = time.perf_counter()
     training.measures.begin()
     learning_rate = training.schedule(step)

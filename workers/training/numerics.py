@@ -46,7 +46,7 @@ class Precision:
             self._scaler.unscale_(optimizer)
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Take the optimiser's step, unless a gradient is not finite for want of range: then the scale falls."""
+        """Take the optimizer's step, unless a gradient is not finite for want of range: then the scale falls."""
         if self._scaler is None:
             optimizer.step()
         else:

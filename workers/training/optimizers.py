@@ -1,4 +1,4 @@
-"""Optimisers by the name that a spec gives them."""
+"""Optimizers by the name that a spec gives them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Group = dict[str, Any]  # a parameter group of torch.optim
 def make_optimizer(
     name: str, parts: Sequence[nn.Module], blocks: Iterable[nn.Module], *, weight_decay: float
 ) -> torch.optim.Optimizer:
-    """Return the optimiser over the parameters of ``parts``; the loop sets the learning rate before each step.
+    """Return the optimizer over the parameters of ``parts``; the loop sets the learning rate before each step.
 
     ``adamw`` is decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), ``sgd`` has momentum 0.9, ``muon`` is
     for the matrices of ``blocks``, beside adamw for the rest. Raises ValueError for another name, and for muon where
@@ -69,7 +69,7 @@ def make_muon(
 
 
 class Together(torch.optim.Optimizer):
-    """Several optimisers that look like one: the groups of all, and one state by parameter."""
+    """Several optimizers that look like one: the groups of all, and one state by parameter."""
 
     def __init__(self, members: Sequence[torch.optim.Optimizer]) -> None:
         super().__init__([group for member in members for group in member.param_groups], {})

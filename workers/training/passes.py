@@ -1,4 +1,4 @@
-"""The forward and backward passes of one optimiser step, whatever lies between the loop and the model."""
+"""The forward and backward passes of one optimizer step, whatever lies between the loop and the model."""
 
 from __future__ import annotations
 

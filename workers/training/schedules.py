@@ -22,7 +22,7 @@ SHAPES: dict[str, Callable[[float], float]] = {
 
 
 def make_schedule(kind: str, *, peak: float, steps: int, warmup_steps: int) -> Schedule:
-    """Return the learning rate for each optimiser step 1..steps.
+    """Return the learning rate for each optimizer step 1..steps.
 
     It climbs in equal parts and reaches ``peak`` at step ``warmup_steps``, then follows the shape, whose end (0 for
     all but constant) lies one step behind the last, so that no step is wasted. Raises ValueError for an unknown kind.

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class TrainSettings:
-    """``batch_size`` counts samples per optimiser step over all ranks; 0 in ``validate_every_steps`` means start and
+    """``batch_size`` counts samples per optimizer step over all ranks; 0 in ``validate_every_steps`` means start and
     end only; 0 in ``gradient_clip`` means that gradients are measured and left alone."""
 
     steps: int

@@ -26,7 +26,7 @@ class Synchronization(Protocol):
         """Make the weights those that ``step`` starts from."""
 
     def step(self, step: int) -> None:
-        """Take the optimiser's step; agree with the other ranks where that is due."""
+        """Take the optimizer's step; agree with the other ranks where that is due."""
 
     def finish(self) -> None:
         """Agree for the last time: afterwards every rank that keeps weights holds those that are kept. May be called
@@ -45,7 +45,7 @@ class Synchronization(Protocol):
         """Return what this rank has to report of the last step beside its loss, by the names of series."""
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Return what a checkpoint must hold beside model and optimiser, by name: this rank's own tensors."""
+        """Return what a checkpoint must hold beside model and optimizer, by name: this rank's own tensors."""
 
     def load(self, state: dict[str, torch.Tensor]) -> None:
         """Take back what ``state`` gave; what another kind has kept is of no use and left."""

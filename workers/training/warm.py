@@ -12,7 +12,7 @@ WARM_MODULES = (
     "torch.distributed",
     "torch.nn.parallel",
     "torch.optim",
-    "torch._dynamo",  # the first optimiser step imports it: 1.3 to 2.8 s
+    "torch._dynamo",  # the first optimizer step imports it: 1.3 to 2.8 s
     "safetensors.torch",
     "workers.training.main",
     "workers.training.recipes.language_model",

@@ -30,7 +30,7 @@ def nothing() -> None:
 
 
 def messages(world: int, spec: dict[str, Any], setup: Callable[[], None] = nothing) -> list[Message]:
-    """Return what rank 0 takes part in during the passes of step 2: the optimiser and the norm are not in it."""
+    """Return what rank 0 takes part in during the passes of step 2: the optimizer and the norm are not in it."""
     points = train_on(world, spec, setup=functools.partial(_watched, setup), TORCH_FR_BUFFER_SIZE="10000")[0]
     told = [labels["message"] for name, _, labels, _ in points if name == "message"]
     return [Message(kind, tuple(shape), dtype) for kind, shape, dtype in map(json.loads, told)]

@@ -27,7 +27,7 @@ def keep_own_gradients() -> None:
 
 
 def watch_the_end() -> None:
-    """Refuse to end with other parameters than those that the optimiser trains."""
+    """Refuse to end with other parameters than those that the optimizer trains."""
     from torch.distributed.tensor import DTensor
 
     from workers.training import main

@@ -47,7 +47,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """``state`` is what is no tensor: early stopping, precision, random states by rank, the optimiser's name."""
+    """``state`` is what is no tensor: early stopping, precision, random states by rank, the optimizer's name."""
 
     run: str
     step: int

@@ -2,7 +2,7 @@
 
 Tensors are called ``model/<parameter>`` and ``optimizer/<parameter>/<slot>``, whatever the mesh they are spread over;
 ``synchronization/<rank>/<name>`` is a rank's own. Where ranks step by themselves (local-sgd, diloco) each has its own
-optimiser too: that of rank 0 has the plain names, the others ``ranks/<rank>/optimizer/<parameter>/<slot>``.
+optimizer too: that of rank 0 has the plain names, the others ``ranks/<rank>/optimizer/<parameter>/<slot>``.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def regions_to_read(training: Training, parameters: Parameters, manifest: Manife
 def load_state(
     training: Training, parameters: Parameters, manifest: Manifest, tensors: Mapping[str, torch.Tensor], kind: str
 ) -> None:
-    """Give ``training`` what was read. What the checkpoint does not have, such as another optimiser's state, starts
+    """Give ``training`` what was read. What the checkpoint does not have, such as another optimizer's state, starts
     anew; random states are those of the checkpoint only where rank and mesh are."""
     slots = stored_slots(manifest, own_prefix(training, manifest, kind))
     training.optimizer.state.clear()
@@ -118,13 +118,13 @@ def samples_seen(manifest: Manifest) -> int:
 
 
 def slots_of(optimizer: torch.optim.Optimizer, parameter: nn.Parameter) -> dict[str, torch.Tensor]:
-    """Return the optimiser's tensors of a parameter. Every optimiser here keeps tensors only."""
+    """Return the optimizer's tensors of a parameter. Every optimizer here keeps tensors only."""
     found: Mapping[str, Any] = optimizer.state.get(parameter, {})
     return {slot: value for slot, value in found.items() if isinstance(value, torch.Tensor)}
 
 
 def slot_value(value: torch.Tensor, parameter: nn.Parameter, group: Mapping[str, Any]) -> torch.Tensor:
-    """Return what the optimiser is to hold: spread as the parameter is, or a count where the optimiser wants it."""
+    """Return what the optimizer is to hold: spread as the parameter is, or a count where the optimizer wants it."""
     if value.ndim == 0:
         is_on_device = group.get("fused") or group.get("capturable")
         return value.to(parameter.device) if is_on_device else value
@@ -138,13 +138,13 @@ def optimizer_prefix(kind: str, rank: int) -> str:
 
 
 def own_prefix(training: Training, manifest: Manifest, kind: str) -> str:
-    """Return under which prefix this rank's optimiser is found: rank 0's where ranks are others than they were."""
+    """Return under which prefix this rank's optimizer is found: rank 0's where ranks are others than they were."""
     is_own = manifest.state["synchronization"] == kind and is_same_mesh(training, manifest)
     return optimizer_prefix(kind, training.mesh.rank) if is_own else ""
 
 
 def stored_slots(manifest: Manifest, prefix: str) -> dict[str, dict[str, str]]:
-    """Return by parameter and slot what the optimiser's tensors under ``prefix`` are called."""
+    """Return by parameter and slot what the optimizer's tensors under ``prefix`` are called."""
     start = f"{prefix}optimizer/"
     found: dict[str, dict[str, str]] = {}
     for stored in manifest.tensors:

@@ -1,7 +1,7 @@
-"""DiLoCo: ranks step on their own for long, and an outer optimiser steps by how far they have moved on average.
+"""DiLoCo: ranks step on their own for long, and an outer optimizer steps by how far they have moved on average.
 
 Source: Douillard et al. 2023, "DiLoCo: Distributed Low-Communication Training of Language Models", algorithm 1. The
-inner optimiser is that of the spec (AdamW in the paper), and its state stays each rank's own (section 3.1 there). The
+inner optimizer is that of the spec (AdamW in the paper), and its state stays each rank's own (section 3.1 there). The
 outer one is SGD with Nesterov's momentum (Sutskever et al. 2013, in the form that torch's SGD has)::
 
     change   = outer - mean(inner weights of the ranks)

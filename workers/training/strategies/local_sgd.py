@@ -6,7 +6,7 @@ Source: Stich 2019, "Local SGD Converges Fast and Communicates Little", algorith
 Between two averages ranks say nothing to each other, so that a slow one keeps nobody waiting and a slow network costs
 little. Two things follow from that:
 
-- The optimiser's state (momentum, Adam's moments) stays each rank's own. To average it too would send two or three
+- The optimizer's state (momentum, Adam's moments) stays each rank's own. To average it too would send two or three
   times as much, and it follows the averaged weights within few steps anyhow: its memory is about as long as a round.
 - The loss of a global batch is late: each rank keeps those of its own rows, which travel behind the weights of the
   next average, as a few numbers in the same buffer. Until then a rank knows the loss of its own rows only.

@@ -3,7 +3,7 @@
 Source: Li et al. 2014, "Scaling Distributed Machine Learning with the Parameter Server", section 2; the bound on
 staleness is that of ``clocks.py``.
 
-Each gradient that arrives is one step of the server's optimiser. It is the mean over its worker's rows alone, so that
+Each gradient that arrives is one step of the server's optimizer. It is the mean over its worker's rows alone, so that
 the N living workers take N steps where a synchronous training takes one: each has a learning rate of 1/N (the linear
 rule of Goyal et al. 2017, from the other end).
 
@@ -81,7 +81,7 @@ class Message:
 
 
 class Server:
-    """The weights that count, and their optimiser: copies of those that it is given, with their state."""
+    """The weights that count, and their optimizer: copies of those that it is given, with their state."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, schedule: Schedule, clocks: Clocks) -> None:
         self.clocks = clocks
@@ -176,7 +176,7 @@ class ServingWorker(Worker):
         self._error: BaseException | None = None
 
     def begin(self, step: int) -> None:
-        if self._server is None:  # not before: what was restored is in the model and the optimiser by now
+        if self._server is None:  # not before: what was restored is in the model and the optimizer by now
             self._start(step)
 
     def step(self, step: int) -> None:
@@ -306,7 +306,7 @@ def bury(clocks: Clocks, rank: int, error: RuntimeError) -> None:
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
-    """Return the parameters in the optimiser's order, which is the same on every rank."""
+    """Return the parameters in the optimizer's order, which is the same on every rank."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 

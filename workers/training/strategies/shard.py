@@ -1,4 +1,4 @@
-"""Sharded data parallelism: each rank keeps a part of every weight, gradient and optimiser state.
+"""Sharded data parallelism: each rank keeps a part of every weight, gradient and optimizer state.
 
 Before a block computes, its weights are gathered; its gradients are reduced to the parts right after its backward.
 With several copies of the model as well (hybrid), weights are cut among the ranks of a copy and gradients are then
