@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -81,6 +82,26 @@ class Client:
 
     def delete(self, run: str) -> None:
         self._json("DELETE", f"runs/{_part(run)}")
+
+    def files(self, run: str) -> Iterator[Document]:
+        """Yield ``path``, ``size_bytes`` and ``modified_at`` of what the run has left in its output folder."""
+        return self._pages(f"runs/{_part(run)}/files", {})
+
+    @contextmanager
+    def file(self, run: str, path: str, first: int = 0, tag: str = "") -> Iterator[httpx.Response]:
+        """Open one file of the run from the byte ``first`` on; the status is 206 where that is what comes, and 200
+        where it is all of it since the file is not the one of ``tag`` any more."""
+        headers = {"Range": f"bytes={first}-", "If-Range": tag} if first else {}
+        headers["Accept-Encoding"] = "identity"
+        place = f"runs/{_part(run)}/files/{'/'.join(map(_part, path.split('/')))}"
+        try:
+            with self._http.stream("GET", place, headers=headers) as response:
+                if response.is_error or response.is_redirect:
+                    response.read()
+                    raise _error_of(response)
+                yield response
+        except httpx.TransportError as error:
+            raise Unreachable(f"cannot read from {self.url}: {error}") from None
 
     def upload_bundle(self, data: bytes, project: str) -> Document:
         headers = {"Content-Type": "application/gzip"}

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Generator, Iterator
 from itertools import islice
 from pathlib import Path
 
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
-from django.http import FileResponse, HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.utils.http import content_disposition_header
 
 LINES_AT_ONCE = 2000
 CHUNK_BYTES = 1024 * 1024
+RANGE = re.compile(r"bytes=(\d{1,18})-")
 
 
 def text_response(request: HttpRequest, lines: Iterator[str]) -> StreamingHttpResponse:
@@ -41,19 +44,45 @@ async def _from_thread(parts: Generator[str]) -> AsyncIterator[str]:
         await sync_to_async(parts.close)()
 
 
-def file_response(request: HttpRequest, path: Path) -> StreamingHttpResponse:
-    """Answer with a file that is to be saved, a chunk at a time."""
-    kind = "application/octet-stream"
-    if not isinstance(request, ASGIRequest):
-        return FileResponse(path.open("rb"), content_type=kind, as_attachment=True, filename=path.name)
-    headers = {"Content-Length": str(path.stat().st_size)}
+def file_response(request: HttpRequest, path: Path) -> HttpResponseBase:
+    """Answer with a file that is to be saved, a chunk at a time: all of it, or from the byte that ``Range`` names.
+
+    ``ETag`` is size and time; with another one in ``If-Range`` all of it is sent, since the file is another by now.
+    """
+    stat = path.stat()
+    tag = f'"{stat.st_size:x}-{stat.st_mtime_ns:x}"'
+    first = _first_byte(request, tag)
+    if first is not None and first >= stat.st_size:
+        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{stat.st_size}"})
+    headers = {"Content-Length": str(stat.st_size - (first or 0)), "Accept-Ranges": "bytes", "ETag": tag}
+    if first is not None:
+        headers["Content-Range"] = f"bytes {first}-{stat.st_size - 1}/{stat.st_size}"
     if (disposition := content_disposition_header(True, path.name)) is not None:
         headers["Content-Disposition"] = disposition
-    return StreamingHttpResponse(_chunks(path), content_type=kind, headers=headers)
+    chunks = _chunks if isinstance(request, ASGIRequest) else _plain_chunks
+    status = 200 if first is None else 206
+    kind = "application/octet-stream"
+    return StreamingHttpResponse(chunks(path, first or 0), content_type=kind, headers=headers, status=status)
 
 
-async def _chunks(path: Path) -> AsyncIterator[bytes]:
+def _first_byte(request: HttpRequest, tag: str) -> int | None:
+    """Return where the answer begins, None for all of it. Ranges with an end, or several, are answered by all."""
+    found = RANGE.fullmatch(request.headers.get("Range", ""))
+    if found is None or request.headers.get("If-Range", tag) != tag:
+        return None
+    return int(found[1])
+
+
+async def _chunks(path: Path, first: int) -> AsyncIterator[bytes]:
     """Each chunk is read in some thread: a slow disk must hold up neither the loop nor the other requests."""
     with path.open("rb") as file:
+        file.seek(first)
         while part := await sync_to_async(file.read, thread_sensitive=False)(CHUNK_BYTES):
+            yield part
+
+
+def _plain_chunks(path: Path, first: int) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        file.seek(first)
+        while part := file.read(CHUNK_BYTES):
             yield part

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainyard import __version__
-from trainyard.cli import acting, datasets, launching, logs, metrics, planning, programs, reading, syncing
+from trainyard.cli import acting, datasets, files, launching, logs, metrics, planning, programs, reading, syncing
 
 Command = Callable[..., int]
 LEVELS = ("error", "warning", "info", "debug", "none")
@@ -100,6 +100,13 @@ def _add_reading(commands: Any) -> None:
     kept = _command(commands, "checkpoints", reading.checkpoints, "list what a run can be gone on from")
     _takes_run(kept)
     _speaks_json(kept)
+    left = _command(commands, "files", files.files, "list what a run left in its output folder")
+    _takes_run(left)
+    _speaks_json(left)
+    bring = _command(commands, "download", files.download, "bring files of a run here, and print the folder")
+    _takes_run(bring)
+    bring.add_argument("paths", nargs="*", metavar="PATH", help="a file, a folder, or a pattern; all without one")
+    bring.add_argument("--to", metavar="DIR", help="where they go (default: a folder called as the run's id)")
     _speaks_json(_command(commands, "clusters", reading.clusters, "list clusters"))
     nodes = _command(commands, "nodes", reading.nodes, "list nodes")
     nodes.add_argument("--cluster", help="only nodes of this cluster")

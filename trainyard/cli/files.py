@@ -1,0 +1,131 @@
+"""Commands for what a run left in its output folder: listing it, and bringing it here.
+
+Paths come from the server, and in the end from a script: none may lead out of the folder that was named. What was cut
+off goes on where it stopped, as long as the file is still the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from trainyard.cli.screen import Screen, ago, size
+from trainyard.client import ApiError, Client, Unreachable
+
+MAX_PATH = 1_000
+PART = ".trainyard-part"
+TRIES = 5
+
+
+class BadPath(OSError):
+    """A path that leads out of the folder, or through what is there already."""
+
+
+def files(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    found = list(client.files(arguments.id))
+    if arguments.json:
+        screen.json({"items": found})
+    elif found:
+        rows = [(one["path"], size(one["size_bytes"]), ago(one["modified_at"])) for one in found]
+        screen.table(("path", "size", "written"), rows)
+    else:
+        screen.say("No files. What a rank writes to TRAINYARD_OUTPUT is listed here.")
+    return 0
+
+
+def download(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    """Bring the files that were named, or all of them. The exit code is 1 where one could not be brought."""
+    listed = list(client.files(arguments.id))
+    chosen = list(_chosen(listed, arguments.paths))
+    missing = [word for word in arguments.paths if not any(_fits(one["path"], word) for one in listed)]
+    for word in missing:
+        screen.complain(f"Run {arguments.id} has no file {word}.")
+    root = Path(arguments.to or arguments.id)
+    num_failed = len(missing)
+    for one in chosen:
+        try:
+            what = _bring(client, arguments.id, one, root)
+        except (ApiError, BadPath) as error:
+            num_failed += 1
+            screen.complain(f"{one['path']}: {error}")
+            continue
+        screen.say(f"{one['path']}  {size(one['size_bytes'])}  {what}")
+    if not listed:
+        screen.say("No files. What a rank writes to TRAINYARD_OUTPUT is listed here.")
+    elif chosen:
+        screen.line(str(root))
+    return 1 if num_failed else 0
+
+
+def _chosen(listed: list[dict[str, Any]], words: list[str]) -> Iterator[dict[str, Any]]:
+    for one in listed:
+        if not words or any(_fits(one["path"], word) for word in words):
+            yield one
+
+
+def _fits(path: str, word: str) -> bool:
+    """Whether a word names the file, a folder above it, or is a pattern such as ``*.pt`` that it fits."""
+    return path == word or path.startswith(f"{word.rstrip('/')}/") or fnmatchcase(path, word)
+
+
+def _bring(client: Client, run: str, one: dict[str, Any], root: Path) -> str:
+    """Write one file below ``root``. Return what was done, in a word."""
+    target = inside(root, str(one["path"]))
+    at = datetime.fromisoformat(one["modified_at"]).timestamp()
+    if target.is_file() and target.stat().st_size == one["size_bytes"] and abs(target.stat().st_mtime - at) < 1:
+        return "is here already"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part, note = target.with_name(f"{target.name}{PART}"), target.with_name(f"{target.name}{PART}.json")
+    for left in range(TRIES - 1, -1, -1):
+        try:
+            _fetch(client, run, str(one["path"]), part, note)
+            break
+        except Unreachable:
+            if not left:
+                raise
+    os.utime(part, (at, at))
+    part.replace(target)
+    note.unlink(missing_ok=True)
+    return "brought"
+
+
+def _fetch(client: Client, run: str, path: str, part: Path, note: Path) -> None:
+    """Append to what is there of it, or begin anew where the file on the server is another one."""
+    first, tag = 0, ""
+    if part.is_file() and not part.is_symlink() and note.is_file():
+        tag = str(json.loads(note.read_text() or "{}").get("tag") or "")
+        first = part.stat().st_size if tag else 0
+    try:
+        with client.file(run, path, first, tag) as response:
+            is_more = response.status_code == 206
+            note.write_text(json.dumps({"tag": response.headers.get("ETag", "")}))
+            with _opened(part, anew=not is_more) as file:
+                for chunk in response.iter_bytes():
+                    file.write(chunk)
+    except ApiError as error:
+        if error.status != 416:  # all of it had come
+            raise
+
+
+def _opened(part: Path, *, anew: bool) -> Any:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_TRUNC if anew else os.O_APPEND)
+    return os.fdopen(os.open(part, flags, 0o644), "wb")
+
+
+def inside(root: Path, path: str) -> Path:
+    """Return where the file goes. Raises BadPath for a path that is not plainly inside ``root``."""
+    parts = PurePosixPath(path).parts
+    is_plain = bool(parts) and len(path) <= MAX_PATH and not path.startswith("/") and path.isprintable()
+    if not is_plain or "\\" in path or any(part in ("..", ".") for part in parts):
+        raise BadPath(f"{path[:100]!r} is no path inside a folder; it was left on the server")
+    target = root.joinpath(*parts)
+    for above in (*list(target.parents)[: len(parts) - 1], target):
+        if above.is_symlink():
+            raise BadPath(f"{above} is a link on this machine; nothing is written through it")
+    return target
