@@ -7,7 +7,7 @@ import os
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.sessions import CookieMiddleware
 from django.core.asgi import get_asgi_application
-from django.urls import get_resolver
+from django.urls import get_resolver, re_path
 
 from trainyard import lifeline
 
@@ -15,11 +15,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 http = get_asgi_application()  # readies the apps; what is below may import models
 
 from dashboard.bodies import BodyLimit  # noqa: E402
-from dashboard.consumers import websocket_urlpatterns  # noqa: E402
+from dashboard.consumers import no_such_socket, websocket_urlpatterns  # noqa: E402
 from dashboard.origin import SameOrigin  # noqa: E402
 
-application = ProtocolTypeRouter(
-    {"http": BodyLimit(http), "websocket": SameOrigin(CookieMiddleware(URLRouter(websocket_urlpatterns)))}
-)
+sockets = URLRouter([*websocket_urlpatterns, re_path("", no_such_socket)])
+application = ProtocolTypeRouter({"http": BodyLimit(http), "websocket": SameOrigin(CookieMiddleware(sockets))})
 assert get_resolver().url_patterns  # every page and route is imported now, not by whoever asks first
 lifeline.watch()

@@ -142,6 +142,16 @@ class OverviewWatch(Watch):
         return feed_of(OverviewFeed, OVERVIEW_GROUP)
 
 
+async def no_such_socket(scope: Any, receive: Any, send: Any) -> None:
+    """Answer a handshake for a path that no route names with 404; where the server cannot, refuse it."""
+    await receive()
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": NOT_FOUND})
+        return
+    await send({"type": "websocket.http.response.start", "status": 404, "headers": []})
+    await send({"type": "websocket.http.response.body", "body": b""})
+
+
 def hang_up(send: Any) -> None:
     """End a connection without a word. ASGI has none for it: its close frame waits behind what is not read, for ever,
     and so does the server's own close. ``send`` is a method of uvicorn's protocol, which has the transport."""

@@ -19,6 +19,7 @@ MAX_BYTES = 50 * 1024 * 1024
 MAX_FILES = 10_000
 LEFT_OUT = frozenset({".git", "__pycache__", ".venv", ".trainyard", "trainyard-spool"})
 _MAX_PATH_CHARS = 500
+_MAX_PART_BYTES = 255  # what file systems take as one name
 _HEADER_BYTES = 2048  # of a file in a tar, with its padding and, for a long name, the extra header
 
 
@@ -40,7 +41,7 @@ def pack(folder: Path) -> tuple[bytes, str, list[str]]:
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in _files(folder):
             name = path.relative_to(folder).as_posix()
-            _check_name(name)
+            check_name(name)
             content = path.read_bytes()
             total += len(content)
             names.append(name)
@@ -107,7 +108,7 @@ def _read(archive: tarfile.TarFile) -> Iterator[tuple[str, int, bytes]]:
     for entry in archive:
         if entry.isdir():
             continue
-        _check_name(entry.name)
+        check_name(entry.name)
         if not entry.isreg() or entry.issparse():
             raise BundleError(f"{entry.name!r} is a link or a device; a bundle has files only")
         if entry.name in seen or len(seen) >= MAX_FILES:
@@ -124,8 +125,11 @@ def _read(archive: tarfile.TarFile) -> Iterator[tuple[str, int, bytes]]:
         yield entry.name, 0o755 if entry.mode & 0o100 else 0o644, content
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raise BundleError unless this is a plain path inside the folder that every file system takes."""
     path = PurePosixPath(name)
     is_plain = name.isprintable() and "\\" not in name and len(name) <= _MAX_PATH_CHARS
     if not is_plain or path.is_absolute() or ".." in path.parts or str(path) != name or name == ".":
         raise BundleError(f"{name!r:.200} is no path that a bundle may have")
+    if any(len(part.encode()) > _MAX_PART_BYTES for part in path.parts):
+        raise BundleError(f"{name!r:.200} has a name in it of more than {_MAX_PART_BYTES} bytes")

@@ -32,10 +32,17 @@ def pack(files: Sequence[UploadedFile[Any]], paths: Sequence[str]) -> bytes:
         for file, name in zip(files, names, strict=True):
             path = _inside(name)
             if LEFT_OUT.isdisjoint(path.parts):
-                target = Path(folder, path)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(file.read())
+                bundle.check_name(str(path))
+                _write(Path(folder, path), file)
         return bundle.pack(Path(folder))[0]
+
+
+def _write(target: Path, file: UploadedFile[Any]) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.read())
+    except (FileExistsError, IsADirectoryError, NotADirectoryError):
+        raise BundleError(f"{target.name!r:.200} and another entry are a file and a folder of one name") from None
 
 
 def _inside(name: str) -> PurePosixPath:

@@ -109,6 +109,8 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
         entry("a\\b.py"),
         entry("line\nbreak.py"),
         entry("x" * 600),
+        entry("x" * 300),
+        entry(f"lib/{'ö' * 130}/a.py"),
         entry("link", tarfile.SYMTYPE, "/etc/passwd"),
         entry("hard", tarfile.LNKTYPE, "train.py"),
         entry("device", tarfile.CHRTYPE),

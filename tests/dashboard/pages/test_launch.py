@@ -188,6 +188,32 @@ def test_an_upload_answers_its_digest_and_a_bad_one_is_refused(as_user: AsUser, 
     assert CodeBundle.objects.count() == 1
 
 
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ["code/" + "x" * 300 + ".py"],
+        ["code/" + "ö" * 130 + "/a.py"],
+        ["code/" + "/".join("abc" for _ in range(300)) + "/a.py"],
+        ["code/a", "code/a/b.py"],
+        ["code/a/b.py", "code/a"],
+        ["code/line\nbreak.py"],
+        [""],
+    ],
+    ids=lambda paths: paths[0][:20],
+)
+def test_a_path_that_no_file_system_takes_is_refused_in_words(as_user: AsUser, cast: Cast, paths: list[str]) -> None:
+    files = [SimpleUploadedFile(f"{number}.py", b"") for number in range(len(paths))]
+    data = {"project": "default", "files": files, "paths": paths}
+    answer = as_user(cast.mate).post("/launch/code/", data, headers={"X-Requested-With": "fetch"})
+    assert answer.status_code == 422 and "cannot be used as code" in answer.json()["sentence"]
+
+
+def test_what_is_left_out_of_code_may_have_any_name(as_user: AsUser, cast: Cast) -> None:
+    files = [SimpleUploadedFile(f"{number}.py", b"") for number in range(2)]
+    data = {"project": "default", "files": files, "paths": ["code/.git/" + "x" * 300, "code/train.py"]}
+    assert as_user(cast.mate).post("/launch/code/", data).json()["files"] == ["train.py"]
+
+
 def test_a_script_without_code_is_told_so_beside_the_code(as_user: AsUser, cast: Cast) -> None:
     text = as_user(cast.mate).post("/launch/", form(**{**SCRIPT, "task.code": "."})).content.decode()
     field = text[text.index('data-path="task.code"') :]
