@@ -18,7 +18,7 @@ from dashboard.bodies import BodyLimit  # noqa: E402
 from dashboard.consumers import no_such_socket, websocket_urlpatterns  # noqa: E402
 from dashboard.origin import SameOrigin  # noqa: E402
 
-sockets = URLRouter([*websocket_urlpatterns, re_path("", no_such_socket)])
+sockets = URLRouter([*websocket_urlpatterns, re_path("", no_such_socket)])  # type: ignore[arg-type]
 application = ProtocolTypeRouter({"http": BodyLimit(http), "websocket": SameOrigin(CookieMiddleware(sockets))})
 assert get_resolver().url_patterns  # every page and route is imported now, not by whoever asks first
 lifeline.watch()
