@@ -1,16 +1,23 @@
-"""Which runs need a person, each with the reason in one line and the one action that helps."""
+"""What needs a person: runs and nodes, each with the reason in one line and the one action that helps."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from django.db.models import Q, QuerySet
 
 from dashboard.pages.rows import Row
+from runs.access import Someone, visible_nodes
+from runs.models import Cluster, Node, Run
+from runs.server_state import contact_time
 from runs.status import Status
 
 LATELY = timedelta(hours=24)
 WAITS_LONG = timedelta(minutes=10)
 MAX_FAILED = 5
+MAX_TROUBLED = 20
+MAX_NAMED = 4  # nodes of a cluster
 SEVERITY = ("red", "rust", "amber", "grey")
 
 
@@ -22,9 +29,45 @@ class Need(NamedTuple):
     label: str
 
 
-def failed_lately(runs: Any, now: datetime) -> Any:
+class Away(NamedTuple):
+    """Nodes of a cluster that are out of contact and that nobody drains."""
+
+    cluster: Cluster
+    nodes: list[Node]
+    names: str
+    sentence: str
+    since: datetime | None  # the last word of any of them
+
+
+def failed_lately(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
     """Runs that failed within a day and that nobody has restarted or archived since."""
     return runs.filter(status=Status.FAILED, ended_at__gte=now - LATELY).order_by("-ended_at")[:MAX_FAILED]
+
+
+def troubled(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
+    """Live runs whose row says that they need a person, the longest first, however many others there are."""
+    waits_long = Q(status=Status.QUEUED, created_at__lt=now - WAITS_LONG)
+    is_troubled = Q(status__in=(Status.LOST, Status.RECOVERING)) | waits_long
+    return runs.filter(is_troubled, local_id=None).order_by("created_at")[:MAX_TROUBLED]
+
+
+def away_nodes(user: Someone, now: datetime) -> list[Away]:
+    """Nodes that the person sees and that do not answer, by cluster. A drained node may be switched off."""
+    known = contact_time(now)
+    found: dict[str, list[Node]] = {}
+    for node in visible_nodes(user).filter(is_draining=False):
+        if not node.is_in_contact(known):
+            found.setdefault(node.cluster_id, []).append(node)
+    return [_away(nodes) for nodes in found.values()]
+
+
+def _away(nodes: list[Node]) -> Away:
+    cluster, names = nodes[0].cluster, [node.name for node in nodes]
+    seen = [node.seen_at for node in nodes if node.seen_at is not None]
+    shown = ", ".join(names[:MAX_NAMED]) + (f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else "")
+    them = "it" if len(nodes) == 1 else "them"
+    sentence = f"Out of contact with the server: nothing is started on {them}." if seen else "Never in contact so far."
+    return Away(cluster, nodes, shown, sentence, max(seen, default=None))
 
 
 def needs(live: list[Row], failed: list[Row], now: datetime) -> list[Need]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 from django.conf import settings
+from django.db.models import Case, When
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -17,9 +18,14 @@ from runs.access import projects_with, visible_clusters, visible_runs
 from runs.actions import submit_run
 from runs.models import HeldSlot, Node, Role, User
 from runs.server_state import contact_time
-from runs.status import FINAL, LIVE, Status
+from runs.status import FINAL, LIVE, PLACED, Status
 
 MAX_RUNNING = 12
+MAX_WAITING = 6
+WAITING = LIVE - PLACED
+NEAREST_FIRST = Case(  # what trains, what trained, what will
+    When(status=Status.RUNNING, then=0), When(status__in=(Status.SCHEDULED, Status.STARTING), then=2), default=1
+)
 MAX_ENDED = 6
 MAX_ENDLESS = 5  # of those that were logged elsewhere: nobody knows whether they run
 EXAMPLE = settings.BASE_DIR / "examples/hello-gpt.yaml"
@@ -29,16 +35,28 @@ EXAMPLE = settings.BASE_DIR / "examples/hello-gpt.yaml"
 def home(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     runs = visible_runs(request.user).filter(archived_at=None)
-    live = rows(list(runs.filter(status__in=LIVE, local_id=None)[:MAX_RUNNING]), now=now)
+    running, waiting = runs.filter(status__in=PLACED, local_id=None), runs.filter(status__in=WAITING, local_id=None)
+    live = rows(list(running.order_by(NEAREST_FIRST, "-created_at", "-pk")[:MAX_RUNNING]), now=now)
+    queued = rows(list(waiting.order_by("created_at", "pk")[:MAX_WAITING]), now=now)
+    shown = {row.run.pk for row in live}
+    troubled = rows([run for run in attention.troubled(runs, now) if run.pk not in shown], now=now)
     endless = rows(list(runs.filter(status__in=LIVE).exclude(local_id=None)[:MAX_ENDLESS]), now=now)
     ended = rows(list(runs.filter(status__in=FINAL).order_by("-ended_at")[:MAX_ENDED]), now=now)
     may_act_in = set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True))
+    failed = rows(list(attention.failed_lately(runs, now)), now=now)
+    needs = attention.needs([*live, *troubled, *endless], failed, now)
+    away = attention.away_nodes(request.user, now)
     context: dict[str, Any] = {
-        "needs": attention.needs([*live, *endless], rows(list(attention.failed_lately(runs, now)), now=now), now),
+        "needs": needs,
+        "away": away,
+        "num_needs": len(needs) + len(away),
         "live": coloured(request.user, live),
+        "num_live": running.count() if len(live) == MAX_RUNNING else len(live),
+        "queued": coloured(request.user, queued),
+        "num_queued": waiting.count() if len(queued) == MAX_WAITING else len(queued),
         "ended": coloured(request.user, ended),
         "clusters": _clusters(request),
-        "is_first_start": not live and not endless and not ended and not visible_runs(request.user).exists(),
+        "is_first_start": not any((live, queued, endless, ended)) and not visible_runs(request.user).exists(),
         "may_act_in": may_act_in,
         "may_launch": bool(may_act_in),
     }

@@ -114,3 +114,57 @@ def test_the_palette_finds_runs_by_name_and_by_tag(cast: Cast, as_user: AsUser, 
     assert [item["label"] for item in client.get("/jump/?q=blue").json()["items"]] == ["first"]
     assert "Runs" in [item["label"] for item in client.get("/jump/?q=ru").json()["items"]]
     assert as_user(cast.outsider).get("/jump/?q=first").json()["items"] == []
+
+
+def test_running_now_has_what_runs_and_counts_nothing_that_waits(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    make_run(name="runs", status=Status.RUNNING)
+    make_run(name="starts", status=Status.STARTING)
+    make_run(name="recovers", status=Status.RECOVERING)
+    for number in range(8):
+        make_run(name=f"waits-{number}")
+    context = as_user(cast.viewer).get("/").context
+    assert [row.run.name for row in context["live"]] == ["runs", "recovers", "starts"] and context["num_live"] == 3
+    assert [row.run.name for row in context["queued"]] == [f"waits-{number}" for number in range(6)], "first come first"
+    assert context["num_queued"] == 8
+
+
+def test_more_runs_than_are_drawn_are_counted_and_one_in_trouble_is_not_lost_among_them(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    lost = make_run(name="gone", status=Status.LOST, reason_sentence="Out of contact.")
+    for number in range(14):
+        make_run(name=f"runs-{number}", status=Status.RUNNING)
+    context = as_user(cast.viewer).get("/").context
+    assert context["num_live"] == 15 and len(context["live"]) == 12 and context["live"][0].run.name == "runs-13"
+    assert [need.row.run for need in context["needs"]] == [lost]
+
+
+def test_a_node_out_of_contact_needs_somebody(cast: Cast, as_user: AsUser) -> None:
+    long_ago = timezone.now() - timedelta(hours=1)
+    away = make_node(cast.cluster, "node-away", seen_at=long_ago)
+    make_node(cast.cluster, "node-here")
+    make_node(cast.cluster, "node-drained", seen_at=long_ago, is_draining=True)
+    text = text_of(as_user(cast.viewer))
+    needs = text[text.index('id="needs-title"') :].partition("</section>")[0]
+    assert '<span class="count">1</span>' in needs and f"/nodes/{away.pk}/" in needs and "node-away" in needs
+    assert "Out of contact with the server: nothing is started on it" in needs
+    assert "node-here" not in needs and "node-drained" not in needs
+    assert "node-away" not in text_of(as_user(cast.outsider))
+
+
+def test_many_nodes_out_of_contact_are_one_line_of_their_cluster(cast: Cast, as_user: AsUser) -> None:
+    for number in range(6):
+        make_node(cast.cluster, f"node-{number}", seen_at=timezone.now() - timedelta(hours=1))
+    (away,) = as_user(cast.viewer).get("/").context["away"]
+    assert away.names == "node-0, node-1, node-2, node-3 and 2 more" and len(away.nodes) == 6
+
+
+def test_nodes_are_not_called_away_because_control_is(
+    cast: Cast, as_user: AsUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_node(cast.cluster, "node-a", seen_at=timezone.now() - timedelta(hours=1))
+    monkeypatch.setattr("runs.server_state.control_silence_s", lambda: 3_600.0)
+    text = text_of(as_user(cast.viewer))
+    assert "Needs you" not in text and "out of contact" not in text
