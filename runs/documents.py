@@ -77,11 +77,18 @@ class Health(Shape):
     gpus: list[GpuHealth] | None = None
 
 
+class Output(Shape):
+    problem: Annotated[str, Field(max_length=1_000)] = ""
+    num_refused: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    refused: Annotated[dict[Name, Annotated[str, Field(max_length=1_000)]], Field(max_length=100)] = {}
+
+
 class ListedAttempt(Shape):
     run: Id
     fence: Whole
     phase: Name = ""
     is_done: bool = False
+    output: Output | None = None
 
 
 class Up(Shape):
@@ -94,6 +101,7 @@ class Up(Shape):
     health: Health | None = None
     attempts: Annotated[dict[Id, ListedAttempt], Field(max_length=MAX_ATTEMPTS)] = {}
     troubles: Annotated[dict[Id, str], Field(max_length=MAX_ATTEMPTS)] = {}
+    troubles: dict[Id, Annotated[str, Field(max_length=2_000)]] = {}
     inspecting: list[Id] = []
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
-from runs import groups, server_state
+from runs import groups, server_state, unsent
 from runs.ingest import troubles
 from runs.metrics import read
 from runs.metrics.models import Telemetry
@@ -47,6 +47,8 @@ class Facts:
     record_age_s: float | None = None
     control_silence_s: float = 0.0  # control is away: nobody has written down since then what nodes report
     ingest_is_away: bool = False  # newer records wait on the nodes
+    unsent_nodes: tuple[str, ...] = ()  # which have not said yet that all of their output was sent
+    num_refused: int = 0  # output files that the server refused
     is_local: bool = False  # logged elsewhere: nobody here sees its processes, and its records come when they are sent
 
 
@@ -93,15 +95,27 @@ def _telemetry(facts: Facts) -> Lamp:
         return _lamp("telemetry", RED, "Some of what the ranks wrote has not arrived.")
     if facts.record_age_s is None:
         return _lamp("telemetry", GREY, "No record yet.")
+    if facts.status == Status.SUCCEEDED:
+        return _arrived(facts)
     if facts.status in FINAL:
-        colour = GREEN if facts.status == Status.SUCCEEDED else GREY
-        return _lamp("telemetry", colour, "Everything arrived." if colour == GREEN else "No more records are expected.")
+        return _lamp("telemetry", GREY, "No more records are expected.")
     if facts.ingest_is_away and facts.record_age_s > CONTACT_LOST_S:
         return _lamp("telemetry", AMBER, f"The last record arrived {facts.record_age_s:,.0f} s ago. {INGEST_AWAY}")
     usual_s = facts.median_step_s or 1.0
     amber_s, red_s = max(15.0, 5 * usual_s), max(60.0, 20 * usual_s)
     colour = RED if facts.record_age_s > red_s else AMBER if facts.record_age_s > amber_s else GREEN
     return _lamp("telemetry", colour, f"The last record arrived {facts.record_age_s:,.0f} s ago.")
+
+
+def _arrived(facts: Facts) -> Lamp:
+    """Of a run that succeeded, whose records have all arrived: whether its output has, too."""
+    if facts.num_refused:
+        files = "1 output file was" if facts.num_refused == 1 else f"{facts.num_refused:,} output files were"
+        return _lamp("telemetry", RED, f"Every record arrived, but {files} refused.")
+    if facts.unsent_nodes:
+        names = ", ".join(facts.unsent_nodes)
+        return _lamp("telemetry", AMBER, f"Every record arrived; output of {names} is still on its way.")
+    return _lamp("telemetry", GREEN, "Everything arrived.")
 
 
 def _lamps_of_elsewhere(facts: Facts) -> dict[str, Lamp]:
@@ -168,7 +182,13 @@ def _troubles(run: Run, attempt: Attempt | None, telemetry: Telemetry | None) ->
     if attempt is None:
         return of_records
     reports = [placement.report for placement in attempt.placements.all()]
-    return [*groups.remarks(Status(run.status), run.spec, attempt.world_size, reports), *of_records]
+    of_ranks = groups.remarks(Status(run.status), run.spec, attempt.world_size, reports)
+    return [*of_ranks, *unsent.remarks(_sendings(attempt)), *of_records]
+
+
+def _sendings(attempt: Attempt) -> list[unsent.Sending]:
+    placements = attempt.placements.all()
+    return [unsent.Sending(one.node.name, one.output, one.done_at is not None) for one in placements]
 
 
 def run_documents(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -186,6 +206,7 @@ def prefetch(runs: Sequence[Run]) -> None:
 
 def facts_of(run: Run, attempt: Attempt | None, telemetry: Telemetry, now: datetime) -> Facts:
     placements = list(attempt.placements.all()) if attempt is not None and attempt.ended_at is None else []
+    sendings = _sendings(attempt) if attempt is not None else []
     control_silence_s = server_state.control_silence_s() if placements else 0.0
     limit_s = CONTACT_LOST_S + ROW_LAG_S + control_silence_s
     silent = [one for one in placements if one.phase not in (Phase.PREPARING, Phase.ENDED) and one.age_s(now) > limit_s]
@@ -202,6 +223,8 @@ def facts_of(run: Run, attempt: Attempt | None, telemetry: Telemetry, now: datet
         record_age_s=None if telemetry.last_record_at is None else (now - telemetry.last_record_at).total_seconds(),
         control_silence_s=control_silence_s,
         ingest_is_away=bool(placements) and server_state.ingest_is_away(),
+        unsent_nodes=tuple(one.node for one in sendings if not one.is_done),
+        num_refused=sum(one.num_refused for one in sendings),
         is_local=run.is_local,
     )
 

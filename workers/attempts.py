@@ -32,6 +32,8 @@ class AttemptFolder:
     _order: Document | None = None
     _final: Document | None = None
     _is_done: bool = False
+    _sent: Document | None = None
+    output_problem: str = ""  # why the output waits, as far as this process knows
 
     @property
     def attempt(self) -> str:
@@ -99,6 +101,17 @@ class AttemptFolder:
         if (self.order() or {}).get("first_rank") != 0:
             return not self.unsent_traces()
         return self.uploaded_mark.exists()
+
+    def output_sent(self) -> Document:
+        """Return what became of each output file: {"sent": {name: stamp}, "refused": {name: why}}."""
+        if self._sent is None:
+            self._sent = read_json(self.path / "sent.json") or {"sent": {}, "refused": {}}
+        return self._sent
+
+    def record_output(self, sent: Document) -> None:
+        """Remember what became of the output files, for node workers after this one."""
+        write_json(self.path / "sent.json", sent)
+        self._sent = sent
 
     def is_done(self) -> bool:
         """Whether it is over and the server has all of it. Once true it stays true, and costs nothing to ask."""

@@ -28,12 +28,14 @@ DOWN  ``down_key(node)``      rewritten every tick from the database, and at onc
 UP    ``up_key(node)``            the node worker, every second: who I am and how I feel::
 
     {"at", "node", "name", "version", "address", "pid", "inventory": Inventory, "health": Health,
-     "attempts": {attempt: {"run", "fence", "phase", "is_done"}},   every attempt that has a folder here
+     "attempts": {attempt: {"run", "fence", "phase", "is_done", "output": Output}},   all that have a folder here
      "troubles": {attempt: sentence},   why one that is to be prepared is not prepared yet; it is tried again
      "inspecting": [question, …]}                                   datasets that are looked at, or whose answer waits
 
-      ``is_done``: it is over, and all of its records and output have arrived. Control lists it no more then, and the
-      node forgets its folder a day later.
+      ``is_done``: it is over, and all of its records and output have arrived. Control lists it no more then, takes
+      no file of it any more, and the node forgets its folder a day later.
+      Output: {"problem": why what is to be sent waits, or "", "num_refused", "refused": {file: why, …}}; the server
+      refused those for good, and OUTPUT_NAMED of them are named
 
       ``report_key(node, attempt)`` the supervisor, on every change and every second (when it is gone, the node
       worker repeats the last one, or writes the final one itself)::
@@ -55,7 +57,8 @@ UP    ``up_key(node)``            the node worker, every second: who I am and ho
 
 Seals: a document that lives under a key is sealed with that key as its scope, except the attempt report, which is
 sealed with ``report_scope`` so that a stale fence does not open. A node's REST calls are sealed with ``http_scope``
-over the hex SHA-256 of the body; the path in it is the one after percent-decoding.
+over the hex SHA-256 of the body; the path in it is the one after percent-decoding. Its time is the server's, as the
+node learns it from the down document, and the server takes each nonce once.
 
 Celery messages (``PREPARE``, ``GO``, ``NUDGE``, ``INSPECT``) may be lost. Each has one argument ``sealed``, sealed with
 ``command_scope(task, node)`` and stamped ``at``: PREPARE holds the Order, GO {"attempt", "run", "fence", "go": Go},
@@ -93,6 +96,10 @@ NUDGE = "workers.tasks.nudge"
 INSPECT = "workers.tasks.inspect"
 
 MAX_OFFERED = 5
+OUTPUT_NAMED = 5
+UNSENT_KEPT_S = (
+    30 * 86_400.0
+)  # for so long after its end an attempt's files are kept by its node and taken by the server
 CONTACT_LOST_S = 5.0
 DEFAULT_LEASE_S = 600.0
 MAX_FACTS_BYTES = 60_000  # of what a node says of a dataset
@@ -145,8 +152,9 @@ def command_scope(task: str, node_id: str) -> str:
     return f"command:{task}:{node_id}"
 
 
-def http_scope(method: str, path: str, at: int) -> str:
-    return f"http:{method}:{path}:{at}"
+def http_scope(method: str, path: str, at: int, nonce: str = "") -> str:
+    """``nonce``: 32 hex digits that no other request of the node has; the server takes each once."""
+    return f"http:{nonce}:{method}:{path}:{at}" if nonce else f"http:{method}:{path}:{at}"
 
 
 def report_scope(node_id: str, run_id: str, fence: int) -> str:
@@ -176,8 +184,11 @@ def seal(key: str, scope: str, document: Document) -> str:
     return f"{mac(key, scope, body.encode())}.{body}"
 
 
-def unseal(key: str, scope: str, text: str | bytes, *, max_age_s: float | None = None) -> Document:
-    """Return the document in ``text``. Raises BadSeal when the seal does not fit, or ``at`` is older than max_age_s."""
+def unseal(
+    key: str, scope: str, text: str | bytes, *, max_age_s: float | None = None, now: float | None = None
+) -> Document:
+    """Return the document in ``text``. Raises BadSeal when the seal does not fit, or ``at`` is further than max_age_s
+    from ``now``, which is this machine's time unless it is given."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     claimed, _, body = text.partition(".")
@@ -188,10 +199,10 @@ def unseal(key: str, scope: str, text: str | bytes, *, max_age_s: float | None =
         raise BadSeal(f"the message for {scope} cannot be read: {error}") from error
     if not isinstance(document, dict):
         raise BadSeal(f"the message for {scope} is not a document")
-    if max_age_s is not None and not _is_within(document.get("at", 0), max_age_s):
+    if max_age_s is not None and not _is_within(document.get("at", 0), now, max_age_s):
         raise BadSeal(f"the message for {scope} is older than {max_age_s:g} s")
     return document
 
 
-def _is_within(at: object, max_age_s: float) -> bool:
-    return isinstance(at, int | float) and abs(time.time() - at) <= max_age_s
+def _is_within(at: object, now: float | None, max_age_s: float) -> bool:
+    return isinstance(at, int | float) and abs((time.time() if now is None else now) - at) <= max_age_s

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Protocol
 
 import structlog
@@ -27,33 +29,32 @@ class Commands(Protocol):
     def inspect(self, question: Document) -> None: ...
 
 
-def register(app: Celery, node_id: str, key: str, commands: Commands) -> None:
-    """Give ``app`` the tasks, bound to this node."""
+def register(app: Celery, node_id: str, key: str, commands: Commands, now: Callable[[], float] = time.time) -> None:
+    """Give ``app`` the tasks, bound to this node. ``now`` is the server's time, by which a command is too old."""
+
+    def opened(task: str, sealed: str) -> Document | None:
+        try:
+            return unseal(key, command_scope(task, node_id), sealed, max_age_s=MAX_AGE_S, now=now())
+        except BadSeal as error:
+            log.warning("command.refused", task=task, error=str(error))
+            return None
 
     @app.task(name=PREPARE)
     def prepare(*, sealed: str) -> None:
-        if (order := _open(key, PREPARE, node_id, sealed)) is not None:
+        if (order := opened(PREPARE, sealed)) is not None:
             commands.prepare(order)
 
     @app.task(name=GO)
     def go(*, sealed: str) -> None:
-        if (command := _open(key, GO, node_id, sealed)) is not None:
+        if (command := opened(GO, sealed)) is not None:
             commands.go(command)
 
     @app.task(name=NUDGE)
     def nudge(*, sealed: str) -> None:
-        if _open(key, NUDGE, node_id, sealed) is not None:
+        if opened(NUDGE, sealed) is not None:
             commands.nudge()
 
     @app.task(name=INSPECT)
     def inspect(*, sealed: str) -> None:
-        if (question := _open(key, INSPECT, node_id, sealed)) is not None:
+        if (question := opened(INSPECT, sealed)) is not None:
             commands.inspect(question)
-
-
-def _open(key: str, task: str, node_id: str, sealed: str) -> Document | None:
-    try:
-        return unseal(key, command_scope(task, node_id), sealed, max_age_s=MAX_AGE_S)
-    except (BadSeal, ValueError) as error:
-        log.warning("command.refused", task=task, error=str(error))
-        return None

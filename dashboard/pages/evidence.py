@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from runs import groups
+from runs import groups, unsent
 from runs.ingest import troubles
 from runs.models import Run
 from runs.status import Status
@@ -34,19 +34,25 @@ class Trouble(NamedTuple):
 
 
 class Remarks(NamedTuple):
-    """What a run's page says beside its status, in sentences: of its ranks, and of its records on their way."""
+    """What a run's page says beside its status, in sentences: of its ranks, and of its output and records on their
+    way."""
 
     ranks: list[str]
+    output: list[str]  # some of it has not come
     bad: list[str]  # some record is missing, or may be
     harmless: list[str]
 
 
 def remarks(told: list[dict[str, Any]]) -> Remarks:
     """Sort the troubles of a run's document."""
-    found = Remarks([], [], [])
+    found = Remarks([], [], [], [])
+    lists = {
+        **dict.fromkeys(groups.CODES, found.ranks),
+        **dict.fromkeys(unsent.CODES, found.output),
+        **dict.fromkeys(HARMLESS, found.harmless),
+    }
     for one in told:
-        of_ranks = found.ranks if one["code"] in groups.CODES else found.bad
-        (found.harmless if one["code"] in HARMLESS else of_ranks).append(one["sentence"])
+        lists.get(one["code"], found.bad).append(one["sentence"])
     return found
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.utils import timezone
 from ninja import Router, Schema
 from ninja import Status as Answer
 from ninja.errors import HttpError
@@ -59,14 +60,18 @@ def download(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
     summary="Store an output file (nodes only)",
 )
 def store(request: HttpRequest, run_id: str, fence: int, path: str) -> Answer[None]:
-    """Only a node of the run's newest attempt may: what an older one leaves does not change the run."""
+    """Only a node of the run's newest attempt may, until it has said that everything was sent: what an older attempt
+    leaves, or what comes after the end, does not change the run."""
     node: Node = request.auth  # type: ignore[attr-defined]
-    placement = Placement.objects.filter(node=node, attempt__run=run_id, attempt__fence=fence)
-    run = placement.values_list("attempt__run__fence", flat=True).first()
-    if run is None:
+    found = Placement.objects.filter(node=node, attempt__run=run_id, attempt__fence=fence)
+    placement = found.select_related("attempt__run").first()
+    if placement is None:
         raise NotFound(f"There is no run {run_id!r} with fence {fence} on this node.")
-    if run != fence:
-        raise HttpError(409, f"Fence {fence} is over: the newest attempt of the run has fence {run}.")
+    if placement.attempt.run.fence != fence:
+        newest = placement.attempt.run.fence
+        raise HttpError(409, f"Fence {fence} is over: the newest attempt of the run has fence {newest}.")
+    if not placement.takes_files(timezone.now()):
+        raise HttpError(410, "The attempt is over, and its node had sent everything or had time enough to.")
     try:
         outputs.store(run_id, path, request.read, request.sealed_digest)  # type: ignore[attr-defined]
     except outputs.TooLarge as error:

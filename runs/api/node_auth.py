@@ -13,15 +13,20 @@ from dataclasses import dataclass
 
 import structlog
 from django.http import HttpRequest
+from ninja.errors import HttpError
 from ninja.security import APIKeyHeader
+from redis.exceptions import RedisError
 
 from runs.models import Node
-from workers.contract import BadSeal, check_mac, http_scope
+from runs.transport import redis
+from workers.contract import PREFIX, BadSeal, check_mac, http_scope
 
 log = structlog.get_logger(__name__)
 
 MAX_AGE_S = 300
 DIGEST = re.compile(r"[0-9a-f]{64}")
+NONCE = re.compile(r"[0-9a-f]{32}")
+USED_KEY = f"{PREFIX}:control:used"  # the nonces of requests whose seals are not too old yet
 
 
 @dataclass(frozen=True)
@@ -31,13 +36,16 @@ class Seal:
     node_id: str
     at: int  # Unix seconds
     mac: str
+    nonce: str = ""
 
     @classmethod
     def from_headers(cls, node_id: str | None, value: str | None) -> Seal | None:
         """Return what ``X-Trainyard-Node`` and ``X-Trainyard-Seal`` say; None where that is no seal."""
-        at, _, claimed = (value or "").partition(".")
+        at, _, rest = (value or "").partition(".")
+        claimed, _, nonce = rest.partition(".")
         is_time = at.isascii() and at.isdigit() and len(at) <= 12
-        return cls(node_id, int(at), claimed) if node_id and is_time else None
+        is_seal = node_id and is_time and (not nonce or NONCE.fullmatch(nonce))
+        return cls(str(node_id), int(at), claimed, nonce) if is_seal else None
 
 
 def node_of_seal(seal: Seal, method: str, path: str, digest: str) -> Node | None:
@@ -48,7 +56,7 @@ def node_of_seal(seal: Seal, method: str, path: str, digest: str) -> Node | None
     if node is None:
         return None
     try:
-        check_mac(node.key, http_scope(method, path, seal.at), digest.encode(), seal.mac)
+        check_mac(node.key, http_scope(method, path, seal.at, seal.nonce), digest.encode(), seal.mac)
     except (BadSeal, TypeError) as error:
         log.warning("node.bad_seal", node=node.name, path=path, error=str(error))
         return None
@@ -56,7 +64,8 @@ def node_of_seal(seal: Seal, method: str, path: str, digest: str) -> Node | None
 
 
 class NodeAuth(APIKeyHeader):
-    """``X-Trainyard-Node: <id>`` and ``X-Trainyard-Seal: <unix time>.<mac>``."""
+    """``X-Trainyard-Node: <id>`` and ``X-Trainyard-Seal: <unix time>.<mac>.<nonce>``, each nonce once. A node of the
+    version before has no nonce, and what it sends could be sent again."""
 
     param_name = "X-Trainyard-Seal"
 
@@ -67,4 +76,18 @@ class NodeAuth(APIKeyHeader):
         named = request.headers.get("X-Trainyard-Digest")
         digest = hashlib.sha256(request.body).hexdigest() if named is None else named
         request.sealed_digest = digest  # type: ignore[attr-defined]
-        return node_of_seal(seal, str(request.method), request.path, digest)
+        node = node_of_seal(seal, str(request.method), request.path, digest)
+        return node if node is not None and _is_new(node, seal) else None
+
+
+def _is_new(node: Node, seal: Seal) -> bool:
+    """Whether the nonce was not used before; from here on it was. Raises HttpError where nobody can tell."""
+    if not seal.nonce:
+        return True
+    try:
+        is_new = redis().set(f"{USED_KEY}:{node.pk}:{seal.nonce}", 1, nx=True, ex=2 * MAX_AGE_S)
+    except (RedisError, OSError) as error:
+        raise HttpError(503, "Valkey is away: whether this request came before is not known. Try again.") from error
+    if not is_new:
+        log.warning("node.replayed", node=node.name)
+    return bool(is_new)

@@ -13,7 +13,7 @@ from runs.ingest.memory import Memory
 from runs.ingest.reader import StreamEntry
 from runs.ingest.records import Incoming, incoming
 from runs.ingest.samples import store_samples
-from runs.ingest.senders import Entry, RunGone, Senders, Unproven, parse
+from runs.ingest.senders import AttemptDone, Entry, RunGone, Senders, Unproven, parse
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ class Rounds:
             try:
                 entry = parse(entry_id, fields)
                 source = self._senders.source(entry)
-            except RunGone:
+            except (RunGone, AttemptDone):
                 continue
             except Unproven as error:
                 log.warning("ingest.unproven", reason=str(error))

@@ -26,6 +26,10 @@ class RunGone(LookupError):
     """The run was deleted while its last records were on the way."""
 
 
+class AttemptDone(LookupError):
+    """The node had sent all of the attempt's records, and they had arrived: what comes now was sent twice, or later."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One entry of the stream, as it lies there."""
@@ -63,7 +67,7 @@ class Senders:
         self._placements: _Cache[tuple[str, str, str, int], bool] = _Cache(clock)
 
     def source(self, entry: Entry) -> Source:
-        """Return who sent the entry. Raises Unproven, or RunGone."""
+        """Return who sent the entry. Raises Unproven, RunGone, or AttemptDone."""
         key, name = self._nodes.get(entry.node_id, lambda: _node(entry.node_id))
         try:
             check_mac(key, frames_scope(entry.node_id, entry.run_id, entry.fence), entry.data, entry.seal)
@@ -83,11 +87,12 @@ def _node(node_id: str) -> tuple[str, str]:
 
 
 def _is_placed(node_id: str, attempt_id: str, run_id: str, fence: int) -> bool:
-    """Any attempt of the run will do, ended ones too: its points carry its fence."""
-    placed = Placement.objects.filter(
-        node=node_id, attempt=attempt_id, attempt__run=run_id, attempt__fence=fence
-    ).exists()
-    if not placed:
+    """Any attempt of the run will do, ended ones too, until everything of it has come: its points carry its fence."""
+    placed = Placement.objects.filter(node=node_id, attempt=attempt_id, attempt__run=run_id, attempt__fence=fence)
+    done = placed.values_list("done_at", flat=True).first()
+    if done is not None:
+        raise AttemptDone(attempt_id)
+    if not placed.exists():
         if not Run.objects.filter(pk=run_id).exists():
             raise RunGone(run_id)
         raise Unproven(f"the node holds no placement of attempt {attempt_id[:12]!r} with fence {fence}")

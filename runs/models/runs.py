@@ -15,7 +15,7 @@ from runs.models.clusters import Cluster, Node
 from runs.models.jobs import Job
 from runs.models.people import Project, User
 from runs.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
-from workers.contract import DEFAULT_LEASE_S
+from workers.contract import DEFAULT_LEASE_S, UNSENT_KEPT_S
 
 
 def choices(names: type[Status] | type[Phase] | type[Wanted]) -> list[tuple[str, str]]:
@@ -230,6 +230,8 @@ class Placement(models.Model):
     phase = models.CharField(max_length=12, choices=choices(Phase), default=Phase.PREPARING)
     report = models.JSONField(default=dict, blank=True)
     reported_at = models.DateTimeField(null=True, blank=True)
+    output = models.JSONField(default=dict, blank=True)  # Output of workers.contract, once there is something to say
+    done_at = models.DateTimeField(null=True, blank=True)  # when its node had sent everything: it sends no more of it
 
     class Meta:
         ordering = ("node_rank",)
@@ -244,6 +246,12 @@ class Placement(models.Model):
     def age_s(self, now: datetime) -> float:
         """Seconds since the node last spoke of this attempt (since the placement when it never did)."""
         return (now - (self.reported_at or self.attempt.created_at)).total_seconds()
+
+    def takes_files(self, now: datetime) -> bool:
+        """Whether its node may still store files: until it has sent everything, and not for ever after the end."""
+        ended_at = self.attempt.ended_at
+        is_late = ended_at is not None and (now - ended_at).total_seconds() > UNSENT_KEPT_S
+        return self.done_at is None and not is_late
 
 
 class GoneRun(models.Model):

@@ -9,7 +9,7 @@ from runs.reconcile.acting import is_complete
 from runs.reconcile.judge import INCOMPLETE
 from runs.status import Status
 
-FOR = timedelta(days=2)  # nodes keep what they have not sent for a day
+FOR = timedelta(days=30)  # for so long nodes keep what they have not sent
 AT_A_TIME = 100
 EVERY_S = 5.0
 

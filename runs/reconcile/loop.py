@@ -19,6 +19,7 @@ from runs.reconcile.hear import Ear, forget_the_rest
 from runs.reconcile.late import correct_late
 from runs.reconcile.placing import schedule
 from runs.reconcile.restoring import tell
+from runs.reconcile.sending import take_outputs
 from runs.reconcile.tell import write_down
 from runs.reconcile.tracing import tell_traces
 from runs.status import Status
@@ -61,6 +62,7 @@ def _round(now: datetime) -> None:
     _guarded(partial(tell_traces, attempts))
     _guarded(partial(free_slots, ear))
     _guarded(partial(correct_late, now))
+    _guarded(partial(take_outputs, ear))
     for cluster_id in set(Run.objects.filter(status=Status.QUEUED).values_list("cluster_id", flat=True)):
         _guarded(partial(schedule, cluster_id, now), cluster=cluster_id)
     write_down(nodes, ear.ups, now)

@@ -115,6 +115,17 @@ def test_a_folder_is_forgotten_after_a_day(
     assert not folder.path.exists()
 
 
+def test_what_has_not_arrived_is_kept_for_longer_than_a_day(
+    folder: AttemptFolder, keeper_of_the_dead: Afterlife, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node worker that starts while the server is away hears of no attempt, and must not take that for a word."""
+    monkeypatch.setattr(afterlife, "KEEP_S", 0.0)
+    assert not keeper_of_the_dead.look_after(folder, None)
+    assert folder.path.exists()
+    monkeypatch.setattr(afterlife, "UNSENT_KEPT_S", 0.0)
+    assert keeper_of_the_dead.look_after(folder, None)
+
+
 def test_a_node_says_that_it_is_done(bare_node: ControlledNode) -> None:
     order = bare_node.order(SCRIPT, first_rank=1)
     bare_node.launch(order)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
+import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,11 +17,11 @@ from tests.workers.control import ControlledNode, until
 from tests.workers.web import Site, serve_site
 from trainyard.bundle import pack
 from workers.attempts import AttemptFolder
-from workers.contract import Document, new_key
+from workers.contract import PREPARE, Document, new_key
 from workers.node import outputs
 from workers.node.bundles import Refusal, lay_out_code
 from workers.node.config import NodeConfig, make_home
-from workers.node.outputs import upload_output
+from workers.node.outputs import output_document, upload_output
 from workers.node.rest import ServerClient
 from workers.node.traces import send_traces
 
@@ -216,3 +219,83 @@ def test_a_link_in_place_of_the_folder_of_traces_leads_nowhere(folder: AttemptFo
     (elsewhere / "step-1.rank-1.json.gz").write_text("a key")
     (folder.output / "traces").symlink_to(elsewhere)
     assert folder.unsent_traces() == []
+
+
+@pytest.mark.parametrize("status", [401, 403, 408, 429, 500, 503, 507])
+def test_a_file_that_is_not_taken_now_is_sent_again_and_the_others_go_meanwhile(
+    site: Site, server: ServerClient, folder: AttemptFolder, status: int
+) -> None:
+    for name in ("a", "b", "c"):
+        (folder.output / name).write_text(name)
+    site.refusals["b"] = status
+    with pytest.raises(httpx.HTTPStatusError):
+        upload_output(order_for("0" * 64), folder, server)
+    assert not folder.uploaded_mark.exists() and sorted(site.files.values()) == [b"a", b"c"]
+    site.refusals.clear()
+    before = site.num_puts
+    upload_output(order_for("0" * 64), folder, server)
+    assert folder.uploaded_mark.exists() and sorted(site.files.values()) == [b"a", b"b", b"c"]
+    assert site.num_puts == before + 1, "what was sent already is not sent again"
+    assert output_document(folder) == {"problem": "", "num_refused": 0, "refused": {}}
+
+
+@pytest.mark.parametrize("status", [404, 409, 410, 413, 422])
+def test_a_file_that_is_refused_for_good_is_named_and_ends_the_trying(
+    site: Site, server: ServerClient, folder: AttemptFolder, status: int
+) -> None:
+    (folder.output / "a").write_text("a")
+    (folder.output / "b").write_text("b")
+    site.refusals["b"] = status
+    upload_output(order_for("0" * 64), folder, server)
+    assert folder.uploaded_mark.exists()
+    assert output_document(folder) == {"problem": "", "num_refused": 1, "refused": {"b": "Not b."}}
+    assert output_document(AttemptFolder(folder.path))["num_refused"] == 1, "a node worker that starts anew knows it"
+
+
+@pytest.mark.parametrize("hours", [-1, 24])
+def test_the_output_of_a_node_whose_clock_is_off_arrives(
+    home: Path, valkey: Valkey, site: Site, python_without_torch: Path, hours: int
+) -> None:
+    python = with_clock(python_without_torch, hours * 3600)
+    node = ControlledNode(home, valkey.url, server=site.url, python=python)
+    site.key = node.key
+    node.start()
+    try:
+        script = "import os, pathlib; pathlib.Path(os.environ['TRAINYARD_OUTPUT'], 'result.txt').write_text('42')"
+        order = node.order(script)
+        node.launch(order)
+        report = node.wait_for(order, "ended")
+        assert abs(report["at"] - time.time() - hours * 3600) < 60, "its clock is not off"
+        until(lambda: node.tick() or site.files)
+        assert list(site.files.values()) == [b"42"]
+        nothing_waits = {"problem": "", "num_refused": 0, "refused": {}}
+        until(lambda: node.up()["attempts"][order["attempt"]]["output"] == nothing_waits)  # type: ignore[index]
+    finally:
+        node.close()
+
+
+def test_a_command_is_no_older_than_the_servers_clock_says(
+    home: Path, valkey: Valkey, site: Site, python_without_torch: Path
+) -> None:
+    node = ControlledNode(home, valkey.url, server=site.url, python=with_clock(python_without_torch, 24 * 3600))
+    site.key = node.key
+    node.start()
+    try:
+        until(lambda: node.tick() or node.up())
+        order = node.order("print('hello')")
+        # Without a word in the down document: the command alone must do.
+        until(lambda: node.tick() or node.send(PREPARE, order) or node.report(order))
+    finally:
+        node.close()
+
+
+def with_clock(python: Path, ahead_s: int) -> Path:
+    """Return an interpreter like ``python`` whose clock is off by so much."""
+    folder = python.parent.parent
+    copy = folder.with_name(f"{folder.name}-{secrets.token_hex(4)}")
+    shutil.copytree(folder, copy, symlinks=True)
+    (packages,) = copy.glob("lib/python*/site-packages")
+    # The file may be read more than once.
+    line = f"import time; vars(time).setdefault('real', time.time); time.time = lambda now=time.real: now() + {ahead_s}"
+    (packages / "clock.pth").write_text(line + "\n")
+    return copy / "bin" / "python"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
 from workers.contract import Document, check_mac, http_scope
+
+MAX_AGE_S = 300  # as runs.api.node_auth
 
 
 class Site:
@@ -26,6 +29,9 @@ class Site:
         self.asked: list[list[str]] = []  # …which runs are gone
         self.says_more: list[str] = []
         self.failures = 0  # so many of the next requests are answered 503
+        self.refusals: dict[str, int] = {}  # file name -> status
+        self.refused: list[int] = []  # what was answered so
+        self.num_puts = 0
         self.url = ""
 
 
@@ -57,7 +63,14 @@ def serve_site() -> Iterator[Site]:
 
         def do_PUT(self) -> None:
             body = self._body()
-            if self._is_sealed(body):
+            site.num_puts += 1
+            name = unquote(self.path).partition("/files/")[2]
+            if not self._is_sealed(body):
+                return
+            if name in site.refusals:
+                site.refused.append(site.refusals[name])
+                self._answer(site.refusals[name], json.dumps({"detail": f"Not {name}."}).encode())
+            else:
                 site.files[unquote(self.path)] = body
                 self._answer(200, b"{}")
 
@@ -69,9 +82,13 @@ def serve_site() -> Iterator[Site]:
                 site.failures -= 1
                 self._answer(503, b"{}")
                 return False
-            at, _, claimed = self.headers["X-Trainyard-Seal"].partition(".")
-            scope = http_scope(self.command, unquote(self.path), int(at))
+            at, claimed, nonce = self.headers["X-Trainyard-Seal"].split(".")
+            scope = http_scope(self.command, unquote(self.path), int(at), nonce)
             check_mac(site.key, scope, hashlib.sha256(body).hexdigest().encode(), claimed)
+            if abs(time.time() - int(at)) > MAX_AGE_S:
+                site.refused.append(401)
+                self._answer(401, b"{}")
+                return False
             return True
 
         def _answer(self, status: int, data: bytes) -> None:

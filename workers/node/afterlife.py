@@ -12,10 +12,10 @@ import redis
 import structlog
 
 from workers.attempts import AttemptFolder
-from workers.contract import Document, report_key, report_scope, seal
+from workers.contract import UNSENT_KEPT_S, Document, report_key, report_scope, seal
 from workers.node.config import NodeConfig
 from workers.node.outputs import upload_output
-from workers.node.rest import ServerClient
+from workers.node.rest import ServerClient, problem_of
 from workers.node.traces import send_traces
 from workers.supervisor.contact import REPORT_KEPT_S, Contact
 from workers.supervisor.courier import Courier
@@ -63,7 +63,8 @@ class Afterlife:
                 self._ship(order, report, folder, entry)
         if self._upload(order, folder) and not is_living:
             self._due[folder.attempt] = now + LOOK_EVERY_S, now + RARELY_S
-        if entry is None and not is_living and time.time() - report["at"] > KEEP_S:
+        kept_s = KEEP_S if folder.is_done() else UNSENT_KEPT_S
+        if entry is None and not is_living and time.time() - report["at"] > kept_s:
             shutil.rmtree(folder.path, ignore_errors=True)
             for memory in (self._due, self._upload_due, self._shipping):
                 memory.pop(folder.attempt, None)
@@ -117,7 +118,18 @@ class Afterlife:
             upload(order, folder, self._server)
         except (httpx.HTTPError, OSError) as error:
             log.warning("output.waiting", attempt=folder.attempt, error=str(error), pause_s=pause_s)
+            folder.output_problem = problem_of_upload(error)
             self._upload_due[folder.attempt] = (time.monotonic() + pause_s, min(2 * pause_s, LONGEST_PAUSE_S))
             return False
+        folder.output_problem = ""
         self._upload_due.pop(folder.attempt, None)
         return True
+
+
+def problem_of_upload(error: httpx.HTTPError | OSError) -> str:
+    """Return in words why an upload waits."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"The server answered {error.response.status_code}: {problem_of(error.response)}"
+    if isinstance(error, httpx.HTTPError):
+        return f"The server does not answer: {str(error) or type(error).__name__}."
+    return f"A file cannot be read: {error.strerror or error}."

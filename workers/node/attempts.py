@@ -20,6 +20,7 @@ from workers.node.bundles import Refusal, Source, lay_out_code
 from workers.node.config import NodeConfig, checkpoints_root
 from workers.node.interpreters import check_interpreter
 from workers.node.orphans import StillAlive, bury, never_started
+from workers.node.outputs import output_document
 from workers.node.warm import ZygoteGone, ZygoteKeeper
 from workers.sockets import ask, socket_path
 
@@ -66,7 +67,7 @@ class Attempts:
         found: Document = {}
         for attempt, folder in list(self._known.items()):
             if (order := folder.order()) is not None:
-                about = {"phase": folder.phase(), "is_done": folder.is_done()}
+                about = {"phase": folder.phase(), "is_done": folder.is_done(), "output": output_document(folder)}
                 found[attempt] = {"run": order["run"], "fence": order["fence"], **about}
         return found
 

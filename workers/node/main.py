@@ -128,7 +128,7 @@ def serve(config: NodeConfig, home: Path, address: str, *, is_tethered: bool) ->
     """
     node = NodeWorker(config, home, address)
     app = make_app(config.redis_url, config.name)
-    register(app, config.id, config.key, node)
+    register(app, config.id, config.key, node, node.clock.now)
     node.start()
     # It warns root of pickled messages; we accept JSON only.
     warnings.filterwarnings("ignore", category=SecurityWarning)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
+import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -13,6 +13,7 @@ import httpx
 import structlog
 
 from workers.contract import Document, http_scope, mac
+from workers.node.clock import ServerClock
 from workers.node.config import CannotStart, NodeConfig
 
 log = structlog.get_logger(__name__)
@@ -59,9 +60,15 @@ def problem_of(response: httpx.Response) -> str:
 class ServerClient:
     """REST with the node's seal on each request. Every method raises httpx.HTTPError."""
 
-    def __init__(self, config: NodeConfig, keep: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        keep: Callable[[str], None] | None = None,
+        clock: ServerClock | None = None,
+    ) -> None:
         """``keep`` writes down where the server is now."""
         self._config = config
+        self._clock = clock or ServerClock()
         self._server = config.server
         self._offered = ""
         self._keep = keep or (lambda _: None)
@@ -128,11 +135,11 @@ class ServerClient:
         return httpx.request(method, server + quote(path), headers=headers, content=content, timeout=TIMEOUT)
 
     def _headers(self, method: str, path: str, body_sha256: str) -> dict[str, str]:
-        at = int(time.time())
-        seal = mac(self._config.key, http_scope(method, path, at), body_sha256.encode())
+        at, nonce = int(self._clock.now()), secrets.token_hex(16)
+        seal = mac(self._config.key, http_scope(method, path, at, nonce), body_sha256.encode())
         return {
             "X-Trainyard-Node": self._config.id,
-            "X-Trainyard-Seal": f"{at}.{seal}",
+            "X-Trainyard-Seal": f"{at}.{seal}.{nonce}",
             "X-Trainyard-Digest": body_sha256,  # the server need not read the body to know whose it is
         }
 

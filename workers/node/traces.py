@@ -7,6 +7,7 @@ import structlog
 
 from workers.attempts import AttemptFolder
 from workers.contract import Document
+from workers.node.outputs import is_refusal
 from workers.node.rest import ServerClient, problem_of
 
 log = structlog.get_logger(__name__)
@@ -19,7 +20,7 @@ def send_traces(order: Document, folder: AttemptFolder, server: ServerClient) ->
         try:
             server.put_file(order["run"], order["fence"], name, path)
         except httpx.HTTPStatusError as error:
-            if error.response.status_code >= 500:
+            if not is_refusal(error):
                 raise
             log.warning("trace.refused", run=order["run"], file=name, why=problem_of(error.response))
         mark = folder.sent_mark(path.name)

@@ -23,6 +23,7 @@ from workers.inventory import take_inventory
 from workers.node.afterlife import Afterlife
 from workers.node.attempts import Attempts
 from workers.node.checkpoints import sweep
+from workers.node.clock import ServerClock
 from workers.node.config import NodeConfig, checkpoints_root, store_config
 from workers.node.health import HealthSender
 from workers.node.inspecting import Inspector
@@ -53,7 +54,9 @@ class NodeWorker:
         self._latest_health: Document = self._health.sample()
         lifeline = int(os.environ.get("TRAINYARD_LIFELINE") or -1)
         self._zygote = ZygoteKeeper(lifeline)
-        server = self._server = ServerClient(config, lambda url: store_config(home, replace(config, server=url)))
+        self.clock = ServerClock()
+        server = ServerClient(config, lambda url: store_config(home, replace(config, server=url)), self.clock)
+        self._server = server
         self._sweep = partial(sweep, checkpoints_root(home), server)
         self._attempts = Attempts(
             config,
@@ -136,6 +139,8 @@ class NodeWorker:
             return
         # The same document twice says nothing new: it may be the last word of a server that is gone.
         if document.get("at") != self._down_at:
+            if self._down_at is not None:  # the first that we read may have lain there for long
+                self.clock.set(document.get("at"))
             self._down_at = document.get("at")
             self._server.offer(document.get("server"))
             self._attempts.reconcile(document.get("attempts") or {})

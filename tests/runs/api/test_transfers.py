@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
 from django.test import AsyncClient
+from django.utils import timezone
 
 from runs import outputs
-from runs.models import Attempt, Node
+from runs.models import Attempt, Node, Placement
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run
 from tests.runs.api.conftest import Api
-from workers.contract import http_scope, mac
+from tests.servers import Valkey
+from workers.contract import UNSENT_KEPT_S, http_scope, mac
 
 DATA = b"weights " * 40_000
 
@@ -35,6 +39,13 @@ def sealed(node: Node, method: str, path: str, data: bytes, *, age_s: int = 0) -
     at, digest = int(time.time()) - age_s, hashlib.sha256(data).hexdigest()
     seal = mac(node.key, http_scope(method, f"/api/v1{path}", at), digest.encode())
     return {"X_Trainyard_Node": node.pk, "X_Trainyard_Seal": f"{at}.{seal}", "X_Trainyard_Digest": digest}
+
+
+def sealed_once(node: Node, method: str, path: str, data: bytes) -> dict[str, str]:
+    """As ``sealed``, with a nonce, as nodes of this version send it."""
+    at, digest, nonce = int(time.time()), hashlib.sha256(data).hexdigest(), secrets.token_hex(16)
+    seal = mac(node.key, http_scope(method, f"/api/v1{path}", at, nonce), digest.encode())
+    return {"X_Trainyard_Node": node.pk, "X_Trainyard_Seal": f"{at}.{seal}.{nonce}", "X_Trainyard_Digest": digest}
 
 
 def holder() -> Node:
@@ -116,3 +127,46 @@ def test_a_bundle_over_the_limit_is_a_413_problem(mate: Api, settings: Any, head
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
     answer = mate("POST", "/bundles", DATA, **headers)
     assert answer.status_code == 413 and answer["Content-Type"] == "application/problem+json"
+
+
+def test_a_sealed_request_is_taken_once(as_: Any, attempt: Attempt, valkey: Valkey) -> None:
+    path, first, second = place(attempt), b"first", b"second"
+    old = sealed_once(holder(), "PUT", path, first)
+    assert as_("")("PUT", path, first, **old).status_code == 204
+    assert as_("")("PUT", path, second, **sealed_once(holder(), "PUT", path, second)).status_code == 204
+    assert as_("")("PUT", path, first, **old).status_code == 401
+    found = outputs.find(attempt.run_id, "model.safetensors")
+    assert found is not None and found.read_bytes() == second
+
+
+def test_a_nonce_cannot_be_taken_off_or_exchanged(as_: Any, attempt: Attempt, valkey: Valkey) -> None:
+    path = place(attempt)
+    headers = sealed_once(holder(), "PUT", path, DATA)
+    at, seal, _ = headers["X_Trainyard_Seal"].split(".")
+    for value in (f"{at}.{seal}", f"{at}.{seal}.{secrets.token_hex(16)}", f"{at}.{seal}.", f"{at}.{seal}.x"):
+        assert as_("")("PUT", path, DATA, **{**headers, "X_Trainyard_Seal": value}).status_code == 401, value
+
+
+def test_without_valkey_nobody_knows_whether_it_came_before_and_the_node_tries_again(
+    as_: Any, attempt: Attempt, valkey: Valkey
+) -> None:
+    path = place(attempt)
+    valkey.kill()
+    answer = as_("")("PUT", path, DATA, **sealed_once(holder(), "PUT", path, DATA))
+    assert answer.status_code == 503
+    assert outputs.listing(attempt.run_id) == []
+
+
+@pytest.mark.parametrize("case", ["everything was sent", "long ago"])
+def test_a_run_that_is_over_takes_no_more_files_of_its_node(as_: Any, attempt: Attempt, case: str) -> None:
+    now, path = timezone.now(), place(attempt)
+    Attempt.objects.update(ended_at=now)
+    assert as_("")("PUT", path, DATA, **sealed(holder(), "PUT", path, DATA)).status_code == 204
+    if case == "long ago":
+        Attempt.objects.update(ended_at=now - timedelta(seconds=UNSENT_KEPT_S + 1))
+    else:
+        Placement.objects.update(done_at=now)
+    answer = as_("")("PUT", path, b"!", **sealed(holder(), "PUT", path, b"!"))
+    assert answer.status_code == 410 and "over" in answer.json()["detail"]
+    found = outputs.find(attempt.run_id, "model.safetensors")
+    assert found is not None and found.read_bytes() == DATA

@@ -35,6 +35,7 @@ ODD = [
     {"attempts": {"a": {"run": ["r"], "fence": 1}}},
     {"attempts": {"a": {"run": "r", "fence": "one"}}},
     {"inspecting": 5},
+    {"troubles": {"a": 5}},
     {"address": {"host": "h"}},
     {"version": "v" * 500},
     {"at": "one|two"},

@@ -1,0 +1,41 @@
+"""What of a run's output has not reached the server, in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from runs.ingest.troubles import Trouble
+
+WAITS = "output_waits"
+REFUSED = "output_refused"
+CODES = (WAITS, REFUSED)
+
+
+class Sending(NamedTuple):
+    """How far one node is with sending its part of the newest attempt. ``output``: Output of workers.contract."""
+
+    node: str
+    output: dict[str, Any]
+    is_done: bool
+
+    @property
+    def num_refused(self) -> int:
+        return int(self.output.get("num_refused") or 0)
+
+
+def remarks(sendings: Sequence[Sending]) -> list[Trouble]:
+    """Return a sentence for each node whose output waits, or was refused."""
+    found = []
+    for one in sendings:
+        if one.num_refused:
+            named = one.output.get("refused") or {}
+            listed = "; ".join(f"{file} ({str(why).rstrip('.')})" for file, why in named.items())
+            more = f"; and {one.num_refused - len(named):,} more" if one.num_refused > len(named) else ""
+            files = "1 output file" if one.num_refused == 1 else f"{one.num_refused:,} output files"
+            sentence = f"The server refused {files} of {one.node}, which kept them: {listed}{more}."
+            found.append(Trouble(REFUSED, one.num_refused, sentence))
+        if one.output.get("problem") and not one.is_done:
+            why = str(one.output["problem"]).rstrip(".")
+            found.append(Trouble(WAITS, 1, f"Output of {one.node} waits and is tried again. {why}."))
+    return found
