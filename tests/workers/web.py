@@ -35,10 +35,15 @@ class Site:
         self.url = ""
 
 
-@contextmanager
-def serve_site() -> Iterator[Site]:
-    site = Site()
+def is_fresh(site: Site, value: str, method: str, path: str, body: bytes) -> bool:
+    """Whether the seal is young. Raises BadSeal for one that does not fit."""
+    at, claimed, nonce = value.split(".")
+    scope = http_scope(method, path, int(at), nonce)
+    check_mac(site.key, scope, hashlib.sha256(body).hexdigest().encode(), claimed)
+    return abs(time.time() - int(at)) <= MAX_AGE_S
 
+
+def handler_for(site: Site) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self._body()
@@ -82,11 +87,7 @@ def serve_site() -> Iterator[Site]:
                 site.failures -= 1
                 self._answer(503, b"{}")
                 return False
-            at, claimed, nonce = self.headers["X-Trainyard-Seal"].split(".")
-            scope = http_scope(self.command, unquote(self.path), int(at), nonce)
-            check_mac(site.key, scope, hashlib.sha256(body).hexdigest().encode(), claimed)
-            if abs(time.time() - int(at)) > MAX_AGE_S:
-                site.refused.append(401)
+            if not is_fresh(site, self.headers["X-Trainyard-Seal"], self.command, unquote(self.path), body):
                 self._answer(401, b"{}")
                 return False
             return True
@@ -100,7 +101,13 @@ def serve_site() -> Iterator[Site]:
         def log_message(self, *_: object) -> None:
             """Say nothing: the test says what it expects."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    return Handler
+
+
+@contextmanager
+def serve_site() -> Iterator[Site]:
+    site = Site()
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler_for(site)) as server:
         site.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
