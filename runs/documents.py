@@ -101,7 +101,6 @@ class Up(Shape):
     health: Health | None = None
     attempts: Annotated[dict[Id, ListedAttempt], Field(max_length=MAX_ATTEMPTS)] = {}
     troubles: Annotated[dict[Id, str], Field(max_length=MAX_ATTEMPTS)] = {}
-    troubles: dict[Id, Annotated[str, Field(max_length=2_000)]] = {}
     inspecting: list[Id] = []
 
 
