@@ -47,6 +47,13 @@ def revoke(request: HttpRequest, token_id: str) -> HttpResponse:
 
 
 @page(methods=("POST",))
+def revoke_all(request: HttpRequest) -> HttpResponse:
+    num = actions.revoke_tokens(actor=person(request), user=person(request))
+    words = "1 token: it opens" if num == 1 else f"{num} tokens: they open"
+    return answer(request, f"Revoked {words} nothing any more.", home="account")
+
+
+@page(methods=("POST",))
 @sensitive_post_parameters("password", "current")
 def password(request: HttpRequest) -> HttpResponse:
     user = person(request)
@@ -57,7 +64,8 @@ def password(request: HttpRequest) -> HttpResponse:
     except ValidationError as error:
         return _show(request, {"problems": problems_of(error)}, status=422)
     update_session_auth_hash(request, user)  # this session stays; the person's others end
-    return _show(request, {"is_password_set": True})
+    num_tokens = actions.live_tokens(actions.tokens_of(user, user)).count()
+    return _show(request, {"is_password_set": True, "num_live": num_tokens})
 
 
 @page()

@@ -72,6 +72,7 @@ urlpatterns = [
     route("account/", account.account, "account"),
     route("account/password/", account.password, "set-password"),
     route("account/tokens/", account.new_token, "new-token"),
+    route("account/tokens/revoke/", account.revoke_all, "revoke-tokens"),
     route("account/tokens/<slug:token_id>/revoke/", account.revoke, "revoke-token"),
     route("runs/", runs_table.table, "runs"),
     route("runs/do/<slug:verb>/", run_verbs.do_many, "do-many"),

@@ -5,18 +5,22 @@ from __future__ import annotations
 import secrets
 from datetime import datetime, timedelta
 
+import structlog
 from django.contrib.auth import authenticate
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from runs import guessing
-from runs.access import TOKEN_PREFIX, NotFound
+from runs.access import TOKEN_PREFIX, Forbidden, NotFound
 from runs.actions.refused import Refused
 from runs.models import Cluster, Membership, Project, Role, SignInLink, Token, User
 from runs.models.access import digest_of
 from trainyard.names import without_hidden
+
+log = structlog.get_logger(__name__)
 
 LINK_LIFE = timedelta(hours=24)
 
@@ -90,18 +94,46 @@ def create_token(*, actor: User, name: str, expires_at: datetime | None = None) 
 
 
 def revoke_token(*, actor: User, token_id: str) -> Token:
-    """Revoke one of the person's own tokens. Raises NotFound for anybody else's."""
-    token = Token.objects.filter(pk=token_id, user=actor).first()
+    """Revoke a token: one's own, and as an administrator anybody's. Raises NotFound for any other."""
+    tokens = Token.objects.all() if _is_administrator(actor) else Token.objects.filter(user=actor)
+    token = tokens.filter(pk=token_id).first()
     if token is None:
         raise NotFound(f"You have no token {token_id!r}.")
     if token.revoked_at is None:
         token.revoked_at = timezone.now()
         token.save(update_fields=["revoked_at"])
+        log.info("token.revoked", token=token.pk, user=token.user_id, actor=actor.pk)
     return token
 
 
+def revoke_tokens(*, actor: User, user: User) -> int:
+    """Revoke all tokens of a person: one's own, and as an administrator anybody's. Return how many there were."""
+    tokens = live_tokens(tokens_of(actor, user))
+    log.info("token.all_revoked", user=user.pk, actor=actor.pk)
+    return tokens.update(revoked_at=timezone.now())
+
+
+def tokens_of(actor: User, user: User) -> QuerySet[Token]:
+    """Return the tokens of a person for whoever may see and revoke them. Raises Forbidden."""
+    if user != actor and not _is_administrator(actor):
+        raise Forbidden("Only an administrator may see or revoke the tokens of others.")
+    return Token.objects.filter(user=user)
+
+
+def live_tokens(tokens: QuerySet[Token]) -> QuerySet[Token]:
+    """Return those of the tokens that open something, while their owner is active."""
+    return tokens.filter(Q(expires_at=None) | Q(expires_at__gt=timezone.now()), revoked_at=None)
+
+
+def _is_administrator(user: User) -> bool:
+    return user.is_active and user.is_superuser
+
+
 def set_password(*, actor: User, password: str, current: str = "") -> None:
-    """Give oneself a password, with the ``current`` one where there is one. Raises ValidationError by field."""
+    """Give oneself a password, with the ``current`` one where there is one. Raises ValidationError by field.
+
+    Links that were made before and not used open nothing any more. Tokens stay: revoke_tokens() is for whoever wants.
+    """
     problems: dict[str, list[str]] = {}
     if actor.has_usable_password() and (words := _why_not_current(actor, current)):
         problems["current"] = [words]
@@ -112,7 +144,9 @@ def set_password(*, actor: User, password: str, current: str = "") -> None:
     if problems:
         raise ValidationError(problems)
     actor.set_password(password)
-    actor.save(update_fields=["password"])
+    with transaction.atomic():
+        actor.save(update_fields=["password"])
+        SignInLink.objects.filter(user=actor, used_at=None).delete()
 
 
 def _why_not_current(actor: User, password: str) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
+from runs import actions
 from runs.admin.base import Editable, Granting, Written
 from runs.models import IdempotencyKey, Invitation, Membership, Project, SignInLink, Token, User, Workspace
 
@@ -21,6 +25,30 @@ class PersonAdmin(Granting, UserAdmin, ModelAdmin):  # type: ignore[misc, type-a
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
     list_filter = ("is_active", "is_staff", "is_superuser")
+    actions = ("revoke_all_tokens",)
+
+    @admin.action(description="Revoke all tokens of the selected people", permissions=["administrator"])
+    def revoke_all_tokens(self, request: HttpRequest, people: QuerySet[User]) -> None:
+        num = sum(actions.revoke_tokens(actor=_actor(request), user=user) for user in people)
+        self.message_user(request, f"Revoked {num} tokens.", messages.SUCCESS)
+
+    def has_administrator_permission(self, request: HttpRequest) -> bool:
+        return _actor(request).is_superuser
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
+        """Say what a new password leaves as it is."""
+        response: HttpResponse = super().user_change_password(request, id, form_url)
+        user = self.get_object(request, unquote(id))
+        if response.status_code == 302 and user is not None:
+            self._warn_of_tokens(request, user)
+        return response
+
+    def _warn_of_tokens(self, request: HttpRequest, user: User) -> None:
+        num = actions.live_tokens(Token.objects.filter(user=user)).count()
+        if num:
+            words = "1 token still works" if num == 1 else f"{num} tokens still work"
+            words = f"Of {user.username} {words}: a new password ends none. The list of people can revoke them."
+            self.message_user(request, words, messages.WARNING)
 
 
 class MembershipInline(TabularInline):  # type: ignore[misc]
@@ -59,9 +87,20 @@ class InvitationAdmin(Written):
 
 @admin.register(Token)
 class TokenAdmin(Written):
+    actions = ("revoke",)
     list_display = ("name", "user", "created_at", "last_used_at", "expires_at", "revoked_at")
     search_fields = ("name", "user__username")
+    list_select_related = ("user",)
     exclude = ("digest",)
+
+    @admin.action(description="Revoke the selected tokens", permissions=["administrator"])
+    def revoke(self, request: HttpRequest, tokens: QuerySet[Token]) -> None:
+        for token in tokens:
+            actions.revoke_token(actor=_actor(request), token_id=token.pk)
+        self.message_user(request, f"Revoked {len(tokens)} tokens.", messages.SUCCESS)
+
+    def has_administrator_permission(self, request: HttpRequest) -> bool:
+        return _actor(request).is_superuser
 
 
 @admin.register(SignInLink)
@@ -74,3 +113,8 @@ class SignInLinkAdmin(Written):
 class IdempotencyKeyAdmin(Written):
     list_display = ("user", "path", "status_code", "created_at")
     exclude = ("answer", "body_digest")
+
+
+def _actor(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)
+    return request.user

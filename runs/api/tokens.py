@@ -12,12 +12,12 @@ from ninja import Status as Answer
 from pydantic import AwareDatetime
 
 from runs import actions
-from runs.access import visible_projects
+from runs.access import NotFound, visible_projects
 from runs.api.auth import actor
 from runs.api.history import ListQuery
 from runs.api.paging import Page, page
 from runs.api.shapes import Body
-from runs.models import Membership, Role, Token
+from runs.models import Membership, Role, Token, User
 from runs.presenters import stamp
 
 router = Router(tags=["people"])
@@ -31,10 +31,19 @@ class TokenIn(Body):
 class TokenOut(Schema):
     id: str
     name: str
+    user: str
     created_at: str
     last_used_at: str | None
     expires_at: str | None
     revoked_at: str | None
+
+
+class TokensQuery(ListQuery):
+    user: str = Field("", description="whose, by user name: for administrators; absent: one's own")
+
+
+class Revoked(Schema):
+    revoked: int
 
 
 class NewToken(TokenOut):
@@ -72,8 +81,8 @@ def me(request: HttpRequest) -> dict[str, Any]:
 
 
 @router.get("/tokens", response=Page[TokenOut])
-def find(request: HttpRequest, query: Query[ListQuery]) -> dict[str, Any]:
-    found = Token.objects.filter(user=actor(request))
+def find(request: HttpRequest, query: Query[TokensQuery]) -> dict[str, Any]:
+    found = actions.tokens_of(actor(request), _whose(request, query.user)).select_related("user")
     return page(found, _tokens, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
@@ -85,10 +94,27 @@ def create(request: HttpRequest, body: TokenIn, response: HttpResponse) -> Answe
     return Answer(201, {**_tokens([token])[0], "token": secret})
 
 
+@router.delete("/tokens", response=Revoked, summary="Revoke all tokens of a person")
+def revoke_all(request: HttpRequest, user: str = "") -> dict[str, Any]:
+    """One's own, or for administrators those of the person with that user name."""
+    return {"revoked": actions.revoke_tokens(actor=actor(request), user=_whose(request, user))}
+
+
 @router.delete("/tokens/{token_id}", response={204: None}, summary="Revoke a token")
 def revoke(request: HttpRequest, token_id: str) -> Answer[None]:
     actions.revoke_token(actor=actor(request), token_id=token_id)
     return Answer(204, None)
+
+
+def _whose(request: HttpRequest, username: str) -> User:
+    """Return the person of that name, or who asks. For anybody but an administrator there are no others."""
+    asking = actor(request)
+    if username in ("", asking.username):
+        return asking
+    found = User.objects.filter(username=username).first() if asking.is_superuser else None
+    if found is None:
+        raise NotFound(f"There is no person {username!r} whose tokens you can see.")
+    return found
 
 
 def _tokens(rows: Sequence[Token]) -> list[dict[str, Any]]:
@@ -96,6 +122,7 @@ def _tokens(rows: Sequence[Token]) -> list[dict[str, Any]]:
         {
             "id": row.pk,
             "name": row.name,
+            "user": row.user.username,
             "created_at": stamp(row.created_at),
             "last_used_at": stamp(row.last_used_at),
             "expires_at": stamp(row.expires_at),
