@@ -163,3 +163,13 @@ def test_the_end_of_the_lifeline_ends_everything_in_order(
         assert node.report(order)["reason"]["code"] == "interrupted"  # type: ignore[index]
     finally:
         node.close()
+
+
+def test_a_deleted_folder_ends_the_ranks_and_says_why(node: ControlledNode) -> None:
+    order, pids = launch_family(node)
+    folder = node.folder(order["attempt"]).path
+    folder.rename(folder.with_name("deleted"))  # at once: what is deleted file by file is noticed halfway
+    report = node.wait_for(order, "ended")
+    assert report["reason"]["code"] == "folder_deleted"
+    assert "was deleted while it trained" in report["reason"]["sentence"]
+    assert all_gone(pids)

@@ -9,7 +9,7 @@ import signal
 import socket
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import redis
 import structlog
@@ -37,7 +37,7 @@ EXCHANGE_EVERY_S = 1.0
 # How long ranks may still write down what they know: after SIGTERM, and after one of them failed (they cannot step
 # without it, and whoever waits for the next attempt waits for this too).
 # Who is stopped because somebody asks for it has the spec's own grace, or what the server names.
-GRACE_S = {"interrupted": 1.5, "lease_expired": 5.0, "stale_fence": 2.0, "failed": 0.5}
+GRACE_S = {"interrupted": 1.5, "lease_expired": 5.0, "stale_fence": 2.0, "folder_deleted": 5.0, "failed": 0.5}
 EXIT_GRACE_S = 10.0
 LEASE_SHARE = 0.8
 SHIPPING_LIMIT_S = 600.0
@@ -91,6 +91,7 @@ class Supervisor:
         self._is_watching = "script" in task and not self._is_cold and can_watch()
         self._group_look_at = 0.0
         self._trace: str | None = None  # the last one that the ranks were told of
+        self._new_lock: IO[bytes] | None = None  # of a folder that was made anew
         self._wakeup, wake = socket.socketpair()
         for end in (self._wakeup, wake):
             end.setblocking(False)
@@ -187,6 +188,18 @@ class Supervisor:
             self._end(self.contact.cause, self.contact.grace_s)
         if self.contact.silence_s() > LEASE_SHARE * self.order["lease_s"]:
             self._end("lease_expired")
+        if self.phase == "running" and not self.folder.spool.is_dir():
+            self._replace_folder()
+            self._end("folder_deleted")
+
+    def _replace_folder(self) -> None:
+        """Make the deleted folder anew, for the report: without one nobody would learn why the attempt ended."""
+        self.folder.create(self.order)
+        self._new_lock = self.folder.take_lock()  # the first one went with its file
+        self.folder.record_processes([identify(pid) for pid in [os.getpid(), os.getppid(), *self._living()]])
+
+    def _living(self) -> list[int]:
+        return [rank.pid for rank in self.ranks if rank.ended_at is None]
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):

@@ -25,6 +25,8 @@ CAUSES = {
     "interrupted": "Trainyard was stopped on {node} while the run was going on.",
     "lease_expired": "{node} heard nothing from the server for {lease:g} s and ended its ranks, so that no second "
     "attempt meets them.",
+    "folder_deleted": "The folder of this run on {node} was deleted while it trained. {node} ended its ranks; what "
+    "they had not sent by then is lost.",
     "stale_fence": "A newer attempt of this run exists; {node} ended this one.",
 }
 
