@@ -15,6 +15,7 @@ UNKNOWN = "ranks_unknown"
 CODES = (WAITING, APART, UNKNOWN)
 
 WAITED_S = 60.0
+SHORT_S = 60.0
 MAX_NAMED = 4
 
 
@@ -28,13 +29,27 @@ def remarks(status: Status, spec: Document, world_size: int, reports: Sequence[D
     groups = {rank.get("group", "unknown") for rank in ranks}
     if status != Status.SUCCEEDED or len(ranks) != world_size or len(groups) != 1:
         return []
-    if groups == {"none"}:
-        sentence = f"{world_size} ranks ran and none joined a process group: each trained by itself."
-        return [Trouble(APART, world_size, sentence)]
-    if groups == {"unknown"} and spec["task"].get("python"):
+    is_cold = groups == {"unknown"}
+    if groups == {"none"} or (is_cold and _has_opened_a_port(ranks) is False):
+        return [Trouble(APART, world_size, _of_ranks_apart(ranks, is_cold=is_cold))]
+    if is_cold and spec["task"].get("python") and not _has_opened_a_port(ranks):
         sentence = "Whether its ranks joined a process group is not known: they ran in an interpreter of their own."
         return [Trouble(UNKNOWN, world_size, sentence)]
     return []
+
+
+def _has_opened_a_port(ranks: Sequence[Document]) -> bool | None:
+    """What rank 0's node has seen of MASTER_PORT; None where it did not look, or could not."""
+    return next((rank.get("has_listened") for rank in ranks if rank.get("rank") == 0), None)
+
+
+def _of_ranks_apart(ranks: Sequence[Document], *, is_cold: bool) -> str:
+    took_s = max(float(rank.get("ended_at") or 0.0) - float(rank.get("started_at") or 0.0) for rank in ranks)
+    what = "none opened the port of a process group" if is_cold else "none joined a process group"
+    if 0.0 < took_s < SHORT_S:
+        within = f"{len(ranks)} ranks ended within {max(1.0, took_s):.0f} s"
+        return f"{within} and {what}: did the script give up? Read its log."
+    return f"{len(ranks)} ranks ran and {what}: each trained by itself."
 
 
 def _of_waiting(reports: Sequence[Document]) -> list[Trouble]:
@@ -54,7 +69,7 @@ def _of_waiting(reports: Sequence[Document]) -> list[Trouble]:
     verb = "has" if len(waited) == 1 else "have"
     words = f"{_ranks(sorted(waited))} {verb} waited {long_s:.0f} s in init_process_group()"
     if missing:
-        who = _listed([f"rank {rank}, which {why}" for rank, why in sorted(missing.items())])
+        who = listed([f"rank {rank}, which {why}" for rank, why in sorted(missing.items())])
         return [Trouble(WAITING, len(waited), f"{words} for {who}.")]
     question = "do they all reach MASTER_ADDR and MASTER_PORT, and ask for the same world size?"
     return [Trouble(WAITING, len(waited), f"{words} without meeting: {question}")]
@@ -63,10 +78,11 @@ def _of_waiting(reports: Sequence[Document]) -> list[Trouble]:
 def _ranks(numbers: Sequence[int]) -> str:
     if len(numbers) == 1:
         return f"Rank {numbers[0]}"
-    return f"Ranks {_listed([str(number) for number in numbers])}"
+    return f"Ranks {listed([str(number) for number in numbers])}"
 
 
-def _listed(names: Iterable[Any]) -> str:
+def listed(names: Iterable[Any]) -> str:
+    """Return the names as a person would list them, the first MAX_NAMED of many."""
     names = list(names)
     if len(names) > MAX_NAMED:
         names = [*names[:MAX_NAMED], f"{len(names) - MAX_NAMED} more"]

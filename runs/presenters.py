@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
-from runs import groups, server_state, unsent
+from runs import endings, groups, server_state, unsent
 from runs.ingest import troubles
 from runs.metrics import read
 from runs.metrics.models import Telemetry
@@ -170,20 +170,23 @@ def run_document(
         "started_at": stamp(run.started_at),
         "ended_at": stamp(run.ended_at),
         "archived_at": stamp(run.archived_at),
-        "troubles": [asdict(trouble) for trouble in _troubles(run, attempts[-1] if attempts else None, telemetry)],
+        "troubles": [asdict(one) for one in _troubles(run, attempts[-1] if attempts else None, telemetry, summary)],
         "throughput": asdict(throughput or Throughput()),
         "summary": summary or {},
         "spec": run.spec,
     }
 
 
-def _troubles(run: Run, attempt: Attempt | None, telemetry: Telemetry | None) -> list[troubles.Trouble]:
+def _troubles(
+    run: Run, attempt: Attempt | None, telemetry: Telemetry | None, summary: dict[str, Any] | None
+) -> list[troubles.Trouble]:
     of_records = troubles.told(telemetry.troubles if telemetry else {})
     if attempt is None:
-        return of_records
+        return [*endings.remarks([], summary or {}), *of_records]
     reports = [placement.report for placement in attempt.placements.all()]
     of_ranks = groups.remarks(Status(run.status), run.spec, attempt.world_size, reports)
-    return [*of_ranks, *unsent.remarks(_sendings(attempt)), *of_records]
+    of_end = endings.remarks(reports, summary or {})
+    return [*of_ranks, *of_end, *unsent.remarks(_sendings(attempt)), *of_records]
 
 
 def _sendings(attempt: Attempt) -> list[unsent.Sending]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,15 @@ def watch(joining: Path, joined: Path) -> None:
         _make(joined)
         return answer
 
+    replace_everywhere(original, init_process_group)
+
+
+def replace_everywhere(original: Callable[..., Any], other: Callable[..., Any]) -> None:
+    """Put ``other`` wherever a module has the function ``original`` by its own name."""
+    name = original.__name__
     for module in list(sys.modules.values()):
-        if getattr(module, "__dict__", {}).get("init_process_group") is original:
-            module.init_process_group = init_process_group  # type: ignore[attr-defined]
+        if getattr(module, "__dict__", {}).get(name) is original:
+            setattr(module, name, other)
 
 
 def _make(path: Path) -> None:

@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 import workers
 from trainyard.spec.variables import expand
 from workers.attempts import AttemptFolder, write_json
+from workers.departing import keep_destroyed_groups
 from workers.joining import watch
 from workers.processes import die_with_parent, name_process, open_descriptors
 
@@ -90,6 +91,7 @@ def _run(plan: RankPlan) -> None:
 
         main(plan.spec)
     else:
+        keep_destroyed_groups()
         watch(plan.folder.joining_path(plan.rank), plan.folder.joined_path(plan.rank))
         run_script(Path.cwd() / plan.task["script"], plan.arguments)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from runs import groups, unsent
+from runs import endings, groups, unsent
 from runs.ingest import troubles
 from runs.models import Run
 from runs.status import Status
@@ -47,7 +47,7 @@ def remarks(told: list[dict[str, Any]]) -> Remarks:
     """Sort the troubles of a run's document."""
     found = Remarks([], [], [], [])
     lists = {
-        **dict.fromkeys(groups.CODES, found.ranks),
+        **dict.fromkeys((*groups.CODES, *endings.CODES), found.ranks),
         **dict.fromkeys(unsent.CODES, found.output),
         **dict.fromkeys(HARMLESS, found.harmless),
     }

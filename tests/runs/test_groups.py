@@ -11,9 +11,12 @@ SCRIPT = {"task": {"script": "train.py"}}
 AT = 1_000_000.0
 
 
-def rank(number: int, group: str = "none", *, waits: float | None = None, is_over: bool = False) -> dict[str, Any]:
+def rank(
+    number: int, group: str = "none", *, waits: float | None = None, is_over: bool = False, took_s: float = 600.0
+) -> dict[str, Any]:
     since = None if waits is None else AT - waits
-    return {"rank": number, "group": group, "waiting_since": since, "ended_at": AT if is_over else None}
+    ended = AT if is_over else None
+    return {"rank": number, "group": group, "waiting_since": since, "started_at": AT - took_s, "ended_at": ended}
 
 
 def said(status: Status, *ranks: dict[str, Any], spec: dict[str, Any] = SCRIPT) -> list[str]:
@@ -28,6 +31,21 @@ def test_ranks_that_met_are_not_remarked_on() -> None:
 def test_ranks_of_which_none_joined_a_group_each_trained_by_itself() -> None:
     ranks = [rank(number, is_over=True) for number in range(2)]
     assert said(Status.SUCCEEDED, *ranks) == ["2 ranks ran and none joined a process group: each trained by itself."]
+
+
+def test_ranks_that_ended_within_seconds_without_a_group_may_have_given_up() -> None:
+    ranks = [rank(number, is_over=True, took_s=2.4) for number in range(2)]
+    sentence = "2 ranks ended within 2 s and none joined a process group: did the script give up? Read its log."
+    assert said(Status.SUCCEEDED, *ranks) == [sentence]
+
+
+def test_cold_ranks_that_never_opened_their_port_are_remarked_on() -> None:
+    ranks = [rank(number, "unknown", is_over=True, took_s=2.4) for number in range(2)]
+    own = {"task": {"script": "train.py", "python": "/opt/x/bin/python"}}
+    ranks[0]["has_listened"] = False
+    assert "none opened the port of a process group" in said(Status.SUCCEEDED, *ranks, spec=own)[0]
+    ranks[0]["has_listened"] = True
+    assert said(Status.SUCCEEDED, *ranks, spec=own) == []
 
 
 @pytest.mark.parametrize(

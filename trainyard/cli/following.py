@@ -35,6 +35,8 @@ def follow(
             time.sleep(POLL_S)
     for name, one in run["summary"].items():
         screen.say(f"{name} {figure(one['last'])}")
+    for trouble in run["troubles"]:
+        screen.say(f"remark: {trouble['sentence']}")
     return run
 
 

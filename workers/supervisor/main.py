@@ -26,6 +26,7 @@ from workers.supervisor.collecting import Collector
 from workers.supervisor.contact import Contact, connect
 from workers.supervisor.courier import Courier
 from workers.supervisor.launch import plan_rank, reserve_port
+from workers.supervisor.listening import is_listening
 from workers.supervisor.reports import Group, RankState, make_report, reason_of
 from workers.supervisor.shipping import Shipper
 from workers.supervisor.stopping import Stop
@@ -166,6 +167,7 @@ class Supervisor:
                 kill_children(self._note_exit)
             self._end_hung_exits()
             self._look_for_groups()
+            self._look_for_port()
 
     def _look_around(self) -> None:
         """Wait for the next thing to happen, at most LOOK_EVERY_S, and take note of it."""
@@ -264,6 +266,14 @@ class Supervisor:
             self._group_look_at = time.monotonic() + EXCHANGE_EVERY_S
             if any(rank.look_for_group(self.folder) for rank in self.ranks if rank.ended_at is None):
                 self._publish()
+
+    def _look_for_port(self) -> None:
+        """Of cold ranks this alone is seen of a process group: that rank 0 listens at its port."""
+        if not self._is_cold or self.order["world_size"] < 2 or not self.ranks or self.ranks[0].rank != 0:
+            return
+        if not self.ranks[0].has_listened:
+            assert self.go is not None
+            self.ranks[0].has_listened = is_listening(int(self.go["master_port"]))
 
     def _answer(self, request: Document) -> Document:
         """Serve the node worker: what it knows earlier than our own next look at the down document."""

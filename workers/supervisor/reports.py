@@ -43,6 +43,7 @@ class RankState:
     has_joined: bool = False  # all ranks were together by then, as far as this one tells
     group: Group = "unknown"  # what is known of a script's rank and a process group
     waiting_since: float | None = None
+    has_listened: bool | None = None  # of a cold rank 0: whether MASTER_PORT was seen open
     exit_hang: bool = False  # its script was over, the process did not end by itself
 
     @property
