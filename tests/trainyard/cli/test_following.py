@@ -33,7 +33,7 @@ def test_a_run_is_followed_to_its_end(running_trainyard: Up, tmp_path: Path) -> 
     assert good.returncode == 0, good.stderr
     assert "[0] hello from a rank" in good.stderr and "SUCCEEDED" in good.stderr
     assert len(good.stdout.split()) == 1
-    gave_up = submit("--wait", "--set", "resources.processes_per_node=2")
+    gave_up = submit("--wait", "--set", "resources.nodes=2")
     assert gave_up.returncode == 0, gave_up.stderr
     assert "remark: 2 ranks ended within" in gave_up.stderr and "none joined a process group" in gave_up.stderr
     bad = submit("--wait", "--set", "task.script=bad.py")
