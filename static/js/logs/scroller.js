@@ -9,12 +9,12 @@ const REST_MS = 140;
 export class Scroller {
   // source: {total, get(index), want(from, to)}; rowOf(index) -> element; onDraw() after each drawing; onScroll(): by hand
   constructor(view, { source, rowOf, onDraw, onScroll }) {
-    Object.assign(this, { view, source, onDraw, onScroll, top: 0, bar: 0, missing: 0, isEnd: false });
+    Object.assign(this, { view, source, onDraw, onScroll, top: 0, bar: 0, missing: 0, isEnd: false, isLast: false });
     this.filler = view.querySelector(".log-filler");
     this.rows = new Rows(view, rowOf);
     this.handle = () => this.onBar();
     view.addEventListener("scroll", this.handle, { passive: true });
-    this.sizes = new ResizeObserver(() => this.draw());
+    this.sizes = new ResizeObserver(() => (this.isLast ? this.toEnd() : this.draw()));
     this.sizes.observe(view);
   }
   get drawn() {
@@ -93,6 +93,9 @@ export class Scroller {
     const [from, to] = [Math.max(0, first - margin), Math.min(scale.total, first + this.inView + 2)];
     this.source.want(from, to);
     if (!this.isWaiting(first, to)) this.top = this.paint(from, to, this.top);
+    // Whether the last line is the last in view. It stays so when the box changes, as by a bar for moving sideways, which
+    // comes with a long line and takes of the box's height.
+    this.isLast = this.isWrapped ? this.isEnd : scale.total > 0 && this.top >= scale.last;
     this.settle();
   }
   // Many changes, one drawing.

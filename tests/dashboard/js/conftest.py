@@ -10,6 +10,8 @@ import pytest
 from django.conf import settings
 from playwright.sync_api import Browser, Page, Route
 
+from dashboard.setup.machine import find_chromium
+
 FOLDER = settings.BASE_DIR / "static" / "js"
 Ask = Callable[..., Any]
 
@@ -37,7 +39,23 @@ def page(browser: Browser) -> Iterator[Page]:
 @pytest.fixture(scope="module")
 def ask(page: Page) -> Ask:
     """``ask("format.js", "({number}, x) => number(x)", 3)``: call a function with the module and a value."""
+    return asker(page)
 
+
+@pytest.fixture(scope="module")
+def page_with_bars(browser: Browser) -> Iterator[Page]:
+    """The same in a Chromium whose scroll bars take room, as on most desks; Playwright hides them."""
+    chromium = browser.browser_type.launch(
+        executable_path=find_chromium(), args=["--no-sandbox"], ignore_default_args=["--hide-scrollbars"]
+    )
+    page = chromium.new_page()
+    page.route("http://modules.invalid/**", serve)
+    page.goto("http://modules.invalid/")
+    yield page
+    chromium.close()
+
+
+def asker(page: Page) -> Ask:
     def call(module: str, function: str, value: Any = None) -> Any:
         return page.evaluate(
             f"async (value) => ({function})(await import('http://modules.invalid/{module}'), value)", value

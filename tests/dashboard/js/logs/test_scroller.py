@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from playwright.sync_api import Page
 
-from tests.dashboard.js.conftest import Ask
+from tests.dashboard.js.conftest import Ask, asker
 
 pytestmark = pytest.mark.browser
 
@@ -46,6 +46,16 @@ BOX = """
 
 @pytest.fixture(scope="module", autouse=True)
 def _styled(page: Page) -> None:
+    style(page)
+
+
+@pytest.fixture(scope="module")
+def ask_with_bars(page_with_bars: Page) -> Ask:
+    style(page_with_bars)
+    return asker(page_with_bars)
+
+
+def style(page: Page) -> None:
     page.add_style_tag(path=settings.BASE_DIR / "static" / "css" / "logs.css")
     page.add_style_tag(content="* { box-sizing: border-box; margin: 0 }")
 
@@ -153,3 +163,77 @@ def test_an_empty_list_draws_nothing(ask: Ask) -> None:
         return [inView(), scroller.isAtEnd, scroller.top];
     """
     assert told(ask, script) == [[], True, 0]
+
+
+SIDEWAYS = """
+    view.style.width = "300px";
+    const hidden = () => {
+        const {top} = view.getBoundingClientRect();
+        const last = [...view.querySelectorAll(".log-line")].at(-1);
+        return [last.textContent, Math.round(last.getBoundingClientRect().bottom - top - view.clientHeight)];
+    };
+    const isWide = new Set();
+    const make = scroller.rows.rowOf;
+    scroller.rows.rowOf = (index) => {
+        const row = make(index);
+        if (isWide.has(index)) row.style.width = "900px";
+        return row;
+    };
+"""
+
+
+def test_the_last_line_stands_above_the_bar_for_moving_sideways(ask_with_bars: Ask) -> None:
+    script = (
+        SIDEWAYS
+        + """
+        list.total = 300;
+        isWide.add(299);
+        scroller.toEnd();
+        await frame();
+        return [view.clientHeight, ...hidden(), scroller.isAtEnd];
+    """
+    )
+    assert told(ask_with_bars, script) == [165, "299", 0, True]
+
+
+def test_the_end_stays_in_view_when_a_wide_line_comes_later_and_when_the_box_shrinks(ask_with_bars: Ask) -> None:
+    script = (
+        SIDEWAYS
+        + """
+        list.total = 300;
+        scroller.toEnd();
+        await frame();
+        const seen = [[view.clientHeight, ...hidden()]];
+        isWide.add(301);
+        list.total = 302;
+        scroller.toEnd();
+        await frame();
+        seen.push([view.clientHeight, ...hidden()]);
+        view.style.height = "120px";
+        await frame();
+        seen.push([view.clientHeight, ...hidden()]);
+        scroller.moveTo(100);
+        view.style.height = "180px";
+        await frame();
+        seen.push(Math.round(scroller.top), scroller.isAtEnd);
+        return seen;
+    """
+    )
+    assert told(ask_with_bars, script) == [[180, "299", 0], [165, "301", 0], [105, "301", 0], 100, False]
+
+
+def test_the_end_of_wrapped_lines_stays_in_view_when_the_box_shrinks(ask_with_bars: Ask) -> None:
+    script = (
+        SIDEWAYS
+        + """
+        list.total = 300;
+        list.height = (at) => 18 * (1 + (at % 4));
+        scroller.wrap(true);
+        scroller.toEnd();
+        await frame();
+        view.style.height = "120px";
+        await frame();
+        return [...hidden(), scroller.isAtEnd];
+    """
+    )
+    assert told(ask_with_bars, script) == ["299", 0, True]
