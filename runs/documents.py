@@ -142,6 +142,7 @@ class Report(Shape):
     reason: Reason | None = None
     ranks: list[Rank] = []
     producers: dict[Id, Whole] = {}
+    is_leased: bool = False
 
 
 def checked(shape: type[Shape], document: Any) -> Document:

@@ -12,12 +12,17 @@ DOWN  ``down_key(node)``      rewritten every tick from the database, and at onc
                             "go": Go | null,             once every node of the attempt is ready
                             "grace_s": seconds | null,   with "stop": what the ranks have to end, from now or from when
                                                          they were asked to; null: what the spec's limits.grace says
+                            "may_replace": bool,
                             "is_gone": bool,             the run was deleted: nobody waits for what is left of it
                             "trace": {"id", "first", "steps", "ranks": "all" | [rank, …]} | null,
                             "watermarks": {producer: sequence},
                             "resend": [producer, …]}}}   ingest saw a gap: send again from the watermark
 
   An attempt that is absent, or a document that is old, means *unknown*, never *stop*.
+  ``may_replace``: the server may place another attempt once it has heard nothing of this one for ``lease_s``.
+  Absent means no: the ranks go on without contact for as long as it takes. The supervisor repeats it as ``is_leased``,
+  and only where the last report says so is silence a proof that nothing runs. Before go no rank exists, the server
+  looks for another place at once, and silence ends the supervisor in any case.
 
   Order: {"attempt", "run", "fence", "node", "node_name", "node_rank", "num_nodes", "first_rank", "num_ranks",
           "world_size", "slots": [index, …], "shard", "name", "spec": {…}, "accelerator": "cpu" | "gpu",
@@ -48,7 +53,8 @@ UP    ``up_key(node)``            the node worker, every second: who I am and ho
                 "exit_hang": bool, its script was over and its process did not exit: it was ended,
                 "group": "unknown" | "none" | "waiting" | "joined", "waiting_since": unix | null}],
                          what is known of a script's rank and torch's process group: nothing of a cold one
-     "producers": {producer: last sequence (final only when phase is "ended")}}
+     "producers": {producer: last sequence (final only when phase is "ended")},
+     "is_leased": bool}      silence ends it at 0.8 of ``lease_s``
 
   Inventory: {"hostname", "platform", "python", "torch": version | null, "cpu": {"model", "count": its
               share of the cores, "machine_count"}, "memory_bytes", "disk_bytes",

@@ -17,11 +17,13 @@ from runs.models import Attempt, HeldSlot, Job, Role, Run, User
 from runs.models.runs import StaleStatus
 from runs.origins import Origin
 from runs.planning import frozen_estimate
+from runs.reconcile.judge import listed
 from runs.retention import forget
-from runs.status import PLACED, Status
+from runs.status import PLACED, Phase, Status
 from runs.tasks import reconcile_soon, schedule_soon
 from trainyard.names import without_hidden
 from trainyard.spec import merge
+from trainyard.spec.survival import outlives_workers
 
 QUEUED_SENTENCE = "Waiting to be placed."
 
@@ -109,6 +111,7 @@ def restart_run(*, actor: User, run: Run) -> Run:
         raise Refused("succeeded", f"Run {run.name} succeeded. Clone it to train again.")
     if not run.is_final:
         raise Refused("still-live", f"Run {run.name} is {run.status}. Stop it first, then restart it.")
+    _refuse_second_attempt(run)
     with transaction.atomic():
         run.move_to(Status.QUEUED, code="restarted", sentence=f"Restarted by {actor}.", actor=actor)
         schedule_soon(run.cluster_id)
@@ -203,6 +206,21 @@ def give_up_run(*, actor: User, run: Run) -> Run:
             ended_at=timezone.now(), reason_code="given-up", reason_sentence=sentence
         )
     return run
+
+
+def _refuse_second_attempt(run: Run) -> None:
+    """Refuse while ranks of an earlier attempt may still train. One node whose ranks are gone is proof enough for all,
+    where none can step without the others."""
+    held = Attempt.objects.filter(run=run, placements__held_slots__isnull=False, go__isnull=False)
+    for attempt in held.distinct().prefetch_related("placements__node"):
+        parts = list(attempt.placements.all())
+        open_names = [part.node.name for part in parts if part.phase not in (Phase.ENDED, Phase.REFUSED)]
+        if len(open_names) < len(parts) and not outlives_workers(run.spec):
+            continue
+        who = f"Node {open_names[0]} has" if len(open_names) == 1 else f"Nodes {listed(open_names)} have"
+        sentence = f"{who} not confirmed yet that nothing of run {run.name} is left there."
+        way = "Restart it once they are in contact again; a node that is gone for good can be removed."
+        raise Refused("still-held", f"{sentence} {way}")
 
 
 def _refuse_local(run: Run, why: str) -> None:

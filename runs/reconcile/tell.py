@@ -96,6 +96,7 @@ def _wanted(placement: Placement, watermarks: Watermarks) -> contract.Document:
         entry["order"] = order_for(placement)
     entry["go"] = attempt.go
     entry["trace"] = wanted_trace(attempt)
+    entry["may_replace"] = may_replace(attempt)
     entry["grace_s"] = grace_of(attempt)
     return entry
 
@@ -106,6 +107,13 @@ def grace_of(attempt: Attempt) -> float | None:
     if attempt.stop is not None:
         return 0.0 if attempt.stop["at_once"] else None
     return None if attempt.run.wanted == Wanted.STOP else SETTLING_GRACE_S
+
+
+def may_replace(attempt: Attempt) -> bool:
+    """Whether the server may place another attempt of the run after a lease of silence alone. It places none by itself,
+    and a person's restart waits until the nodes have confirmed the end (`runs.actions`): so its ranks need not fear a
+    successor, and go on while the server is away."""
+    return False
 
 
 def wanted_of(attempt: Attempt) -> str:

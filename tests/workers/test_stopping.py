@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.workers.control import ControlledNode, until
 from workers.contract import GO, PREPARE, Document, command_scope, new_key, node_queue, seal
 from workers.processes import start_of
@@ -17,6 +19,12 @@ def leave(number, frame):
 signal.signal(signal.SIGTERM, leave)
 print("up")
 time.sleep(3600)
+"""
+STEPPER = """
+import itertools, time
+for step in itertools.count(1):
+    print(step, flush=True)
+    time.sleep(0.05)
 """
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up'); time.sleep(3600)"
 
@@ -97,13 +105,67 @@ def test_one_failed_rank_ends_the_others_and_is_the_reason(calm_node: Controlled
     assert [rank["signal"] for rank in report["ranks"]] == [9, None]
 
 
-def test_a_supervisor_without_contact_ends_its_ranks_before_the_lease_does(calm_node: ControlledNode) -> None:
+def test_a_supervisor_that_may_be_replaced_ends_its_ranks_before_the_lease_does(calm_node: ControlledNode) -> None:
     order = calm_node.order(SLEEPER, lease_s=3.0)
     calm_node.launch(order)
-    calm_node.wait_for(order, "running")
+    calm_node.say(order, may_replace=True)
+    until(lambda: calm_node.wait_for(order, "running")["is_leased"])
     # Not a word from here on: the old document stays, and says nothing new.
     report = until(lambda: (found := calm_node.report(order)) and found["phase"] == "ended" and found)
     assert report["reason"]["code"] == "lease_expired"
+
+
+def test_before_go_the_server_looks_for_another_place_and_a_supervisor_without_contact_ends(
+    calm_node: ControlledNode,
+) -> None:
+    order = calm_node.order(SLEEPER, lease_s=3.0)
+    calm_node.say(order)
+    assert calm_node.wait_for(order, "ready")["is_leased"]
+    report = until(lambda: (found := calm_node.report(order)) and found["phase"] == "ended" and found)
+    assert (report["reason"]["code"], report["ranks"]) == ("lease_expired", [])
+
+
+def test_a_server_that_is_away_for_longer_than_the_lease_costs_nothing(calm_node: ControlledNode) -> None:
+    order = calm_node.order(STEPPER, lease_s=1.0)
+    calm_node.launch(order)
+    report = calm_node.wait_for(order, "running")
+    pid = report["ranks"][0]["pid"]
+    assert report["is_leased"] is False, "it was told that nobody replaces it"
+    until(lambda: calm_node.lines(order))
+    time.sleep(3.0)  # the server is away: three leases
+    assert start_of(pid) is not None
+    after = calm_node.wait_for(order, "running")
+    assert after["ranks"][0]["pid"] == pid, "it is adopted as it is"
+    before = len(calm_node.lines(order))
+    until(lambda: len(calm_node.lines(order)) > before)
+    calm_node.say(order, wanted="stop")
+    assert calm_node.wait_for(order, "ended")["reason"]["code"] == "stopped"
+    calm_node.wait_until_shipped(order)
+    steps = [int(line) for line in calm_node.lines(order)]
+    assert steps == list(range(1, len(steps) + 1)), "not a step was lost"
+
+
+@pytest.mark.parametrize("successor", ["none", "here"])
+def test_an_attempt_that_was_given_up_meanwhile_ends_when_contact_returns(
+    calm_node: ControlledNode, successor: str
+) -> None:
+    order = calm_node.order(SLEEPER, lease_s=1.0)
+    calm_node.launch(order)
+    pid = calm_node.wait_for(order, "running")["ranks"][0]["pid"]
+    time.sleep(2.0)  # the server is away
+    assert start_of(pid) is not None
+    if successor == "here":  # the down document has the newer attempt of the run
+        del calm_node.attempts[order["attempt"]]
+        new = calm_node.order(SLEEPER, run=order["run"], fence=2)
+        calm_node.say(new)
+    else:  # it lists what this node still has, and that it must end
+        calm_node.say(order, wanted="stop", order=None, go=None)
+    code = "stale_fence" if successor == "here" else "stopped"
+    assert calm_node.wait_for(order, "ended")["reason"]["code"] == code
+    assert start_of(pid) is None
+    if successor == "here":
+        calm_node.say(new, wanted="stop")
+        calm_node.wait_for(new, "ended")
 
 
 def test_a_forged_command_starts_nothing(calm_node: ControlledNode) -> None:

@@ -53,6 +53,7 @@ class Contact:
         self.grace_s: float | None = None  # what the ranks have to end, where the server names it
         self.go: Document | None = None
         self.trace: Document | None = None  # which steps are to be traced, as last heard
+        self.may_replace = False  # the server may place another attempt after a lease of silence
         self.is_listed = False
         self.is_gone = False  # the run was deleted: nobody waits for its records
         self.epoch: str | None = None
@@ -104,6 +105,7 @@ class Contact:
         if own is None or not self.is_listed:
             return
         self.is_gone = bool(own.get("is_gone"))
+        self.may_replace = bool(own.get("may_replace"))
         if own["wanted"] == "stop":
             self.cause = self.cause or "stopped"
             self.grace_s = own.get("grace_s")

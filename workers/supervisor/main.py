@@ -188,7 +188,9 @@ class Supervisor:
             self._pass_on(self.contact.trace)
         if self.contact.cause is not None:
             self._end(self.contact.cause, self.contact.grace_s)
-        if self.contact.silence_s() > LEASE_SHARE * self.order["lease_s"]:
+        if self._is_leased() != self.report["is_leased"]:
+            self._publish()
+        if self._is_leased() and self.contact.silence_s() > LEASE_SHARE * self.order["lease_s"]:
             self._end("lease_expired")
         if self.phase == "running" and not self.folder.spool.is_dir():
             self._replace_folder()
@@ -202,6 +204,11 @@ class Supervisor:
 
     def _living(self) -> list[int]:
         return [rank.pid for rank in self.ranks if rank.ended_at is None]
+
+    def _is_leased(self) -> bool:
+        """Whether silence must end this attempt, since the server may go on without it. Before go it looks for another
+        place at once; after go, where it has said so. A server that is away otherwise costs nothing."""
+        return self.go is None or self.contact.may_replace
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -321,6 +328,7 @@ class Supervisor:
             reason=self._reason() if is_over else None,
             ranks=self.ranks,
             producers=last_sequences(self.folder.spool) if is_over else {},
+            is_leased=self._is_leased(),
         )
 
     def _reason(self) -> Document | None:

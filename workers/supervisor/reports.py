@@ -97,6 +97,7 @@ def make_report(
     reason: Document | None = None,
     ranks: list[RankState] | None = None,
     producers: dict[str, int] | None = None,
+    is_leased: bool = False,
 ) -> Document:
     return {
         "at": at,
@@ -111,6 +112,7 @@ def make_report(
         "reason": reason,
         "ranks": [rank.document() for rank in ranks or []],
         "producers": producers or {},
+        "is_leased": is_leased,
     }
 
 

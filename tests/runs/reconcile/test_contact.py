@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from runs import actions
 from runs.models import Attempt, HeldSlot
 from runs.status import Phase
@@ -60,6 +62,72 @@ def test_a_lost_run_may_be_given_up_and_a_node_that_comes_back_must_stop(yard: Y
     yard.say("ended")
     assert yard.tick() == "CANCELLED"
     assert not HeldSlot.objects.exists()
+
+
+def give_up(yard: Yard) -> None:
+    """Lose both nodes for longer than the lease, and let a person give the run up."""
+    yard.start()
+    Attempt.objects.update(lease_s=3)
+    for _ in range(12):
+        yard.tick(0, 1)
+    assert yard.status == "LOST"
+    actions.give_up_run(actor=yard.cast.mate, run=yard.run)
+    yard.run.refresh_from_db()
+
+
+def test_ranks_go_on_without_contact_since_nobody_places_a_second_attempt(yard: Yard) -> None:
+    yard.start()
+    entry = yard.voices[0].heard()["attempts"][yard.attempt.pk]
+    assert entry["may_replace"] is False
+    for _ in range(3):
+        yard.later(3600)
+        yard.tick(0, 1)
+    assert yard.run.attempts.count() == 1
+    yard.say("running")
+    assert yard.tick() == "RUNNING"
+
+
+def test_a_run_that_was_given_up_is_restarted_only_when_nothing_of_it_can_run(yard: Yard) -> None:
+    give_up(yard)
+    with pytest.raises(actions.Refused, match="Nodes node-a and node-b have not confirmed"):
+        actions.restart_run(actor=yard.cast.mate, run=yard.run)
+    yard.say("running")  # contact returns: they hear that they must end
+    yard.tick()
+    assert {voice.heard()["attempts"][yard.attempt.pk]["wanted"] for voice in yard.voices} == {"stop"}
+    with pytest.raises(actions.Refused, match="have not confirmed"):
+        actions.restart_run(actor=yard.cast.mate, run=yard.run)
+    yard.say("ended", 0)
+    yard.tick()
+    # The others cannot step without it; their messages and checkpoints are fenced.
+    assert actions.restart_run(actor=yard.cast.mate, run=yard.run).status == "QUEUED"
+
+
+def test_a_run_that_goes_on_without_some_of_its_ranks_is_restarted_when_all_are_gone(yard: Yard) -> None:
+    document = {**yard.run.spec, "parallel": {"synchronization": {"kind": "parameter-server"}}}
+    type(yard.run).objects.update(spec=document)
+    give_up(yard)
+    yard.say("ended", 0)
+    yard.tick()
+    with pytest.raises(actions.Refused, match="Node node-b has not confirmed"):
+        actions.restart_run(actor=yard.cast.mate, run=yard.run)
+    yard.say("ended", 1)
+    yard.tick()
+    assert actions.restart_run(actor=yard.cast.mate, run=yard.run).status == "QUEUED"
+
+
+def test_whoever_removes_the_nodes_says_that_they_are_gone(yard: Yard) -> None:
+    give_up(yard)
+    for voice in yard.voices:
+        actions.remove_node(actor=yard.cast.owner, node=voice.node)
+    assert actions.restart_run(actor=yard.cast.mate, run=yard.run).status == "QUEUED"
+
+
+def test_an_attempt_that_never_started_keeps_nobody_from_a_restart(yard: Yard) -> None:
+    yard.tick()
+    yard.say("ready")
+    actions.stop_run(actor=yard.cast.mate, run=yard.run)
+    assert yard.tick() == "CANCELLED" and HeldSlot.objects.exists()
+    assert actions.restart_run(actor=yard.cast.mate, run=yard.run).status == "QUEUED"
 
 
 def test_a_run_that_ended_while_it_was_out_of_contact_is_settled_by_the_report(yard: Yard) -> None:
