@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from trainyard.plain_files import create_plain, open_plain
 from trainyard.spool import spool_path
 
 logger = logging.getLogger("trainyard")
@@ -31,7 +32,7 @@ class Ledger:
         self._through: dict[str, int] = {}
         self.offsets: dict[str, int] = {}
         try:
-            document: Any = json.loads((folder / NAME).read_bytes())
+            document: Any = json.loads(_read(folder / NAME))
             self._through = {str(name): int(last) for name, last in document["through"].items()}
             self.offsets = {str(name): int(offset) for name, offset in document["offsets"].items()}
         except FileNotFoundError:
@@ -60,13 +61,14 @@ class Ledger:
             self._write()
         spool_path(self._folder, producer, number).unlink(missing_ok=True)
         if not spare.exists():
-            spare.write_bytes(bytes(SPARE_BYTES))
+            with create_plain(spare) as file:
+                file.write(bytes(SPARE_BYTES))
 
     def _write(self) -> None:
         path = self._folder / NAME
         temporary = path.with_suffix(".new")
-        with temporary.open("w") as file:
-            json.dump({"through": self._through, "offsets": self.offsets}, file)
+        with create_plain(temporary) as file:
+            file.write(json.dumps({"through": self._through, "offsets": self.offsets}).encode())
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -75,3 +77,8 @@ class Ledger:
             os.fsync(folder)  # the rename first, the deletion afterwards
         finally:
             os.close(folder)
+
+
+def _read(path: Path) -> bytes:
+    with open_plain(path) as file:
+        return file.read()

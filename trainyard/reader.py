@@ -169,7 +169,7 @@ class SpoolReader:
         path = spool_path(self.folder, self.producer, self.number)
         try:
             # Whoever may write here may also have made a pipe, which would never let an ordinary open go on.
-            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             self._data = b""
             return False

@@ -13,6 +13,7 @@ import time
 import uuid
 from pathlib import Path
 
+from trainyard.plain_files import open_plain
 from trainyard.records import HEADER, MAX_FRAME_BYTES, BadFrame, Frame, Payload, TornFrame, decode, encode
 
 SUFFIX = ".spool"
@@ -175,7 +176,7 @@ def read_frames(path: Path, offset: int = 0) -> tuple[list[Frame], int]:
     Stops at a torn tail, which the writer may still complete. Raises BadFrame when the very first frame at
     ``offset`` is corrupt, and OSError when the file cannot be read.
     """
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         file.seek(offset)
         data = file.read(HEADER.size + MAX_FRAME_BYTES)
     found: list[Frame] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from trainyard.plain_files import create_plain, open_plain
 from workers.contract import Document
 from workers.processes import Process
 
@@ -56,6 +58,16 @@ class AttemptFolder:
         return self.path / "code"
 
     @property
+    def home(self) -> Path:
+        """Where its ranks are at home: $HOME."""
+        return self.path / "home"
+
+    @property
+    def rooms(self) -> list[Path]:
+        """The folders that its ranks may write. What lies beside these is the supervisor's and the node's."""
+        return [self.spool, self.logs, self.output, self.code, self.home, self.path / "tmp"]
+
+    @property
     def uploaded_mark(self) -> Path:
         return self.path / "uploaded"
 
@@ -69,8 +81,10 @@ class AttemptFolder:
 
     def create(self, order: Document) -> None:
         """Make the folder. The order is written last: a folder without one never was an attempt."""
-        for folder in (self.path, self.spool, self.logs, self.output, self.code, self.path / "tmp"):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.path.chmod(0o711)  # its ranks may be another user's, and pass
+        for folder in self.rooms:
+            folder.mkdir(mode=0o700, exist_ok=True)
         write_json(self.path / "order.json", order)
         self._order = order
 
@@ -207,18 +221,24 @@ def attempts_in(home: Path) -> Iterator[AttemptFolder]:
 
 def read_json(path: Path) -> Document | None:
     try:
-        document = json.loads(path.read_bytes())
+        with open_plain(path) as file:
+            document = json.loads(file.read())
     except (FileNotFoundError, ValueError):
         return None
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EINVAL):
+            raise
+        return None  # a link or a pipe, which none of us made
     assert isinstance(document, dict)
     return document
 
 
-def write_json(path: Path, document: Document) -> None:
+def write_json(path: Path, document: Document, *, mode: int = 0o600) -> None:
     """Replace the file as a whole, so that a reader never meets half of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w") as file:
-        json.dump(document, file)
+    with create_plain(temporary) as file:
+        file.write(json.dumps(document).encode())
         file.flush()
+        os.fchmod(file.fileno(), mode)
         os.fsync(file.fileno())
     temporary.replace(path)

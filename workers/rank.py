@@ -19,7 +19,7 @@ import threading
 import traceback
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,6 +27,7 @@ import workers
 from trainyard.spec.variables import expand
 from workers.attempts import AttemptFolder, write_json
 from workers.departing import keep_destroyed_groups
+from workers.isolation import Cell, enter
 from workers.joining import watch
 from workers.processes import die_with_parent, name_process, open_descriptors
 
@@ -46,6 +47,7 @@ class RankPlan:
     spec: dict[str, Any]
     environment: dict[str, str]
     threads: int
+    cell: Cell = field(default_factory=Cell)
 
     @property
     def arguments(self) -> list[str]:
@@ -57,6 +59,14 @@ class RankPlan:
         task: dict[str, Any] = self.spec["task"]
         return task
 
+    def to_bytes(self) -> bytes:
+        return json.dumps({**vars(self), "folder": str(self.folder.path), "cell": self.cell.as_document()}).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RankPlan:
+        known = json.loads(data)
+        return cls(**{**known, "folder": AttemptFolder(Path(known["folder"])), "cell": Cell.of(known["cell"])})
+
 
 def become_rank(plan: RankPlan, parent: int) -> NoReturn:
     """Turn this freshly forked child into the rank. Never returns."""
@@ -65,6 +75,8 @@ def become_rank(plan: RankPlan, parent: int) -> NoReturn:
         die_with_parent(signal.SIGKILL, parent)
         name_process(f"ty-rank-{plan.rank}")
         _reset_signals()
+        enter(plan.cell)  # before the first file of the rank's is made: it is to be its user's
+        die_with_parent(signal.SIGKILL, parent)  # another user begins without the wish
         _reset_descriptors(plan)
         _reset_environment(plan)
         if python := plan.task.get("python"):

@@ -18,7 +18,9 @@ State = Dataset.State
 
 def ask(nodes: Sequence[Node], ear: Ear) -> None:
     """Look at every dataset that is open. Idempotent: what a node has, its up document lists."""
-    for dataset in Dataset.objects.filter(state__in=(State.WAITING, State.CHECKING)).select_related("checked_by"):
+    for dataset in Dataset.objects.filter(state__in=(State.WAITING, State.CHECKING)).select_related(
+        "checked_by", "project"
+    ):
         able = [node for node in nodes if node.cluster_id == dataset.cluster_id and ear.is_answering(node)]
         able.sort(key=lambda node: (node.is_draining, node.name))
         if dataset.state == State.WAITING or dataset.asked_at is None:
@@ -51,6 +53,6 @@ def _turn_to(dataset: Dataset, node: Node, now: datetime) -> None:
 def _hint(dataset: Dataset, node: Node) -> None:
     if not redis().set(f"{contract.PREFIX}:control:asked:{dataset.question}", 1, nx=True, ex=AGAIN_S):
         return
-    about = {"dataset": dataset.pk, "question": dataset.question}
+    about = {"dataset": dataset.pk, "question": dataset.question, "project": dataset.project.name}
     recipe = datasets.recipe_of(dataset.source, dataset.options)
     engine.command(node, contract.INSPECT, {**about, "recipe": recipe, "data": datasets.data_of(dataset)})

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.servers import short_folder
 from tests.workers.control import ControlledNode, until
 from workers.contract import Document
 from workers.processes import with_environment
+from workers.shelter import find_shelter
 
 HELLO = """
 import os, sys
@@ -140,7 +143,7 @@ threading.Timer(0.2, late).start()
     assert found["open"][:3] == [0, 1, 2]
     environment = found["environment"]
     assert (environment["MINE"], environment["RANK"], environment["TRAINYARD_NODE"]) == ("yes", "0", "calm")
-    assert environment["HOME"] == str(calm_node.folder(order["attempt"]).path)
+    assert environment["HOME"] == str(calm_node.folder(order["attempt"]).home)
     assert calm_node.key not in json.dumps(found)
     assert not {"OPENBLAS_NUM_THREADS", "TRAINYARD_HOME", "VIRTUAL_ENV"} & environment.keys()
 
@@ -181,12 +184,32 @@ def test_an_interpreter_that_is_not_there_is_refused_before_anything_starts(calm
     assert not calm_node.folder(order["attempt"]).was_started()
 
 
+@pytest.fixture
+def own_environment() -> Iterator[Path]:
+    """An environment that every user of the machine may read."""
+    with short_folder("ty-env-") as folder:
+        folder.chmod(0o755)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+        yield folder
+
+
+def test_an_environment_that_is_closed_to_the_ranks_user_is_refused_in_words(
+    calm_node: ControlledNode, own_environment: Path
+) -> None:
+    own_environment.chmod(0o700)
+    order = with_task(calm_node, "print('never')", python=str(own_environment / "bin" / "python"))
+    if not find_shelter(calm_node.base).level.is_other_user:
+        pytest.skip("ranks run as the node's own user here")
+    calm_node.say(order)
+    reason = calm_node.wait_for(order, "refused")["reason"]
+    assert f"since {own_environment} is closed to others" in reason["sentence"]
+
+
 def test_an_environment_of_its_own_has_its_own_packages_and_is_fenced(
-    calm_node: ControlledNode, tmp_path: Path
+    calm_node: ControlledNode, own_environment: Path
 ) -> None:
     """Its child that hides in a session of its own is ended with it, and found by what stands in its environment."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path)], check=True)
-    [packages] = (tmp_path / "lib").glob("python3*/site-packages")
+    [packages] = (own_environment / "lib").glob("python3*/site-packages")
     (packages / "only_here.py").write_text("word = 'only here'")
     script = """
 import os, subprocess, sys, time
@@ -196,11 +219,11 @@ print(only_here.word, sys.prefix, os.environ["RANK"], os.environ["WORLD_SIZE"], 
 print("on the side", file=sys.stderr)
 time.sleep(600)
 """
-    order = with_task(calm_node, script, python=str(tmp_path / "bin" / "python"))
+    order = with_task(calm_node, script, python=str(own_environment / "bin" / "python"))
     calm_node.launch(order)
     [line] = until(lambda: calm_node.lines(order))
     word, prefix, rank, world, has_torch, child = line.rsplit(" ", 5)
-    assert (word, prefix, rank, world, has_torch) == ("only here", str(tmp_path), "0", "1", "False")
+    assert (word, prefix, rank, world, has_torch) == ("only here", str(own_environment), "0", "1", "False")
     assert int(child) in {one.pid for one in with_environment(TRAINYARD_ATTEMPT=order["attempt"])}
     assert until(lambda: calm_node.lines(order, "stderr")) == ["on the side"]
     calm_node.say(order, wanted="stop")

@@ -17,11 +17,12 @@ from workers.contract import Document
 from workers.data_roots import location_problem
 from workers.node.afterlife import Afterlife
 from workers.node.bundles import Refusal, Source, lay_out_code
-from workers.node.config import NodeConfig, checkpoints_root
+from workers.node.config import NodeConfig, checkpoints_root, project_cache
 from workers.node.interpreters import check_interpreter
 from workers.node.orphans import StillAlive, bury, never_started
 from workers.node.outputs import output_document
 from workers.node.warm import ZygoteGone, ZygoteKeeper
+from workers.shelter import OPEN, Shelter
 from workers.sockets import ask, socket_path
 
 log = structlog.get_logger(__name__)
@@ -41,6 +42,7 @@ class Attempts:
         zygote: ZygoteKeeper,
         source: Source,
         afterlife: Afterlife,
+        shelter: Shelter = OPEN,
     ) -> None:
         self._config = config
         self._home = home
@@ -48,6 +50,7 @@ class Attempts:
         self._zygote = zygote
         self._source = source
         self._afterlife = afterlife
+        self._shelter = shelter
         self._known: dict[str, AttemptFolder] = {}
         self._busy: set[str] = set()
         self._lock = threading.Lock()
@@ -131,8 +134,8 @@ class Attempts:
             return
         try:
             self._refuse_stale(order)
-            refuse_data(order)
-            check_interpreter(order)
+            refuse_data(order, self._shelter)
+            check_interpreter(order, self._shelter)
             lay_out_code(order, folder, self._home / "cache", self._source)
         except Refusal as refusal:
             self._end_unstarted(order, order, code=refusal.code, sentence=str(refusal), phase="refused")
@@ -142,10 +145,10 @@ class Attempts:
         self._zygote.start_supervisor(
             folder.path,
             {
-                "key": self._config.key,
-                "redis_url": self._config.redis_url,
+                "home": str(self._home),  # the key is read there, once the ranks' processes are forked
+                "shelter": self._shelter.as_document(),
                 "address": self._address,
-                "cache": str(self._home / "cache"),
+                "cache": str(project_cache(self._home, order["spec"].get("project", ""))),
                 "checkpoints": str(checkpoints_root(self._home)),
             },
         )
@@ -233,8 +236,9 @@ def _in_words(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def refuse_data(order: Document) -> None:
+def refuse_data(order: Document, shelter: Shelter = OPEN) -> None:
     """Raise Refusal where a recipe would read what this node does not read from."""
     data = order["spec"].get("task", {}).get("data") or {}
-    if problem := location_problem(str(data.get("location") or "")):
+    location = str(data.get("location") or "")
+    if problem := location_problem(location) or shelter.problem_of(location):
         raise Refusal("data_outside", f"task.data.location: {problem}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,6 +33,11 @@ def checkpoints_root(home: Path) -> Path:
     """Return the folder under which each run keeps its checkpoints, all nodes of a cluster the same where they can."""
     given = os.environ.get("TRAINYARD_CHECKPOINTS")
     return Path(given).absolute() if given else home / "checkpoints"
+
+
+def project_cache(home: Path, project: str) -> Path:
+    """Return where the ranks of a project keep what is made of data once, and others' ranks do not look."""
+    return home / "cache" / "projects" / (re.sub(r"[^A-Za-z0-9_-]", "", project)[:60] or "none")
 
 
 def make_home(path: Path) -> None:

@@ -19,7 +19,10 @@ import structlog
 
 from workers.contract import MAX_FACTS_BYTES, Document
 from workers.data_roots import location_problem
+from workers.isolation import CELL
+from workers.node.config import project_cache
 from workers.node.warm import ONE_THREAD, PASSED_ON
+from workers.shelter import OPEN, Shelter
 
 log = structlog.get_logger(__name__)
 
@@ -41,9 +44,12 @@ class Answers(Protocol):
 class Inspector:
     """Takes questions (see workers.contract, INSPECT), few at a time, and answers each until the server heard."""
 
-    def __init__(self, home: Path, server: Answers, *, limit_s: float = LIMIT_S, looker: str = LOOKER) -> None:
+    def __init__(
+        self, home: Path, server: Answers, shelter: Shelter = OPEN, *, limit_s: float = LIMIT_S, looker: str = LOOKER
+    ) -> None:
         self._home = home
         self._server = server
+        self._shelter = shelter
         self._limit_s = limit_s
         self._looker = looker
         self._open: dict[str, Document] = {}
@@ -88,12 +94,17 @@ class Inspector:
 
     def look(self, question: Document) -> Document:
         """Return ``{"facts": …}`` or ``{"problem": sentence}``."""
-        if problem := location_problem(str(question["data"].get("location", ""))):
+        location = str(question["data"].get("location", ""))
+        if problem := location_problem(location) or self._shelter.problem_of(location):
             return {"problem": f"{problem[0].upper()}{problem[1:]}."}
         asked = json.dumps({"recipe": question["recipe"], "data": question["data"]}).encode()
-        with tempfile.TemporaryFile() as complaints:
+        (self._home / "looks").mkdir(mode=0o711, exist_ok=True)
+        with (
+            tempfile.TemporaryFile() as complaints,
+            tempfile.TemporaryDirectory(dir=self._home / "looks", ignore_cleanup_errors=True) as room,
+        ):
             try:
-                child = self._start(complaints, str(question["question"]))
+                child = self._start(complaints, question, Path(room))
             except OSError as error:  # no process or memory to spare
                 return {"problem": f"The node could not begin to look: {error.strerror or error}. Check it again."}
             with child:
@@ -106,18 +117,21 @@ class Inspector:
                 return {"problem": f"Looking took more than {self._limit_s:g} s and was ended. Try a smaller part."}
             return _understood(output, child.returncode, complaints)
 
-    def _start(self, complaints: IO[bytes], question: str) -> subprocess.Popen[bytes]:
+    def _start(self, complaints: IO[bytes], question: Document, room: Path) -> subprocess.Popen[bytes]:
+        project = str(question.get("project", ""))
+        cache = project_cache(self._home, project)
+        cell = self._shelter.cell(project, own=[cache, room])
         environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         # As for a rank: neither the node's own settings nor what its user keeps at home.
-        environment |= {**ONE_THREAD, "HOME": str(self._home), "TRAINYARD_CACHE": str(self._home / "cache")}
-        environment["TRAINYARD_ATTEMPT"] = question  # what has no version is fetched anew for each
+        environment |= {**ONE_THREAD, "HOME": str(room), "TMPDIR": str(room), "TRAINYARD_CACHE": str(cache)}
+        environment["TRAINYARD_ATTEMPT"] = str(question["question"])  # what has no version is fetched anew for each
         return subprocess.Popen(
             [sys.executable, "-m", "workers.node.looking", str(os.getpid()), self._looker],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=complaints,
             cwd=ROOT,
-            env=environment,
+            env={**environment, CELL: json.dumps(cell.as_document())},
             process_group=0,
         )
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from workers.contract import Document
 from workers.node.bundles import Refusal
+from workers.shelter import OPEN, Shelter
 
 
-def check_interpreter(order: Document) -> None:
+def check_interpreter(order: Document, shelter: Shelter = OPEN) -> None:
     """Raise Refusal unless the order's ``task.python`` is a program that this node may run."""
     task = order["spec"]["task"]
     if python := task.get("python"):
@@ -18,6 +19,8 @@ def check_interpreter(order: Document) -> None:
             _check_name(python, (task.get("environment") or {}).get("PATH"), order["node_name"])
         else:
             _check_path(Path(python), order["node_name"])
+            if problem := shelter.problem_of(python):
+                raise Refusal("python_not_executable", f"task.python on {order['node_name']}: {problem}.")
 
 
 def _check_name(name: str, own_path: str | None, node: str) -> None:

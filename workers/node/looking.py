@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import runpy
 import signal
 import sys
 from pathlib import Path
 
+from workers.isolation import CELL, Cell, enter
 from workers.processes import die_with_parent, name_process
 
 
@@ -20,9 +22,10 @@ def give_way() -> None:
 
 
 if __name__ == "__main__":
-    die_with_parent(signal.SIGKILL, int(sys.argv[1]))
+    parent, module = int(sys.argv[1]), sys.argv[2]
     name_process("ty-inspect")
     give_way()
-    module = sys.argv[2]
+    enter(Cell.of(json.loads(os.environ.pop(CELL))))
+    die_with_parent(signal.SIGKILL, parent)  # a change of user forgets the wish
     sys.argv[1:] = []
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -16,11 +16,13 @@ from celery.exceptions import SecurityWarning
 
 from trainyard import __version__, lifeline
 from workers.app import make_app
+from workers.data_roots import CLOSED
 from workers.inventory import take_inventory
 from workers.node.config import (
     CannotStart,
     NodeConfig,
     check_redis_url,
+    checkpoints_root,
     load_config,
     make_home,
     node_home,
@@ -29,6 +31,7 @@ from workers.node.config import (
 from workers.node.logs import configure_logs
 from workers.node.rest import JoinRefused, join
 from workers.node.worker import NodeWorker
+from workers.shelter import Shelter, find_shelter
 from workers.tasks import register
 
 NUM_COMMAND_THREADS = 4
@@ -52,7 +55,9 @@ def main(argv: list[str] | None = None) -> int:
     except CannotStart as error:
         print(error, file=sys.stderr)
         return 1
-    return serve(config, home, address, is_tethered=is_tethered)
+    shelter = find_shelter(options.home, checkpoints_root(home))
+    os.environ[CLOSED] = os.pathsep.join(shelter.hidden)
+    return serve(config, home, address, shelter, is_tethered=is_tethered)
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -121,12 +126,12 @@ def join_cluster(options: argparse.Namespace, name: str, home: Path) -> NodeConf
     return config
 
 
-def serve(config: NodeConfig, home: Path, address: str, *, is_tethered: bool) -> int:
+def serve(config: NodeConfig, home: Path, address: str, shelter: Shelter, *, is_tethered: bool) -> int:
     """Take commands in the main thread and do everything else beside it, until SIGTERM, Ctrl-C or the lifeline's end.
 
     Supervisors go on; under ``up`` they hold the lifeline too and end by themselves.
     """
-    node = NodeWorker(config, home, address)
+    node = NodeWorker(config, home, address, shelter)
     app = make_app(config.redis_url, config.name)
     register(app, config.id, config.key, node, node.clock.now)
     node.start()

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import structlog
 
+from trainyard.plain_files import open_plain
 from workers.contract import Document, http_scope, mac
 from workers.node.clock import ServerClock
 from workers.node.config import CannotStart, NodeConfig
@@ -158,11 +159,11 @@ def _may_follow(known: str, offered: str) -> bool:
 
 
 def _chunks(file: Path) -> Iterator[bytes]:
-    with file.open("rb") as opened:
+    with open_plain(file) as opened:
         while part := opened.read(CHUNK_BYTES):
             yield part
 
 
 def _digest(file: Path) -> str:
-    with file.open("rb") as opened:
+    with open_plain(file) as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

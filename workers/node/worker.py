@@ -29,6 +29,7 @@ from workers.node.health import HealthSender
 from workers.node.inspecting import Inspector
 from workers.node.rest import ServerClient
 from workers.node.warm import ZygoteKeeper
+from workers.shelter import Shelter
 from workers.supervisor.contact import connect
 
 log = structlog.get_logger(__name__)
@@ -44,11 +45,11 @@ LONGEST_PAUSE_S = 5.0
 class NodeWorker:
     """Everything of a node but the main thread, which takes commands (``prepare``, ``go``, ``nudge``) from Celery."""
 
-    def __init__(self, config: NodeConfig, home: Path, address: str) -> None:
+    def __init__(self, config: NodeConfig, home: Path, address: str, shelter: Shelter) -> None:
         self._config = config
         self._address = address
         self._client = connect(config.redis_url)
-        self._inventory = take_inventory(home)
+        self._inventory = {**take_inventory(home), "isolation": shelter.level.value}
         self._health = HealthReader(home)
         self._health_sender = HealthSender(self._client, config)
         self._latest_health: Document = self._health.sample()
@@ -65,8 +66,9 @@ class NodeWorker:
             zygote=self._zygote,
             source=server,
             afterlife=Afterlife(config, self._client, server),
+            shelter=shelter,
         )
-        self._inspector = Inspector(home, server)
+        self._inspector = Inspector(home, server, shelter)
         self._over = threading.Event()
         self._nudged = threading.Event()
         self._down_at: float | None = None

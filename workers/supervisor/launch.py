@@ -11,13 +11,21 @@ import psutil
 
 from workers.attempts import AttemptFolder
 from workers.contract import Document
-from workers.data_roots import ROOTS
+from workers.data_roots import CLOSED, ROOTS
 from workers.gpus import devices_of
 from workers.inventory import CORES
+from workers.isolation import Cell
 from workers.rank import RankPlan
+from workers.shelter import Shelter
 
 # The node's, for its ranks too.
-NODE_SETTINGS = ("TRAINYARD_SPOOL_LIMIT_BYTES", "TRAINYARD_SPOOL_FILE_BYTES", "TRAINYARD_CACHE_LIMIT_BYTES", ROOTS)
+NODE_SETTINGS = (
+    "TRAINYARD_SPOOL_LIMIT_BYTES",
+    "TRAINYARD_SPOOL_FILE_BYTES",
+    "TRAINYARD_CACHE_LIMIT_BYTES",
+    ROOTS,
+    CLOSED,
+)
 
 
 def plan_rank(
@@ -29,6 +37,7 @@ def plan_rank(
     cache: Path,
     checkpoints: Path,
     address: str,
+    shelter: Shelter,
 ) -> RankPlan:
     """``checkpoints`` is the folder under which each run has its own."""
     own = environment_of(
@@ -39,6 +48,7 @@ def plan_rank(
         folder=folder,
         spec=order["spec"],
         environment=own,
+        cell=cell_of(order, go, folder, cache=cache, checkpoints=checkpoints, shelter=shelter),
         threads=int(number) if (number := own.get("TRAINYARD_THREADS", own["OMP_NUM_THREADS"])).isdecimal() else 1,
     )
 
@@ -58,7 +68,7 @@ def environment_of(
     comfort = {
         "PATH": os.environ.get("PATH", os.defpath),
         "LANG": os.environ.get("LANG", "C.UTF-8"),
-        "HOME": str(folder.path),
+        "HOME": str(folder.home),
         "TMPDIR": str(folder.path / "tmp"),
         "PYTHONFAULTHANDLER": "1",  # who crashes says at which line
         # As torchrun does: two ranks with all cores each are slower than with one, and sums depend on the number.
@@ -93,6 +103,16 @@ def environment_of(
         "TRAINYARD_RESTORE": json.dumps(_candidates(go, checkpoints)),
     }
     return {**comfort, **{name: str(value) for name, value in identity.items()}}
+
+
+def cell_of(
+    order: Document, go: Document, folder: AttemptFolder, *, cache: Path, checkpoints: Path, shelter: Shelter
+) -> Cell:
+    """What the rank's process is shut in with: it writes its attempt's folders, its project's cache and its run's
+    checkpoints, and reads those that it may go on from."""
+    others = {Path(one["folder"]) for one in _candidates(go, checkpoints) if one["run"] != order["run"]}
+    own = [*folder.rooms, cache, checkpoints / order["run"]]
+    return shelter.cell(order["spec"].get("project", ""), own=own, shown=[folder.path, *sorted(others)])
 
 
 def _candidates(go: Document, checkpoints: Path) -> list[Document]:

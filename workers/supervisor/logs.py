@@ -8,6 +8,7 @@ from pathlib import Path
 import structlog
 
 from trainyard.ledger import Ledger
+from trainyard.plain_files import open_plain
 from trainyard.records import BadFrame
 from trainyard.spool import SpoolLimit, SpoolWriter, read_frames
 from workers.attempts import AttemptFolder
@@ -39,7 +40,7 @@ class LogTail:
         The frame carries the offset behind its lines, so that whoever follows us knows where to go on.
         """
         try:
-            with self._path.open("rb") as file:
+            with open_plain(self._path) as file:
                 file.seek(self._offset)
                 data = file.read(READ_BYTES)
         except FileNotFoundError:  # the rank has not come so far
@@ -89,7 +90,7 @@ class LogTail:
 
     def _num_left(self) -> int:
         try:
-            with self._path.open("rb") as file:
+            with open_plain(self._path) as file:
                 file.seek(self._offset)
                 ends = [part.count(b"\n") or 1 for part in iter(lambda: file.read(READ_BYTES), b"")]
         except FileNotFoundError:

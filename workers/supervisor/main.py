@@ -19,14 +19,16 @@ from trainyard.spec.durations import grace_s
 from workers.attempts import AttemptFolder, AttemptTaken, write_json
 from workers.contract import Document
 from workers.joining import can_watch
+from workers.node.config import load_config
 from workers.processes import Exit, descendants_of, identify, kill_children, send
-from workers.rank import become_rank
+from workers.shelter import Shelter
 from workers.sockets import answer, listen, socket_path
 from workers.supervisor.collecting import Collector
 from workers.supervisor.contact import Contact, connect
 from workers.supervisor.courier import Courier
 from workers.supervisor.launch import plan_rank, reserve_port
 from workers.supervisor.listening import is_listening
+from workers.supervisor.nursery import Nursery
 from workers.supervisor.reports import Group, RankState, make_report, reason_of
 from workers.supervisor.shipping import Shipper
 from workers.supervisor.stopping import Stop
@@ -54,7 +56,10 @@ def supervise(request: dict[str, Any], *, notify: int, lifeline: int) -> int:
         os.write(notify, f"{taken}\n".encode())
         return 1
     with lock:
-        supervisor = Supervisor(request, folder, lifeline)
+        order = folder.order()
+        assert order is not None
+        nursery = Nursery(order["num_ranks"])  # before anything here knows a key
+        supervisor = Supervisor(request, folder, lifeline, nursery)
         os.write(notify, b"locked\n")
         os.close(notify)
         try:
@@ -65,7 +70,7 @@ def supervise(request: dict[str, Any], *, notify: int, lifeline: int) -> int:
 
 
 class Supervisor:
-    def __init__(self, request: dict[str, Any], folder: AttemptFolder, lifeline: int) -> None:
+    def __init__(self, request: dict[str, Any], folder: AttemptFolder, lifeline: int, nursery: Nursery) -> None:
         order = folder.order()
         assert order is not None
         self.order = order
@@ -74,15 +79,19 @@ class Supervisor:
         self.checkpoints = Path(request["checkpoints"])
         self.address: str = request["address"]
         self.lifeline = lifeline
+        self.nursery = nursery
+        self.shelter = Shelter.of(request["shelter"])
         self.ranks: list[RankState] = []
         self.phase = "ready"
         self.cause: str | None = None  # why the ranks are being ended
         self.kill_at: float | None = None
         self.stop = Stop(grace_s(order["spec"]))
         self.go: Document | None = None
-        client = connect(request["redis_url"])
-        self.contact = Contact(client, request["key"], order)
-        self.shipper = Shipper(client, request["key"], order, folder.spool, self.contact)
+        config = load_config(Path(request["home"]))
+        assert config is not None, "a node that has an order has joined"
+        client = connect(config.redis_url)
+        self.contact = Contact(client, config.key, order)
+        self.shipper = Shipper(client, config.key, order, folder.spool, self.contact)
         self.port = reserve_port(self.address)
         self.control = listen(socket_path(folder.path))
         self.report = self._report()
@@ -91,6 +100,7 @@ class Supervisor:
         self._is_cold = bool(task.get("python"))
         self._is_watching = "script" in task and not self._is_cold and can_watch()
         self._group_look_at = 0.0
+        self._early: dict[int, int] = {}  # how those ended that were to become ranks, by pid
         self._trace: str | None = None  # the last one that the ranks were told of
         self._new_lock: IO[bytes] | None = None  # of a folder that was made anew
         self._wakeup, wake = socket.socketpair()
@@ -142,17 +152,17 @@ class Supervisor:
                 cache=self.cache,
                 checkpoints=self.checkpoints,
                 address=self.address,
+                shelter=self.shelter,
             )
             for local_rank in range(self.order["num_ranks"])
         ]
         self.port.close()
-        parent = os.getpid()
         for plan in plans:
-            pid = os.fork()
-            if pid == 0:
-                become_rank(plan, parent)
+            pid = self.nursery.start(plan)
             group: Group = "none" if self._is_watching else "unknown"
             self.ranks.append(RankState(rank=plan.rank, pid=pid, started_at=time.time(), group=group))
+            if pid in self._early:
+                self._note_exit(pid, self._early[pid])
         pids = [os.getpid(), os.getppid(), *(rank.pid for rank in self.ranks)]
         self.folder.record_processes([identify(pid) for pid in pids])
         self.phase = "running"
@@ -221,6 +231,9 @@ class Supervisor:
                 rank.end(Exit.of(status), time.time(), self.folder, is_cold=self._is_cold)
                 log.info("rank.ended", rank=rank.rank, exit_code=rank.exit_code, signal=rank.signal)
                 self._publish()
+                return
+        if self.phase == "ready":  # somebody killed one that waits to become a rank
+            self._early[pid] = status
 
     def _end(self, cause: str, grace_s: float | None = None) -> None:
         """Begin to end the ranks; whoever comes first gives the reason. A shorter grace counts at any time."""
@@ -264,7 +277,7 @@ class Supervisor:
             return
         self._trace = trace["id"]
         try:
-            write_json(self.folder.trace_path, trace)
+            write_json(self.folder.trace_path, trace, mode=0o644)  # to its ranks, who may be another user
         except OSError as error:
             log.warning("trace.unwritten", error=str(error))
 

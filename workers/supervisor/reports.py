@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from trainyard.plain_files import open_plain
 from trainyard.spec.survival import outlives_workers
 from workers.attempts import AttemptFolder, read_json
 from workers.contract import Document
@@ -161,7 +162,7 @@ def last_lines(path: Path) -> list[str]:
 
 def last_text(path: Path, num_bytes: int) -> str:
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - num_bytes))
             return file.read().decode("utf-8", "replace")
