@@ -101,6 +101,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.django_db(**wanted), append=False)
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A temporary folder that every user of the machine may read, as data for ranks must lie in one."""
+    with short_folder("ty-open-") as folder:
+        folder.chmod(0o755)
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[Valkey]:
     """The server of this pytest process, where settings.REDIS_URL looks for it."""

@@ -108,10 +108,11 @@ def _leave_mounts(cell: Cell) -> None:
     else:
         _call("unshare", CLONE_NEWNS)
     _mount(None, "/", None, MS_REC | MS_SLAVE)  # nothing of what follows is seen outside
-    ways = _closed_ways() if cell.level.is_other_user else {}
-    shown = {*cell.shown, *(place for places in ways.values() for place in places)}
-    covered = {folder for folder in (*cell.hidden, *ways) if Path(folder).is_dir()}
-    shown |= {place for place in programs_of_ours() if any(Path(place).is_relative_to(folder) for folder in covered)}
+    covered = {folder for folder in cell.hidden if Path(folder).is_dir()}
+    if cell.level.is_other_user:
+        covered |= _closed_ways({*programs_of_ours(), *cell.own, *cell.shown})
+    programs = {place for place in programs_of_ours() if any(Path(place).is_relative_to(one) for one in covered)}
+    shown = {*cell.shown, *programs}
     # Opened before anything is covered: afterwards their paths lead nowhere.
     umask = os.umask(0o022)  # what is made to lead there is for its user to pass
     with _opened([*shown, *cell.own]) as descriptors:
@@ -138,16 +139,16 @@ def _own_user_namespace() -> None:
     _write("/proc/self/gid_map", f"{group} {group} 1")
 
 
-def _closed_ways() -> dict[str, list[str]]:
-    """Return the folders on the way to Python and to us that only root may enter, each with what we need inside: they
-    are covered, and have nothing else in them."""
-    ways: dict[str, list[str]] = {}
-    for place in programs_of_ours():
+def _closed_ways(places: Iterable[str]) -> set[str]:
+    """Return the outermost folders on the way to each place that others may not enter: they are covered, and what is
+    needed of them is shown."""
+    found = set()
+    for place in places:
         for folder in reversed(Path(place).parents):
             if not folder.stat().st_mode & stat.S_IXOTH:
-                ways.setdefault(os.fspath(folder), []).append(place)
+                found.add(os.fspath(folder))
                 break
-    return ways
+    return found
 
 
 def _own_programs() -> list[str]:

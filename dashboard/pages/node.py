@@ -24,6 +24,24 @@ RANGES = (("30 min", 1800), ("3 h", 3 * 3600), ("24 h", 24 * 3600))
 NUM_RUNS = 8
 
 
+# What keeps a script here from the server's files, as the node found out (docs/isolation.md): heading and sentences.
+KEPT = "Trainyard's own files, its sockets and its other processes are closed to it."
+OTHER_USER = f"A rank here is another Unix user, one for each project: {KEPT} It reads files that are open to all users"
+ISOLATION = {
+    "user and namespace": ("Kept apart by user and by mounts", f"{OTHER_USER}."),
+    "user": ("Kept apart by user", f"{OTHER_USER}."),
+    "namespace": (
+        "Kept apart by mounts",
+        f"A rank here has its own view of the disk: {KEPT} It reads what else the node's user may read",
+    ),
+    "none": (
+        "Not kept apart",
+        "A script here can read what the node's user can read: the node's key, and on a machine that also runs the "
+        "server its key and its databases. Let only people launch here whom you trust with all of it",
+    ),
+}
+
+
 class Verb(NamedTuple):
     action: Callable[..., Any]
     sentence: str
@@ -52,6 +70,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
         "facts": facts(found),
         "rows": rows(list(here[:NUM_RUNS])),
         "may_manage": can_manage_clusters(request.user),
+        "isolation": ISOLATION.get(str(found.inventory.get("isolation")), ISOLATION["none"]),
         "ranges": RANGES,
         "range": seconds,
     }

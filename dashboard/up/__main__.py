@@ -79,7 +79,10 @@ async def serve(yard: Yard, *, is_demo: bool, is_once: bool) -> int:
 
 async def start_and_stay(yard: Yard, *, is_demo: bool, is_once: bool) -> int:
     yard.console.say(f"Starting Trainyard in {yard.home}")
+    reach = asyncio.create_task(asyncio.to_thread(house.isolation, yard.home)) if yard.names else None
     await yard.start()
+    if reach is not None:
+        yard.console.say(await reach)
     started_s = time.monotonic() - BEGAN_AT
     yard.console.say(f"Ready in {started_s:.1f} s at {yard.url}")
     if not is_demo:

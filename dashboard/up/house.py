@@ -5,7 +5,11 @@ All of it is blocking; `up` calls it from one thread beside its loop.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +21,14 @@ if TYPE_CHECKING:
     from runs.models import User
 
 CLIENT = "client.toml"
+ROOT = Path(__file__).resolve().parents[2]
+OTHER_USER = "Scripts of runs are other Unix users here, and cannot read Trainyard's files."
+REACH = {  # by the level of isolation, docs/isolation.md
+    "user and namespace": OTHER_USER,
+    "user": OTHER_USER,
+    "namespace": "Scripts of runs see a disk without Trainyard's files here. What else you may read, they can read.",
+    "none": "Take care: scripts of runs can read all that your user can read, Trainyard's keys and databases among it.",
+}
 
 
 def set_up_django() -> None:
@@ -113,6 +125,17 @@ def join_secret(node_home: Path, name: str, redis_url: str, actor: User) -> str 
     cluster, _ = Cluster.objects.get_or_create(name="local")
     _, secret = new_join_token(actor=actor, cluster=cluster)
     return secret
+
+
+def isolation(home: Path) -> str:
+    """Say what the scripts of runs can reach on this machine. Tried in a process of its own, as each node does."""
+    level = "none"
+    if os.environ.get("TRAINYARD_ISOLATION", "").lower() != "off":
+        command = [sys.executable, "-m", "workers.shelter", str(home)]
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            answer = subprocess.run(command, cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL, timeout=20)
+            level = answer.stdout.decode().strip() or "none"
+    return REACH.get(level, REACH["none"])
 
 
 def nodes_in_contact(names: list[str]) -> list[str]:

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from tests.browser.albums import told
+from tests.servers import short_folder
 from tests.up_process import ROOT, wait_until
 from tests.whole.runs import Yard, example
 
@@ -72,11 +73,12 @@ def furnish(office: Yard) -> dict[str, str]:
 
 def looked_at(office: Yard) -> str:
     """Return the id of a dataset, a table, that a node has looked at."""
-    path = office.up.home / "grove.csv"
-    write_table(path)
-    asked = {"name": "grove", "source": "csv", "location": str(path), "options": {"target": "kind"}}
-    dataset = str(office.post("/datasets", asked)["id"])
-    wait_until(lambda: office.get(f"/datasets/{dataset}")["state"] == "ready", "a node has looked")
+    with short_folder("ty-grove-") as folder:
+        folder.chmod(0o755)
+        write_table(folder / "grove.csv")
+        asked = {"name": "grove", "source": "csv", "location": f"{folder}/grove.csv", "options": {"target": "kind"}}
+        dataset = str(office.post("/datasets", asked)["id"])
+        wait_until(lambda: office.get(f"/datasets/{dataset}")["state"] == "ready", "a node has looked")
     return dataset
 
 

@@ -14,8 +14,8 @@ from tests.whole.runs import Yard
 pytestmark = pytest.mark.browser
 
 
-def test_data_is_added_looked_at_and_trained_on(seat: Seat, yard: Yard, tmp_path: Path) -> None:
-    table = tmp_path / "trees.csv"
+def test_data_is_added_looked_at_and_trained_on(seat: Seat, yard: Yard, open_folder: Path) -> None:
+    table = open_folder / "trees.csv"
     page = seat.go("/data/new/")
     expect(page.get_by_label("Target")).to_be_visible()
     page.get_by_label("Kind").select_option("images")

@@ -55,7 +55,7 @@ def commands() -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not on this machine")
-def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path) -> None:
+def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path, open_folder: Path) -> None:
     spec = example("tiny-steps", steps=5, validate_every_steps=5, warmup_steps=1)
     run_id = yard.submit(spec)
     assert yard.wait_for_end(run_id)["status"] == "SUCCEEDED"
@@ -67,7 +67,7 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
     token = yard.post("/tokens", {"name": "to be revoked"})["id"]
     names = {"URL": yard.up.url, "TOKEN": yard.up.token, "RUN": run_id, "JOB": job, "ID": token}
     names |= {"NODE": "x", "SEAL": "1.x", "FENCE": "1", "SHA256": "0" * 64, "MEDIA": "1"}
-    names["DATASET"] = yard.post("/datasets", {"name": "page", "source": "text", "location": str(tmp_path)})["id"]
+    names["DATASET"] = yard.post("/datasets", {"name": "page", "source": "text", "location": str(open_folder)})["id"]
     names["OTHER"] = plant_points(yard.http, "another", 5, ["train/loss"])
     wrong = {}
     for heading, command in commands().items():

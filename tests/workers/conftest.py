@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -27,6 +28,15 @@ def python_without_torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "bin").mkdir()
     (folder / "bin" / "python").symlink_to(sys.executable)
     return folder / "bin" / "python"
+
+
+@pytest.fixture
+def own_environment() -> Iterator[Path]:
+    """An environment that every user of the machine may read."""
+    with short_folder("ty-env-") as folder:
+        folder.chmod(0o755)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+        yield folder
 
 
 @pytest.fixture

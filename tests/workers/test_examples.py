@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -55,12 +53,13 @@ def test_a_sharded_script_holds_half_of_its_weights_on_each_rank_and_keeps_a_che
     assert (report["output"] / "checkpoint.pt").stat().st_size > 1_000_000
 
 
-def test_a_script_in_an_environment_of_its_own_meets_its_other_ranks(calm_node: ControlledNode, tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path)], check=True)
-    [packages] = (tmp_path / "lib").glob("python3*/site-packages")
+def test_a_script_in_an_environment_of_its_own_meets_its_other_ranks(
+    calm_node: ControlledNode, own_environment: Path
+) -> None:
+    [packages] = (own_environment / "lib").glob("python3*/site-packages")
     (packages / "torch_of_the_session.pth").write_text(sysconfig.get_path("purelib"))
-    lines, _ = run(calm_node, "own-venv", python=str(tmp_path / "bin" / "python"))
-    assert f" of {tmp_path}, torch " in lines[0]
+    lines, _ = run(calm_node, "own-venv", python=str(own_environment / "bin" / "python"))
+    assert f" of {own_environment}, torch " in lines[0]
     assert lines[1] == "found y = 3.000 x + -1.000, loss 0.000000"
 
 

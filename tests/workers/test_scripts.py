@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.servers import short_folder
 from tests.workers.control import ControlledNode, until
 from workers.contract import Document
 from workers.processes import with_environment
@@ -182,15 +179,6 @@ def test_an_interpreter_that_is_not_there_is_refused_before_anything_starts(calm
     assert report["reason"]["code"] == "python_missing"
     assert "There is no file /nowhere/bin/python on calm" in report["reason"]["sentence"]
     assert not calm_node.folder(order["attempt"]).was_started()
-
-
-@pytest.fixture
-def own_environment() -> Iterator[Path]:
-    """An environment that every user of the machine may read."""
-    with short_folder("ty-env-") as folder:
-        folder.chmod(0o755)
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-        yield folder
 
 
 def test_an_environment_that_is_closed_to_the_ranks_user_is_refused_in_words(

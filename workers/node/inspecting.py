@@ -18,7 +18,7 @@ import httpx
 import structlog
 
 from workers.contract import MAX_FACTS_BYTES, Document
-from workers.data_roots import location_problem
+from workers.data_roots import CLOSED, location_problem
 from workers.isolation import CELL
 from workers.node.config import project_cache
 from workers.node.warm import ONE_THREAD, PASSED_ON
@@ -124,6 +124,7 @@ class Inspector:
         environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         # As for a rank: neither the node's own settings nor what its user keeps at home.
         environment |= {**ONE_THREAD, "HOME": str(room), "TMPDIR": str(room), "TRAINYARD_CACHE": str(cache)}
+        environment[CLOSED] = os.pathsep.join(self._shelter.hidden)
         environment["TRAINYARD_ATTEMPT"] = str(question["question"])  # what has no version is fetched anew for each
         return subprocess.Popen(
             [sys.executable, "-m", "workers.node.looking", str(os.getpid()), self._looker],

@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from workers.data_roots import CLOSED, ROOTS
+from workers.data_roots import ROOTS
 from workers.gpus import VISIBLE
 from workers.inventory import CORES
 
@@ -38,7 +38,6 @@ PASSED_ON = (
     CORES,
     VISIBLE,
     ROOTS,
-    CLOSED,
     "TRAINYARD_CACHE_LIMIT_BYTES",
     "TRAINYARD_SPOOL_FILE_BYTES",
     "TRAINYARD_SPOOL_LIMIT_BYTES",

@@ -24,7 +24,6 @@ NODE_SETTINGS = (
     "TRAINYARD_SPOOL_FILE_BYTES",
     "TRAINYARD_CACHE_LIMIT_BYTES",
     ROOTS,
-    CLOSED,
 )
 
 
@@ -43,6 +42,8 @@ def plan_rank(
     own = environment_of(
         local_rank, order=order, go=go, folder=folder, cache=cache, checkpoints=checkpoints, address=address
     )
+    if "recipe" in order["spec"]["task"]:
+        own[CLOSED] = os.pathsep.join(shelter.hidden)
     return RankPlan(
         rank=order["first_rank"] + local_rank,
         folder=folder,

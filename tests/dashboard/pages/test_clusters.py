@@ -116,7 +116,17 @@ def test_the_page_of_a_node_has_health_history_and_the_word_on_isolation(as_user
         NodeSample(node_id=node.pk, at=time.time() - age, health=health) for age in (60, 45, 30, 15)
     )
     text = as_user(cast.viewer).get("/nodes/node-a/").content.decode()
-    for words in ("12 %", "99 %", "2.0 KiB/s", "91 %", "60 °C · 300 W", "not a sandbox", "&lt;h&gt;", 'class="area"'):
+    for words in (
+        "12 %",
+        "99 %",
+        "2.0 KiB/s",
+        "91 %",
+        "60 °C · 300 W",
+        "Not kept apart",
+        "no sandbox",
+        "&lt;h&gt;",
+        'class="area"',
+    ):
         assert words in text, words
     assert text.count('class="is-high"') == 1  # memory; a busy processor is no trouble
 
@@ -137,3 +147,12 @@ def test_draining_can_be_undone_and_a_busy_node_stays(as_user: AsUser, cast: Cas
     make_attempt(make_run(status=Status.RUNNING), [node], phase=Phase.RUNNING)
     assert client.post("/nodes/node-a/do/remove/").status_code == 409
     assert client.post("/nodes/node-a/do/explode/").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [("user and namespace", "another Unix user"), ("namespace", "own view of the disk"), ("none", "can read what")],
+)
+def test_the_page_of_a_node_says_what_keeps_a_script_apart(as_user: AsUser, cast: Cast, level: str, words: str) -> None:
+    make_node(cast.cluster, "node-a", inventory={"isolation": level})
+    assert words in as_user(cast.viewer).get("/nodes/node-a/").content.decode()
