@@ -70,9 +70,9 @@ node learns it from the down document, and the server takes each nonce once.
 
 Celery messages (``PREPARE``, ``GO``, ``NUDGE``, ``INSPECT``) may be lost. Each has one argument ``sealed``, sealed with
 ``command_scope(task, node)`` and stamped ``at``: PREPARE holds the Order, GO {"attempt", "run", "fence", "go": Go},
-NUDGE nothing more (read your down document now). INSPECT holds a Question: {"dataset", "project", "question", "recipe", "data"
-(all of the spec's task.data)}; control repeats it until the node's up document lists the question. The node answers by
-REST, sealed as all of its calls are: {"question", "facts"} or {"question", "problem": sentence}.
+NUDGE nothing more (read your down document now). INSPECT holds a Question: {"dataset", "project", "question", "recipe",
+"data" (all of the spec's task.data)}; control repeats it until the node's up document lists the question. The node
+answers by REST, sealed as all of its calls are: {"question", "facts"} or {"question", "problem": sentence}.
 
 CHANGED_CHANNEL: a supervisor publishes its run's id when its report says something new. A hint like the commands: what
 it leads to is a look at the sealed report, so that a forged or lost one costs nothing.
