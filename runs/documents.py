@@ -126,6 +126,7 @@ class Rank(Shape):
 class Reason(Shape):
     code: Name = ""
     sentence: str = ""
+    at: Seconds | None = None
     evidence: dict[str, Any] | None = None
 
 

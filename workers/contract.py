@@ -46,7 +46,8 @@ UP    ``up_key(node)``            the node worker, every second: who I am and ho
       worker repeats the last one, or writes the final one itself)::
 
     {"at", "attempt", "run", "fence", "node", "phase": "ready" | "running" | "stopping" | "ended" | "refused",
-     "address", "port", "supervisor_pid", "reason": {"code", "sentence", "evidence": {…}} | null,
+     "address", "port", "supervisor_pid", "reason": {"code", "sentence", "evidence": {…},
+                "at": unix of the cause, where known} | null,
      "ranks": [{"rank", "pid", "started_at", "ended_at", "exit_code", "signal", "error": {"type", "message",
                 "traceback"} | null, "has_joined": bool, once ended: whether all ranks were together by then,
                 "has_listened": bool | null, of a cold rank 0: whether MASTER_PORT was seen open,

@@ -243,6 +243,7 @@ def _loss_of_all(part: Part) -> Failure | None:
     if code and not code.startswith("rank-"):
         evidence = {"node": part.node, **(reason.get("evidence") or {})}
         code = "node-refused" if part.phase == Phase.REFUSED else code
+        ended_at = float(reason.get("at") or ended_at)
         return Failure(ended_at, code, str(reason.get("sentence") or f"Node {part.node} gave up: {code}."), evidence)
     if part.phase == Phase.REFUSED:
         return Failure(ended_at, "node-refused", f"Node {part.node} refused the run.", {"node": part.node})

@@ -84,6 +84,7 @@ class Supervisor:
         self.ranks: list[RankState] = []
         self.phase = "ready"
         self.cause: str | None = None  # why the ranks are being ended
+        self._cause_at = 0.0
         self.kill_at: float | None = None
         self.stop = Stop(grace_s(order["spec"]))
         self.go: Document | None = None
@@ -247,7 +248,7 @@ class Supervisor:
                 self.kill_at = min(self.kill_at or now, max(now, self.stop.began_at + grace_s))
             return
         log.info("attempt.ending", cause=cause)
-        self.cause = cause
+        self.cause, self._cause_at = cause, time.time()
         if cause == "stopped":
             self.stop.begin(now, grace_s)
         self.kill_at = now + (self.stop.grace_s if cause == "stopped" else GRACE_S[cause])
@@ -348,4 +349,6 @@ class Supervisor:
         reason = reason_of(self.order, self.ranks, self.cause, self.folder)
         if reason is not None and self.cause == "stopped":
             reason["evidence"] |= self.stop.evidence(self.ranks, self.folder)
+        if reason is not None and self.cause == reason["code"]:
+            reason["at"] = self._cause_at  # ranks elsewhere may have ended because of it, before this report
         return reason

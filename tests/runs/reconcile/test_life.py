@@ -89,6 +89,16 @@ def test_a_node_learns_what_has_arrived(yard: Yard) -> None:
     assert heard["resend"] == ["b" * 32]
 
 
+def test_a_cause_on_one_node_comes_before_what_ranks_elsewhere_felt(yard: Yard) -> None:
+    yard.start()
+    reason = {"code": "folder_deleted", "sentence": "The folder was deleted.", "at": 20.0, "evidence": {}}
+    yard.say("ended", 1, ranks=[rank(1, 20.4, exit_code=None, signal=15)])
+    assert yard.tick() == "RUNNING"
+    yard.say("ended", 0, reason=reason, ranks=[rank(0, 20.5, exit_code=None, signal=15)])
+    assert yard.tick() == "FAILED"
+    assert (yard.run.reason_code, yard.run.reason_sentence) == ("folder-deleted", "The folder was deleted.")
+
+
 def test_the_rank_that_failed_first_is_the_reason(yard: Yard) -> None:
     yard.start()
     error = {"type": "ValueError", "message": "no such layer", "traceback": "Traceback …"}
