@@ -187,6 +187,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 USE_I18N = False
+FORMAT_MODULE_PATH = "dashboard.formats"
 LOGGING = logs.configure()
 UNFOLD = {
     "SITE_TITLE": "Trainyard",
@@ -196,4 +197,6 @@ UNFOLD = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("img/logo.svg")}],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
+    "DASHBOARD_CALLBACK": "runs.admin.groups.dashboard",
+    "SIDEBAR": {"navigation": "runs.admin.groups.navigation"},
 }

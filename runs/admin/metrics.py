@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 
 from runs.admin.base import Written
+from runs.admin.columns import size_of, time_of
 from runs.metrics.models import (
     Axis,
     Block,
@@ -27,7 +28,15 @@ from runs.metrics.models import (
 
 @admin.register(Telemetry)
 class TelemetryAdmin(Written):
-    list_display = ("run_id", "cursor", "step", "median_step_s", "last_record_at", "num_points", "num_lines")
+    list_display = (
+        "run_id",
+        "cursor",
+        "step",
+        time_of("median_step_s", "time of a step"),
+        "last_record_at",
+        "num_points",
+        "num_lines",
+    )
     search_fields = ("run_id",)
 
 
@@ -40,7 +49,7 @@ class ProducerAdmin(Written):
 
 @admin.register(DeadLetter)
 class DeadLetterAdmin(Written):
-    list_display = ("at", "run_id", "node_id", "producer", "sequence", "size", "reason")
+    list_display = ("at", "run_id", "node_id", "producer", "sequence", size_of("size"), "reason")
     search_fields = ("run_id", "node_id", "reason")
     exclude = ("data",)
 
@@ -85,14 +94,23 @@ class LogStreamAdmin(Written):
 
 @admin.register(LogChunk)
 class LogChunkAdmin(Written):
-    list_display = ("run_id", "stream", "first_line", "num_lines", "size", "num_errors", "num_warnings", "cursor")
+    list_display = (
+        "run_id",
+        "stream",
+        "first_line",
+        "num_lines",
+        size_of("size"),
+        "num_errors",
+        "num_warnings",
+        "cursor",
+    )
     search_fields = ("run_id",)
     exclude = ("columns", "text")
 
 
 @admin.register(Media)
 class MediaAdmin(Written):
-    list_display = ("run_id", "name", "labels_key", "kind", "step", "attempt", "rank", "size")
+    list_display = ("run_id", "name", "labels_key", "kind", "step", "attempt", "rank", size_of("size"))
     list_filter = ("kind",)
     search_fields = ("run_id", "name")
     exclude = ("data",)
@@ -100,7 +118,7 @@ class MediaAdmin(Written):
 
 @admin.register(Checkpoint)
 class CheckpointAdmin(Written):
-    list_display = ("run_id", "step", "fence", "bytes", "node", "rank", "is_late", "deleted_at", "invalid_why")
+    list_display = ("run_id", "step", "fence", size_of("bytes"), "node", "rank", "is_late", "deleted_at", "invalid_why")
     search_fields = ("run_id",)
 
 

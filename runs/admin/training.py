@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 
 from runs.admin.base import Written, WrittenInline
+from runs.admin.columns import size_of
 from runs.models import Attempt, CodeBundle, Dataset, Event, GoneRun, Job, Placement, Run
 
 
@@ -67,7 +68,7 @@ class JobAdmin(Written):
 
 @admin.register(CodeBundle)
 class CodeBundleAdmin(Written):
-    list_display = ("sha256", "project", "size_bytes", "created_by", "created_at")
+    list_display = ("sha256", "project", size_of("size_bytes"), "created_by", "created_at")
     list_filter = ("project",)
     list_select_related = ("project", "created_by")
     search_fields = ("sha256",)
@@ -75,7 +76,7 @@ class CodeBundleAdmin(Written):
 
 @admin.register(Dataset)
 class DatasetAdmin(Written):
-    list_display = ("name", "project", "cluster", "source", "state", "size_bytes", "checked_by", "checked_at")
+    list_display = ("name", "project", "cluster", "source", "state", size_of("size_bytes"), "checked_by", "checked_at")
     list_filter = ("state", "source", "project")
     list_select_related = ("project", "cluster", "checked_by")
     search_fields = ("name", "id", "location")

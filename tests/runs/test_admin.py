@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 from django.apps import apps
 from django.contrib import admin
+from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 
-from runs.models import Run
+from runs.admin import groups
+from runs.models import CodeBundle, Run
 from tests.cast import Cast, make_attempt, make_node, make_user
 
 MODELS = [*apps.get_app_config("runs").get_models(), *apps.get_app_config("metrics").get_models()]
@@ -51,3 +54,34 @@ def test_people_without_staff_are_sent_to_sign_in(cast: Cast) -> None:
     client = Client()
     client.force_login(cast.mate)
     assert client.get(reverse("admin:runs_run_changelist")).status_code == 302
+
+
+def test_every_table_is_in_one_group_with_words_on_what_its_rows_are() -> None:
+    tables = [table for group in (*groups.GROUPS, groups.MACHINERY) for table in group.tables]
+    assert sorted(model.__name__ for model, _, _ in tables) == sorted(model.__name__ for model in MODELS)
+    assert len({title for _, title, _ in tables}) == len(tables) and all(words for _, _, words in tables)
+    assert max(len(group.tables) for group in groups.GROUPS) <= 5
+
+
+def test_the_sidebar_has_what_people_look_for_and_one_link_to_the_rest(staff: Client) -> None:
+    text = staff.get("/admin/").content.decode()
+    sidebar = text[text.index('id="nav-sidebar-apps"') : text.index("<details")]
+    assert all(f">{title}<" in sidebar for title in ("People", "Runs", "Nodes", "Datasets", "Machinery"))
+    assert "/admin/metrics/segment/" not in sidebar and "/admin/metrics/segment/" in text
+    assert '<details class="' in text and " open>" not in text[text.index("<details") :]
+    assert " open>" in staff.get("/admin/?machinery").content.decode()
+
+
+def test_staff_see_the_groups_of_what_they_may_see(cast: Cast) -> None:
+    person = make_user("helper", is_staff=True)
+    person.user_permissions.add(Permission.objects.get(codename="view_node"))
+    client = Client()
+    client.force_login(person)
+    text = client.get("/admin/").content.decode()
+    assert "/admin/runs/node/" in text and "/admin/runs/user/" not in text and "<details" not in text
+
+
+def test_sizes_and_times_have_their_units(staff: Client, cast: Cast) -> None:
+    CodeBundle.objects.create(project=cast.project, sha256="a" * 64, size_bytes=1536)
+    text = staff.get("/admin/runs/codebundle/").content.decode()
+    assert "1.5 KiB" in text and re.search(r"\d{4}, \d\d:\d\d:\d\d UTC", text)

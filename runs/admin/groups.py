@@ -1,0 +1,133 @@
+"""How the admin's tables are grouped: what people look for by what it is about; what only the product needs last."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.contrib import admin
+from django.db import models as django_models
+from django.http import HttpRequest
+from django.urls import reverse
+
+from runs import models
+from runs.metrics import models as metrics
+
+Model = type[django_models.Model]
+
+
+class Group(NamedTuple):
+    """``tables``: the model, what people call its rows, and what one of them is."""
+
+    title: str
+    words: str
+    tables: tuple[tuple[Model, str, str], ...]
+
+
+GROUPS = (
+    Group(
+        "People",
+        "Who may come in, and what they may do.",
+        (
+            (models.User, "People", "who can sign in"),
+            (models.Project, "Projects", "what owns runs, jobs and data"),
+            (models.Membership, "Memberships", "who has which role in which project"),
+            (models.Invitation, "Invitations", "links by which somebody joins a project"),
+            (models.Token, "API tokens", "keys of scripts and terminals"),
+        ),
+    ),
+    Group(
+        "Training",
+        "What was launched, and what came of it.",
+        (
+            (models.Run, "Runs", "one training each"),
+            (models.Attempt, "Attempts", "each start of a run's ranks"),
+            (models.Event, "Events", "what happened to runs, in sentences"),
+            (models.Job, "Jobs", "saved specs"),
+        ),
+    ),
+    Group(
+        "Clusters",
+        "The machines.",
+        (
+            (models.Cluster, "Clusters", "nodes that belong together"),
+            (models.Node, "Nodes", "machines that run ranks"),
+            (models.JoinToken, "Join tokens", "by which a machine becomes a node"),
+        ),
+    ),
+    Group(
+        "Data",
+        "What runs read and what they leave.",
+        (
+            (models.Dataset, "Datasets", "files that runs read, by name"),
+            (models.CodeBundle, "Code", "folders of code that runs were launched with"),
+            (metrics.Checkpoint, "Checkpoints", "saved states of runs"),
+            (metrics.Series, "Metrics", "each metric of each run: last, least and largest value"),
+            (metrics.Media, "Media", "images, texts, tables and histograms that runs logged"),
+        ),
+    ),
+)
+MACHINERY = Group(
+    "Machinery",
+    "Rows that Trainyard keeps for itself. They help to find a fault in Trainyard, and are only looked at.",
+    (
+        (models.Workspace, "Chart settings", "how each person looks at a project's charts"),
+        (models.SignInLink, "Sign-in links", "one-time links, used or open"),
+        (models.IdempotencyKey, "Idempotency keys", "answers that are kept for requests that are sent again"),
+        (models.Placement, "Placements", "the part of an attempt on one node"),
+        (models.HeldSlot, "Held slots", "slots of nodes that an attempt has"),
+        (models.GoneRun, "Deleted runs", "ids that no run gets again"),
+        (metrics.Telemetry, "Telemetry of runs", "how far the records of each run are stored"),
+        (metrics.Producer, "Producers", "processes that sent records, and up to which one all are stored"),
+        (metrics.DeadLetter, "Refused records", "records that could not be stored"),
+        (metrics.Fact, "Facts", "documents that ranks sent, such as what a step took"),
+        (metrics.CheckpointUse, "Restored checkpoints", "which attempt went on from which checkpoint"),
+        (metrics.Segment, "Segments", "points of one metric, packed"),
+        (metrics.Block, "Blocks", "points of several metrics, packed"),
+        (metrics.Axis, "Axes", "steps and times that metrics share"),
+        (metrics.Level, "Levels", "coarser copies of metrics, for charts of long runs"),
+        (metrics.LogStream, "Log streams", "the output of each rank"),
+        (metrics.LogChunk, "Log chunks", "lines of output, packed"),
+        (metrics.NodeSample, "Health of nodes", "samples of load, memory and network"),
+        (metrics.Erasure, "Erasures", "deleted runs whose points are being removed"),
+    ),
+)
+
+
+def navigation(request: HttpRequest) -> list[dict[str, Any]]:
+    """Return the sidebar as unfold reads it: every table that people look for, and one link to the others."""
+    home = reverse("admin:index")
+    shown = [{"title": one.title, "items": [_item(request, table) for table in one.tables]} for one in GROUPS]
+    inside = any(request.path.startswith(_address(model)) for model, _, _ in MACHINERY.tables)
+    others = {"title": MACHINERY.title, "link": f"{home}?machinery#machinery", "active": inside}
+    return [*shown, {"separator": True, "items": [others]}]
+
+
+def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """Give the first page of the admin its groups, without what this person may not see."""
+    context["groups"] = [_seen(request, one) for one in GROUPS]
+    context["machinery"] = _seen(request, MACHINERY)
+    context["is_machinery_open"] = "machinery" in request.GET
+    return context
+
+
+def _item(request: HttpRequest, table: tuple[Model, str, str]) -> dict[str, Any]:
+    model, title, _ = table
+    return {
+        "title": title,
+        "link": _address(model),
+        "active": request.path.startswith(_address(model)),
+        "permission": lambda request: _may_see(request, model),
+    }
+
+
+def _seen(request: HttpRequest, group: Group) -> dict[str, Any]:
+    rows = [(_address(model), title, words) for model, title, words in group.tables if _may_see(request, model)]
+    return {"title": group.title, "words": group.words, "rows": rows}
+
+
+def _may_see(request: HttpRequest, model: Model) -> bool:
+    return admin.site._registry[model].has_view_or_change_permission(request)
+
+
+def _address(model: Model) -> str:
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
