@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
-from zlib import crc32
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from dashboard.pages.frame import page, show
+from dashboard.pages.run_colours import colours_apart
 from runs.access import Someone, can_manage_clusters, visible_clusters, visible_nodes, visible_runs
 from runs.models import Cluster, HeldSlot, Node, Run
 from runs.queue import waiting_runs
@@ -18,7 +18,6 @@ from runs.server_state import contact_time
 
 MAX_SLOTS = 128  # squares drawn of one node; the rest is counted
 MAX_QUEUE = 100
-NUM_COLOURS = 10
 
 
 class Slot(NamedTuple):
@@ -87,18 +86,9 @@ def boxes_of(user: Someone, nodes: Sequence[Node], now: datetime) -> list[NodeBo
         by_node[node_id][index] = run_id
     run_ids = {run_id for slots in by_node.values() for run_id in slots.values()}
     runs = {run.pk: run for run in visible_runs(user).filter(pk__in=run_ids)}
-    colours = colours_of(sorted(runs.values(), key=lambda run: (run.created_at, run.pk)))
+    in_order = sorted(runs.values(), key=lambda run: (run.created_at, run.pk))
+    colours = {run_id: colour + 1 for run_id, colour in colours_apart(user, in_order).items()}
     return [_box(node, by_node[node.pk], runs, colours, now) for node in nodes]
-
-
-def colours_of(runs: Sequence[Run]) -> dict[str, int]:
-    """A number of a series colour for each run: its own, unless an older one has it and another is free."""
-    taken: dict[str, int] = {}
-    for run in runs:
-        wanted = crc32(run.pk.encode()) % NUM_COLOURS
-        free = [(wanted + step) % NUM_COLOURS for step in range(NUM_COLOURS)]
-        taken[run.pk] = next((one + 1 for one in free if one + 1 not in taken.values()), wanted + 1)
-    return taken
 
 
 def _box(node: Node, held: dict[int, str], runs: dict[str, Run], colours: dict[str, int], now: datetime) -> NodeBox:

@@ -19,7 +19,7 @@ from runs.models import Run
 MAX_RUNS = 100
 MAX_CHARS = 500  # of a parameter
 BANDS = {"minmax": "min to max", "sd": "± SD", "ci": "95 % CI"}
-COLOURS = ("blue", "orange", "teal", "pink", "olive", "sky", "brown", "violet", "grey", "green")
+COLOURS = ("blue", "copper", "teal", "pink", "olive", "sky", "brick", "violet", "grey", "green")
 FRAGMENTS = {"list": "runs/_compare_list.html", "specs": "runs/_compare_specs.html"}
 
 

@@ -74,6 +74,7 @@ class Workspace(models.Model):
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="workspaces")
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="workspaces")
     state = models.JSONField(default=dict)
+    run_colours = models.JSONField(default=dict, blank=True)  # by run, where a comparison gave it another than its own
     saved_at = models.DateTimeField(auto_now=True)
 
     class Meta:

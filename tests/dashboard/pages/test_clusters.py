@@ -10,7 +10,6 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.pages.clusters import colours_of
 from runs.metrics.models import NodeSample
 from runs.models import Cluster, JoinToken, Node, Project, Run, User
 from runs.models.access import digest_of
@@ -58,12 +57,6 @@ def test_who_is_in_no_project_sees_no_cluster(as_user: AsUser, cast: Cast) -> No
     client = as_user(cast.outsider)
     assert b"no cluster that you may see" in client.get("/nodes/").content
     assert client.get("/nodes/node-a/").status_code == 404
-
-
-def test_each_run_has_its_own_colour_while_there_are_enough(make_run: MakeRun) -> None:
-    runs = [make_run() for _ in range(12)]
-    assert sorted(colours_of(runs[:10]).values()) == list(range(1, 11))
-    assert colours_of(runs)[runs[0].pk] == colours_of(runs[:1])[runs[0].pk]
 
 
 def test_staff_add_a_node_by_a_token_that_is_shown_once(as_user: AsUser, cast: Cast) -> None:
@@ -117,7 +110,7 @@ def test_the_page_of_a_node_has_health_history_and_the_word_on_isolation(as_user
     )
     text = as_user(cast.viewer).get("/nodes/node-a/").content.decode()
     for words in (
-        "12 %",
+        "13 %",
         "99 %",
         "2.0 KiB/s",
         "91 %",

@@ -9,12 +9,14 @@ import pytest
 from django.db import connections
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from dashboard.pages import compare
+from dashboard.pages.clusters import boxes_of
 from dashboard.pages.run_colours import colour_of, colours_apart, colours_for
 from runs.models import Project, Run, User, Workspace
 from runs.status import Status
-from tests.cast import Cast, spec
+from tests.cast import Cast, make_attempt, make_node, spec
 from tests.series import write_series
 
 pytestmark = pytest.mark.django_db
@@ -180,6 +182,7 @@ def test_many_runs_cost_no_more_queries_than_few(cast: Cast, as_user: AsUser, ma
     def num_queries(num_runs: int) -> int:
         url = address(*[make_run() for _ in range(num_runs)])
         client = as_user(cast.viewer)
+        text_of(client, url)  # the first time, colours are kept
         with CaptureQueriesContext(connections["default"]) as queries:
             text_of(client, url)
         return len(queries)
@@ -192,6 +195,30 @@ def test_runs_beside_each_other_have_colours_of_their_own(cast: Cast, make_run: 
     apart = colours_apart(cast.viewer, runs)
     assert sorted(list(apart.values())[:10]) == list(range(10))
     assert apart[runs[0].pk] == colour_of(runs[0].pk)
+
+
+def test_a_run_keeps_the_colour_of_a_comparison_on_every_page(cast: Cast, make_run: MakeRun) -> None:
+    runs = [make_run() for _ in range(10)]
+    apart = colours_apart(cast.viewer, runs)
+    assert sorted(apart.values()) == list(range(10))
+    assert colours_for(cast.viewer, runs) == apart
+    assert colours_apart(cast.viewer, runs[::-1]) == apart, "the order makes no difference any more"
+    assert colours_for(cast.mate, runs) == {run.pk: colour_of(run.pk) for run in runs}, "another person's are theirs"
+    others = [make_run() for _ in range(9)]
+    again = colours_apart(cast.viewer, [*others, runs[0]])
+    assert again[runs[0].pk] == apart[runs[0].pk] and len(set(again.values())) == 10
+    with CaptureQueriesContext(connections["default"]) as queries:
+        assert colours_apart(cast.viewer, [*others, runs[0]]) == again
+    assert len(queries) == 1, "nothing is written where nothing changed"
+
+
+def test_a_cluster_shows_its_runs_in_the_colours_of_the_other_pages(cast: Cast, make_run: MakeRun) -> None:
+    node = make_node(cast.cluster, "node-a")
+    run = make_run()
+    make_attempt(run, [node])
+    Workspace.objects.create(user=cast.viewer, project=cast.project, state={"colours": {run.pk: 6}})
+    [box] = boxes_of(cast.viewer, [node], timezone.now())
+    assert [colour for _, colour in box.runs] == [7]
 
 
 def test_a_colour_that_somebody_chose_is_theirs_alone(cast: Cast, make_run: MakeRun) -> None:
