@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0005_attempt_stop"),
+        ("runs", "0006_output_of_placements"),
     ]
 
     operations = [
