@@ -121,6 +121,9 @@ class Rank(Shape):
     has_joined: bool = False
     group: Name | None = None
     waiting_since: Seconds | None = None
+    has_listened: bool | None = None
+    was_ended: bool = False
+    exit_hang: bool = False
 
 
 class Reason(Shape):

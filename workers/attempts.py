@@ -76,6 +76,11 @@ class AttemptFolder:
         return self.path / "shipped"
 
     @property
+    def fence_mark(self) -> Path:
+        """Made by a supervisor whose fence was killed, before it ends with its ranks."""
+        return self.path / "fence-killed"
+
+    @property
     def _lock(self) -> Path:
         return self.path / "lock"
 

@@ -51,6 +51,7 @@ UP    ``up_key(node)``            the node worker, every second: who I am and ho
      "ranks": [{"rank", "pid", "started_at", "ended_at", "exit_code", "signal", "error": {"type", "message",
                 "traceback"} | null, "has_joined": bool, once ended: whether all ranks were together by then,
                 "has_listened": bool | null, of a cold rank 0: whether MASTER_PORT was seen open,
+                "was_ended": bool, the supervisor killed it,
                 "exit_hang": bool, its script was over and its process did not exit: it was ended,
                 "group": "unknown" | "none" | "waiting" | "joined", "waiting_since": unix | null}],
                          what is known of a script's rank and torch's process group: nothing of a cold one

@@ -10,6 +10,7 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
+from workers.attempts import AttemptFolder
 from workers.processes import adopt_orphans, die_with_parent, kill_children, name_process, open_descriptors
 from workers.supervisor import supervise
 
@@ -42,7 +43,7 @@ def _become_supervisor(request: dict[str, Any], notify: int, lifeline: int) -> N
     adopt_orphans()
     name_process("ty-supervisor")
     # SIGKILL would end the supervisor and leave the ranks' children without anybody to end them.
-    signal.signal(signal.SIGUSR1, _kill_tree)
+    signal.signal(signal.SIGUSR1, lambda *_: _kill_tree(Path(request["folder"])))
     die_with_parent(signal.SIGUSR1, fence)
     code = 1
     try:
@@ -54,8 +55,10 @@ def _become_supervisor(request: dict[str, Any], notify: int, lifeline: int) -> N
         os._exit(code)
 
 
-def _kill_tree(number: int, frame: object) -> NoReturn:
+def _kill_tree(folder: Path) -> NoReturn:
     """Without a fence nothing holds the tree together: end it. The node worker reports it, with the proof."""
+    with contextlib.suppress(OSError):
+        AttemptFolder(folder).fence_mark.touch()
     kill_children()
     os._exit(1)
 

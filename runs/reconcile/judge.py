@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runs.status import Phase, Status, Wanted
+from trainyard.lost_peers import is_of_lost_peer, lost_peer_sentence
 from workers.contract import CONTACT_LOST_S, Document
 
 MISSING_S = 3.0  # a node that answers may need this long to list what it has just begun, or to report what ended
@@ -93,7 +94,7 @@ def judge(case: Case) -> Verdict:
         return _stopping(case)
     fatal, borne = failures(case)
     if fatal:
-        return _failing(case, min(fatal, key=_ended_at))
+        return _failing(case, min(fatal, key=_order))
     if all(part.is_over for part in case.parts) or _is_done_without_the_rest(case):
         return _finishing(case, sorted(borne, key=_ended_at))
     silent = [part.node for part in case.parts if part.is_silent]
@@ -125,6 +126,10 @@ def _failing(case: Case, failure: Failure) -> Verdict:
     others_over = all(part.is_over or part.is_silent for part in case.parts) or waited_s > STOP_LIMIT_S
     if case.settling_s is None or not others_over or not _is_settled(case, REST_LIMIT_S):
         return SETTLE
+    if failure.is_felt and (silent := [part.node for part in case.parts if part.is_silent]):
+        verb = "is" if len(silent) == 1 else "are"
+        sentence = f"{listed(silent)} {verb} out of contact. {failure.sentence}"
+        return Verdict(Status.FAILED, "contact-lost", sentence, {**failure.evidence, "silent": silent}, ends=True)
     if failure.code == UNASKED and not case.has_go:
         sentence = "The start was called off on its nodes; looking for a place again."
         return Verdict(Status.QUEUED, "called-off", sentence, failure.evidence, ends=True)
@@ -195,17 +200,24 @@ def _is_settled(case: Case, limit_s: float) -> bool:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why an attempt failed: what ended first, by the nodes' clocks."""
+    """Why an attempt failed: what ended first, by the nodes' clocks. ``is_felt``: another's end made it fail."""
 
     at: float
     code: str
     sentence: str
     evidence: dict[str, Any]
     is_spare: bool = False  # of a rank that others need not wait for, or of a node that has only such ranks
+    is_felt: bool = False
 
 
 def _ended_at(failure: Failure) -> float:
     return failure.at
+
+
+def _order(failure: Failure) -> tuple[bool, float]:
+    """What a rank felt of another's end comes behind whatever may have been that end: a node that buries a dead
+    supervisor notices it later than ranks notice that their connections broke."""
+    return failure.is_felt, failure.at
 
 
 def failures(case: Case) -> tuple[list[Failure], list[Failure]]:
@@ -274,7 +286,11 @@ def _rank_failure(node: str, rank: Document, logged: Document) -> Failure:
     who = f"Rank {number} on {node}"
     is_spare = number != 0 and bool(rank.get("has_joined"))
     if signal:
-        return Failure(at, "rank-killed", f"{who} was killed by {signal_name(signal)}.", evidence, is_spare)
+        # Its node killed it, since another rank had failed before.
+        is_felt = bool(rank.get("was_ended"))
+        return Failure(at, "rank-killed", f"{who} was killed by {signal_name(signal)}.", evidence, is_spare, is_felt)
+    if is_of_lost_peer(error):
+        return Failure(at, "rank-failed", lost_peer_sentence(who, error), evidence, is_spare, is_felt=True)
     if error:
         message = str(error.get("message") or "").strip().splitlines()
         if error.get("type") == DATA_PROBLEM and message:  # a sentence for people already, whose end says what to do

@@ -93,7 +93,11 @@ def test_a_killed_fence_takes_everybody_with_it(bare_node: ControlledNode) -> No
     order, pids = launch_family(bare_node)
     os.kill(parent_of(supervisor_of(bare_node, order)), signal.SIGKILL)
     until(lambda: all_gone(pids))
-    assert bare_node.wait_for(order, "ended")["reason"]["code"] == "supervisor_killed"
+    reason = bare_node.wait_for(order, "ended")["reason"]
+    assert (reason["code"], reason["sentence"]) == (
+        "fence_killed",
+        "The fence on one was killed; its ranks ended with it.",
+    )
 
 
 def test_fence_and_supervisor_killed_at_once_leave_nobody_after_the_sweep(bare_node: ControlledNode) -> None:

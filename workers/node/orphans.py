@@ -32,13 +32,14 @@ def bury(folder: AttemptFolder) -> Document:
     ended = _sweep(order, folder)
     save_last_words(order, folder)
     now = time.time()
+    who = "fence" if folder.fence_mark.exists() else "supervisor"
     report = make_report(
         order,
         at=now,
         phase="ended",
         reason={
-            "code": "supervisor_killed",
-            "sentence": f"The supervisor on {order['node_name']} was killed; its ranks ended with it.",
+            "code": f"{who}_killed",
+            "sentence": f"The {who} on {order['node_name']} was killed; its ranks ended with it.",
             "evidence": {
                 "node": order["node_name"],
                 "supervisor_pid": last.get("supervisor_pid"),

@@ -174,7 +174,9 @@ class Supervisor:
             if self.cause is None and any(rank.is_fatal(self.order["spec"]) for rank in self.ranks):
                 self._end("failed")
             if self.kill_at is not None and time.monotonic() >= self.kill_at:
-                self.stop.killed = [rank.rank for rank in self.ranks if rank.ended_at is None]
+                for rank in self.ranks:
+                    rank.was_ended |= rank.ended_at is None
+                self.stop.killed = [rank.rank for rank in self.ranks if rank.was_ended]
                 kill_children(self._note_exit)
             self._end_hung_exits()
             self._look_for_groups()

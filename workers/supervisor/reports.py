@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from trainyard.lost_peers import is_of_lost_peer, lost_peer_sentence
 from trainyard.plain_files import open_plain
 from trainyard.spec.survival import outlives_workers
 from workers.attempts import AttemptFolder, read_json
@@ -45,11 +46,16 @@ class RankState:
     group: Group = "unknown"  # what is known of a script's rank and a process group
     waiting_since: float | None = None
     has_listened: bool | None = None  # of a cold rank 0: whether MASTER_PORT was seen open
+    was_ended: bool = False  # killed by us, since another had failed, or its time was over
     exit_hang: bool = False  # its script was over, the process did not end by itself
 
     @property
     def has_failed(self) -> bool:
         return self.ended_at is not None and (self.signal is not None or self.exit_code != 0)
+
+    def order_of_failing(self) -> tuple[bool, float]:
+        """Whoever only felt another's end comes behind: both may be found dead in one look."""
+        return self.was_ended or is_of_lost_peer(self.error), self.ended_at or 0.0
 
     def is_fatal(self, spec: Document) -> bool:
         """Whether its end is that of all ranks: no other can step without it. A run that outlives its workers does
@@ -125,7 +131,7 @@ def reason_of(order: Document, ranks: list[RankState], cause: str | None, folder
     if cause in CAUSES:
         sentence = CAUSES[cause].format(node=order["node_name"], lease=order["lease_s"])
         return {"code": cause, "sentence": sentence, "evidence": {"node": order["node_name"]}}
-    failed = sorted((rank for rank in ranks if rank.has_failed), key=lambda rank: rank.ended_at or 0.0)
+    failed = sorted((rank for rank in ranks if rank.has_failed), key=RankState.order_of_failing)
     return reason_of_rank(order, failed[0], folder) if failed else None
 
 
@@ -133,6 +139,9 @@ def reason_of_rank(order: Document, rank: RankState, folder: AttemptFolder) -> D
     who = f"Rank {rank.rank} on {order['node_name']}"
     if rank.signal is not None:
         code, sentence = "rank_killed", f"{who} was ended by {signal_name(rank.signal)}."
+    elif is_of_lost_peer(rank.error):
+        assert rank.error is not None
+        code, sentence = "rank_failed", lost_peer_sentence(who, rank.error)
     elif rank.error is not None:
         what = f"{rank.error['type']}: {rank.error['message']}".rstrip(": ").split("\n")[0][:300]
         code, sentence = "rank_failed", f"{who} raised {what}"
