@@ -30,6 +30,7 @@ from trainyard.spec import SpecError
 log = structlog.get_logger(__name__)
 
 View = Callable[Concatenate[HttpRequest, ...], HttpResponse]
+SIGNED_OUT = "You are signed out. Sign in again."
 THEMES = ("light", "dark")
 # The bar of a phone has no room for People; the menu has.
 ME_LINKS = (
@@ -94,7 +95,7 @@ def show(
         "server_sentences": server_state.known().sentences,
         "theme": theme if theme in THEMES else "",
         "rail": "folded" if request.COOKIES.get("rail") == "folded" else "",
-        "is_script": request.headers.get("X-Requested-With") == "fetch",
+        "is_script": is_script(request),
     }
     response = render(request, template, {**frame, **(context or {})}, status=status)
     response["Cache-Control"] = "no-store"
@@ -106,22 +107,27 @@ def answer(request: HttpRequest, sentence: str, *, undo: str = "", to: str = "",
 
     ``undo`` is a URL that takes it back by POST; ``to`` is where to go next, else the page the form was on.
     """
-    if request.headers.get("X-Requested-With") == "fetch":
+    if is_script(request):
         return JsonResponse({"sentence": sentence, "undo": undo, "to": to})
     messages.success(request, sentence, extra_tags=undo)
     return redirect(to or safe_next(request, request.headers.get("Referer", ""), reverse(home)))
 
 
+def is_script(request: HttpRequest) -> bool:
+    """Whether a script of a page asks, which wants words and no page."""
+    return request.headers.get("X-Requested-With") == "fetch"
+
+
 def refusal(request: HttpRequest, status: int, sentence: str) -> HttpResponse:
-    if request.headers.get("X-Requested-With") == "fetch":
+    if is_script(request):
         return JsonResponse({"sentence": sentence}, status=status)
     return show(request, "error.html", {"status": status, "sentence": sentence}, status=status)
 
 
 def to_sign_in(request: HttpRequest, wanted: str = "") -> HttpResponse:
     """Lead to the sign-in and from there to ``wanted``, else back to this page."""
-    if request.headers.get("X-Requested-With") == "fetch":
-        return JsonResponse({"sentence": "You are signed out. Sign in again."}, status=401)
+    if is_script(request):
+        return JsonResponse({"sentence": SIGNED_OUT}, status=401)
     if not wanted and request.method in ("GET", "HEAD"):
         wanted = request.get_full_path()
     query = f"?{urlencode({'next': wanted})}" if wanted and wanted != "/" else ""

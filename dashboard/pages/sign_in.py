@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from django.contrib.auth import login, logout
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.middleware.csrf import get_token
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
 from dashboard.known_browser import browser_of, remember
-from dashboard.pages.frame import page, safe_next, show, to_sign_in
+from dashboard.pages.frame import SIGNED_OUT, is_script, page, safe_next, show, to_sign_in
 from runs import actions
 from runs.access import Forbidden
 from runs.models import User
@@ -23,9 +24,9 @@ MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
 def sign_in(request: HttpRequest) -> HttpResponse:
     after = safe_next(request, request.POST.get("next") or request.GET.get("next", ""), reverse("home"))
     if request.user.is_authenticated:
-        return redirect(after)
+        return _here(request) if is_script(request) else redirect(after)
     if request.method != "POST":
-        return show(request, "sign_in.html", {"next": after})
+        return _here(request) if is_script(request) else show(request, "sign_in.html", {"next": after})
     username = request.POST.get("username", "")
     try:
         user = actions.sign_in(
@@ -44,14 +45,26 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     return _enter(request, user, after)
 
 
+def _here(request: HttpRequest) -> HttpResponse:
+    """Say to a page that is open who is signed in now, and the token that its forms need."""
+    answer = {"csrf": get_token(request), "username": request.user.get_username()}
+    if not request.user.is_authenticated:
+        answer["sentence"] = SIGNED_OUT
+    response = JsonResponse(answer, status=200 if request.user.is_authenticated else 401)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
 def _refuse(request: HttpRequest, username: str, problem: str, status: int) -> HttpResponse:
+    if is_script(request):
+        return JsonResponse({"sentence": problem}, status=status)
     after = safe_next(request, request.POST.get("next", ""), reverse("home"))
     return show(request, "sign_in.html", {"next": after, "username": username, "problem": problem}, status=status)
 
 
 def _enter(request: HttpRequest, user: User, after: str) -> HttpResponse:
     login(request, user, backend=MODEL_BACKEND)
-    response = redirect(after)
+    response = _here(request) if is_script(request) else redirect(after)
     remember(request, response, user.username)
     return response
 

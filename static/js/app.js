@@ -12,6 +12,7 @@ import * as palette from "./palette.js";
 import * as rail from "./rail.js";
 import * as selection from "./selection.js";
 import * as server from "./server.js";
+import * as session from "./session.js";
 import * as swap from "./swap.js";
 import * as title from "./title.js";
 import * as toasts from "./toasts.js";
@@ -21,7 +22,7 @@ import { startKeys } from "./keys.js";
 import { startTheme } from "./theme.js";
 import { register, mountAll } from "./modules.js";
 
-register({ autosubmit, copy, dialog, eyes, fragment, launch, live, menu, palette, rail, selection, server, swap, title, toasts });
+register({ autosubmit, copy, dialog, eyes, fragment, launch, live, menu, palette, rail, selection, server, session, swap, title, toasts });
 register({
   charts: () => import("./charts/charts.js"),
   compare: () => import("./compare/compare.js"),

@@ -28,7 +28,6 @@ export async function post(url, body = new FormData()) {
     return null;
   }
   const words = await answer.json().catch(() => ({}));
-  if (answer.status === 401) return location.reload();
   if (!answer.ok) {
     toast(words.sentence ?? `The server answered ${answer.status}.`, { isProblem: true });
     return null;

@@ -1,7 +1,8 @@
 // The page's own stream, and the lamp that says how it is.
+import { ended } from "./session.js";
 import { Stream } from "./stream.js";
 
-const WORDS = { connecting: "connecting", live: "live", paused: "paused", off: "not allowed" };
+const WORDS = { connecting: "connecting", live: "live", paused: "paused", off: "not allowed", "signed-out": "signed out" };
 export const own = new Stream(""); // known before the lamp is mounted, so that every module may listen
 
 export const on = (type, listener) => own.on(type, listener);
@@ -15,6 +16,11 @@ export function mount(lamp) {
     if (lamp.dataset.state !== state) lamp.dataset.state = state;
     if (lamp.textContent !== words) lamp.textContent = words;
   };
+  const onClick = () => own.state === "signed-out" && ended();
+  lamp.addEventListener("click", onClick);
   own.open();
-  return () => own.close();
+  return () => {
+    lamp.removeEventListener("click", onClick);
+    own.close();
+  };
 }

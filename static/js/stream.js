@@ -1,15 +1,17 @@
 // A WebSocket that heals. Messages are hints with a cursor: a hole, or a silence, means "connect again from my cursor".
 import { judge } from "./judge.js";
 import { watchPresence } from "./presence.js";
+import { ended, follow, isOver } from "./session.js";
 
 const SILENCE_MS = 16_000; // the server pings every 5 s
-const REFUSALS = { 4401: "forbidden", 4403: "forbidden", 4404: "gone" }; // coming again would help nothing
+const REFUSALS = { 4403: "forbidden", 4404: "gone" }; // coming again would help nothing
+const SIGNED_OUT = 4401;
 
 export class Stream {
   constructor(path, onState = () => {}) {
     this.path = path;
     this.onState = onState; // called with the state and, while it waits to connect again, the seconds that are left
-    this.state = "closed"; // connecting, live, reconnecting, paused, off
+    this.state = "closed"; // connecting, live, reconnecting, paused, off, signed-out
     this.listeners = new Map(); // type -> Set of functions
     this.last = null; // the cursor up to which everything was delivered
     this.origin = null; // the cursor from which on nothing was left out
@@ -45,11 +47,13 @@ export class Stream {
       onLeave: () => this.leave("closed"),
       onReturn: () => this.reconnect(),
     });
+    this.stopFollowing = follow({ onEnd: () => this.leave("signed-out"), onBack: () => this.return() });
   }
 
   close() {
     this.stopWatching?.();
     this.stopWatching = null;
+    this.stopFollowing?.();
     this.leave("closed");
   }
 
@@ -59,7 +63,7 @@ export class Stream {
   }
 
   return() {
-    if (this.socket) return;
+    if (this.socket || isOver()) return;
     this.tell("connecting");
     this.reconnect();
   }
@@ -97,6 +101,10 @@ export class Stream {
   }
 
   onClose(code) {
+    if (code === SIGNED_OUT) {
+      this.leave("signed-out");
+      return ended();
+    }
     if (!REFUSALS[code]) return this.retry();
     clearTimeout(this.silence);
     this.tell("off");

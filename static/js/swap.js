@@ -26,7 +26,6 @@ export function mount(element) {
 export async function send(url, body, fragment) {
   try {
     const answer = await fetch(`${url}?fragment=${fragment}`, { method: "POST", body, headers: { "X-Requested-With": "fetch" } });
-    if (answer.status === 401) location.reload();
     if (answer.ok || answer.status === 422) return await answer.text();
     const words = await answer.json().catch(() => ({}));
     toast(words.sentence ?? `The server answered ${answer.status}.`, { isProblem: true });

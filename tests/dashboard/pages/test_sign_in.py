@@ -174,3 +174,26 @@ def test_when_too_many_passwords_are_being_checked_it_says_so(
     with hashing._places:
         answer = guess(anybody)
     assert answer.status_code == 503 and "Try again in a few seconds." in answer.content.decode()
+
+
+SCRIPT = {"X-Requested-With": "fetch"}
+
+
+def test_a_page_that_is_open_learns_that_nobody_is_signed_in(mate: User, anybody: Client) -> None:
+    answer = anybody.get("/sign-in/", headers=SCRIPT)
+    assert answer.status_code == 401 and answer.json()["csrf"] and "signed out" in answer.json()["sentence"]
+
+
+def test_a_page_that_is_open_signs_in_without_leaving(mate: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    token = client.get("/sign-in/", headers=SCRIPT).json()["csrf"]
+    form = {"username": "mate", "password": "guess"}
+    refused = client.post("/sign-in/", form, headers={**SCRIPT, "X-CSRFToken": token})
+    assert refused.status_code == 422 and refused.json()["sentence"].startswith("No account")
+    answer = client.post("/sign-in/", {**form, "password": PASSWORD}, headers={**SCRIPT, "X-CSRFToken": token})
+    assert answer.status_code == 200 and answer.json()["username"] == "mate"
+    assert answer["Cache-Control"] == "no-store"
+    token = answer.json()["csrf"]
+    assert client.get("/sign-in/", headers=SCRIPT).json()["username"] == "mate"
+    posted = client.post("/account/tokens/revoke/", headers={**SCRIPT, "X-CSRFToken": token})
+    assert posted.status_code == 200, "the page's next form has a token that fits"
