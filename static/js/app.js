@@ -5,7 +5,6 @@ import * as copy from "./copy.js";
 import * as dialog from "./dialog.js";
 import * as eyes from "./eyes.js";
 import * as fragment from "./fragment.js";
-import * as launch from "./launch.js";
 import * as live from "./live.js";
 import * as menu from "./menu.js";
 import * as palette from "./palette.js";
@@ -22,10 +21,11 @@ import { startKeys } from "./keys.js";
 import { startTheme } from "./theme.js";
 import { register, mountAll } from "./modules.js";
 
-register({ autosubmit, copy, dialog, eyes, fragment, launch, live, menu, palette, rail, selection, server, session, swap, title, toasts });
+register({ autosubmit, copy, dialog, eyes, fragment, live, menu, palette, rail, selection, server, session, swap, title, toasts });
 register({
   charts: () => import("./charts/charts.js"),
   compare: () => import("./compare/compare.js"),
+  launch: () => import("./launch.js"),
   logs: () => import("./logs/logs.js"),
   media: () => import("./media/media.js"),
   mesh: () => import("./mesh.js"),

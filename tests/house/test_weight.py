@@ -16,6 +16,7 @@ MOST_BYTES = 150_000
 LATER = (
     "charts/charts.js",
     "compare/compare.js",
+    "launch.js",
     "logs/logs.js",
     "media/media.js",
     "mesh.js",
