@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 from urllib.parse import quote
@@ -31,15 +31,35 @@ class Unreachable(RuntimeError):
     """No answer from the server."""
 
 
+class _Bearer(httpx.Auth):
+    """Sends the token, and its successor where there is one: `up` renews that of its machine every hour."""
+
+    def __init__(self, token: str, renew: Callable[[], str] | None) -> None:
+        self._token = token
+        self._renew = renew
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        response = yield request
+        if response.status_code == 401 and self._renew is not None and (token := self._renew()) != self._token:
+            self._token = token
+            request.headers["Authorization"] = f"Bearer {token}"
+            yield request
+
+
 class Client:
     """Talks to one server as the owner of one token. Raises ApiError and Unreachable."""
 
-    def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
+    def __init__(
+        self, url: str, token: str, *, timeout_s: float = 30.0, renew: Callable[[], str] | None = None
+    ) -> None:
+        """``renew`` returns the token as it is now: asked once where the server does not take ours any more."""
         self.url = url.rstrip("/")
         try:
             self._http = httpx.Client(
                 base_url=f"{self.url}/api/v1/",
-                headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
+                headers={"Accept": "application/json"},
+                auth=_Bearer(token, renew),
                 timeout=timeout_s,
             )
         except (httpx.InvalidURL, UnicodeError) as error:

@@ -39,6 +39,15 @@ def load(environ: Mapping[str, str] = os.environ) -> Config:
     return Config(url.rstrip("/"), token)
 
 
+def renewed_token(url: str, token: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the token as it is now for the server at ``url``; the old one where there is no other."""
+    try:
+        found = load(environ)
+    except NotConfigured:
+        return token
+    return found.token if found.url == url else token
+
+
 def _read(path: Path) -> dict[str, str]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -62,6 +62,7 @@ async def serve(yard: Yard, *, is_demo: bool, is_once: bool) -> int:
     work = asyncio.create_task(start_and_stay(yard, is_demo=is_demo, is_once=is_once))
     reaping = asyncio.create_task(reap(yard))
     stopping = asyncio.create_task(told.wait())
+    renewing = asyncio.create_task(yard.renew_client())
     await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
     code = 0 if not is_once else 1
     if work.done():
@@ -69,7 +70,7 @@ async def serve(yard: Yard, *, is_demo: bool, is_once: bool) -> int:
     else:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
-    for task in (reaping, stopping):
+    for task in (reaping, stopping, renewing):
         task.cancel()
     await say_goodbye(yard)
     await yard.stop()

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from runs.models import User
 
 CLIENT = "client.toml"
+CLIENT_LIFE = timedelta(hours=2)  # of the token in it
+RENEW_EVERY_S, RENEW_AGAIN_S = 3600.0, 60.0
+THIS_MACHINE = "this machine"  # the name of its tokens
 ROOT = Path(__file__).resolve().parents[2]
 OTHER_USER = "Scripts of runs are other Unix users here, and cannot read Trainyard's files."
 REACH = {  # by the level of isolation, docs/isolation.md
@@ -90,28 +94,41 @@ def owner() -> User:
 
 
 def write_client(home: Path, url: str, actor: User) -> str:
-    """Write ``client.toml`` for the terminal and scripts on this machine. Returns its token, which works."""
-    from runs.access import user_of_token
-    from runs.actions import create_token
+    """Write ``client.toml`` for the terminal and scripts on this machine, with a token that lasts CLIENT_LIFE; `up`
+    writes the next one in time. Returns the token's id. The one before lasts to its own end: somebody may be using it.
+    """
+    from django.utils import timezone
 
-    path = home / CLIENT
-    token = ""
-    if path.exists():
-        try:
-            token = str(tomllib.loads(path.read_text()).get("token", ""))
-        except (OSError, ValueError):
-            token = ""
-    if not token or user_of_token(token) is None:
-        _, token = create_token(actor=actor, name="this machine")
+    from runs.actions import create_token
+    from runs.models import Token
+
+    now = timezone.now()
+    Token.objects.filter(user=actor, name=THIS_MACHINE, expires_at__lt=now).delete()
+    token, secret = create_token(actor=actor, name=THIS_MACHINE, expires_at=now + CLIENT_LIFE)
     # A JSON string is a TOML basic string.
-    write_private(path, f"url = {json.dumps(url)}\ntoken = {json.dumps(token)}\n")
-    return token
+    write_private(home / CLIENT, f"url = {json.dumps(url)}\ntoken = {json.dumps(secret)}\n")
+    return token.pk
+
+
+def revoke_client(home: Path) -> None:
+    """End the token in ``client.toml`` and those that this machine had before it."""
+    from runs.models import Token
+    from runs.models.access import digest_of
+
+    try:
+        secret = str(tomllib.loads((home / CLIENT).read_text()).get("token", ""))
+    except (OSError, ValueError):
+        return
+    token = Token.objects.filter(digest=digest_of(secret)).first()
+    if token is not None:
+        Token.objects.filter(user=token.user, name=token.name, expires_at__isnull=False).delete()
+        token.delete()
 
 
 def join_secret(node_home: Path, name: str, redis_url: str, actor: User) -> str | None:
     """Return a join token for the node ``name``; None for one that has joined and is still known as such."""
-    from runs.actions import new_join_token
-    from runs.models import Cluster, Node
+    from runs.actions import cluster_of_this_machine, new_join_token
+    from runs.models import Node
 
     path = node_home / "node.toml"
     try:
@@ -122,8 +139,7 @@ def join_secret(node_home: Path, name: str, redis_url: str, actor: User) -> str 
     if node is not None and node.key == known.get("key") and known.get("redis_url") == redis_url:
         return None
     path.unlink(missing_ok=True)
-    cluster, _ = Cluster.objects.get_or_create(name="local")
-    _, secret = new_join_token(actor=actor, cluster=cluster)
+    _, secret = new_join_token(actor=actor, cluster=cluster_of_this_machine(actor=actor, node=name))
     return secret
 
 

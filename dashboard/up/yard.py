@@ -30,6 +30,7 @@ NODES_S = 4.5
 SETTLE_S = 1.2
 SITE_S = 2.8
 VALKEY_S = 0.6
+REVOKE_S = 0.5
 
 
 class Yard:
@@ -59,6 +60,7 @@ class Yard:
             await self.ask(house.set_up_django)
             await self.ask(house.open_database)
             self.owner = await self.ask(house.owner)
+            await self.ask(house.revoke_client, self.home)  # of a start before this one
             await self.ask(house.write_client, self.home, self.url, self.owner)
         finally:
             await valkey
@@ -69,6 +71,18 @@ class Yard:
         await self._start_child(programs.web(self.listener))
         await self._start_nodes()
         await self._wait_until_ready()
+
+    async def renew_client(self) -> None:
+        """Write this machine's next token in time, for as long as we run."""
+        pause_s = house.RENEW_EVERY_S
+        while True:
+            await asyncio.sleep(pause_s)
+            try:
+                await self.ask(house.write_client, self.home, self.url, self.owner)
+                pause_s = house.RENEW_EVERY_S
+            except Exception as error:  # a full disk, a database that is away: the one before lasts a while
+                self.console.say(f"The token in {house.CLIENT} could not be renewed: {error}")
+                pause_s = house.RENEW_AGAIN_S
 
     async def wait_for_nodes(self) -> None:
         """Return when every node is in contact. Raises CannotStart when that takes too long."""
@@ -93,6 +107,9 @@ class Yard:
             here = [self.children[name] for name in names]
             await asyncio.gather(*(child.stop(seconds) for child in here))
         orphans.end_all()
+        if self.owner is not None:
+            with contextlib.suppress(Exception):  # a database that is gone now keeps nobody from stopping
+                await asyncio.wait_for(self.ask(house.revoke_client, self.home), REVOKE_S)
         self._database.shutdown(wait=False, cancel_futures=True)
         (self.home / "processes.json").unlink(missing_ok=True)
 

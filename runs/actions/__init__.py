@@ -5,7 +5,7 @@ and tells control on commit.
 """
 
 from runs.actions.bundles import store_bundle
-from runs.actions.clusters import create_cluster, delete_cluster, edit_cluster, new_join_token
+from runs.actions.clusters import cluster_of_this_machine, create_cluster, delete_cluster, edit_cluster, new_join_token
 from runs.actions.datasets import answer_dataset, check_dataset, create_dataset, delete_dataset
 from runs.actions.handed_out import void_handed_out
 from runs.actions.jobs import delete_job, save_job
@@ -59,6 +59,7 @@ __all__ = [
     "change_role",
     "check_dataset",
     "clone_run",
+    "cluster_of_this_machine",
     "continue_run",
     "create_cluster",
     "create_dataset",

@@ -11,10 +11,11 @@ from django.utils import timezone
 
 from runs.access import require_manager
 from runs.actions.refused import Refused
-from runs.models import Cluster, JoinToken, User
+from runs.models import Cluster, JoinToken, Node, User
 from runs.models.access import digest_of
 
 TOKEN_LIFE = timedelta(hours=24)
+LOCAL = "local"
 
 
 def create_cluster(*, actor: User, name: str, region: str = "", labels: dict[str, str] | None = None) -> Cluster:
@@ -23,6 +24,16 @@ def create_cluster(*, actor: User, name: str, region: str = "", labels: dict[str
     cluster = Cluster(name=name, region=region, labels=labels or {})
     cluster.clean_fields()
     return _save(cluster)
+
+
+def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:
+    """Return the cluster of the server's own machine: the one that its node is in, or was, whatever it is called now,
+    else ``local``, which is made where there is none."""
+    require_manager(actor)
+    known = Node.objects.filter(name=node).select_related("cluster").first()
+    if known is not None:
+        return known.cluster
+    return Cluster.objects.get_or_create(name=LOCAL)[0]
 
 
 def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:

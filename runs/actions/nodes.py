@@ -42,6 +42,7 @@ def join_node(
             raise Forbidden("This join token is unknown, already used, or too old.")
         node = Node.objects.filter(name=name).first() or Node(name=name, cluster=token.cluster)
         _check_name_is_free(node, token)
+        node.cluster = token.cluster
         node.key = new_key()
         node.address = address
         node.inventory = inventory
@@ -98,7 +99,7 @@ def _set_draining(node: Node, *, is_draining: bool) -> Node:
 
 
 def _check_name_is_free(node: Node, token: JoinToken) -> None:
-    if node.cluster_id != token.cluster_id:
+    if node.cluster_id != token.cluster_id and node.removed_at is None:
         raise Refused("name-taken", f"There is already a node named {node.name} in another cluster.")
     if node.removed_at is None and node.is_in_contact(timezone.now()):
         raise Refused("name-taken", f"A node named {node.name} is in contact already.")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from trainyard.cli import programs
 from trainyard.cli.parser import build_parser
 from trainyard.cli.screen import Screen
 from trainyard.client import ApiError, Client, Unreachable
-from trainyard.config import NotConfigured, load
+from trainyard.config import NotConfigured, load, renewed_token
 from trainyard.spec import SpecError
 
 FAILED, BAD_REQUEST, NO_SERVER, INTERRUPTED = 1, 2, 3, 130
@@ -25,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     screen = Screen()
     try:
         config = load()
-        with Client(config.url, config.token) as client:
+        with Client(config.url, config.token, renew=partial(renewed_token, *config)) as client:
             return int(arguments.run(client, arguments, screen))
     except SpecError as error:
         for problem in error.errors:

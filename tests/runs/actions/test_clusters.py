@@ -126,3 +126,26 @@ def test_a_node_is_removed_with_its_key_unless_it_trains(cast: Cast) -> None:
     attempt.save()
     actions.remove_node(actor=cast.owner, node=node)
     assert node.removed_at is not None and node.key != key and not HeldSlot.objects.exists()
+
+
+def test_a_removed_machine_may_join_another_cluster_under_its_old_name(cast: Cast) -> None:
+    node = make_node(Cluster.objects.create(name="lab"), "a")
+    actions.remove_node(actor=cast.owner, node=node)
+    joined = actions.join_node(secret=secret(cast), name="a")
+    assert (joined.pk, joined.cluster, joined.removed_at) == (node.pk, cast.cluster, None)
+
+
+def test_the_servers_machine_stays_in_its_cluster_whatever_became_of_both(cast: Cast) -> None:
+    def found() -> Cluster:
+        return actions.cluster_of_this_machine(actor=cast.owner, node="local-1")
+
+    assert found() == cast.cluster
+    node = make_node(cast.cluster, "local-1")
+    actions.edit_cluster(actor=cast.owner, cluster=cast.cluster, name="lab")
+    assert found() == cast.cluster
+    actions.remove_node(actor=cast.owner, node=node)
+    assert found() == cast.cluster and Cluster.objects.count() == 1
+    actions.delete_cluster(actor=cast.owner, cluster=cast.cluster)
+    assert found().name == "local"
+    with pytest.raises(Forbidden):
+        actions.cluster_of_this_machine(actor=cast.mate, node="local-1")
