@@ -45,3 +45,5 @@ OVERLAY_DRAWN = Goal(AT_MOST, 1_000)  # milliseconds until 50 runs of 100,000 po
 OVERLAY_FPS = Goal(AT_LEAST, 50)  # frames a second while one pans and zooms in it
 PAGE_SEARCH = Goal(AT_MOST, 200)  # milliseconds until the first hit in a million lines is on the page
 PAGE_BLANK = Goal(AT_MOST, 100)  # milliseconds without text while one scrolls
+LISTS = Goal(AT_MOST, 30)  # milliseconds of processor time of a request for a list, over 100,000 runs
+TICK = Goal(AT_MOST, 1)  # second of processor time of a tick over 10,000 pending runs

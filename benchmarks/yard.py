@@ -95,6 +95,17 @@ class Yard:
 
 
 @contextmanager
+def broker() -> Iterator[None]:
+    """A Valkey where the settings, which are read already, look for it: in the home."""
+    from dashboard.home import socket_path
+
+    folder = socket_path(Path(os.environ["TRAINYARD_HOME"]).resolve()).parent
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with valkey(folder, durable=False):
+        yield
+
+
+@contextmanager
 def yard() -> Iterator[Yard]:
     for name in list(os.environ):
         if name.startswith(OURS):

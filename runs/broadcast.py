@@ -33,6 +33,15 @@ def run_changed(run_id: str) -> None:
     _send((run_group(run_id), {"type": "run"}), (OVERVIEW_GROUP, {"type": "run", "run": run_id}))
 
 
+def runs_changed(run_ids: Iterable[str]) -> None:
+    """The same for many runs, all at once."""
+    ids = list(run_ids)
+    _send(
+        *((run_group(run_id), {"type": "run"}) for run_id in ids),
+        *((OVERVIEW_GROUP, {"type": "run", "run": run_id}) for run_id in ids),
+    )
+
+
 def run_moved(run_id: str, cursor: int) -> None:
     """Say that the run's cursor moved, to whoever watches the run: they read what is new as often as they may."""
     _send((run_group(run_id), {"type": "moved", "cursor": cursor}))

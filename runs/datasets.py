@@ -81,8 +81,9 @@ def unresolved(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "task": {**document["task"], "data": data}}
 
 
-def runs_with(dataset: Dataset) -> QuerySet[Run]:
-    return Run.objects.filter(project=dataset.project_id, spec__task__data__dataset=dataset.name)
+def runs_with(runs: QuerySet[Run], dataset: Dataset) -> QuerySet[Run]:
+    """Those of ``runs`` whose spec names the dataset."""
+    return runs.filter(project=dataset.project_id, dataset=dataset.name)
 
 
 def _refusals(dataset: Dataset, recipe: str, cluster: Cluster) -> Iterator[Problem]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from django.db import connection
-from django.db.models import Q, QuerySet, TextField, Value
-from django.db.models.functions import Cast, StrIndex
+from django.db.models import OuterRef, Q, QuerySet, Subquery, TextField, Value
+from django.db.models.functions import Cast, Lower, StrIndex
+from django.db.models.lookups import GreaterThan
 
 from runs.access import Someone, visible_runs
-from runs.models import Run
+from runs.models import Job, Project, Run
+from runs.models.runs import SEARCHED
+from runs.ordered import one_of
 from runs.status import LIVE, Status
 
 # What a list can be sorted by; none of these columns is ever empty, so that a cursor can stand between any two rows.
@@ -31,20 +34,41 @@ def find_runs(
     words: str = "",
     is_archived: bool = False,
 ) -> QuerySet[Run]:
-    """Return the visible runs that have one of the statuses, all of the tags, and the words in name, tag or id."""
+    """Return the visible runs that have one of the statuses, all of the tags, and the words in name, tag or id.
+
+    They are to be read in the order of an index (``ListIndex``) until a page is full: the filters are such that no
+    database takes another index and sorts what it finds, which may be all runs.
+    """
     runs = visible_runs(user).filter(archived_at__isnull=not is_archived)
     if statuses := list(status):
-        runs = runs.filter(status__in=statuses)
+        runs = runs.filter(one_of("status", statuses))
     if project:
-        runs = runs.filter(Q(project__name=project) | Q(project_id=project))
+        named = Project.objects.filter(Q(name=project) | Q(pk=project))
+        runs = runs.filter(one_of("project_id", list(named.values_list("pk", flat=True))))
     for number, tag in enumerate(tags):
         runs = _with_tag(runs, tag, f"tag_{number}")
     if words := words.strip():
-        # SQLite keeps tags as json.dumps wrote them, with escapes for what is not ASCII; PostgreSQL without.
-        in_tags = Q(tags_text__icontains=words) | Q(tags_text__icontains=json.dumps(words)[1:-1])
-        in_name = Q(name__icontains=words) | Q(pk__startswith=words)
-        runs = runs.annotate(tags_text=Cast("tags", TextField())).filter(in_name | in_tags)
+        in_text = _holds(words)
+        if (escaped := json.dumps(words)[1:-1]) != words:
+            # SQLite keeps tags as json.dumps wrote them, with escapes for what is not ASCII; PostgreSQL without.
+            in_text |= _holds(escaped)
+        runs = runs.filter(in_text | Q(pk__startswith=words))
     return runs
+
+
+def last_runs(user: Someone, jobs: Sequence[Job]) -> dict[str, Run]:
+    """The newest visible run of each job, of whatever version, by the job's id."""
+    keys = {(job.project_id, job.name): job.pk for job in jobs}
+    newest = visible_runs(user).filter(job=OuterRef("pk")).order_by("-created_at", "-pk").values("pk")[:1]
+    versions = Job.objects.filter(name__in={job.name for job in jobs}, project__in={job.project_id for job in jobs})
+    of_version = dict(versions.order_by().annotate(last=Subquery(newest)).values_list("last", "pk"))
+    of_job = {pk: keys.get((project, name)) for pk, project, name in versions.values_list("pk", "project_id", "name")}
+    found: dict[str, Run] = {}
+    for run in Run.objects.filter(pk__in=of_version.keys() - {None}).only("pk", "status", "created_at"):
+        job = of_job.get(of_version[run.pk])
+        if job is not None and (job not in found or found[job].created_at < run.created_at):
+            found[job] = run
+    return found
 
 
 def statuses_of(word: str) -> frozenset[Status]:
@@ -63,8 +87,18 @@ def check_sort(sort: str) -> str:
     return sort
 
 
+def _holds(text: str) -> Q:
+    """Whether name or tags hold the text, whatever its case. Of the few runs with a long one an index has not all."""
+    words = Lower(Value(text))
+    found = Q(GreaterThan(StrIndex("found_by", words), 0))
+    long = Run.objects.filter(GreaterThan(StrIndex(SEARCHED, words), 0), is_long=True)
+    keys = list(long.order_by().values_list("pk", flat=True))
+    return found | Q(pk__in=keys) if keys else found
+
+
 def _with_tag(runs: QuerySet[Run], tag: str, name: str) -> QuerySet[Run]:
     if connection.vendor == "postgresql":
-        return runs.filter(tags__contains=[tag])
-    place = StrIndex(Cast("tags", TextField()), Value(json.dumps(tag)))
-    return runs.annotate(**{name: place}).filter(**{f"{name}__gt": 0})
+        return runs.filter(tags__contains=[tag])  # which has an index of its own there
+    text = json.dumps(tag)
+    place = StrIndex(Cast("tags", TextField()), Value(text))
+    return runs.filter(_holds(text)).annotate(**{name: place}).filter(**{f"{name}__gt": 0})

@@ -140,7 +140,7 @@ def frozen_estimate(spec: Spec, cluster: Cluster, nodes: Sequence[Node]) -> dict
 
 
 def _benchmarks(cluster: Cluster) -> list[Run]:
-    found = Run.objects.filter(cluster=cluster, status=Status.SUCCEEDED, spec__task__recipe=BENCHMARK)
+    found = Run.objects.filter(cluster=cluster, status=Status.SUCCEEDED, recipe=BENCHMARK)
     return list(found.order_by("-ended_at")[:NUM_BENCHMARKS])
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from runs.models import Cluster, HeldSlot, Node, Run
+from runs.models.runs import size_of
 from runs.scheduling import Placed, Request, Room, Waiting, place
 from runs.status import Status, Wanted
 
@@ -22,14 +23,22 @@ def waiting_runs(cluster: Cluster) -> QuerySet[Run]:
     return Run.objects.filter(cluster=cluster, status=Status.QUEUED, wanted=Wanted.RUN).order_by("created_at", "pk")
 
 
+def requests_of(waiting: QuerySet[Run]) -> list[Request]:
+    """What the runs ask for, in their order, without their specs: a queue may be long."""
+    columns = waiting.values_list("pk", "num_nodes", "slots_per_node", "accelerator")
+    requests = {}
+    unknown = []
+    for run_id, num_nodes, slots_per_node, accelerator in columns:
+        if num_nodes is None:  # submitted before runs had these columns
+            unknown.append(run_id)
+        requests[run_id] = Request(run_id, num_nodes or 0, slots_per_node or 0, accelerator)
+    for run_id, spec in Run.objects.filter(pk__in=unknown).values_list("pk", "spec"):
+        requests[run_id] = request_of(run_id, spec)
+    return list(requests.values())
+
+
 def request_of(run_id: str, spec: dict[str, Any]) -> Request:
-    resources = spec["resources"]
-    return Request(
-        run=run_id,
-        num_nodes=int(resources["nodes"]),
-        slots_per_node=int(resources.get("processes_per_node", 1)),
-        accelerator=str(resources.get("accelerator", "auto")),
-    )
+    return Request(run_id, **size_of(spec))
 
 
 def rooms_of(nodes: Sequence[Node], now: datetime) -> list[Room]:
@@ -52,6 +61,6 @@ def rooms_of(nodes: Sequence[Node], now: datetime) -> list[Room]:
 
 def forecast(cluster: Cluster, spec: dict[str, Any], now: datetime) -> Placed | Waiting:
     """Where a run of the resolved spec would start if it were submitted now, else why it would wait."""
-    requests = [request_of(run.pk, run.spec) for run in waiting_runs(cluster).only("pk", "spec")]
+    requests = requests_of(waiting_runs(cluster))
     rooms = rooms_of(list(Node.objects.filter(cluster=cluster, removed_at=None)), now)
     return place(cluster.name, [*requests, request_of(NEW, spec)], rooms)[-1]

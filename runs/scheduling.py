@@ -11,6 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 CPU, GPU, AUTO = "cpu", "gpu", "auto"
+NUM_COUNTED = 100  # runs ahead of a waiting one are counted so far; a longer queue has only its order of magnitude
+MANY = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
+
+Shape = tuple[int, int, str]
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,10 @@ class Request:
     @property
     def num_slots(self) -> int:
         return self.num_nodes * self.slots_per_node
+
+    @property
+    def shape(self) -> Shape:
+        return self.num_nodes, self.slots_per_node, self.accelerator
 
 
 @dataclass(frozen=True)
@@ -68,18 +76,25 @@ class Waiting:
 def place(cluster: str, requests: Sequence[Request], rooms: Sequence[Room]) -> list[Placed | Waiting]:
     """Return a placement or the reason to wait for each request, which come oldest first. ``cluster`` is its name."""
     free = {room.node: room.free for room in rooms}
+    unfit: dict[Shape, str] = {}  # why none of a shape can ever start, or "": a long queue asks for few shapes
     answers: list[Placed | Waiting] = []
+    first: Request | None = None  # of those that keep the others waiting
     num_ahead = 0
     for request in requests:
-        placed = None if num_ahead else _fit(request, rooms, free)
+        placed = None if first else _fit(request, rooms, free)
         if placed is not None:
             for part in placed.parts:
                 free[part.node] = tuple(slot for slot in free[part.node] if slot not in part.slots)
             answers.append(placed)
             continue
-        answers.append(Waiting(request.run, _reason(cluster, request, rooms, free, num_ahead)))
-        if _could_ever_fit(request, rooms):
+        if request.shape not in unfit:
+            unfit[request.shape] = _why_never(cluster, request, rooms)
+        sentence = unfit[request.shape]
+        if not sentence:
+            sentence = _turn(cluster, num_ahead, first) if first else _reason(cluster, request, rooms, free)
+            first = first or request
             num_ahead += 1
+        answers.append(Waiting(request.run, sentence))
     return answers
 
 
@@ -112,37 +127,55 @@ def _kinds(request: Request) -> tuple[str, ...]:
     return (GPU, CPU) if request.accelerator == AUTO else (request.accelerator,)
 
 
-def _reason(
-    cluster: str, request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]], num_ahead: int
-) -> str:
+def _turn(cluster: str, num_ahead: int, first: Request) -> str:
+    """The reason of who waits behind others. It holds nothing that changes for a whole long queue at once: every
+    change is written to the rows."""
+    if num_ahead > NUM_COUNTED:
+        ahead = f"more than {max(one for one in MANY if one < num_ahead):,} runs are ahead of yours"
+        return f"Waiting its turn on cluster {cluster}: {ahead}."
+    ahead = (
+        "one run is ahead of yours, and" if num_ahead == 1 else f"{num_ahead} runs are ahead of yours, and the first"
+    )
+    return f"Waiting its turn on cluster {cluster}: {ahead} needs {_needs(first)}."
+
+
+def _needs(request: Request) -> str:
+    each = "" if request.num_nodes == 1 else " each"
+    return f"{_count(request.num_nodes, 'node')} with {_count(request.slots_per_node, 'slot')}{each}"
+
+
+def _why_never(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
+    """Say why the registered nodes could not hold the run even if they were idle; nothing where they could."""
     if not rooms:
         return f"Waiting for a node: cluster {cluster} has none yet."
-    ahead = f", {_count(num_ahead, 'run')} ahead of yours" if num_ahead else ""
+    if _could_ever_fit(request, rooms):
+        return ""
     matching = [room for room in rooms if room.accelerator in _kinds(request)]
-    if not _could_ever_fit(request, rooms):
-        largest = max((room.num_slots for room in matching), default=0)
-        return (
-            f"Waiting for larger or more nodes: cluster {cluster} has {_count(len(matching), 'node')}{_kind(request)} "
-            f"of at most {_count(largest, 'slot')}, this run needs {_count(request.num_nodes, 'node')} "
-            f"with {_count(request.slots_per_node, 'slot')} each."
-        )
+    largest = max((room.num_slots for room in matching), default=0)
+    return (
+        f"Waiting for larger or more nodes: cluster {cluster} has {_count(len(matching), 'node')}{_kind(request)} "
+        f"of at most {_count(largest, 'slot')}, this run needs {_count(request.num_nodes, 'node')} "
+        f"with {_count(request.slots_per_node, 'slot')} each."
+    )
+
+
+def _reason(cluster: str, request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]]) -> str:
+    matching = [room for room in rooms if room.accelerator in _kinds(request)]
     usable = [room for room in matching if room.is_usable]
     num_free = sum(len(free[room.node]) for room in usable)
     num_slots = sum(room.num_slots for room in usable)
-    state = f"{num_free} of {num_slots} free{ahead}{_away(matching)}."
+    state = f"{num_free} of {num_slots} free{_away(matching)}."
     slots = _slots(request, matching)
     missing = request.num_slots - num_free
     if missing > 0:
         return f"Waiting for {missing} more {_plural(missing, slots)} on cluster {cluster}: {state}"
-    fitting = sum(len(free[room.node]) >= request.slots_per_node for room in usable)
-    if fitting < request.num_nodes:
-        more = request.num_nodes - fitting
-        wanted = _plural(request.slots_per_node, slots)
-        return (
-            f"Waiting for {more} more {_plural(more, 'node')} with {request.slots_per_node} free {wanted} "
-            f"on cluster {cluster}: {state}"
-        )
-    return f"Waiting its turn on cluster {cluster}: {state}"
+    fitting = [room.accelerator for room in usable if len(free[room.node]) >= request.slots_per_node]
+    more = request.num_nodes - max(fitting.count(kind) for kind in _kinds(request))
+    wanted = _plural(request.slots_per_node, slots)
+    return (
+        f"Waiting for {more} more {_plural(more, 'node')} with {request.slots_per_node} free {wanted} "
+        f"on cluster {cluster}: {state}"
+    )
 
 
 def _away(rooms: Sequence[Room]) -> str:
@@ -172,7 +205,7 @@ def _kind(request: Request) -> str:
 
 
 def _count(number: int, word: str) -> str:
-    return f"{'one' if number == 1 and word == 'run' else number} {_plural(number, word)}"
+    return f"{number} {_plural(number, word)}"
 
 
 def _plural(number: int, word: str) -> str:

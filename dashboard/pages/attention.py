@@ -10,6 +10,7 @@ from django.db.models import Q, QuerySet
 from dashboard.pages.rows import Row
 from runs.access import Someone, visible_nodes
 from runs.models import Cluster, Node, Run
+from runs.ordered import first_rows, is_none, one_of
 from runs.server_state import contact_time
 from runs.status import Status
 
@@ -39,16 +40,18 @@ class Away(NamedTuple):
     since: datetime | None  # the last word of any of them
 
 
-def failed_lately(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
+def failed_lately(runs: QuerySet[Run], now: datetime) -> list[Run]:
     """Runs that failed within a day and that nobody has restarted or archived since."""
-    return runs.filter(status=Status.FAILED, ended_at__gte=now - LATELY).order_by("-ended_at")[:MAX_FAILED]
+    failed = runs.filter(one_of("status", [Status.FAILED]), ended_at__gte=now - LATELY)
+    return first_rows(failed.order_by("-ended_at", "-pk"), MAX_FAILED)
 
 
-def troubled(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
+def troubled(runs: QuerySet[Run], now: datetime) -> list[Run]:
     """Live runs whose row says that they need a person, the longest first, however many others there are."""
-    waits_long = Q(status=Status.QUEUED, created_at__lt=now - WAITS_LONG)
-    is_troubled = Q(status__in=(Status.LOST, Status.RECOVERING)) | waits_long
-    return runs.filter(is_troubled, local_id=None).order_by("created_at")[:MAX_TROUBLED]
+    waits_long = one_of("status", [Status.QUEUED]) & Q(created_at__lt=now - WAITS_LONG)
+    is_troubled = one_of("status", [Status.LOST, Status.RECOVERING]) | waits_long
+    found = runs.filter(is_troubled, is_none("local_id"), ended_at=None)
+    return first_rows(found.order_by("created_at", "pk"), MAX_TROUBLED)
 
 
 def away_nodes(user: Someone, now: datetime) -> list[Away]:

@@ -13,6 +13,7 @@ from dashboard.pages.frame import page, show
 from dashboard.pages.run_colours import colours_apart
 from runs.access import Someone, can_manage_clusters, visible_clusters, visible_nodes, visible_runs
 from runs.models import Cluster, HeldSlot, Node, Run
+from runs.ordered import first_rows
 from runs.queue import waiting_runs
 from runs.server_state import contact_time
 
@@ -110,9 +111,10 @@ def _box(node: Node, held: dict[int, str], runs: dict[str, Run], colours: dict[s
 
 
 def _queue(user: Someone, cluster: Cluster) -> list[Waiter]:
-    seen = {run.pk: run for run in visible_runs(user).filter(pk__in=waiting_runs(cluster).values("pk"))}
+    waiting = first_rows(waiting_runs(cluster).defer("estimate", "found_by"), MAX_QUEUE)
+    seen = visible_runs(user).in_bulk([run.pk for run in waiting])
     queue = []
-    for order, run in enumerate(waiting_runs(cluster)[:MAX_QUEUE], start=1):
+    for order, run in enumerate(waiting, start=1):
         resources = run.spec.get("resources", {})
         shown = seen.get(run.pk)
         queue.append(

@@ -88,12 +88,12 @@ def _may_add(user: Someone) -> bool:
 
 
 def _runs(user: Someone, chosen: Dataset) -> QuerySet[Run]:
-    return visible_runs(user).filter(pk__in=runs_with(chosen).values("pk")).order_by("-created_at")
+    return runs_with(visible_runs(user), chosen).order_by("-created_at", "-pk")
 
 
 def _uses(user: Someone, datasets: list[Dataset]) -> dict[tuple[Any, Any], int]:
     """How many runs name each, by its project and name, in one query."""
     names = {one.name for one in datasets}
-    found = Run.objects.filter(project__in={one.project_id for one in datasets}, **{f"{USED}__in": list(names)})
-    counted = found.order_by().values_list("project_id", USED).annotate(num=Count("pk"))
+    found = Run.objects.filter(project__in={one.project_id for one in datasets}, dataset__in=names)
+    counted = found.order_by().values_list("project_id", "dataset").annotate(num=Count("pk"))
     return {(project, name): num for project, name, num in counted}

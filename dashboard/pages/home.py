@@ -17,6 +17,7 @@ from dashboard.pages.rows import coloured, rows
 from runs.access import projects_with, visible_clusters, visible_runs
 from runs.actions import submit_run
 from runs.models import HeldSlot, Node, Role, User
+from runs.ordered import first_rows, is_none, one_of
 from runs.server_state import contact_time
 from runs.status import FINAL, LIVE, PLACED, Status
 
@@ -35,15 +36,19 @@ EXAMPLE = settings.BASE_DIR / "examples/hello-gpt.yaml"
 def home(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     runs = visible_runs(request.user).filter(archived_at=None)
-    running, waiting = runs.filter(status__in=PLACED, local_id=None), runs.filter(status__in=WAITING, local_id=None)
-    live = rows(list(running.order_by(NEAREST_FIRST, "-created_at", "-pk")[:MAX_RUNNING]), now=now)
-    queued = rows(list(waiting.order_by("created_at", "pk")[:MAX_WAITING]), now=now)
+    unended = runs.filter(ended_at=None)
+    from_here = unended.filter(is_none("local_id"))
+    running, waiting = from_here.filter(one_of("status", PLACED)), from_here.filter(one_of("status", WAITING))
+    live = rows(first_rows(running.order_by(NEAREST_FIRST, "-created_at", "-pk"), MAX_RUNNING), now=now)
+    queued = rows(first_rows(waiting.order_by("created_at", "pk"), MAX_WAITING), now=now)
     shown = {row.run.pk for row in live}
     troubled = rows([run for run in attention.troubled(runs, now) if run.pk not in shown], now=now)
-    endless = rows(list(runs.filter(status__in=LIVE).exclude(local_id=None)[:MAX_ENDLESS]), now=now)
-    ended = rows(list(runs.filter(status__in=FINAL).order_by("-ended_at")[:MAX_ENDED]), now=now)
+    elsewhere = unended.filter(one_of("status", LIVE)).exclude(local_id=None)
+    endless = rows(first_rows(elsewhere, MAX_ENDLESS), now=now)
+    over = runs.filter(one_of("status", FINAL), ended_at__isnull=False).order_by("-ended_at", "-pk")
+    ended = rows(first_rows(over, MAX_ENDED), now=now)
     may_act_in = set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True))
-    failed = rows(list(attention.failed_lately(runs, now)), now=now)
+    failed = rows(attention.failed_lately(runs, now), now=now)
     needs = attention.needs([*live, *troubled, *endless], failed, now)
     away = attention.away_nodes(request.user, now)
     context: dict[str, Any] = {

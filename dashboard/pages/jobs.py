@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import yaml
 from django.conf import settings
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -16,8 +17,10 @@ from dashboard.pages.frame import answer, page, person, refusal, show
 from dashboard.pages.launch_plan import plan
 from dashboard.pages.rows import rows
 from runs import actions
-from runs.access import can, get_job, visible_jobs, visible_runs
+from runs.access import can, get_job, projects_with, visible_jobs, visible_runs
+from runs.listing import last_runs
 from runs.models import Job, Role, Run
+from runs.ordered import first_rows
 from trainyard.spec import SpecError
 
 LIMIT = 200
@@ -31,9 +34,11 @@ def table(request: HttpRequest) -> HttpResponse:
     if words:
         found = found.filter(name__icontains=words)
     jobs = list(found[:LIMIT])
+    runs = last_runs(request.user, jobs)
+    may_act_in = set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True))
     lines = [{"job": job, "last": last, "badge": badge(last.status) if last else None, "what": what(job),
-              "may_act": can(request.user, job.project, Role.MEMBER)}
-             for job in jobs for last in [_runs(request, job).first()]]  # fmt: skip
+              "may_act": job.project_id in may_act_in}
+             for job in jobs for last in [runs.get(job.pk)]]  # fmt: skip
     context = {"lines": lines, "q": words}
     return show(request, "jobs/table.html", context, fragments={"table": "jobs/_table.html"})
 
@@ -48,7 +53,7 @@ def job(request: HttpRequest, job_id: str) -> HttpResponse:
         "newest": versions[0],
         "what": what(chosen),
         "yaml": yaml.safe_dump(chosen.spec, sort_keys=False, allow_unicode=True, width=100),
-        "rows": rows(list(_runs(request, chosen)[:NUM_RUNS])),
+        "rows": rows(first_rows(_runs(request, chosen), NUM_RUNS)),
         "may_act": can(request.user, chosen.project, Role.MEMBER),
     }
     return show(request, "jobs/job.html", context, fragments={"runs": "jobs/_runs.html"})
@@ -84,7 +89,6 @@ def _versions(request: HttpRequest, job: Job) -> Any:
     return visible_jobs(request.user).filter(project=job.project, name=job.name).order_by("-version")
 
 
-def _runs(request: HttpRequest, job: Job) -> Any:
-    runs: Any = visible_runs(request.user).filter(job__project=job.project, job__name=job.name)
-    assert runs.model is Run
-    return runs
+def _runs(request: HttpRequest, job: Job) -> QuerySet[Run]:
+    versions = Job.objects.filter(project=job.project, name=job.name).values_list("pk", flat=True)
+    return visible_runs(request.user).filter(job__in=list(versions))

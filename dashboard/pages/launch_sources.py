@@ -12,6 +12,7 @@ from django.conf import settings
 from runs.access import NotFound, Someone, get_dataset, get_job, get_run, visible_jobs, visible_runs
 from runs.datasets import recipe_of, unresolved
 from runs.models import Dataset, Job, Run
+from runs.ordered import first_rows, is_none
 from trainyard import bundle
 from trainyard.spec import SpecError, load_spec_file, merge, parse_spec
 
@@ -102,10 +103,11 @@ def _steps_behind(step: str, document: dict[str, Any]) -> int:
 
 def offered(user: Someone) -> dict[str, list[tuple[str, str]]]:
     """Keys and labels of what to start from: examples, jobs, the last runs."""
+    started_here = visible_runs(user).filter(is_none("local_id"))
     return {
         "Examples": [(f"example:{name}", name) for name in examples()],
         "Jobs": [(f"job:{job.pk}", str(job)) for job in visible_jobs(user).newest()[:NUM_LISTED]],
-        "Runs": [(f"run:{run.pk}", run.name) for run in visible_runs(user).filter(local_id=None)[:NUM_LISTED]],
+        "Runs": [(f"run:{run.pk}", run.name) for run in first_rows(started_here, NUM_LISTED)],
     }
 
 

@@ -15,7 +15,7 @@ from runs import broadcast
 from runs.access import require
 from runs.actions.refused import Refused
 from runs.datasets import options_of, recipe_of, runs_with
-from runs.models import Cluster, Dataset, Node, Project, Role, User
+from runs.models import Cluster, Dataset, Node, Project, Role, Run, User
 from runs.status import LIVE
 from trainyard.spec import SpecError, parse_spec
 from trainyard.spec.data import LOCATED
@@ -74,7 +74,7 @@ def delete_dataset(*, actor: User, dataset: Dataset) -> None:
     """Forget the name; the files stay where they are, and runs that ended keep their spec."""
     require(actor, dataset.project, Role.MEMBER)
     with transaction.atomic():
-        if run := runs_with(dataset).filter(status__in=LIVE).first():
+        if run := runs_with(Run.objects.all(), dataset).filter(status__in=LIVE).first():
             raise Refused("in-use", f"Run {run.name} is {run.status} and uses dataset {dataset.name}. Stop it first.")
         dataset.delete()
         transaction.on_commit(broadcast.datasets_changed)

@@ -9,8 +9,10 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from django.core.exceptions import ValidationError
-from django.db.models import DateTimeField, Field, Model, Q, QuerySet
+from django.db.models import DateTimeField, Field, Model, QuerySet
 from ninja import Schema
+
+from runs.ordered import beyond
 
 M = TypeVar("M", bound=Model)
 T = TypeVar("T")
@@ -41,18 +43,20 @@ def page(
     field = sort.lstrip("-")
     if cursor:
         value, key = _place(query.model, field, cursor)
-        relation = "lt" if is_descending else "gt"
-        query = query.filter(Q(**{f"{field}__{relation}": value}) | Q(**{field: value, f"pk__{relation}": key}))
+        query = query.filter(beyond(query.model, field, value, key, is_descending=is_descending))
     sign = "-" if is_descending else ""
-    rows = list(query.order_by(f"{sign}{field}", f"{sign}pk")[: limit + 1])
-    has_more = len(rows) > limit
-    rows = rows[:limit]
-    return {"items": list(present(rows)), "next": _cursor(rows[-1], field) if has_more else None}
+    query = query.order_by(f"{sign}{field}", f"{sign}pk")
+    # Which rows these are is read from the index alone; then they are fetched, whole and with what belongs to them.
+    places = list(query.values_list(field, "pk")[: limit + 1])
+    has_more = len(places) > limit
+    places = places[:limit]
+    rows = list(query.filter(pk__in=[key for _, key in places])) if places else []
+    return {"items": list(present(rows)), "next": cursor_at(*places[-1]) if has_more else None}
 
 
-def _cursor(row: Model, field: str) -> str:
-    value = getattr(row, field)
-    place = [value.isoformat() if isinstance(value, datetime) else value, row.pk]
+def cursor_at(value: Any, key: Any) -> str:
+    """The cursor of what comes after the row with that value and primary key."""
+    place = [value.isoformat() if isinstance(value, datetime) else value, key]
     return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from django.conf import settings
 from django.db import models, transaction
+from django.db.models import Value
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast, Concat, Left, Length, Lower
+from django.db.models.lookups import GreaterThan
 from django.utils import timezone
 
 from runs import broadcast
 from runs.ids import new_id, shard_of
 from runs.models.clusters import Cluster, Node
+from runs.models.indexes import ListIndex
 from runs.models.jobs import Job
 from runs.models.people import Project, User
 from runs.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
@@ -20,6 +25,39 @@ from workers.contract import DEFAULT_LEASE_S, UNSENT_KEPT_S
 
 def choices(names: type[Status] | type[Phase] | type[Wanted]) -> list[tuple[str, str]]:
     return [(name.value, name.value) for name in names]
+
+
+# A run's name and tags as one text in small letters, and how much of it stands in its indexes.
+SEARCHED = Lower(
+    Concat(
+        Cast("name", models.TextField()),
+        Value("\n", output_field=models.TextField()),
+        Cast("tags", models.TextField()),
+        output_field=models.TextField(),
+    )
+)
+LONGEST_FOUND = 500
+# The columns that lists of runs can be filtered by, all in their indexes.
+FILTERED = ("archived_at", "status", "project", "found_by")
+
+
+class Size(TypedDict, total=False):
+    """What a run asks a cluster for; empty for a run that was logged elsewhere."""
+
+    num_nodes: int
+    slots_per_node: int
+    accelerator: str
+
+
+def size_of(spec: dict[str, Any]) -> Size:
+    if "resources" not in spec:
+        return {}
+    resources = spec["resources"]
+    return {
+        "num_nodes": int(resources["nodes"]),
+        "slots_per_node": int(resources.get("processes_per_node", 1)),
+        "accelerator": str(resources.get("accelerator", "auto")),
+    }
 
 
 class StaleStatus(RuntimeError):
@@ -44,6 +82,19 @@ class Run(models.Model):
     name = models.CharField(max_length=120)
     spec = models.JSONField()
     tags = models.JSONField(default=list, blank=True)
+    # What words are looked for in: of few rows only the beginning, for an index takes no long text.
+    found_by = models.GeneratedField(
+        expression=Left(SEARCHED, LONGEST_FOUND), output_field=models.TextField(), db_persist=True
+    )
+    is_long = models.GeneratedField(
+        expression=GreaterThan(Length(SEARCHED), LONGEST_FOUND), output_field=models.BooleanField(), db_persist=True
+    )
+    recipe = models.GeneratedField(
+        expression=KT("spec__task__recipe"), output_field=models.TextField(), db_persist=True
+    )
+    dataset = models.GeneratedField(
+        expression=KT("spec__task__data__dataset"), output_field=models.TextField(), db_persist=True
+    )
     notes = models.TextField(blank=True)
 
     estimate = models.JSONField(null=True, blank=True, editable=False)  # what the planner said when it was submitted
@@ -53,6 +104,11 @@ class Run(models.Model):
     reason_code = models.CharField(max_length=60, blank=True)
     reason_sentence = models.TextField(blank=True)
     reason_evidence = models.JSONField(default=dict, blank=True)
+
+    # What the spec asks a cluster for, beside it: a long queue is placed without reading every spec.
+    num_nodes = models.PositiveIntegerField(null=True, blank=True, editable=False)
+    slots_per_node = models.PositiveIntegerField(null=True, blank=True, editable=False)
+    accelerator = models.CharField(max_length=8, blank=True, editable=False)
 
     fence = models.PositiveIntegerField(default=0, editable=False)  # the newest attempt's; only grows
     shard = models.PositiveIntegerField(default=0, editable=False)  # for good: its records may be on their way
@@ -68,8 +124,26 @@ class Run(models.Model):
     class Meta:
         ordering = ("-created_at", "-id")
         indexes = (
-            models.Index(fields=("project", "-created_at"), name="run_project_created"),
-            models.Index(fields=("status",), name="run_status"),
+            ListIndex(fields=("created_at", "id"), beside=FILTERED, name="run_by_created"),
+            ListIndex(fields=("name", "id"), beside=FILTERED, name="run_by_name"),
+            ListIndex(fields=("status", "id"), beside=FILTERED, name="run_by_status"),
+            ListIndex(
+                fields=("ended_at", "id"),
+                beside=FILTERED,
+                name="run_by_ended",
+                condition=models.Q(ended_at__isnull=False),
+            ),
+            ListIndex(
+                fields=("created_at", "id"),
+                beside=("status", "project", "local_id", "archived_at"),
+                name="run_live",
+                condition=models.Q(ended_at=None),
+            ),
+            ListIndex(fields=("cluster", "status", "created_at", "id"), beside=("wanted", "project"), name="run_queue"),
+            models.Index(fields=("id",), condition=models.Q(is_long=True), name="run_long"),
+            models.Index(fields=("cluster", "recipe", "ended_at"), name="run_of_recipe"),
+            models.Index(fields=("project", "dataset", "created_at"), name="run_of_dataset"),
+            models.Index(fields=("job", "created_at", "id"), name="run_of_job"),
         )
 
     def __str__(self) -> str:
@@ -79,7 +153,8 @@ class Run(models.Model):
     def make(cls, **values: Any) -> Run:
         """Insert a new run; its id says which ingest will store what it sends."""
         run_id = new_id()
-        return cls.objects.create(id=run_id, shard=shard_of(run_id, settings.INGEST_SHARDS), **values)
+        size = size_of(values["spec"])
+        return cls.objects.create(id=run_id, shard=shard_of(run_id, settings.INGEST_SHARDS), **size, **values)
 
     @property
     def is_final(self) -> bool:

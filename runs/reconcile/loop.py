@@ -63,7 +63,8 @@ def _round(now: datetime) -> None:
     _guarded(partial(free_slots, ear))
     _guarded(partial(correct_late, now))
     _guarded(partial(take_outputs, ear))
-    for cluster_id in set(Run.objects.filter(status=Status.QUEUED).values_list("cluster_id", flat=True)):
+    queued = Run.objects.filter(status=Status.QUEUED).order_by()
+    for cluster_id in queued.values_list("cluster_id", flat=True).distinct():
         _guarded(partial(schedule, cluster_id, now), cluster=cluster_id)
     write_down(nodes, ear.ups, now)
     _guarded(partial(datasets.ask, nodes, ear))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import chain
 
 import structlog
 from django.db import IntegrityError, transaction
@@ -11,7 +13,7 @@ from django.db import IntegrityError, transaction
 from runs import broadcast, engine
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
-from runs.queue import request_of, rooms_of, waiting_runs
+from runs.queue import requests_of, rooms_of, waiting_runs
 from runs.reconcile.judge import listed
 from runs.reconcile.orders import order_for
 from runs.scheduling import Placed, Waiting, place
@@ -19,6 +21,8 @@ from runs.status import Status
 from workers.contract import PREPARE
 
 log = structlog.get_logger(__name__)
+
+RUNS_AT_ONCE = 500  # of which a reason is written: SQLite's transactions are short, for others write too
 
 
 def schedule(cluster_id: str, now: datetime) -> None:
@@ -34,13 +38,11 @@ def schedule(cluster_id: str, now: datetime) -> None:
             for answer in answers:
                 if isinstance(answer, Placed):
                     _write(answer)
-    for answer in answers:
-        if isinstance(answer, Waiting):
-            _say_why(answer)
+    _write_reasons(cluster, [answer for answer in answers if isinstance(answer, Waiting)])
 
 
 def _answers(cluster: Cluster, now: datetime) -> list[Placed | Waiting]:
-    requests = [request_of(run.pk, run.spec) for run in waiting_runs(cluster).only("pk", "spec")]
+    requests = requests_of(waiting_runs(cluster))
     if not requests:
         return []
     nodes = list(Node.objects.filter(cluster=cluster, removed_at=None))
@@ -92,12 +94,16 @@ def _send(placements: Sequence[Placement]) -> None:
         engine.command(placement.node, PREPARE, order_for(placement))
 
 
-def _say_why(waiting: Waiting) -> None:
-    """Write the reason on the row, if it is another. It is no event: it would fill the run's history."""
-    changed = (
-        Run.objects.filter(pk=waiting.run, status=Status.QUEUED)
-        .exclude(reason_sentence=waiting.sentence)
-        .update(reason_code="waiting", reason_sentence=waiting.sentence)
-    )
+def _write_reasons(cluster: Cluster, answers: Sequence[Waiting]) -> None:
+    """Write the reasons that are others than before. It is no event: it would fill the runs' history."""
+    known = dict(waiting_runs(cluster).values_list("pk", "reason_sentence")) if answers else {}
+    changed: dict[str, list[str]] = defaultdict(list)
+    for answer in answers:
+        if known.get(answer.run, answer.sentence) != answer.sentence:
+            changed[answer.sentence].append(answer.run)
+    for sentence, run_ids in changed.items():
+        for start in range(0, len(run_ids), RUNS_AT_ONCE):
+            waiting = Run.objects.filter(pk__in=run_ids[start : start + RUNS_AT_ONCE], status=Status.QUEUED)
+            waiting.update(reason_code="waiting", reason_sentence=sentence)
     if changed:
-        broadcast.run_changed(waiting.run)
+        broadcast.runs_changed(chain.from_iterable(changed.values()))

@@ -28,7 +28,7 @@ def test_a_list_of_runs_does_not_read_what_was_predicted_of_each_of_their_ranks(
 ) -> None:
     make_run(estimate={"memory": [{"total": 1.0}] * 4_096})
     (run,) = access.visible_runs(cast.mate)
-    assert run.get_deferred_fields() == {"estimate"}
+    assert run.get_deferred_fields() == {"estimate", "found_by"}
     assert len(access.get_run(cast.mate, run.pk).estimate["memory"]) == 4_096, "who asks for it has it"
 
 

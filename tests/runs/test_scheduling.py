@@ -60,7 +60,9 @@ def test_a_named_accelerator_is_kept_to() -> None:
 def test_nothing_passes_a_run_that_waits() -> None:
     answers = place("lab", [Request("big", 2, 2), Request("small", 1, 1)], [room("x"), room("y", free=0)])
     assert sentence(answers[0]) == "Waiting for 2 more CPU slots on cluster lab: 2 of 4 free."
-    assert sentence(answers[1]) == "Waiting its turn on cluster lab: 2 of 4 free, one run ahead of yours."
+    assert sentence(answers[1]) == (
+        "Waiting its turn on cluster lab: one run is ahead of yours, and needs 2 nodes with 2 slots each."
+    )
 
 
 def test_a_run_that_no_registered_node_could_hold_stops_nobody() -> None:
@@ -110,3 +112,29 @@ def test_a_run_that_only_offline_nodes_could_hold_still_keeps_its_place() -> Non
 )
 def test_it_says_in_words_why_a_run_waits(request_: Request, rooms: list[Room], expected: str) -> None:
     assert sentence(one(request_, *rooms)) == expected
+
+
+def test_a_long_queue_has_few_reasons_so_that_few_change_when_it_moves() -> None:
+    """Who waits behind many learns how many, exactly where that matters; what is far ahead changes no reason."""
+    requests = [Request(str(number), 2, 2) for number in range(10_000)]
+    answers = place("lab", requests, [room("x"), room("y", free=0)])
+    assert sentence(answers[7]) == (
+        "Waiting its turn on cluster lab: 7 runs are ahead of yours, and the first needs 2 nodes with 2 slots each."
+    )
+    assert sentence(answers[9_999]) == "Waiting its turn on cluster lab: more than 5,000 runs are ahead of yours."
+    moved = place("lab", requests[1:], [room("x"), room("y", free=0)])
+    changed = [old for old, new in zip(answers[1:], moved, strict=True) if sentence(old) != sentence(new)]
+    assert len(changed) < 120
+
+
+def test_who_can_never_start_is_not_ahead_of_anybody() -> None:
+    requests = [Request("big", 2, 2), Request("huge", 1, 9), Request("small", 1, 1)]
+    answers = place("lab", requests, [room("x"), room("y", free=0)])
+    assert "one run is ahead of yours" in sentence(answers[2])
+
+
+def test_slots_of_two_kinds_are_not_added_up() -> None:
+    rooms = [room("c", free=1), room("g", free=1, accelerator="gpu")]
+    assert sentence(one(Request("a", 2, 1), *rooms, room("d", free=0))).startswith(
+        "Waiting for 1 more node with 1 free"
+    )

@@ -1,0 +1,82 @@
+"""Placing a queue: what it costs when the queue is long, and what is written of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from runs.models import Run
+from runs.models.runs import size_of
+from runs.reconcile import schedule
+from runs.reconcile.loop import tick
+from tests.cast import Cast, make_node, spec
+from tests.servers import Valkey
+
+MakeRun = Callable[..., Run]
+NUM_WAITING = 10_000
+
+
+@pytest.fixture
+def queue(cast: Cast, valkey: Valkey) -> list[Run]:
+    """A long queue behind a run that waits for a second node."""
+    make_node(cast.cluster, slots=2)
+    make_node(cast.cluster, slots=2, is_draining=True)
+    document = spec(resources={"nodes": 2, "processes_per_node": 2})
+    runs = [
+        Run(project=cast.project, cluster=cast.cluster, name="waits", spec=document, created_by=cast.mate,
+            **size_of(document))
+        for _ in range(NUM_WAITING)
+    ]  # fmt: skip
+    return Run.objects.bulk_create(runs, batch_size=1_000)
+
+
+@pytest.mark.django_db(transaction=True, databases="__all__")
+def test_a_tick_over_a_long_queue_takes_less_than_a_second_and_reads_no_spec(queue: list[Run]) -> None:
+    first = processor_s()
+    assert first < 3  # writes ten thousand reasons
+    with CaptureQueriesContext(connection) as asked:
+        later = processor_s()
+    assert later < 1
+    statements = [query["sql"] for query in asked]
+    assert not [one for one in statements if 'FROM "runs_run"' in one and '"spec"' in one]
+    written = [one for one in statements if one.startswith("UPDATE") and "runs_run" in one]
+    assert len(written) <= 1  # the first one's reason names nodes, which may be out of contact by now
+
+
+def test_reasons_are_written_where_they_changed(cast: Cast, make_run: MakeRun, valkey: Valkey) -> None:
+    make_node(cast.cluster, slots=1)
+    now = timezone.now()
+    runs = [make_run(name=f"run-{number}", spec=spec(resources={"nodes": 1, "processes_per_node": 2}))
+            for number in range(3)]  # fmt: skip
+    make_node(cast.cluster, slots=2, is_draining=True)
+    schedule(cast.cluster.pk, now)
+    said = [Run.objects.get(pk=run.pk).reason_sentence for run in runs]
+    assert said[0].startswith("Waiting for 1 more CPU slot on cluster local: 1 of 1 free; node-")
+    assert said[1].endswith("one run is ahead of yours, and needs 1 node with 2 slots.")
+    assert said[2].endswith("2 runs are ahead of yours, and the first needs 1 node with 2 slots.")
+    before = Run.objects.get(pk=runs[0].pk)
+    with CaptureQueriesContext(connection) as asked:
+        schedule(cast.cluster.pk, now + timedelta(seconds=1))
+    assert not [query for query in asked if query["sql"].startswith("UPDATE")]
+    assert Run.objects.get(pk=runs[0].pk).reason_sentence == before.reason_sentence
+
+
+def test_a_run_without_its_size_beside_it_is_placed_by_its_spec(cast: Cast, make_run: MakeRun, valkey: Valkey) -> None:
+    make_node(cast.cluster, slots=2)
+    run = make_run(spec=spec(resources={"nodes": 1, "processes_per_node": 2}))
+    assert run.num_nodes is None
+    schedule(cast.cluster.pk, timezone.now())
+    run.refresh_from_db()
+    assert run.status == "SCHEDULED"
+
+
+def processor_s() -> float:
+    start = time.process_time()
+    assert tick(timezone.now())
+    return time.process_time() - start
