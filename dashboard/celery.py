@@ -11,10 +11,11 @@ import os
 import warnings
 from typing import Any
 
-from celery import Celery, bootsteps
+from celery import Celery, bootsteps, signals
 from celery.exceptions import SecurityWarning
 
 from trainyard import lifeline
+from workers.broker import Gate
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 # It warns of root because pickled messages could do anything; ours are JSON, and no other is accepted.
@@ -23,6 +24,16 @@ warnings.filterwarnings("ignore", category=SecurityWarning)
 app = Celery("trainyard")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@signals.celeryd_init.connect
+def guard(conf: Any, **_: Any) -> None:
+    """Let the worker have nothing but hints that the server itself sealed. What is dropped, `/health` counts."""
+    from runs import engine, tasks  # Django is ready by now
+    from runs.server_state import count_dropped
+
+    gate = Gate(tasks.TASKS, lambda task, sealed: engine.opened(task, sealed) is not None, count_dropped)
+    conf.broker_transport_options = {**conf.broker_transport_options, "gate": gate}
 
 
 class Clock(bootsteps.StartStopStep):

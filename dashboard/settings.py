@@ -134,6 +134,7 @@ CHANNEL_LAYERS: dict[str, dict[str, Any]] = {
 
 CELERY_BROKER_URL = broker_url(REDIS_URL)
 CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "ack_emulation": False,  # a hint that is lost costs a tick
     "visibility_timeout": 3600,  # equal in all apps on one broker
     "socket_timeout": 10,  # without it a dead server is waited for for ever
     "socket_connect_timeout": 5,

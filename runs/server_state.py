@@ -18,8 +18,9 @@ from django.db import DatabaseError, connections
 
 from runs.ingest.lock import lock_key
 from runs.reconcile.loop import TICK_KEY
-from workers.contract import CONTACT_LOST_S
+from workers.contract import CONTACT_LOST_S, PREFIX
 
+DROPPED_KEY = f"{PREFIX}:control:dropped"
 TICK_LIMIT_S = 15.0
 MIN_FREE_BYTES = 16 * 1024 * 1024
 KNOWN_FOR_S = 3.0  # pages ask at every request: the answer is kept for so long
@@ -42,6 +43,7 @@ class ServerState:
     ingest: bool
     control_tick_age_s: float | None
     free_bytes: int
+    dropped_messages: int = 0  # in control's queue, which the server had not sealed
 
     @property
     def control(self) -> bool:
@@ -68,14 +70,20 @@ class ServerState:
 
 def look() -> ServerState:
     """Ask everything now."""
-    valkey, tick_age_s, ingest = _ask_valkey()
+    valkey, tick_age_s, ingest, dropped = _ask_valkey()
     return ServerState(
         database=_database_answers(),
         valkey=valkey,
         ingest=ingest,
         control_tick_age_s=tick_age_s,
         free_bytes=shutil.disk_usage(settings.HOME).free,
+        dropped_messages=dropped,
     )
+
+
+def count_dropped() -> None:
+    """Count a message that control had not sealed. Raises RedisError where Valkey is away."""
+    _client().incr(DROPPED_KEY)
 
 
 def known() -> ServerState:
@@ -125,15 +133,17 @@ def _database_answers() -> bool:
     return True
 
 
-def _ask_valkey() -> tuple[bool, float | None, bool]:
-    """Return whether it answers, the age of control's last tick, and whether each shard has an ingest."""
+def _ask_valkey() -> tuple[bool, float | None, bool, int]:
+    """Return whether it answers, the age of control's last tick, whether each shard has an ingest, and how many
+    messages were dropped."""
     shards = range(settings.INGEST_SHARDS)
     try:
-        last, *holders = cast("list[bytes | None]", _client().mget([TICK_KEY, *map(lock_key, shards)]))
+        keys = [TICK_KEY, DROPPED_KEY, *map(lock_key, shards)]
+        last, dropped, *holders = cast("list[bytes | None]", _client().mget(keys))
     except (redis.RedisError, OSError):
-        return False, None, False
+        return False, None, False, 0
     age_s = None if last is None else round(max(0.0, time.time() - float(last)), 1)
-    return True, age_s, all(holder is not None for holder in holders)
+    return True, age_s, all(holder is not None for holder in holders), int(dropped or 0)
 
 
 @cache

@@ -10,16 +10,19 @@ from runs import engine, reconcile
 from workers import contract
 
 SCHEDULE = "runs.tasks.schedule"
+TASKS = frozenset((contract.RECONCILE_RUN, SCHEDULE))
 
 
 @shared_task(name=contract.RECONCILE_RUN, ignore_result=True)
-def reconcile_run(*, run_id: str) -> None:
-    reconcile.reconcile_run(run_id, timezone.now())
+def reconcile_run(*, sealed: str) -> None:
+    if (about := engine.opened(contract.RECONCILE_RUN, sealed)) is not None:
+        reconcile.reconcile_run(str(about["run_id"]), timezone.now())
 
 
 @shared_task(name=SCHEDULE, ignore_result=True)
-def schedule(*, cluster_id: str) -> None:
-    reconcile.schedule(cluster_id, timezone.now())
+def schedule(*, sealed: str) -> None:
+    if (about := engine.opened(SCHEDULE, sealed)) is not None:
+        reconcile.schedule(str(about["cluster_id"]), timezone.now())
 
 
 def schedule_soon(cluster_id: str | None) -> None:

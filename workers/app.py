@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from celery import Celery
 
+from workers.broker import OPTIONS, Gate
 from workers.contract import broker_url, node_queue
 
 
-def make_app(redis_url: str, node_name: str) -> Celery:
+def make_app(redis_url: str, node_name: str, gate: Gate | None = None) -> Celery:
     # No fixups: with DJANGO_SETTINGS_MODULE in the environment Celery would look for a Django project.
     app = Celery("trainyard-node", fixups=[])
     app.conf.update(
@@ -21,6 +22,8 @@ def make_app(redis_url: str, node_name: str) -> Celery:
             "socket_connect_timeout": 2,
             "socket_keepalive": True,
             "health_check_interval": 10,
+            **OPTIONS,
+            "gate": gate,
         },
         accept_content=["json"],
         task_serializer="json",

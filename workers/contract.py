@@ -162,6 +162,11 @@ def command_scope(task: str, node_id: str) -> str:
     return f"command:{task}:{node_id}"
 
 
+def control_scope(task: str) -> str:
+    """Of control's own tasks, which web and control seal with a key that only they have."""
+    return f"control:{task}"
+
+
 def http_scope(method: str, path: str, at: int, nonce: str = "") -> str:
     """``nonce``: 32 hex digits that no other request of the node has; the server takes each once."""
     return f"http:{nonce}:{method}:{path}:{at}" if nonce else f"http:{method}:{path}:{at}"

@@ -9,12 +9,14 @@ from typing import Protocol
 import structlog
 from celery import Celery
 
+from workers.broker import Gate
 from workers.contract import GO, INSPECT, NUDGE, PREPARE, BadSeal, Document, command_scope, unseal
 
 log = structlog.get_logger(__name__)
 
 # A command that waited longer is about a state of affairs that the down document knows better.
-MAX_AGE_S = 600.0
+MAX_AGE_S = 60.0
+TASKS = frozenset((PREPARE, GO, NUDGE, INSPECT))
 
 
 class Commands(Protocol):
@@ -29,15 +31,29 @@ class Commands(Protocol):
     def inspect(self, question: Document) -> None: ...
 
 
-def register(app: Celery, node_id: str, key: str, commands: Commands, now: Callable[[], float] = time.time) -> None:
-    """Give ``app`` the tasks, bound to this node. ``now`` is the server's time, by which a command is too old."""
+class Opener:
+    """Opens commands to this node. ``now`` is the server's time, by which a command is too old."""
 
-    def opened(task: str, sealed: str) -> Document | None:
+    def __init__(self, node_id: str, key: str, now: Callable[[], float] = time.time) -> None:
+        self._node_id = node_id
+        self._key = key
+        self._now = now
+
+    def __call__(self, task: str, sealed: str) -> Document | None:
+        """Return what was sealed, None where that is no command to this node."""
+        scope = command_scope(task, self._node_id)
         try:
-            return unseal(key, command_scope(task, node_id), sealed, max_age_s=MAX_AGE_S, now=now())
+            return unseal(self._key, scope, sealed, max_age_s=MAX_AGE_S, now=self._now())
         except BadSeal as error:
             log.warning("command.refused", task=task, error=str(error))
             return None
+
+    def gate(self) -> Gate:
+        return Gate(TASKS, lambda task, sealed: self(task, sealed) is not None)
+
+
+def register(app: Celery, opened: Opener, commands: Commands) -> None:
+    """Give ``app`` the tasks, bound to the node whose commands ``opened`` opens."""
 
     @app.task(name=PREPARE)
     def prepare(*, sealed: str) -> None:

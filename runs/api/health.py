@@ -22,6 +22,7 @@ class Health(Schema):
     control_tick_age_s: float | None
     ingest: bool = Field(description="every shard has an ingest that works on it")
     disk: bool = Field(description="there is room where the server keeps its state")
+    dropped_messages: int = Field(description="in control's queue, which the server had not sealed")
     sentences: list[str] = Field(description="what is wrong, in words; empty when nothing is")
 
 
@@ -38,6 +39,7 @@ def health(request: HttpRequest, response: HttpResponse) -> Any:
         "control_tick_age_s": state.control_tick_age_s,
         "ingest": state.ingest,
         "disk": state.disk,
+        "dropped_messages": state.dropped_messages,
         "sentences": state.sentences,
     }
     return Answer(200 if state.is_ready else 503, document)

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from tests.workers.control import ControlledNode, until
+from tests.workers.junk import JUNK
 from workers.contract import GO, PREPARE, Document, command_scope, new_key, node_queue, seal
 from workers.processes import start_of
 
@@ -175,8 +176,19 @@ def test_a_forged_command_starts_nothing(calm_node: ControlledNode) -> None:
     old = seal(calm_node.key, scope, {"at": time.time() - 7200, **order})
     for sealed in (seal(new_key(), scope, {"at": time.time(), **order}), own, old, "nonsense"):
         calm_node.app.send_task(PREPARE, kwargs={"sealed": sealed}, queue=node_queue(calm_node.name))
+    until(lambda: not calm_node.valkey.llen(node_queue(calm_node.name)))
     until(lambda: calm_node.log().count("command.refused") >= 4)
     assert calm_node.folder(order["attempt"]).order() is None
+
+
+def test_what_is_no_message_of_the_server_ends_no_node_and_runs_nothing(calm_node: ControlledNode) -> None:
+    for raw in JUNK:
+        calm_node.valkey.lpush(node_queue(calm_node.name), raw)
+    order = calm_node.order("print('after all')")
+    calm_node.launch(order)
+    calm_node.wait_for(order, "ended")
+    assert not calm_node.valkey.llen(node_queue(calm_node.name))
+    assert calm_node.process is not None and calm_node.process.poll() is None
 
 
 def test_a_rank_has_the_grace_that_the_spec_gives(calm_node: ControlledNode) -> None:

@@ -32,7 +32,7 @@ from workers.node.logs import configure_logs
 from workers.node.rest import JoinRefused, join
 from workers.node.worker import NodeWorker
 from workers.shelter import Shelter, find_shelter
-from workers.tasks import register
+from workers.tasks import Opener, register
 
 NUM_COMMAND_THREADS = 4
 LAST_WORDS_S = 4.0
@@ -132,8 +132,9 @@ def serve(config: NodeConfig, home: Path, address: str, shelter: Shelter, *, is_
     Supervisors go on; under ``up`` they hold the lifeline too and end by themselves.
     """
     node = NodeWorker(config, home, address, shelter)
-    app = make_app(config.redis_url, config.name)
-    register(app, config.id, config.key, node, node.clock.now)
+    opened = Opener(config.id, config.key, node.clock.now)
+    app = make_app(config.redis_url, config.name, opened.gate())
+    register(app, opened, node)
     node.start()
     # It warns root of pickled messages; we accept JSON only.
     warnings.filterwarnings("ignore", category=SecurityWarning)
