@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest
 from ninja import NinjaAPI, Router
 from ninja.constants import NOT_SET
+from ninja.openapi.docs import Swagger
 
 from runs.access import NotFound
 from runs.api import (
@@ -45,6 +46,7 @@ api = NinjaAPI(
     urls_namespace="api",
     auth=[TokenAuth(), SessionAuth()],
     openapi_extra={"info": {"license": {"name": "Apache-2.0"}}},
+    docs=Swagger(settings={"deepLinking": False}),  # its links would lie inside of buttons, which nobody can tell apart
 )
 problems.register(api)
 api.add_decorator(once, mode="view")

@@ -21,7 +21,7 @@ LATER = (
     "media/media.js",
     "mesh.js",
 )  # with the pages that have them
-WORKERS = ("charts/filter_worker.js",)  # named by templates
+WORKERS = ("charts/filter_worker.js", "api_docs.js")  # named by templates
 IMPORTS = re.compile(r"""(?:\bfrom\s*|\bimport\s*\(?\s*|new URL\(\s*)["']([^"']+)["']""")
 
 
