@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from urllib.parse import unquote
 
+from workers.data_hosts import url_problem
+
 ROOTS = "TRAINYARD_DATA_ROOTS"
 CLOSED = "TRAINYARD_CLOSED"  # the folders of Trainyard's own, as the node sets it for its children
 # What leads to another machine. Of the others some lead back to this one's files: file, local, dir, zip, git, …
@@ -25,6 +27,8 @@ def location_problem(location: str) -> str:
     scheme, _, rest = location.partition("://")
     if not rest and not location.endswith("://"):
         return path_problem(Path(location))
+    if problem := url_problem(location):
+        return problem
     given = os.environ.get(ROOTS)
     if not given:
         return path_problem(Path(unquote(rest))) if scheme == "file" else ""

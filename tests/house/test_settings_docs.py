@@ -20,6 +20,7 @@ THE_MACHINES = {
     "PIP_CERT",
     "CUDA_VISIBLE_DEVICES",
     "NODE_OPTIONS",
+    "HF_HUB_DISABLE_XET",  # the library's of the Hugging Face hub
     "GROUP_WORLD_SIZE",  # torchrun's
     "TORCHELASTIC_ERROR_FILE",
     "TORCHELASTIC_RESTART_COUNT",

@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from workers.data_hosts import HOSTS
 from workers.data_roots import ROOTS
 from workers.gpus import VISIBLE
 from workers.inventory import CORES
@@ -38,6 +39,7 @@ PASSED_ON = (
     CORES,
     VISIBLE,
     ROOTS,
+    HOSTS,
     "TRAINYARD_CACHE_LIMIT_BYTES",
     "TRAINYARD_SPOOL_FILE_BYTES",
     "TRAINYARD_SPOOL_LIMIT_BYTES",

@@ -11,6 +11,7 @@ import psutil
 
 from workers.attempts import AttemptFolder
 from workers.contract import Document
+from workers.data_hosts import HOSTS
 from workers.data_roots import CLOSED, ROOTS
 from workers.gpus import devices_of
 from workers.inventory import CORES
@@ -42,8 +43,9 @@ def plan_rank(
     own = environment_of(
         local_rank, order=order, go=go, folder=folder, cache=cache, checkpoints=checkpoints, address=address
     )
-    if "recipe" in order["spec"]["task"]:
-        own[CLOSED] = os.pathsep.join(shelter.hidden)
+    if "recipe" in order["spec"]["task"]:  # where one may read from is the node's to say, whatever the spec sets
+        rules = {name: os.environ.get(name, "") for name in (ROOTS, HOSTS)}
+        own |= {**rules, CLOSED: os.pathsep.join(shelter.hidden)}
     return RankPlan(
         rank=order["first_rank"] + local_rank,
         folder=folder,

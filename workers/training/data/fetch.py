@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from workers.training.data.cache import cached
+from workers.training.data.fetch_hosts import only_allowed_hosts
 from workers.training.data.fetch_problems import explained, is_passing, shown
 from workers.training.data.fetch_stores import ARCHIVES, Entry, archive_of, entries_of, open_store
 from workers.training.data.problems import DataProblem
@@ -133,7 +134,8 @@ def _get(store: Any, entry: Entry, target: Path, progress: Progress) -> None:
 def _in_words(location: str) -> Iterator[None]:
     """Turn what a store raises into a sentence; a full disk is the cache's to tell."""
     try:
-        yield
+        with only_allowed_hosts():
+            yield
     except DataProblem:
         raise
     except Exception as error:  # as above

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit, urlunsplit
 
 from workers.training.data.cache import NO_ROOM
+from workers.training.data.fetch_hosts import RefusedAddress
 from workers.training.data.problems import DataProblem
 
 LOST = {"ClientPayloadError", "ServerDisconnectedError", "ClientOSError", "ConnectionResetError", "IncompleteRead"}
@@ -20,7 +21,10 @@ def shown(location: str) -> str:
 def _shown(location: str) -> str:
     if "://" not in location:
         return location
-    parts = urlsplit(location)
+    try:
+        parts = urlsplit(location)
+    except ValueError:  # no URL that anybody can read
+        return location.partition("://")[0] + "://…"
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, "…" if parts.query else "", ""))
 
@@ -31,7 +35,7 @@ def explained(error: BaseException, location: str) -> Exception:
     for one in chain:
         if isinstance(one, OSError) and one.errno in NO_ROOM:
             return one
-    reason = _reason(chain)
+    reason = next((f"which {one}" for one in chain if isinstance(one, RefusedAddress)), "") or _reason(chain)
     for part in location.split("::"):  # some name the URL
         reason = reason.replace(part, shown(part))
     return DataProblem(f"task.data.location is {shown(location)}, {reason[:400]}")

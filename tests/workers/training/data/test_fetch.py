@@ -14,6 +14,7 @@ from PIL import Image
 
 from tests.workers.training.data.bringing import load_images, load_table
 from tests.workers.training.data.file_server import FileServer, serve_files
+from workers.data_hosts import HOSTS
 from workers.training.data import fetch, fetch_stores, progress
 from workers.training.data.fetch_problems import explained
 from workers.training.data.files import SUFFIXES, local_files
@@ -33,6 +34,7 @@ def site() -> Iterator[FileServer]:
 def no_waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(fetch, "PAUSE_S", 0.01)
     monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv(HOSTS, "127.0.0.0/8")  # where these tests' servers are
 
 
 def zipped(files: dict[str, bytes]) -> bytes:
