@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpRequest
-from ninja import NinjaAPI, Router
+from ninja import Router
 from ninja.constants import NOT_SET
 from ninja.openapi.docs import Swagger
 
@@ -34,12 +34,13 @@ from runs.api import (
 )
 from runs.api.auth import SessionAuth, TokenAuth
 from runs.api.idempotency import once
+from runs.api.openapi import Api
 
 __all__ = ["api"]
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
-api = NinjaAPI(
+api = Api(
     title="Trainyard",
     version="1",
     description="Launch, watch and repair distributed PyTorch training.",

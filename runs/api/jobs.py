@@ -13,6 +13,7 @@ from ninja import Status as Answer
 from runs import actions
 from runs.access import get_job, visible_jobs
 from runs.api.auth import actor
+from runs.api.openapi import SPEC, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.models import Job, Role
 from runs.presenters import stamp
@@ -37,7 +38,7 @@ class JobOut(Schema):
     spec: dict[str, Any]
 
 
-@router.post("/jobs", response={201: JobOut}, summary="Save a spec under its name")
+@router.post("/jobs", response={201: JobOut}, openapi_extra=body_of(SPEC), summary="Save a spec under its name")
 def save(request: HttpRequest, document: InBody[dict[str, Any]]) -> Answer[dict[str, Any]]:
     """The body is a spec. Under a name that exists it becomes the next version."""
     return Answer(201, _jobs([actions.save_job(actor=actor(request), document=document)])[0])

@@ -11,6 +11,7 @@ from ninja import Field, Query, Router, Schema
 
 from runs.access import get_run
 from runs.api.auth import actor
+from runs.api.openapi import SPEC, body_of
 from runs.measured import plan_document
 from runs.plans import plans_of, shown_run
 from runs.presenters import stamp
@@ -46,7 +47,7 @@ class RunPlanOut(Schema):
     measured: dict[str, Any] | None = Field(description="by its ranks since; null where none told anything")
 
 
-@router.post("/plans", response=PlansOut, summary="What a spec would cost")
+@router.post("/plans", response=PlansOut, openapi_extra=body_of(SPEC), summary="What a spec would cost")
 def make(request: HttpRequest, document: InBody[dict[str, Any]], query: Query[PlansQuery]) -> dict[str, Any]:
     """The body is a spec. Nothing is written."""
     user = actor(request)

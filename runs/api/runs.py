@@ -12,6 +12,7 @@ from ninja import Status as Answer
 from runs import actions
 from runs.access import get_job, get_run
 from runs.api.auth import actor
+from runs.api.openapi import SPEC_OR_JOB, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.api.shapes import Body, RunOut
 from runs.listing import find_runs
@@ -48,7 +49,7 @@ class Clone(Body):
     overrides: dict[str, Any] = Field(default_factory=dict, description="path -> value, such as train.steps: 500")
 
 
-@router.post("/runs", response={201: RunOut}, summary="Submit a run")
+@router.post("/runs", response={201: RunOut}, openapi_extra=body_of(SPEC_OR_JOB), summary="Submit a run")
 def submit(request: HttpRequest, document: InBody[dict[str, Any]]) -> Answer[dict[str, Any]]:
     """The body is a spec, or `{"job": id, "overrides": {path: value}}`."""
     user = actor(request)

@@ -1,0 +1,124 @@
+"""The OpenAPI document: what the framework finds in the handlers, and what it cannot know: refusals and the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+from ninja import NinjaAPI
+from ninja.openapi.schema import OpenAPISchema
+
+from runs.api.problems import TITLES
+from trainyard.spec import json_schema
+
+Document = dict[str, Any]
+
+SCHEMAS = "#/components/schemas/"
+SPEC = {"$ref": f"{SCHEMAS}Spec"}
+SPEC_OR_JOB = {"anyOf": [SPEC, {"$ref": f"{SCHEMAS}FromJob"}]}
+FROM_JOB = {
+    "title": "FromJob",
+    "description": "A job with changes.",
+    "type": "object",
+    "required": ["job"],
+    "additionalProperties": False,
+    "properties": {
+        "job": {"type": "string", "description": "the id of a job"},
+        "overrides": {"type": "object", "description": "path -> value, such as train.steps: 500"},
+    },
+}
+PROBLEM = {
+    "title": "Problem",
+    "description": "RFC 9457.",
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "one sentence"},
+        "code": {"type": "string", "description": "for programs"},
+        "errors": {
+            "description": "what was sent wrongly, and where",
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["path", "message"],
+                "properties": {"path": {"type": "string"}, "message": {"type": "string"}},
+            },
+        },
+    },
+}
+
+
+class Api(NinjaAPI):
+    """The framework's, with a whole document."""
+
+    def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
+        document = super().get_openapi_schema(**options)
+        document.update(deepcopy(dict(document)))  # parts of it belong to the handlers
+        schemas = document["components"]["schemas"]
+        schemas |= {"Problem": PROBLEM, "FromJob": FROM_JOB, "Spec": json_schema()}
+        _hoist(document)
+        document["components"]["responses"] = {
+            f"Problem{status}": _refusal(status) for status in TITLES if status < 500
+        }
+        for method, operation in _operations(document):
+            for status in _refusals(method, operation):
+                known = operation["responses"]
+                known.setdefault(status, {"$ref": f"#/components/responses/Problem{status}"})
+        return document
+
+
+def body_of(schema: Document) -> Document:
+    """Return ``openapi_extra`` of a handler that reads JSON of this schema."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _refusal(status: int) -> Document:
+    content = {"application/problem+json": {"schema": {"$ref": f"{SCHEMAS}Problem"}}}
+    return {"description": TITLES[status], "content": content}
+
+
+def _operations(document: Document) -> Iterator[tuple[str, Document]]:
+    for operations in document["paths"].values():
+        yield from operations.items()
+
+
+def _refusals(method: str, operation: Document) -> list[int]:
+    """Return the statuses with which any request of that shape may be refused."""
+    is_joining = operation["operationId"].endswith("nodes_join")
+    has_body, is_private = "requestBody" in operation, bool(operation.get("security"))
+    found = {
+        401: is_private,
+        403: is_private or is_joining,
+        404: is_private,
+        408: has_body,
+        409: (is_private and method != "get") or is_joining,
+        413: has_body,
+        422: is_private or is_joining,
+    }
+    return [status for status, may_be in found.items() if may_be]
+
+
+def _hoist(document: Document) -> None:
+    """Move the definitions that schemas bring along to where the document has all of its own: there they are found."""
+    schemas = document["components"]["schemas"]
+    waiting: list[Any] = [document]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            for name, definition in part.pop("$defs", {}).items():
+                if schemas.setdefault(name, definition) != definition:
+                    raise ValueError(f"two schemas are called {name}")
+                waiting.append(definition)
+            if isinstance(reference := part.get("$ref"), str):
+                part["$ref"] = reference.replace("#/$defs/", SCHEMAS)
+            mapping = (
+                part.get("discriminator", {}).get("mapping", {}) if isinstance(part.get("discriminator"), dict) else {}
+            )
+            mapping.update({key: value.replace("#/$defs/", SCHEMAS) for key, value in mapping.items()})
+            waiting.extend(part.values())
+        elif isinstance(part, list):
+            waiting.extend(part)
