@@ -66,12 +66,16 @@ def test_members_without_staff_manage_no_clusters(cast: Cast) -> None:
         (None, {"cpu": {"count": 8}, "gpus": []}, 8),
         (None, {"cpu": {"count": 8}, "gpus": [{}, {}]}, 2),
         (None, {}, 1),
-        (None, {"cpu": "odd", "gpus": "odd"}, 1),
     ],
 )
 def test_a_machine_joins_with_its_slots(cast: Cast, slots: int, inventory: dict[str, object], expected: int) -> None:
     node = actions.join_node(secret=secret(cast), name="gpu-1", slots=slots, inventory=inventory)
     assert (node.slots, node.cluster, len(node.key)) == (expected, cast.cluster, 64)
+
+
+def test_a_machine_whose_inventory_is_none_does_not_join(cast: Cast) -> None:
+    with pytest.raises(ValidationError, match="inventory"):
+        actions.join_node(secret=secret(cast), name="gpu-1", inventory={"cpu": "odd", "gpus": "odd"})
 
 
 def test_a_join_token_lets_one_machine_in_once(cast: Cast) -> None:
