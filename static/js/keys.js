@@ -28,13 +28,12 @@ export function startKeys() {
   });
 }
 
-// Keys that only this page has stand in a template of its own.
+// Every key is listed; those of what this page has come first.
 function showKeys() {
   const dialog = document.getElementById("keys");
-  for (const more of document.querySelectorAll("template[data-page-keys]")) {
-    dialog?.querySelector("dl").append(more.content);
-    more.remove();
-  }
+  const parts = [...(dialog?.querySelectorAll("[data-keys-of]") ?? [])];
+  const isHere = ({ dataset }) => document.querySelector(`[data-module~="${dataset.keysOf}"]`) !== null;
+  dialog?.querySelector(".keys-parts").prepend(...parts.filter(isHere));
   dialog?.showModal();
 }
 

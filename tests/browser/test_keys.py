@@ -55,8 +55,18 @@ def test_a_question_mark_shows_the_keys(seat: Seat) -> None:
     page.keyboard.press("?")
     keys = page.get_by_role("dialog", name="Keys")
     expect(keys).to_contain_text("Search or jump")
+    for part in ("Everywhere", "The table of runs", "A chart", "A log"):
+        expect(keys.get_by_role("heading", name=part, exact=True)).to_be_visible()
+    expect(keys.get_by_role("heading").nth(1)).to_have_text("Everywhere")
     page.keyboard.press("Escape")
     expect(keys).to_be_hidden()
+
+
+def test_the_keys_of_the_page_at_hand_come_first(seat: Seat) -> None:
+    page = seat.go("/runs/")
+    wait_until_alive(page)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys").get_by_role("heading").nth(1)).to_have_text("The table of runs")
 
 
 @pytest.mark.parametrize("path", ["/", "/launch/"])
