@@ -331,7 +331,7 @@ class Run:
 
     def _begin(self) -> Payload:
         environ = os.environ
-        rank = environ.get("RANK", "")
+        rank = environ.get("RANK") or environ.get("TRAINYARD_RANK", "")
         return {
             "rank": int(rank) if rank.isdecimal() else -1,
             "node": environ.get("TRAINYARD_NODE", ""),

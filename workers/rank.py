@@ -47,12 +47,13 @@ class RankPlan:
     spec: dict[str, Any]
     environment: dict[str, str]
     threads: int
+    variables: dict[str, str] = field(default_factory=dict)  # what the arguments may name
     cell: Cell = field(default_factory=Cell)
 
     @property
     def arguments(self) -> list[str]:
         """The script's words, with its variables in them. Raises ValueError for one that it does not have."""
-        return [expand(str(word), self.environment) for word in self.task.get("arguments") or []]
+        return [expand(str(word), self.variables or self.environment) for word in self.task.get("arguments") or []]
 
     @property
     def task(self) -> dict[str, Any]:

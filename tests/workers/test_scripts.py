@@ -128,7 +128,8 @@ def late():
     }))
 threading.Timer(0.2, late).start()
 """
-    order = with_task(calm_node, script, arguments=["--lr", "3e-4"], environment={"MINE": "yes", "RANK": "99"})
+    task = {"distributed": True, "environment": {"MINE": "yes", "RANK": "99"}}
+    order = with_task(calm_node, script, arguments=["--lr", "3e-4"], **task)
     calm_node.launch(order)
     report = calm_node.wait_for(order, "ended")
     assert report["reason"] is None, report

@@ -198,4 +198,11 @@ class ScriptTask(Part):
         group="what",
         advanced=True,
     )
+    distributed: bool = field(
+        False,
+        label="Distributed",
+        help="Whether a single process gets torchrun's variables (RANK, WORLD_SIZE, …) too. Several always have them.",
+        group="what",
+        advanced=True,
+    )
     environment: Environment = environment_field()

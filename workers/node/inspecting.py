@@ -22,6 +22,7 @@ from workers.data_roots import CLOSED, location_problem
 from workers.isolation import CELL
 from workers.node.config import project_cache
 from workers.node.warm import ONE_THREAD, PASSED_ON
+from workers.passing import passed
 from workers.shelter import OPEN, Shelter
 
 log = structlog.get_logger(__name__)
@@ -121,7 +122,7 @@ class Inspector:
         project = str(question.get("project", ""))
         cache = project_cache(self._home, project)
         cell = self._shelter.cell(project, own=[cache, room])
-        environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        environment = {**passed(os.environ), **{name: os.environ[name] for name in PASSED_ON if name in os.environ}}
         # As for a rank: neither the node's own settings nor what its user keeps at home.
         environment |= {**ONE_THREAD, "HOME": str(room), "TMPDIR": str(room), "TRAINYARD_CACHE": str(cache)}
         environment[CLOSED] = os.pathsep.join(self._shelter.hidden)

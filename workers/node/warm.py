@@ -18,6 +18,7 @@ from workers.data_hosts import HOSTS
 from workers.data_roots import ROOTS
 from workers.gpus import VISIBLE
 from workers.inventory import CORES
+from workers.passing import passed
 
 log = structlog.get_logger(__name__)
 
@@ -25,16 +26,12 @@ START_LIMIT_S = 120.0
 FORK_LIMIT_S = 30.0
 LONGEST_PAUSE_S = 5.0
 
-# What a warm process, and with it /proc/PID/environ of every rank, may show. Nothing secret.
+# What a warm process, and with it /proc/PID/environ of every rank, may show beside what passes to ranks too. Nothing
+# secret.
 PASSED_ON = (
     "PATH",
     "HOME",
-    "LANG",
-    "LC_ALL",
     "TMPDIR",
-    "TZ",
-    "LD_LIBRARY_PATH",
-    "CUDA_HOME",
     "XDG_RUNTIME_DIR",
     CORES,
     VISIBLE,
@@ -133,14 +130,14 @@ class ZygoteKeeper:
 
     def _start(self) -> subprocess.Popen[bytes]:
         ours, theirs = socket.socketpair()
-        passed = [theirs.fileno(), *([self._lifeline] if self._lifeline >= 0 else [])]
+        descriptors = [theirs.fileno(), *([self._lifeline] if self._lifeline >= 0 else [])]
         try:
             process = subprocess.Popen(
                 [sys.executable, "-m", "workers.zygote", str(theirs.fileno()), str(self._lifeline)],
                 stdin=subprocess.DEVNULL,
-                pass_fds=passed,
+                pass_fds=descriptors,
                 cwd=Path(__file__).resolve().parents[2],
-                env={**{name: os.environ[name] for name in PASSED_ON if name in os.environ}, **ONE_THREAD},
+                env={**passed(os.environ), **_kept(), **ONE_THREAD},
             )
         except OSError:
             ours.close()
@@ -161,3 +158,7 @@ class ZygoteKeeper:
         else:
             process.kill()
         return process
+
+
+def _kept() -> dict[str, str]:
+    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}

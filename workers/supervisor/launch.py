@@ -1,8 +1,7 @@
-"""What a rank gets: torchrun's variables and ours, built from nothing."""
+"""What a rank gets: its environment, its cell, its port."""
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from pathlib import Path
@@ -13,19 +12,10 @@ from workers.attempts import AttemptFolder
 from workers.contract import Document
 from workers.data_hosts import HOSTS
 from workers.data_roots import CLOSED, ROOTS
-from workers.gpus import devices_of
-from workers.inventory import CORES
 from workers.isolation import Cell
 from workers.rank import RankPlan
 from workers.shelter import Shelter
-
-# The node's, for its ranks too.
-NODE_SETTINGS = (
-    "TRAINYARD_SPOOL_LIMIT_BYTES",
-    "TRAINYARD_SPOOL_FILE_BYTES",
-    "TRAINYARD_CACHE_LIMIT_BYTES",
-    ROOTS,
-)
+from workers.supervisor.environment import environment_of, is_distributed, torchrun_variables
 
 
 def plan_rank(
@@ -41,8 +31,16 @@ def plan_rank(
 ) -> RankPlan:
     """``checkpoints`` is the folder under which each run has its own."""
     own = environment_of(
-        local_rank, order=order, go=go, folder=folder, cache=cache, checkpoints=checkpoints, address=address
+        local_rank,
+        order=order,
+        folder=folder,
+        cache=cache,
+        checkpoints=_candidates(go, checkpoints),
+        checkpoints_of_run=checkpoints / order["run"],
+        interface=interface_of(address),
     )
+    torchrun = torchrun_variables(local_rank, order=order, go=go, folder=folder)
+    own = own | torchrun if is_distributed(order) else {name: own[name] for name in own if name not in torchrun}
     if "recipe" in order["spec"]["task"]:  # where one may read from is the node's to say, whatever the spec sets
         rules = {name: os.environ.get(name, "") for name in (ROOTS, HOSTS)}
         own |= {**rules, CLOSED: os.pathsep.join(shelter.hidden)}
@@ -51,61 +49,10 @@ def plan_rank(
         folder=folder,
         spec=order["spec"],
         environment=own,
+        variables={**torchrun, **own},
         cell=cell_of(order, go, folder, cache=cache, checkpoints=checkpoints, shelter=shelter),
         threads=int(number) if (number := own.get("TRAINYARD_THREADS", own["OMP_NUM_THREADS"])).isdecimal() else 1,
     )
-
-
-def environment_of(
-    local_rank: int,
-    *,
-    order: Document,
-    go: Document,
-    folder: AttemptFolder,
-    cache: Path,
-    checkpoints: Path,
-    address: str,
-) -> dict[str, str]:
-    """Return the rank's whole environment. The user's own variables win, except over who the rank is."""
-    interface, share = interface_of(address), os.environ.get(CORES)
-    comfort = {
-        "PATH": os.environ.get("PATH", os.defpath),
-        "LANG": os.environ.get("LANG", "C.UTF-8"),
-        "HOME": str(folder.home),
-        "TMPDIR": str(folder.path / "tmp"),
-        "PYTHONFAULTHANDLER": "1",  # who crashes says at which line
-        # As torchrun does: two ranks with all cores each are slower than with one, and sums depend on the number.
-        "OMP_NUM_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": devices_of(order["slots"]) if order["accelerator"] == "gpu" else "",
-        **({"TRAINYARD_THREADS": str(max(1, int(share) // order["num_ranks"]))} if share else {}),
-        **{name: value for name in NODE_SETTINGS if (value := os.environ.get(name))},
-        **({"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface} if interface else {}),
-        **{name: str(value) for name, value in (order["spec"]["task"].get("environment") or {}).items()},
-    }
-    identity = {
-        "RANK": order["first_rank"] + local_rank,
-        "LOCAL_RANK": local_rank,
-        "WORLD_SIZE": order["world_size"],
-        "LOCAL_WORLD_SIZE": order["num_ranks"],
-        "GROUP_RANK": order["node_rank"],
-        "NODE_RANK": order["node_rank"],
-        "MASTER_ADDR": go["master_addr"],
-        "MASTER_PORT": go["master_port"],
-        "TORCHELASTIC_RUN_ID": order["run"],
-        "TRAINYARD_RUN": order["run"],
-        "TRAINYARD_ATTEMPT": order["attempt"],
-        "TRAINYARD_FENCE": order["fence"],
-        "TRAINYARD_NODE": order["node_name"],
-        "TRAINYARD_JOINED": folder.joined_path(order["first_rank"] + local_rank),
-        "TRAINYARD_STOPPED": folder.stopped_path,
-        "TRAINYARD_TRACE": folder.trace_path,
-        "TRAINYARD_SPOOL": folder.spool,
-        "TRAINYARD_OUTPUT": folder.output,
-        "TRAINYARD_CACHE": cache,
-        "TRAINYARD_CHECKPOINTS": checkpoints / order["run"],
-        "TRAINYARD_RESTORE": json.dumps(_candidates(go, checkpoints)),
-    }
-    return {**comfort, **{name: str(value) for name, value in identity.items()}}
 
 
 def cell_of(

@@ -161,7 +161,10 @@ class Supervisor:
         for plan in plans:
             pid = self.nursery.start(plan)
             group: Group = "none" if self._is_watching else "unknown"
-            self.ranks.append(RankState(rank=plan.rank, pid=pid, started_at=time.time(), group=group))
+            has_torchrun = "RANK" in plan.environment
+            self.ranks.append(
+                RankState(rank=plan.rank, pid=pid, started_at=time.time(), group=group, has_torchrun=has_torchrun)
+            )
             if pid in self._early:
                 self._note_exit(pid, self._early[pid])
         pids = [os.getpid(), os.getppid(), *(rank.pid for rank in self.ranks)]

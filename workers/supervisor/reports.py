@@ -46,6 +46,7 @@ class RankState:
     group: Group = "unknown"  # what is known of a script's rank and a process group
     waiting_since: float | None = None
     has_listened: bool | None = None  # of a cold rank 0: whether MASTER_PORT was seen open
+    has_torchrun: bool = True  # its variables
     was_ended: bool = False  # killed by us, since another had failed, or its time was over
     exit_hang: bool = False  # its script was over, the process did not end by itself
 
@@ -85,7 +86,9 @@ class RankState:
         error = read_json(folder.error_path(self.rank))
         if error is None and is_cold and self.exit_code == 1:  # Python's, by an exception: others a script chose
             error = error_in(last_text(folder.stream_path(self.rank, "stderr"), TRACEBACK_BYTES))
-        self.error = error and explained(error, folder.code, has_joined=self.has_joined)
+        self.error = error and explained(
+            error, folder.code, has_joined=self.has_joined, has_no_torchrun=not self.has_torchrun
+        )
         if self.exit_hang and (noted := read_json(folder.exit_path(self.rank))) is not None:
             self.exit_code, self.signal = noted["exit_code"], None
 

@@ -14,6 +14,7 @@ HEADER = "Traceback (most recent call last):"
 PREFIX = re.compile(r"^\[rank\d+\]: ?", re.M)  # torch puts it before each line once there is a process group
 ENDING = re.compile(r"([A-Za-z_][\w.]*)(?:: (.*))?", re.S)
 FRAME = re.compile(r'^ *File "([^"\n]+)", line (\d+).*(?:\n {4,}(.+))?', re.M)
+NO_VARIABLE = re.compile(r"\b(RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|LOCAL_RANK|LOCAL_WORLD_SIZE)\b")
 UNINITIALISED = "Default process group has not been initialized"
 
 
@@ -32,11 +33,15 @@ def error_in(text: str) -> Document | None:
     return {"type": name, "message": message[:2000], "traceback": trace[-MAX_CHARACTERS:] + "\n"}
 
 
-def explained(error: Document, code: Path, *, has_joined: bool) -> Document:
+def explained(error: Document, code: Path, *, has_joined: bool, has_no_torchrun: bool = False) -> Document:
     """Return the error with a message that names the place in the user's ``code``, where a process group was missing.
 
-    ``has_joined`` says that there had been one. Any other error is returned as it is.
+    ``has_joined`` says that there had been one, ``has_no_torchrun`` that the rank got none of torchrun's variables: one
+    that misses them says where they come from. Any other error is returned as it is.
     """
+    if has_no_torchrun and NO_VARIABLE.search(str(error.get("message"))):
+        why = "the only process of a run has torchrun's variables where task.distributed is true"
+        return {**error, "message": f"{str(error['message']).splitlines()[0]}; {why}."}
     if UNINITIALISED not in str(error.get("message")):
         return error
     place = _own_frame(str(error.get("traceback")), code)

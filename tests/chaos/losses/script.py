@@ -23,7 +23,7 @@ def main() -> None:
     SpoolWriter.__init__.__kwdefaults__["file_bytes"] = 64 * 1024
     run = trainyard.init()
     role = "parent" if os.fork() else "child"
-    rank = os.environ["RANK"]
+    rank = os.environ["TRAINYARD_RANK"]
     choice = random.Random(f"{sys.argv[1]} {rank} {role}")
     step = 0
     while True:

@@ -1,0 +1,30 @@
+"""Which of the node's variables its ranks get: what programs need to work on this machine. Never a key or a token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+NAMES = frozenset(
+    (
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "LD_LIBRARY_PATH",
+        "CUDA_HOME",
+        "CUDA_PATH",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        *("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY", "NO_PROXY"),
+    )
+)
+PREFIXES = ("LC_", "NCCL_", "GLOO_", "UCX_", "FI_")  # the language, and how this machine's network is used
+
+
+def passed(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return those variables that pass."""
+    return {name: value for name, value in environment.items() if name in NAMES or name.startswith(PREFIXES)}
