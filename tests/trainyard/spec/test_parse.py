@@ -50,6 +50,7 @@ def test_the_shortest_script_has_no_training_settings() -> None:
         "arguments": [],
         "code": ".",
         "python": "",
+        "distributed": False,
         "environment": {},
     }
     assert not {"train", "parallel"} & spec.resolved().keys()
