@@ -115,8 +115,55 @@ def test_an_address_wins_over_what_was_kept(sit: Sit, plain: str) -> None:
     kept(page)
     other = sit().go(f"/runs/{plain}/?x=relative&filter=")
     expect(other.get_by_label("Horizontal axis")).to_have_value("relative")
-    expect(other.get_by_label("log x", exact=True)).to_be_checked()
+    expect(other.get_by_label("log x", exact=True)).not_to_be_checked()
     expect(chart(other, "optim/lr")).to_be_visible()
+    bare = sit().go(f"/runs/{plain}/")
+    expect(bare.get_by_label("log x", exact=True)).to_be_checked()
+    expect(bare.get_by_label("Horizontal axis")).to_have_value("step")
+
+
+def test_a_link_holds_the_whole_view_and_nothing_of_what_its_reader_kept(sit: Sit, plain: str, office: Yard) -> None:
+    page = sit().go(f"/runs/{plain}/")
+    expect(page).to_have_url(re.compile(r"\?x=step$"))
+    as_at_the_start = page.url
+    kept_by_the_reader = {
+        "axis": "time",
+        "isLogY": True,
+        "smoothing": {"kind": "ema", "amount": 0.9},
+        "filter": "lr",
+        "pinned": ["optim/lr"],
+        "collapsed": ["train & val"],
+        "charts": {"train/loss": {"isLogX": True}},
+    }
+    office.http.put("/projects/default/workspace", json={"state": kept_by_the_reader}).raise_for_status()
+    reader = sit().go(as_at_the_start.removeprefix(office.up.url))
+    expect(chart(reader, "train/loss")).to_be_visible()
+    expect(reader.get_by_label("Horizontal axis")).to_have_value("step")
+    expect(reader.get_by_role("checkbox", name="log y")).not_to_be_checked()
+    expect(reader.get_by_role("combobox", name="Smoothing")).to_have_value("none")
+    expect(filter_box(reader)).to_have_value("")
+    assert sections(reader)[0] != "Pinned"
+    reader.get_by_label("no outliers").check()
+    kept(reader)
+    state = office.get("/projects/default/workspace")["state"]
+    assert state == {**kept_by_the_reader, "ignoreOutliers": True}, "a link of others changes nothing that is kept"
+
+
+def test_a_scale_of_compare_does_not_come_back_on_the_page_of_a_run(sit: Sit, plain: str, wide: str) -> None:
+    page = sit().go(f"/runs/compare/?run={plain}&run={wide}")
+    expect(chart(page, "train/loss")).to_be_visible()
+    page.get_by_role("button", name="View").click()
+    page.get_by_role("checkbox", name="log y").check()
+    page.keyboard.press("Escape")
+    chart(page, "optim/lr").hover()
+    chart(page, "optim/lr").get_by_role("button", name="Pin").click()
+    kept(page)
+    run = sit().go(f"/runs/{plain}/")
+    until(run, lambda run: sections(run)[:1], ["Pinned"])
+    expect(run.get_by_role("checkbox", name="log y")).not_to_be_checked()
+    again = sit().go(f"/runs/compare/?run={plain}&run={wide}")
+    again.get_by_role("button", name="View").click()
+    expect(again.get_by_role("checkbox", name="log y")).to_be_checked()
 
 
 def test_the_filter_takes_words_and_patterns_and_says_what_it_does_not_take(seat: Seat, plain: str) -> None:
@@ -178,7 +225,7 @@ def test_what_was_set_can_be_taken_back(seat: Seat, plain: str) -> None:
     page.get_by_role("button", name="Reset", exact=True).click()
     expect(page.get_by_role("button", name="Reset", exact=True)).to_be_hidden()
     expect(page.get_by_role("checkbox", name="log y")).not_to_be_checked()
-    expect(page).to_have_url(re.compile(rf"/runs/{plain}/$"))
+    expect(page).to_have_url(re.compile(rf"/runs/{plain}/\?x=step$"))
 
 
 def test_on_a_phone_the_switches_are_behind_a_button(sit: Sit, plain: str) -> None:

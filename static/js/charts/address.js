@@ -1,10 +1,13 @@
-// Pure: how a person looks at charts, as the page's address says it. What is as at the start is left out.
+// Pure: how a person looks at charts, as the page's address says it. An address that says anything of it says all of it: what
+// it leaves out is as at the start, whatever its reader kept. So that it always says something, the axis is always there.
 import { DEFAULTS } from "./state.js";
 
-const OURS = ["x", "smooth", "logx", "logy", "outliers", "ranks", "order", "filter", "pin", "zoom", "open", "group", "band", "hide"];
+const OURS = ["x", "smooth", "logx", "logy", "outliers", "ranks", "order", "filter", "pin", "fold", "chart", "lists", "zoom", "open", "group", "band", "hide"];
+const FLAGS = { logx: "isLogX", logy: "isLogY", outliers: "ignoreOutliers" }; // of one chart; -logy where the page's is on
 const LONGEST = 6000; // characters of an address that servers and mail programs still take
 
-// What an address says: {patch of the state, zoom: {axis: range}, open: name | null}.
+// What an address says: {patch of the state, zoom: {axis: range}, open: name | null}; isView: whether it says anything;
+// hasLists: whether pins, folds, hidden runs and single charts are in it, too.
 export function readQuery(search) {
   const query = new URLSearchParams(search);
   const patch = {};
@@ -20,16 +23,19 @@ export function readQuery(search) {
   take("pin", "pinned", () => query.getAll("pin"));
   take("group", "group", (by) => ({ by, band: query.get("band") }));
   take("hide", "hidden", () => query.getAll("hide"));
-  return { patch, zoom: zooms(query.getAll("zoom")), open: query.get("open") };
+  take("fold", "collapsed", () => query.getAll("fold"));
+  take("chart", "charts", () => Object.fromEntries(query.getAll("chart").map(chartOf)));
+  const isView = OURS.some((name) => query.has(name));
+  return { patch, zoom: zooms(query.getAll("zoom")), open: query.get("open"), isView, hasLists: !query.has("lists") };
 }
 
 // The address' query with this view in it; what others wrote there stays.
 export function writeQuery(search, state, { zoom = {}, open = null } = {}) {
   const query = new URLSearchParams(search);
   OURS.forEach((name) => query.delete(name));
-  const { axis, smoothing, isLogX, isLogY, ignoreOutliers, ranks, sort, filter, pinned, group, hidden } = state;
+  const { axis, smoothing, isLogX, isLogY, ignoreOutliers, ranks, sort, filter, pinned, collapsed, charts, group, hidden } = state;
   const put = (name, value, isSaid = true) => isSaid && query.append(name, value);
-  put("x", axis, axis !== DEFAULTS.axis);
+  put("x", axis);
   put("smooth", `${smoothing.kind}:${smoothing.amount}`, smoothing.kind !== "none");
   put("logx", 1, isLogX);
   put("logy", 1, isLogY);
@@ -41,10 +47,31 @@ export function writeQuery(search, state, { zoom = {}, open = null } = {}) {
   put("band", group?.band, group !== null && group.band !== "minmax");
   put("open", open, open !== null);
   for (const [one, range] of Object.entries(zoom)) put("zoom", `${one}:${range[0]}-${range[1]}`, Boolean(range));
-  const lists = new URLSearchParams([...pinned.map((name) => ["pin", name]), ...hidden.map((id) => ["hide", id])]);
+  const listed = { pin: pinned, hide: hidden, fold: collapsed, chart: Object.entries(charts).map(textOf) };
+  const lists = new URLSearchParams(Object.entries(listed).flatMap(([name, all]) => all.map((one) => [name, one])));
   const text = [query, lists].map(String).filter(Boolean).join("&");
-  const fitting = text.length > LONGEST ? String(query) : text; // the lists are kept on the server, too
-  return fitting ? `?${fitting}` : "";
+  if (text.length <= LONGEST) return `?${text}`;
+  query.append("lists", "kept"); // on the server: who opens this has their own
+  return `?${query}`;
+}
+
+// One chart's options as text, "logy,-outliers,size=2x320:train/loss", and back.
+function textOf([name, own]) {
+  const flags = Object.entries(FLAGS).filter(([, key]) => key in own).map(([flag, key]) => (own[key] ? flag : `-${flag}`));
+  const { columns, height } = own.size ?? {};
+  if (columns) flags.push(`size=${columns}${height ? `x${height}` : ""}`);
+  return `${flags.join(",")}:${name}`;
+}
+
+function chartOf(text) {
+  const at = text.indexOf(":");
+  const own = {};
+  for (const flag of text.slice(0, Math.max(0, at)).split(",")) {
+    const [, columns, height] = /^size=(\d)(?:x(\d+))?$/.exec(flag) ?? [];
+    if (columns) own.size = { columns: Number(columns), height: Number(height) };
+    else if (FLAGS[flag.replace(/^-/, "")]) own[FLAGS[flag.replace(/^-/, "")]] = !flag.startsWith("-");
+  }
+  return [text.slice(at + 1), own];
 }
 
 function zooms(all) {

@@ -9,7 +9,7 @@ import { Layout } from "./layout.js";
 import { Painter } from "./painter.js";
 import { Runs } from "./runs.js";
 import { Saving } from "./saving.js";
-import { axisOf, optionsOf } from "./state.js";
+import { axisOf, optionsOf, stateFor } from "./state.js";
 import { Store } from "./store.js";
 import { Toolbar } from "./toolbar.js";
 import { Windows } from "./windows.js";
@@ -26,7 +26,7 @@ export function mount(element) {
 class Charts {
   constructor(element) {
     this.element = element;
-    const { runs, series, state, project } = element.dataset;
+    const { runs, series, state, project, page } = element.dataset;
     this.runs = new Runs(read(runs));
     this.layout = new Layout(this);
     this.painter = new Painter((name) => this.deck.cards.get(name)?.draw(), (name) => this.deck.cards.get(name)?.isCalm ?? false);
@@ -35,8 +35,9 @@ class Charts {
       onResetZoom: () => Object.keys(this.workspace.zoom).forEach((axis) => this.zoom(axis, null)),
       onReset: () => this.workspace.reset(),
     });
-    const saving = new Saving(project && `/api/v1/projects/${project}/workspace`, read(state), (how, words) => this.toolbar.tell(how, words));
-    this.workspace = new Workspace(read(state), saving, (changed, name) => this.onChange(changed, name));
+    const kept = read(state);
+    const saving = new Saving(project && `/api/v1/projects/${project}/workspace`, page, kept, (how, words) => this.toolbar.tell(how, words));
+    this.workspace = new Workspace(stateFor(page, kept), saving, (changed, name) => this.onChange(changed, name));
     this.store = new Store(this.runs.list, {
       onNames: () => this.layout.onNames(),
       onData: (name) => this.painter.want(name),

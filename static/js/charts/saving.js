@@ -1,14 +1,16 @@
 // Keeps how a person looks at a project's charts on the server, a moment after they changed it; says how that went.
-import { tidy, trimmed } from "./state.js";
+import { stateFor, toKeep } from "./state.js";
 
 const SETTLE_MS = 1000;
 const AGAIN_MS = 15_000;
 
 export class Saving {
-  // url: null where there is no project to keep it for; tell("kept" | "failed", words): for a quiet place on the page.
-  constructor(url, kept, tell) {
+  // url: null where there is no project to keep it for; raw: as the server has it, for all pages; tell("kept" | "failed",
+  // words): for a quiet place on the page.
+  constructor(url, page, raw, tell) {
     this.url = url;
-    this.kept = JSON.stringify(trimmed(tidy(kept))); // as the server has it
+    this.document = (state) => JSON.stringify(toKeep(page, raw, state));
+    this.kept = this.document(stateFor(page, raw));
     this.tell = tell;
     this.wanted = null;
     this.timer = 0;
@@ -18,7 +20,7 @@ export class Saving {
   }
 
   later(state) {
-    const wanted = JSON.stringify(trimmed(state));
+    const wanted = this.document(state);
     clearTimeout(this.timer);
     this.wanted = wanted === this.kept || !this.url ? null : wanted;
     if (this.wanted !== null) this.timer = setTimeout(() => this.put(), SETTLE_MS);

@@ -48,6 +48,23 @@ export function trimmed(state) {
   return Object.fromEntries(Object.entries(state).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(DEFAULTS[name])));
 }
 
+// What is kept for a project is how the pages of its runs look, under "compare" how Compare does, and what both share once:
+// a scale that suits twelve runs is not taken along to each of them.
+const SHARED = ["collapsed", "pinned", "colours"];
+
+// What was kept (`raw`) as the state of such a page, "run" or "compare".
+export function stateFor(page, raw) {
+  return tidy(page === "compare" ? { ...raw?.compare, ...shared(raw) } : raw);
+}
+
+// What to keep when the page has this state, and `raw` is what was kept.
+export function toKeep(page, raw, state) {
+  const [mine, both] = [without(SHARED, trimmed(state)), shared(trimmed(state))];
+  const run = page === "compare" ? without(SHARED, trimmed(tidy(raw))) : mine;
+  const compare = page === "compare" ? mine : (raw?.compare ?? {});
+  return { ...run, ...both, ...(Object.keys(compare).length && { compare }) };
+}
+
 // One chart's options: its own, else the page's. A machine's health has no steps.
 export function optionsOf(state, name) {
   const own = state.charts[name] ?? {};
@@ -73,6 +90,14 @@ export function withOverride(state, name, patch) {
   const own = Object.entries({ ...state.charts[name], ...patch }).filter(([, value]) => value !== null);
   const others = Object.entries(state.charts).filter(([other]) => other !== name);
   return { ...state, charts: Object.fromEntries(own.length ? [...others, [name, Object.fromEntries(own)]] : others) };
+}
+
+function shared(raw) {
+  return Object.fromEntries(SHARED.filter((name) => raw?.[name]).map((name) => [name, raw[name]]));
+}
+
+function without(names, raw) {
+  return Object.fromEntries(Object.entries(raw).filter(([name]) => !names.includes(name)));
 }
 
 function one(value, known) {

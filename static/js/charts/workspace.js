@@ -1,14 +1,19 @@
 // How one person looks at these charts: the one place that changes it, tells who draws, writes the address and has it kept.
+// `state` is what they see, `own` what is kept for them: an address that came from others adds nothing to that.
 import { readQuery, writeQuery } from "./address.js";
 import { DEFAULTS, tidy, withOverride } from "./state.js";
 
+const LISTS = ["pinned", "collapsed", "hidden", "charts"];
 const SETTLE_MS = 250; // browsers refuse an address that changes all the time
 
 export class Workspace {
-  // kept: the state that the server had; onChange(keys of the state that changed, the one chart that it is about or null)
+  // kept: the state that the server had for this page; onChange(keys of the state that changed, the one chart that it is about or null)
   constructor(kept, saving, onChange) {
     const said = readQuery(location.search);
-    this.state = tidy({ ...tidy(kept), ...said.patch });
+    const { colours } = kept; // of runs they are each person's own
+    const lists = said.hasLists ? {} : Object.fromEntries(LISTS.map((name) => [name, kept[name]]));
+    this.own = kept;
+    this.state = said.isView ? tidy({ colours, ...lists, ...said.patch }) : kept;
     this.zoom = said.zoom;
     this.open = said.open;
     this.saving = saving;
@@ -21,7 +26,8 @@ export class Workspace {
     this.state = tidy({ ...old, ...patch });
     const changed = Object.keys(this.state).filter((key) => JSON.stringify(this.state[key]) !== JSON.stringify(old[key]));
     if (!changed.length) return;
-    this.saving.later(this.state);
+    this.own = { ...this.own, ...Object.fromEntries(Object.keys(patch).map((key) => [key, this.state[key]])) };
+    this.saving.later(this.own);
     this.write();
     this.onChange(changed, name);
   }

@@ -11,7 +11,8 @@ from tests.dashboard.js.charts.test_state import ALL
 
 pytestmark = pytest.mark.browser
 IN_ADDRESS = (
-    "axis", "smoothing", "isLogX", "isLogY", "ignoreOutliers", "ranks", "sort", "filter", "pinned", "group", "hidden",
+    "axis", "smoothing", "isLogX", "isLogY", "ignoreOutliers", "ranks", "sort", "filter", "pinned", "collapsed",
+    "charts", "group", "hidden",
 )  # fmt: skip
 
 
@@ -23,8 +24,11 @@ def address(page: Page) -> Any:
     return lambda function, value=None: page.evaluate(f"async (value) => ({function})({both}, value)", value)
 
 
-def test_an_address_is_empty_where_all_is_as_at_the_start(address: Any) -> None:
-    assert address("({tidy, writeQuery}) => writeQuery('', tidy({}))") == ""
+def test_an_address_says_that_all_is_as_at_the_start(address: Any) -> None:
+    """Else whoever opens it would see it as they kept theirs."""
+    assert address("({tidy, writeQuery}) => writeQuery('', tidy({}))") == "?x=step"
+    assert address("({readQuery}) => readQuery('?x=step').isView") is True
+    assert address("({readQuery}) => readQuery('?run=a&sort=value&metric=val/loss').isView") is False
 
 
 def test_an_address_says_the_view_and_is_read_again(address: Any) -> None:
@@ -51,6 +55,8 @@ def test_an_address_says_only_what_stands_in_it(address: Any) -> None:
         "patch": {"isLogY": True},
         "zoom": {},
         "open": None,
+        "isView": True,
+        "hasLists": True,
     }
     patch = address("({readQuery}, search) => readQuery(search).patch", "?smooth=none&logx=0")
     assert patch["smoothing"]["kind"] == "none" and patch["isLogX"] is False
@@ -62,6 +68,7 @@ def test_an_address_says_only_what_stands_in_it(address: Any) -> None:
         "?x=sideways&smooth=boxcar:9&ranks=3&order=colour&group=&logy=perhaps",
         "?zoom=step:9-1&zoom=step:a-b&zoom=9&zoom=mile:1-2&smooth=ema:NaN&smooth=:",
         "?order=&x=&smooth=&filter=",
+        "?chart=train/loss&chart=&chart=:a&chart=size=9:b&chart=sideways,-up:c&fold=&pin=",
     ],
 )
 def test_what_an_address_has_wrong_is_as_at_the_start(address: Any, search: str) -> None:
@@ -75,4 +82,18 @@ def test_what_an_address_has_wrong_is_as_at_the_start(address: Any, search: str)
 def test_lists_that_would_not_fit_an_address_are_left_to_the_server(address: Any) -> None:
     pinned = [f"a/very/long/name/of/a/metric/{number}" for number in range(400)]
     search = address("({tidy, writeQuery}, pinned) => writeQuery('', tidy({pinned, axis: 'time'}))", pinned)
-    assert search == "?x=time"
+    assert search == "?x=time&lists=kept"
+    assert address("({readQuery}, search) => readQuery(search).hasLists", search) is False
+
+
+CHARTS = {
+    "a:b/c": {"isLogY": False, "isLogX": True},
+    "train/loss": {"ignoreOutliers": True, "size": {"columns": 2, "height": 320}},
+    "wide, with = and &": {"size": {"columns": 3}},
+}
+
+
+def test_what_was_chosen_for_single_charts_is_in_the_address(address: Any) -> None:
+    search = address("({tidy, writeQuery}, charts) => writeQuery('', tidy({charts}))", CHARTS)
+    assert "chart=logx%2C-logy%3Aa%3Ab%2Fc" in search
+    assert address("({tidy, readQuery}, search) => tidy(readQuery(search).patch).charts", search) == CHARTS

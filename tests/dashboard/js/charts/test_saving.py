@@ -21,7 +21,7 @@ SETUP = """
   };
   document.head.innerHTML = "<meta name=csrf-token content=secret>";
   const { tidy } = await import("http://modules.invalid/charts/state.js");
-  const saving = new Saving("/workspace", { axis: "time" }, (how, words) => told.push([how, words]));
+  const saving = new Saving("/workspace", "run", { axis: "time" }, (how, words) => told.push([how, words]));
   const rest = (ms) => new Promise((go) => setTimeout(go, ms));
   const later = (raw) => saving.later(tidy(raw));
 """

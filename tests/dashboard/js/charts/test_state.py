@@ -88,3 +88,34 @@ def test_an_override_is_given_back_by_null(state: Any) -> None:
         " withOverride(own, 'a', {isLogX: null, isLogY: null}).charts] }"
     )
     assert changed == [{"a": {"isLogY": True, "isLogX": True}}, {"a": {"isLogY": True}}, {}]
+
+
+OF_RUNS = {"isLogX": True, "pinned": ["a"], "colours": {"run-1": 3}}
+OF_BOTH = {**OF_RUNS, "compare": {"isLogY": True, "hidden": ["run-2"]}}
+
+
+def test_compare_has_a_view_of_its_own_and_shares_pins_and_colours(state: Any) -> None:
+    seen = {
+        page: state("({stateFor, trimmed}, [page, raw]) => trimmed(stateFor(page, raw))", [page, OF_BOTH])
+        for page in ("run", "compare")
+    }
+    assert seen["run"] == OF_RUNS
+    assert seen["compare"] == {"isLogY": True, "hidden": ["run-2"], "pinned": ["a"], "colours": {"run-1": 3}}
+
+
+@pytest.mark.parametrize("where", ["run", "compare"])
+def test_what_one_page_keeps_leaves_the_others_view_as_it_is(state: Any, where: str) -> None:
+    keep = "({stateFor, toKeep}, [page, raw, patch]) => toKeep(page, raw, {...stateFor(page, raw), ...patch})"
+    assert state(keep, [where, OF_BOTH, {}]) == OF_BOTH
+    changed = state(keep, [where, OF_BOTH, {"axis": "time", "pinned": []}])
+    shared = {"isLogX": True, "colours": {"run-1": 3}}
+    if where == "run":
+        assert changed == {**shared, "axis": "time", "compare": OF_BOTH["compare"]}
+    else:
+        assert changed == {**shared, "compare": {"axis": "time", "isLogY": True, "hidden": ["run-2"]}}
+
+
+@pytest.mark.parametrize("raw", [None, {}, {"compare": 3}, {"compare": ["a"]}, {"pinned": 3}, [], "x"])
+def test_whatever_was_kept_is_a_state_of_both_pages(state: Any, raw: Any) -> None:
+    for page in ("run", "compare"):
+        assert state("({stateFor, trimmed}, [page, raw]) => trimmed(stateFor(page, raw))", [page, raw]) == {}
