@@ -24,7 +24,7 @@ class Verb(NamedTuple):
 VERBS = {
     "stop": Verb(actions.stop_run, "Stopping {name}."),
     "restart": Verb(actions.restart_run, "Restarted {name}: it waits to be placed."),
-    "clone": Verb(actions.clone_run, "Launched a clone of {name}.", leads_to="result"),
+    "again": Verb(actions.clone_run, "Launched {name} again, as a new run.", leads_to="result"),
     "archive": Verb(actions.archive_run, "Archived {name}.", undo="unarchive"),
     "unarchive": Verb(actions.unarchive_run, "Brought {name} back.", undo="archive"),
     "give-up": Verb(actions.give_up_run, "Gave up on {name}."),

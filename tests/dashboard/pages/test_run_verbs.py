@@ -7,7 +7,8 @@ from django.test import Client
 
 from runs.models import Run, User
 from runs.status import Status
-from tests.cast import Cast
+from tests.cast import Cast, spec
+from trainyard.spec import parse_spec
 
 pytestmark = pytest.mark.django_db
 AsUser = Callable[[User], Client]
@@ -33,11 +34,30 @@ def test_an_archived_run_comes_back_by_undo(cast: Cast, as_user: AsUser, make_ru
     assert run.archived_at is None
 
 
-def test_a_clone_leads_to_the_new_run(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+def test_running_it_again_leads_to_the_new_run(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
     run = make_run(status=Status.SUCCEEDED)
-    answer = as_user(cast.mate).post(f"/runs/{run.pk}/do/clone/", headers=FETCH)
+    answer = as_user(cast.mate).post(f"/runs/{run.pk}/do/again/", headers=FETCH)
     clone = run.children.get()
-    assert answer.json()["to"] == f"/runs/{clone.pk}/"
+    assert answer.json()["to"] == f"/runs/{clone.pk}/" and answer.json()["sentence"].startswith(
+        "Launched hello-gpt again"
+    )
+
+
+@pytest.mark.parametrize("status", [Status.RUNNING, Status.SUCCEEDED, Status.FAILED])
+def test_clone_opens_the_form_with_the_spec_and_launches_nothing(
+    cast: Cast, as_user: AsUser, make_run: MakeRun, status: Status
+) -> None:
+    document = parse_spec(spec(name="original", train={"steps": 77, "batch_size": 32})).resolved()
+    run = make_run(status=status, spec=document)
+    client = as_user(cast.mate)
+    form = f"/launch/?from=run:{run.pk}"
+    for path in (f"/runs/{run.pk}/", "/runs/"):
+        text = client.get(path).content.decode()
+        assert f'href="{form}"' in text and "do/clone" not in text, path
+    assert client.post(f"/runs/{run.pk}/do/clone/", headers=FETCH).status_code == 404
+    filled = client.get(form).content.decode()
+    assert 'value="original"' in filled and 'value="77"' in filled
+    assert Run.objects.count() == 1
 
 
 def test_a_deleted_run_leads_to_the_table(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
