@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from dashboard.pages.frame import answer, page
 from runs import actions
-from runs.access import get_run
+from runs.access import Forbidden, NotFound, get_run
 from runs.models import Run, User
 
 
@@ -48,19 +48,20 @@ def do(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
 
 @page(methods=("POST",))
 def do_many(request: HttpRequest, verb: str) -> HttpResponse:
-    """The selected runs (fields ``run``), one by one: what is refused is counted and named, the rest is done."""
+    """The selected runs (fields ``run``), one by one: what is refused is named, the rest is done. A selection may be
+    old: a run of it that is gone, or not this person's to change, keeps nobody from the others."""
     chosen = find(verb)
     user = request.user
     assert isinstance(user, User)
-    done, refused = 0, []
+    done, refused = 0, list[actions.Refused | NotFound | Forbidden]()
     for run_id in dict.fromkeys(request.POST.getlist("run")):
         try:
             chosen.action(actor=user, run=get_run(user, run_id))
             done += 1
-        except actions.Refused as error:
-            refused.append(error.sentence)
+        except (actions.Refused, NotFound, Forbidden) as error:
+            refused.append(error)
     if refused and not done:
-        raise actions.Refused("refused", refused[0])
+        raise refused[0]
     words = f"{verb.capitalize()}: done for {done} {'run' if done == 1 else 'runs'}."
     return answer(request, f"{words} {refused[0]}" if refused else words)
 

@@ -3,12 +3,12 @@
 import * as autosubmit from "./autosubmit.js";
 import * as copy from "./copy.js";
 import * as dialog from "./dialog.js";
-import * as eyes from "./eyes.js";
 import * as fragment from "./fragment.js";
 import * as live from "./live.js";
 import * as menu from "./menu.js";
 import * as palette from "./palette.js";
 import * as rail from "./rail.js";
+import * as search from "./search.js";
 import * as selection from "./selection.js";
 import * as server from "./server.js";
 import * as session from "./session.js";
@@ -21,7 +21,7 @@ import { startKeys } from "./keys.js";
 import { startTheme } from "./theme.js";
 import { register, mountAll } from "./modules.js";
 
-register({ autosubmit, copy, dialog, eyes, fragment, live, menu, palette, rail, selection, server, session, swap, title, toasts });
+register({ autosubmit, copy, dialog, fragment, live, menu, palette, rail, search, selection, server, session, swap, title, toasts });
 register({
   charts: () => import("./charts/charts.js"),
   compare: () => import("./compare/compare.js"),

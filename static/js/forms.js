@@ -12,7 +12,8 @@ export function startForms() {
     if (asks && !(await confirm(asks, button?.dataset.words ?? form.dataset.words ?? "", button?.textContent.trim() || "Yes"))) return;
     const body = new FormData(form, button);
     if (button) button.setAttribute("aria-busy", "true");
-    await post(button?.formAction && button.hasAttribute("formaction") ? button.formAction : form.action, body);
+    const done = await post(button?.formAction && button.hasAttribute("formaction") ? button.formAction : form.action, body);
+    if (done) form.dispatchEvent(new CustomEvent("acted", { detail: button }));
     button?.removeAttribute("aria-busy");
   });
 }

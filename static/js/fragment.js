@@ -13,7 +13,6 @@ export function refetchAll() {
 }
 
 export function mount(element) {
-  const url = element.dataset.fragment;
   const types = (element.dataset.on ?? "run").split(" ");
   let timer = 0;
   let lastAt = 0;
@@ -31,8 +30,9 @@ export function mount(element) {
     isWanted = false;
     lastAt = Date.now();
     try {
+      const url = element.dataset.fragment; // which a filter may have changed
       const answer = await fetch(url, { headers: { "X-Requested-With": "fetch" } });
-      if (answer.ok && element.isConnected) {
+      if (answer.ok && element.isConnected && url === element.dataset.fragment) {
         patch(element, await answer.text());
         sweep();
         mountAll(element);

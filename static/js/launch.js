@@ -102,7 +102,10 @@ export function mount(form) {
     if (!timer && !document.hidden) want(Math.max(0, lastAt + QUIET_MS - Date.now()));
   }
 
-  showKind(form, kind); // a browser may have put back what was typed before
+  // Somebody was faster than this script, or a browser has put back what was typed before.
+  for (const input of form.elements) if (isTyped(input)) touched.add(input.name);
+  if ([...form.elements].some(isTyped)) want(0);
+  showKind(form, kind);
   showNeeded(form);
   form.addEventListener("input", onInput);
   form.addEventListener("change", onChange);
@@ -114,6 +117,12 @@ export function mount(form) {
     clearTimeout(timer);
     stops.forEach((stop) => stop());
   };
+}
+
+function isTyped(input) {
+  if (input.matches("select")) return input.selectedIndex !== Math.max(0, [...input.options].findIndex((one) => one.defaultSelected));
+  if (input.matches("[type=checkbox], [type=radio]")) return input.checked !== input.defaultChecked;
+  return input.matches("input, textarea") && !["file", "hidden"].includes(input.type) && input.value !== input.defaultValue;
 }
 
 function problemOf(input) {

@@ -1,48 +1,100 @@
-// Checkboxes of a table and the bar that appears when some are set.
+// Checkboxes of a table and the bar that appears when some are set. What is selected stays so on other pages of the table and
+// under other filters, for as long as the tab is open; the bar says how much of it is not in view, and acts on all of it.
+const KEPT = "trainyard.selection";
+const MOST = 500;
+const MOST_COMPARED = 100; // as many as the comparison takes
+
 export function mount(form) {
   const bar = form.querySelector(".selection-bar");
+  const link = bar.querySelector("[data-compare]");
+  const others = bar.querySelector("[data-others]");
+  let selected = read();
   let before = null; // the box that was clicked last, for shift-click
-  const boxes = () => [...form.querySelectorAll(".row-check:enabled")];
+  const boxes = () => [...form.querySelectorAll(".row-check")];
 
-  function update() {
+  function show() {
     const all = boxes();
-    const chosen = all.filter((box) => box.checked).length;
-    bar.hidden = chosen === 0;
-    bar.querySelector("[data-count]").textContent = chosen;
+    for (const box of all) box.checked = selected.includes(box.value);
+    const inView = all.filter((box) => box.checked).length;
+    const num = selected.length;
+    bar.hidden = num === 0;
+    bar.querySelector("[data-count]").textContent = num;
+    bar.querySelector("[data-away]").textContent = num > inView ? `, ${num - inView} not in view` : "";
+    const compared = selected.slice(0, MOST_COMPARED);
+    const words = num > compared.length ? `the first ${compared.length}` : num;
+    link.lastElementChild.textContent = `Compare ${words} run${num === 1 ? "" : "s"}`;
+    // Whoever chose a run wants to see it, whatever was hidden in an earlier comparison.
+    link.href = `${link.dataset.compare}?${new URLSearchParams([...compared.map((run) => ["run", run]), ["hide", ""]])}`;
+    const shown = new Set(all.map((box) => box.value));
+    others.replaceChildren(...selected.filter((run) => !shown.has(run)).map(hidden));
+    for (const button of bar.querySelectorAll("[data-asks]")) {
+      button.dataset.confirm = `${button.dataset.asks} ${num} run${num === 1 ? "" : "s"}?`;
+    }
     const head = form.querySelector("[data-check-all]");
     if (head) {
-      head.checked = chosen > 0 && chosen === all.length;
-      head.indeterminate = chosen > 0 && chosen < all.length;
+      head.checked = inView > 0 && inView === all.length;
+      head.indeterminate = inView > 0 && inView < all.length;
     }
-    form.dispatchEvent(new CustomEvent("selected", { bubbles: true })); // for those who show the bar for reasons of their own
+  }
+  function keep(runs) {
+    selected = runs.slice(-MOST);
+    sessionStorage.setItem(KEPT, JSON.stringify(selected));
+    show();
+  }
+  function set(some, isSelected) {
+    const runs = some.map((box) => box.value);
+    const rest = selected.filter((run) => !runs.includes(run));
+    keep(isSelected ? [...rest, ...runs] : rest);
   }
   function onClick(event) {
     const box = event.target;
-    if (box.closest?.("[data-clear]")) return setAll(false);
-    if (box.matches?.("[data-check-all]")) return setAll(box.checked);
+    if (box.closest?.("[data-clear]")) return keep([]);
+    if (box.matches?.("[data-check-all]")) return set(boxes(), box.checked);
     if (!box.matches?.(".row-check")) return;
     const all = boxes();
-    if (event.shiftKey && before?.isConnected) {
-      const [from, to] = [all.indexOf(before), all.indexOf(box)].sort((a, b) => a - b);
-      for (const one of all.slice(from, to + 1)) one.checked = box.checked;
-    }
+    const [from, to] = [event.shiftKey && before?.isConnected ? all.indexOf(before) : all.indexOf(box), all.indexOf(box)].sort((a, b) => a - b);
     before = box;
-    update();
-  }
-  function setAll(isChecked) {
-    for (const box of boxes()) box.checked = isChecked;
-    update();
+    set(all.slice(from, to + 1), box.checked);
   }
   function onKey(event) {
-    if (event.key === "Escape" && !bar.hidden && !document.querySelector("dialog[open]")) setAll(false);
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const box = event.key === "x" && form.contains(event.target) && event.target.closest("tr")?.querySelector(".row-check");
+    if (box) set([box], !box.checked);
+    const isTyping = event.target.matches?.("input:not([type=checkbox]), textarea, select");
+    if (event.key === "Escape" && !bar.hidden && !isTyping && !document.querySelector("dialog[open]")) keep([]);
   }
-  const watcher = new MutationObserver(update); // rows come and go
+  // What was stopped or archived is done with; a run that was deleted is no more.
+  function onActed({ detail: button }) {
+    if (bar.contains(button)) return keep([]);
+    const run = button?.closest("tr")?.dataset.key;
+    if (run && /\/do\/(delete|archive)\/$/.test(button.formAction)) keep(selected.filter((one) => one !== run));
+  }
+  function again(event) {
+    if (event.persisted) keep(read()); // the selection may have changed on another page of the table since
+  }
+  const watcher = new MutationObserver(show); // rows come and go
   watcher.observe(form.querySelector("[data-fragment]"), { childList: true, subtree: true });
   form.addEventListener("click", onClick);
+  form.addEventListener("acted", onActed);
   document.addEventListener("keydown", onKey);
-  update();
+  addEventListener("pageshow", again);
+  show();
   return () => {
     watcher.disconnect();
     document.removeEventListener("keydown", onKey);
+    removeEventListener("pageshow", again);
   };
+}
+
+function hidden(run) {
+  return Object.assign(document.createElement("input"), { type: "hidden", name: "run", value: run });
+}
+
+function read() {
+  try {
+    const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");
+    return Array.isArray(kept) ? kept.filter((run) => typeof run === "string").slice(0, MOST) : [];
+  } catch {
+    return [];
+  }
 }

@@ -74,7 +74,7 @@ def test_runs_are_chosen_by_keyboard_and_seen_in_the_same_chart(seat: Seat, pair
     for name in pair:
         page.get_by_role("link", name=name, exact=True).focus()
         page.keyboard.press("x")
-        expect(page.get_by_role("button", name=f"Compare {name}", exact=True)).to_have_attribute("aria-pressed", "true")
+        expect(page.get_by_label(f"Select {name}", exact=True)).to_be_checked()
     page.reload()
     expect(page.get_by_role("link", name="Compare 2 runs")).to_be_visible()
     page.get_by_role("link", name="Compare 2 runs").focus()
@@ -88,14 +88,47 @@ def test_runs_are_chosen_by_keyboard_and_seen_in_the_same_chart(seat: Seat, pair
         expect(row(page, name)).to_contain_text("succeeded")
 
 
-def test_checked_rows_are_compared_too(seat: Seat, pair: dict[str, str]) -> None:
+def test_a_selection_is_one_and_stays_under_another_filter(seat: Seat, pair: dict[str, str]) -> None:
     page = seat.go("/runs/?q=pair-")
     page.get_by_label("Select pair-one").check()
-    page.get_by_role("button", name="Compare pair-two", exact=True).click()
-    link = page.get_by_role("link", name="Compare 2 runs")
-    expect(link).to_have_attribute("href", re.compile(f"run={pair['pair-two']}&run={pair['pair-one']}&hide=$"))
-    page.get_by_role("button", name="Clear the selection").click()
-    expect(link).to_be_hidden()
+    page.get_by_role("link", name="pair-two", exact=True).focus()
+    page.keyboard.press("x")
+    link, bar = page.get_by_role("link", name="Compare 2 runs"), page.get_by_role("region", name="Selected runs")
+    expect(link).to_have_attribute("href", re.compile(f"run={pair['pair-one']}&run={pair['pair-two']}&hide=$"))
+    expect(bar).to_contain_text("2 selected")
+    page.get_by_label("Filter by name, tag or id").fill("pair-two")
+    expect(page.get_by_role("link", name="pair-one", exact=True)).to_have_count(0)
+    expect(bar).to_contain_text("2 selected, 1 not in view")
+    bar.get_by_role("button", name="Archive").click()
+    expect(page.get_by_text("Archive: done for 2 runs.")).to_be_visible()
+    expect(bar).to_be_hidden()
+    for run_id in pair.values():
+        unarchived = page.request.post(f"{seat.url}/runs/{run_id}/do/unarchive/", headers=csrf(page))
+        assert unarchived.ok
+
+
+def test_runs_are_found_while_one_types(seat: Seat, pair: dict[str, str]) -> None:
+    page = seat.go("/runs/")
+    box = page.get_by_label("Filter by name, tag or id")
+    page.evaluate("window.isTheSame = true")
+    box.press_sequentially("pair-o")
+    expect(page.get_by_role("link", name="pair-one", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="pair-two", exact=True)).to_have_count(0)
+    expect(page).to_have_url(re.compile(r"/runs/\?q=pair-o$"))
+    expect(box).to_be_focused()
+    expect(box).to_have_value("pair-o")
+    for link, wanted in (("Succeeded", "view=succeeded&q=pair-o"), ("CSV", "q=pair-o")):
+        expect(page.get_by_role("link", name=link, exact=True)).to_have_attribute("href", re.compile(wanted))
+    box.press("Enter")
+    box.fill("")
+    expect(page.get_by_role("link", name="pair-two", exact=True)).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/runs/$"))
+    assert page.evaluate("window.isTheSame"), "the page was never loaded again"
+
+
+def csrf(page: Page) -> dict[str, str]:
+    token = page.locator("meta[name=csrf-token]").get_attribute("content")
+    return {"X-CSRFToken": token or "", "X-Requested-With": "fetch", "Referer": page.url}
 
 
 def test_an_eye_and_a_colour_stay_as_they_were_chosen(seat: Seat, pair: dict[str, str]) -> None:

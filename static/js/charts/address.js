@@ -25,7 +25,8 @@ export function readQuery(search) {
   take("hide", "hidden", () => query.getAll("hide"));
   take("fold", "collapsed", () => query.getAll("fold"));
   take("chart", "charts", () => Object.fromEntries(query.getAll("chart").map(chartOf)));
-  const isView = OURS.some((name) => query.has(name));
+  // "hide=" is what the site's own links say, for what an earlier comparison hid; the rest of them is as one kept it.
+  const isView = OURS.some((name) => (name === "hide" ? query.getAll(name).some(Boolean) : query.has(name)));
   return { patch, zoom: zooms(query.getAll("zoom")), open: query.get("open"), isView, hasLists: !query.has("lists") };
 }
 

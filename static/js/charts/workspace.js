@@ -13,7 +13,7 @@ export class Workspace {
     const { colours } = kept; // of runs they are each person's own
     const lists = said.hasLists ? {} : Object.fromEntries(LISTS.map((name) => [name, kept[name]]));
     this.own = kept;
-    this.state = said.isView ? tidy({ colours, ...lists, ...said.patch }) : kept;
+    this.state = tidy({ ...(said.isView ? { colours, ...lists } : kept), ...said.patch });
     this.zoom = said.zoom;
     this.open = said.open;
     this.saving = saving;

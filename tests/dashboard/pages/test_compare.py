@@ -63,7 +63,7 @@ def test_runs_stand_side_by_side_with_what_differs_and_what_they_reached(
 
 def test_without_runs_the_page_teaches_how_to_choose_some(cast: Cast, as_user: AsUser) -> None:
     text = text_of(as_user(cast.viewer), "/runs/compare/")
-    assert "press the eye" in text
+    assert "select those that you wonder about" in text
     assert 'href="/runs/"' in text
 
 

@@ -124,3 +124,14 @@ def test_a_viewer_writes_no_notes(cast: Cast, as_user: AsUser, make_run: MakeRun
     run = make_run()
     answer = as_user(cast.viewer).post(f"/runs/{run.pk}/annotate/", {"tags": "a", "notes": ""}, headers=FETCH)
     assert answer.status_code == 403
+
+
+def test_a_selection_with_runs_that_are_gone_or_others_does_what_it_can(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    run = make_run(status=Status.FAILED)
+    answer = as_user(cast.mate).post("/runs/do/archive/", {"run": ["gone", run.pk]}, headers=FETCH)
+    assert answer.json()["sentence"].startswith("Archive: done for 1 run. ")
+    assert "gone" in answer.json()["sentence"]
+    refused = as_user(cast.viewer).post("/runs/do/archive/", {"run": [run.pk]}, headers=FETCH)
+    assert refused.status_code == 403 and "You need to be" in refused.json()["sentence"]

@@ -143,14 +143,16 @@ def test_a_viewer_is_offered_nothing_that_would_be_refused(cast: Cast, as_user: 
     assert not any(words in viewers for words in offered)
 
 
-def test_every_run_has_its_colour_and_an_eye_for_whoever_sees_it(
+def test_every_run_has_its_colour_and_one_checkbox_for_whoever_sees_it(
     cast: Cast, as_user: AsUser, make_run: MakeRun
 ) -> None:
     run, other = make_run(name="hello"), make_run(name="other")
     Workspace.objects.create(user=cast.viewer, project=cast.project, state={"colours": {run.pk: 6}})
     text = text_of(as_user(cast.viewer))
-    assert f'data-eye="{run.pk}"' in text
-    assert 'aria-label="Compare hello"' in text
+    box = text[text.index(f'value="{run.pk}"') :].partition(">")[0]
+    assert 'aria-label="Select hello"' in box and "disabled" not in box
+    assert "data-eye" not in text, "what is selected is selected once"
+    assert "Archive</button>" not in text and "Archive</button>" in text_of(as_user(cast.mate))
     rows = {row.run.pk: row.colour for row in as_user(cast.viewer).get("/runs/").context["rows"]}
     assert rows == {run.pk: 7, other.pk: colour_of(other.pk) + 1}
 

@@ -28,7 +28,8 @@ def test_an_address_says_that_all_is_as_at_the_start(address: Any) -> None:
     """Else whoever opens it would see it as they kept theirs."""
     assert address("({tidy, writeQuery}) => writeQuery('', tidy({}))") == "?x=step"
     assert address("({readQuery}) => readQuery('?x=step').isView") is True
-    assert address("({readQuery}) => readQuery('?run=a&sort=value&metric=val/loss').isView") is False
+    for search in ("?run=a&sort=value&metric=val/loss", "?run=a&run=b&hide="):  # as the table of runs links to Compare
+        assert address("({readQuery}, search) => readQuery(search).isView", search) is False
 
 
 def test_an_address_says_the_view_and_is_read_again(address: Any) -> None:
