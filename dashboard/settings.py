@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from django.templatetags.static import static
 
-from dashboard import databases, hosts, logs
+from dashboard import databases, hosts, logs, places
 from dashboard.home import home_path, secret_key, socket_path
 from workers.contract import CONTROL_QUEUE, broker_url
 
-BASE_DIR = Path(__file__).resolve().parent.parent
+BASE_DIR = places.ROOT
 HOME = home_path()
 
 # --- Who may talk to the site, and how it is named from outside

@@ -27,15 +27,18 @@ PATIENCE_S = 120.0
 class Up:
     """One `python -m dashboard.up`, what it said, and what it left running."""
 
-    def __init__(self, home: Path, *words: str, **changes: str) -> None:
+    def __init__(
+        self, home: Path, *words: str, command: list[str] | None = None, folder: Path = ROOT, **changes: str
+    ) -> None:
+        """``command``, in place of this repository's ``up``, is started in ``folder``."""
         self.home = home
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
         environment = {**inherited, "TRAINYARD_HOME": str(home), "PORT": "0", "NODES": "0", **changes}
         self.lines: list[str] = []
         self._said = threading.Condition()
         self.process = subprocess.Popen(
-            tethered([sys.executable, "-m", "dashboard.up", *words]), cwd=ROOT, env=environment, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
+            tethered([*(command or [sys.executable, "-m", "dashboard.up"]), *words]), cwd=folder, env=environment,
+            text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
         )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -11,6 +11,7 @@ from .python import pip_command
 from .steps import ROOT, VENV, VENV_PYTHON, SetupError, run, step
 
 TORCH = "torch==2.13.0"
+EXTRAS = ("server", "node", "data")
 LOCKS = ROOT / "requirements"
 TOOLS = VENV / "tools"  # the installer's own folder, apart from what Trainyard imports
 
@@ -153,9 +154,11 @@ def make_locks(installer: Installer) -> None:
         LOCKS / "without.txt",
     ]
     compile_: list[str | Path] = [uv, "pip", "compile", "--quiet", "--no-config", *flags]
+    # All extras but `train`: torch is chosen per machine.
+    project: list[str | Path] = ["pyproject.toml", *(word for name in EXTRAS for word in ("--extra", name))]
     groups: dict[str, list[str | Path]] = {
-        "runtime": ["pyproject.toml", "--group", "torch-needs"],
-        "dev": ["pyproject.toml", "--group", "torch-needs", "--group", "dev", "-c", LOCKS / "runtime.lock"],
+        "runtime": [*project, "--group", "torch-needs"],
+        "dev": [*project, "--group", "torch-needs", "--group", "dev", "-c", LOCKS / "runtime.lock"],
         "installer": ["--group", "installer"],
         "node": ["--group", "node"],
         "peers": ["--group", "peers"],

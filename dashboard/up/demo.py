@@ -6,14 +6,14 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
+from dashboard.places import EXAMPLES
 from dashboard.up import house
 from dashboard.up.checks import CannotStart
-from dashboard.up.life import ROOT
 
 if TYPE_CHECKING:
     from dashboard.up.yard import Yard
 
-EXAMPLE = ROOT / "examples" / "hello-gpt.yaml"
+EXAMPLE = EXAMPLES / "hello-gpt.yaml"
 
 
 async def launch(yard: Yard, started_s: float) -> str:

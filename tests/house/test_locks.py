@@ -14,6 +14,11 @@ LOCKS = sorted((ROOT / "requirements").glob("*.lock"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+WANTED = [*PROJECT["project"]["dependencies"], *(one for name in EXTRAS if name != "train" for one in EXTRAS[name])]
+WANTED = [text for text in WANTED if not text.startswith("trainyard[")]  # an extra that holds another
+
+
 def pinned(name: str) -> dict[str, set[str]]:
     """Versions by package name, as the lock pins them."""
     found: dict[str, set[str]] = {}
@@ -51,7 +56,7 @@ def test_npm_packages_are_pinned_to_one_version() -> None:
 
 def test_what_the_project_asks_for_is_what_is_locked() -> None:
     versions = pinned("runtime.lock")
-    for text in [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["torch-needs"]]:
+    for text in [*WANTED, *PROJECT["dependency-groups"]["torch-needs"]]:
         requirement = Requirement(text)
         assert any(requirement.specifier.contains(version) for version in versions.get(plain(requirement.name), ())), (
             f"{text}: run `make lock`"
@@ -78,7 +83,7 @@ def test_torch_is_not_locked_and_what_it_needs_is() -> None:
 
 def test_every_dependency_is_explained() -> None:
     text = (ROOT / "docs/decisions/dependencies.md").read_text().lower()
-    groups = [PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"].values()]
+    groups = [WANTED, *PROJECT["dependency-groups"].values()]
     names = [plain(Requirement(entry).name) for group in groups for entry in group]
     names += [name.rpartition("/")[2] for name in json.loads((ROOT / "package.json").read_text())["dependencies"]]
     # pytest's plugins stand in one line as -django, -asyncio and so on.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from trainyard.extras import lacking
+
 PROGRAMS = {
     "up": ("dashboard.up", "start Trainyard on this machine"),
     "node": ("workers.node", "start a node worker (--join TOKEN --server URL on another machine)"),
@@ -12,10 +14,17 @@ PROGRAMS = {
     "sign-in-link": ("dashboard.sign_in", "print a link that signs in once"),
 }
 
+# What each needs beside the client. `up` starts local nodes, too; recipes say themselves what they lack.
+NEEDS = {"up": ("server", "node"), "node": ("node",), "backup": ("server",), "sign-in-link": ("server",)}
+
 
 def become(command: str, words: list[str]) -> int:
     """Replace this process by the program of ``command``. Returns only where that cannot be done."""
     sys.stdout.flush()
     sys.stderr.flush()
     module, _ = PROGRAMS[command]
+    for extra in NEEDS[command]:
+        if sentence := lacking(f"trainyard {command}", extra):
+            print(sentence, file=sys.stderr)
+            return 1
     os.execv(sys.executable, [sys.executable, "-m", module, *words])  # never returns

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.distributed.tensor.parallel import ParallelStyle
 
+from trainyard.extras import explained
 from workers.training.data.order import Rows
 
 Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets
@@ -75,9 +76,15 @@ class Task(Protocol):
 
 
 def load_task(task: Mapping[str, Any], *, seed: int, device: torch.device) -> Task:
-    """Return the task of a spec's ``task`` part. Raises ValueError for an unknown recipe."""
+    """Return the task of a spec's ``task`` part. Raises ValueError for an unknown recipe, and ModuleNotFoundError
+    with what to install for a package that this node lacks."""
     name = task["recipe"]
     if name not in RECIPES:
         raise ValueError(f"task.recipe is {name!r}; accepted are {', '.join(RECIPES)}")
-    loaded: Task = importlib.import_module(RECIPES[name]).load(task, seed=seed, device=device)
+    try:
+        loaded: Task = importlib.import_module(RECIPES[name]).load(task, seed=seed, device=device)
+    except ModuleNotFoundError as error:
+        if sentence := explained(error, f"The recipe {name}"):
+            raise ModuleNotFoundError(sentence, name=error.name) from error
+        raise
     return loaded

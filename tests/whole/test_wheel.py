@@ -1,0 +1,159 @@
+"""The wheel: built from what git tracks and from node_modules, installed and not editable, it serves whole pages; and
+without its extras it is a light client that says what it lacks."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from packaging.requirements import Requirement
+
+from dashboard.up.tether import tethered
+from tests.servers import short_folder
+from tests.up_process import OURS, Up
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = Path(next(path for path in sys.path if path.endswith("site-packages")))
+FETCHED_BYTES = 10_000_000
+INSTALLED_BYTES = 26_000_000
+
+
+@pytest.fixture(scope="module")
+def wheel() -> Iterator[Path]:
+    with short_folder("ty-wheel-") as folder:
+        source = folder / "source"
+        tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
+        for name in filter(None, tracked.stdout.split("\0")):
+            if name.startswith(("tests/", "benchmarks/", "docs/")) or not (ROOT / name).is_file():
+                continue
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, source / name)
+        (source / "node_modules").symlink_to(ROOT / "node_modules")
+        words = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder)]
+        subprocess.run([sys.executable, *words, str(source)], check=True, timeout=120)
+        yield next(folder.glob("*.whl"))
+
+
+def environment_with(wheel: Path, folder: Path, packages: Path) -> Path:
+    """Return the Python of a fresh environment that has the wheel, and what lies in ``packages`` beside it."""
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = folder / "bin" / "python"
+    installed = next(folder.glob("lib/python*/site-packages"))
+    # Of a folder that is named in a .pth, no .pth is read: the repository's editable install is not seen.
+    (installed / "others.pth").write_text(f"{packages}\n")
+    words = ["-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run([sys.executable, *words], check=True, timeout=120)
+    return python
+
+
+def plain_environment(**changes: str) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith((*OURS, "PYTHONPATH"))}
+    return {**inherited, **changes}
+
+
+@pytest.mark.slow
+def test_an_installed_wheel_serves_whole_pages(wheel: Path) -> None:
+    with short_folder("ty-wheel-up-") as folder:
+        python = environment_with(wheel, folder / "venv", SITE)
+        where = subprocess.run([python, "-c", "import dashboard; print(dashboard.__file__)"], capture_output=True,
+                               text=True, cwd=folder, env=plain_environment(), check=True).stdout  # fmt: skip
+        assert where.startswith(str(folder))
+        up = Up(folder / "home", command=[str(python), "-m", "trainyard", "up"], folder=folder)
+        try:
+            up.wait_until_ready()
+            check_pages(up)
+        finally:
+            up.close()
+
+
+def check_pages(up: Up) -> None:
+    with httpx.Client(base_url=up.url, timeout=30) as browser:
+        page = browser.get("/sign-in/")
+        assert page.status_code == 200
+        parts = re.findall(r'(?:href|src)="(/static/[^"]+)"', page.text)
+        styles = [part for part in parts if part.endswith(".css")]
+        assert styles and any(part.endswith(".js") for part in parts)
+        for style in styles:  # which import those of npm packages
+            imported = re.findall(r'@import url\("([^"]+)"\)', browser.get(style).text)
+            parts += [str(httpx.URL(style).join(path)) for path in imported]
+        assert any("/npm/@tabler/" in part for part in parts)
+        assert {part: browser.get(part).status_code for part in parts} == dict.fromkeys(parts, 200)
+        link = next(word for word in up.output.split() if "/sign-in/" in word)
+        home = browser.get(link, follow_redirects=True)
+        if "<form" in home.text and "/sign-in/" in str(home.url):  # the link asks for a click
+            token = re.findall(r'name="csrfmiddlewaretoken" value="([^"]+)"', home.text)[0]
+            home = browser.post(str(home.url), data={"csrfmiddlewaretoken": token}, follow_redirects=True)
+        assert home.status_code == 200 and "<svg" in home.text
+        launch = browser.get("/launch/")
+        assert launch.status_code == 200 and "hello-gpt" in launch.text
+
+
+@pytest.fixture(scope="module")
+def light(wheel: Path) -> Iterator[Path]:
+    """The Python of an environment with the wheel and its plain dependencies alone."""
+    with short_folder("ty-light-") as folder:
+        packages = folder / "packages"
+        for name in closure(wheel):
+            for file in importlib.metadata.files(name) or []:
+                if ".." not in file.parts and file.suffix != ".pyc":
+                    (packages / file).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(SITE / file, packages / file)
+        yield environment_with(wheel, folder / "venv", packages)
+
+
+def closure(wheel: Path) -> set[str]:
+    """The distributions that the wheel needs without its extras."""
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = importlib.metadata.PathDistribution(zipfile.Path(archive, name.removesuffix("METADATA"))).requires
+    found: set[str] = set()
+    waiting = list(metadata or [])
+    while waiting:
+        requirement = Requirement(waiting.pop())
+        if requirement.name in found or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+            continue
+        found.add(requirement.name)
+        waiting += importlib.metadata.requires(requirement.name) or []
+    return found
+
+
+def test_the_light_client_has_an_sdk_and_a_terminal(light: Path, tmp_path: Path) -> None:
+    code = "import trainyard; run = trainyard.init(); run.log({'a': 1.0}, step=1); run.finish(); print('logged')"
+    for words, wanted in ((["-c", code], "logged"), (["-m", "trainyard", "--help"], "submit")):
+        done = subprocess.run([light, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+                              env=plain_environment(), check=False)  # fmt: skip
+        assert done.returncode == 0 and wanted in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"), [("up", "server"), ("node", "node"), ("backup", "server"), ("sign-in-link", "server")]
+)
+def test_a_command_says_which_extra_it_lacks(light: Path, command: str, extra: str, tmp_path: Path) -> None:
+    done = subprocess.run(tethered([str(light), "-m", "trainyard", command]), cwd=tmp_path, capture_output=True,
+                          text=True, timeout=60, env=plain_environment(), check=False)  # fmt: skip
+    assert done.returncode == 1
+    assert f"pip install 'trainyard[{extra}]'" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_light_client_is_light(light: Path, tmp_path: Path) -> None:
+    """What pip fetches for it, as packed as wheels are, and what then lies on the disk without bytecode."""
+    folder = light.parents[1]
+    found = [(path, path.relative_to(folder.parent)) for path in folder.parent.rglob("site-packages/**/*")]
+    found += [(path, path.relative_to(folder.parent)) for path in folder.parent.glob("packages/**/*")]
+    files = [(path, name) for path, name in found if path.is_file() and path.suffix != ".pyc"]
+    with zipfile.ZipFile(tmp_path / "all.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, name in files:
+            archive.write(path, name)
+    packed = (tmp_path / "all.zip").stat().st_size
+    size = sum(path.stat().st_size for path, _ in files)
+    assert (packed < FETCHED_BYTES, size < INSTALLED_BYTES) == (True, True), f"{packed / 1e6:.1f}, {size / 1e6:.1f} MB"

@@ -1,0 +1,21 @@
+"""A recipe on a node without the packages that it reads its data with."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+from workers.training.recipes import load_task
+
+
+def test_a_recipe_says_which_extra_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("workers.training.data.")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    task = {"recipe": "tabular", "model": {"hidden": [8]}, "data": {"source": "breast-cancer"}}
+    with pytest.raises(ModuleNotFoundError, match=r"The recipe tabular needs pyarrow.*trainyard\[data\]"):
+        load_task(task, seed=0, device=torch.device("cpu"))
