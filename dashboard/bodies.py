@@ -16,6 +16,7 @@ from dashboard.callers import is_known
 from runs import outputs
 from runs.api import bundles, local, points
 from runs.api.problems import problem
+from workers.contract import UPLOAD_PART_BYTES
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -43,6 +44,7 @@ LIMITS = (
     Limit(("PUT",), re.compile(r"/api/v1/runs/local/[^/]+"), local.MAX_DOCUMENT_BYTES),
     Limit(("POST",), re.compile(r"/api/v1/bundles"), bundles.MAX_BUNDLE_BYTES),
     Limit(("PUT",), re.compile(r"/api/v1/node/runs/[^/]+/fences/\d+/files/.+"), outputs.MAX_FILE_BYTES, "node"),
+    Limit(("PUT",), re.compile(r"/api/v1/node/runs/[^/]+/fences/\d+/uploads/.+"), UPLOAD_PART_BYTES, "node"),
     Limit(("POST", "PUT", "PATCH"), re.compile(r"/api/v1/(?!node/|nodes/join).*"), DOCUMENT_BYTES),
     Limit(("POST",), re.compile(r"/launch/(preview/|code/)?"), settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
     Limit(("POST",), re.compile(r"/admin/.*"), DOCUMENT_BYTES),

@@ -31,6 +31,13 @@ def num_shards(text: str, databases: dict[str, Database]) -> int:
     return int(text)
 
 
+def num_bytes(name: str, text: str, default: int) -> int:
+    """Return a number of bytes, 0 for no limit. Raises ValueError for what is none."""
+    if text and not text.isdigit():
+        raise ValueError(f"{name} is a number of bytes, 0 for no limit, not {text!r}.")
+    return int(text) if text else default
+
+
 def sqlite(path: Path, *, is_synced: bool = False) -> Database:
     """SQLite in WAL. ``is_synced``: a commit is on the disk when it returns.
 

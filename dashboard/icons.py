@@ -69,6 +69,7 @@ ICONS = {
     "theme": "contrast-2",
     "timeline": "timeline-event",
     "undo": "arrow-back-up",
+    "upload": "upload",
     "zoom-out": "zoom-out",
     # one per status, so that colour is never the only sign
     "status-queued": "clock",

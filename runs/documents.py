@@ -81,6 +81,10 @@ class Output(Shape):
     problem: Annotated[str, Field(max_length=1_000)] = ""
     num_refused: Annotated[int, Field(ge=0, lt=2**31)] = 0
     refused: Annotated[dict[Name, Annotated[str, Field(max_length=1_000)]], Field(max_length=100)] = {}
+    is_sent: bool = False
+    num_pending: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    pending: Annotated[dict[Name, Whole], Field(max_length=100)] = {}
+    sending: Annotated[dict[Name, Whole], Field(max_length=100)] = {}
 
 
 class ListedAttempt(Shape):

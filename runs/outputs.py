@@ -44,7 +44,7 @@ def listing(run_id: str) -> list[dict[str, Any]]:
 def find(run_id: str, path: str) -> Path | None:
     """Return the file, or None where there is none inside the folder."""
     try:
-        target = _inside(run_id, path)
+        target = inside(run_id, path)
     except ValueError:
         return None
     return target if target.is_file() else None
@@ -55,7 +55,7 @@ def store(run_id: str, path: str, read: Callable[[int], bytes], sha256: str) -> 
 
     Raises TooLarge, and ValueError for another content than ``sha256`` says or a path not plainly inside the folder.
     """
-    target = _inside(run_id, path)
+    target = inside(run_id, path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".partial-")
@@ -82,7 +82,18 @@ def _copy(read: Callable[[int], bytes], file: BinaryIO, sha256: str) -> None:
         raise ValueError("the body is not the one that was sealed")
 
 
-def _inside(run_id: str, path: str) -> Path:
+def put(run_id: str, path: str, file: Path) -> None:
+    """Move a whole file to its place. Raises ValueError where a folder stands there, or a file on the way."""
+    target = inside(run_id, path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file.replace(target)
+    except (NotADirectoryError, IsADirectoryError, FileExistsError) as error:
+        raise ValueError(f"{path!r} is a file and a folder at once") from error
+
+
+def inside(run_id: str, path: str) -> Path:
+    """Return where the path leads. Raises ValueError for one that is not plainly inside the output folder."""
     parts = PurePosixPath(path).parts
     is_plain = parts and not path.startswith("/") and "\0" not in path and len(path) <= MAX_PATH
     if not is_plain or any(

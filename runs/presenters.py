@@ -14,7 +14,7 @@ from runs import endings, groups, server_state, unsent
 from runs.ingest import troubles
 from runs.metrics import read
 from runs.metrics.models import Telemetry
-from runs.models import Attempt, Run
+from runs.models import Attempt, Placement, Run
 from runs.reconcile.judge import INCOMPLETE
 from runs.status import FINAL, Phase, Status
 from runs.throughput import Throughput, throughputs
@@ -191,7 +191,12 @@ def _troubles(
 
 def _sendings(attempt: Attempt) -> list[unsent.Sending]:
     placements = attempt.placements.all()
-    return [unsent.Sending(one.node.name, one.output, one.done_at is not None) for one in placements]
+    return [unsent.Sending(one.node.name, one.output, _is_sent(one)) for one in placements]
+
+
+def _is_sent(placement: Placement) -> bool:
+    """Whether all that its node sends unasked has come; what is left there may wait for a person's word."""
+    return placement.done_at is not None or bool(placement.output.get("is_sent"))
 
 
 def run_documents(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -35,6 +35,8 @@ class AttemptFolder:
     _final: Document | None = None
     _is_done: bool = False
     _sent: Document | None = None
+    pending: dict[str, int] = field(default_factory=dict)  # output files with their sizes that are not sent yet
+    sending: dict[str, int] = field(default_factory=dict)  # the one that is being sent, and how far it is
     output_problem: str = ""  # why the output waits, as far as this process knows
 
     @property
@@ -70,6 +72,16 @@ class AttemptFolder:
     @property
     def uploaded_mark(self) -> Path:
         return self.path / "uploaded"
+
+    @property
+    def decided_mark(self) -> Path:
+        """Nothing that was not sent waits for a person's word: there is none, or somebody has decided."""
+        return self.path / "decided"
+
+    @property
+    def taken_mark(self) -> Path:
+        """A later attempt has taken over what was in the working folder."""
+        return self.path / "taken"
 
     @property
     def shipped_mark(self) -> Path:
@@ -116,10 +128,8 @@ class AttemptFolder:
         return self.phase() in ENDED
 
     def is_uploaded(self) -> bool:
-        """Rank 0's node uploads the output; the others have none but traces."""
-        if (self.order() or {}).get("first_rank") != 0:
-            return not self.unsent_traces()
-        return self.uploaded_mark.exists()
+        """Whether its output has been sent, and nothing here waits for a person's word."""
+        return self.uploaded_mark.exists() and self.decided_mark.exists()
 
     def output_sent(self) -> Document:
         """Return what became of each output file: {"sent": {name: stamp}, "refused": {name: why}}."""

@@ -13,6 +13,7 @@ DOWN  ``down_key(node)``      rewritten every tick from the database, and at onc
                             "grace_s": seconds | null,   with "stop": what the ranks have to end, from now or from when
                                                          they were asked to; null: what the spec's limits.grace says
                             "may_replace": bool,
+                            "leftovers": "" | "upload" | "discard",   what somebody has decided about what was not sent
                             "is_gone": bool,             the run was deleted: nobody waits for what is left of it
                             "trace": {"id", "first", "steps", "ranks": "all" | [rank, …]} | null,
                             "watermarks": {producer: sequence},
@@ -39,8 +40,10 @@ UP    ``up_key(node)``            the node worker, every second: who I am and ho
 
       ``is_done``: it is over, and all of its records and output have arrived. Control lists it no more then, takes
       no file of it any more, and the node forgets its folder a day later.
-      Output: {"problem": why what is to be sent waits, or "", "num_refused", "refused": {file: why, …}}; the server
-      refused those for good, and OUTPUT_NAMED of them are named
+      Output: {"problem": why what is to be sent waits, or "", "num_refused", "refused": {file: why, …}, "is_sent",
+      "num_pending", "pending": {file: bytes, …}, "sending": {file: bytes that have gone}}; some are named. Refused is
+      what never comes. ``is_sent``: all of it was sent that is sent unasked; the attempt may not be done still, since
+      what was refused, or is left in the working folder, waits for a person's word.
 
       ``report_key(node, attempt)`` the supervisor, on every change and every second (when it is gone, the node
       worker repeats the last one, or writes the final one itself)::
@@ -107,6 +110,7 @@ INSPECT = "workers.tasks.inspect"
 
 MAX_OFFERED = 5
 OUTPUT_NAMED = 5
+UPLOAD_PART_BYTES = 8 * 1024 * 1024  # of a file that is larger; the smaller go whole
 UNSENT_KEPT_S = (
     30 * 86_400.0
 )  # for so long after its end an attempt's files are kept by its node and taken by the server

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import quote
 
-from runs import places
+from runs import actions, places
 from runs.models import Run
 
 MAX_FILES = 2000
@@ -28,9 +29,44 @@ def listed(run: Run) -> list[OutputFile]:
     folder = places.output_folder(run.pk)
     found = []
     for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
-        if path.is_symlink() or not path.is_file():
+        if path.is_symlink() or not path.is_file() or path.name.startswith(".partial-"):
             continue
         name, facts = path.relative_to(folder).as_posix(), path.stat()
         url = f"/api/v1/runs/{run.pk}/files/{quote(name)}"
         found.append(OutputFile(name, facts.st_size, datetime.fromtimestamp(facts.st_mtime, UTC), url))
     return found[:MAX_FILES]
+
+
+class OnNode(NamedTuple):
+    """What one node still has of the run. ``files`` are (path, size, what has gone of it or None)."""
+
+    node: str
+    files: Sequence[tuple[str, int, int | None]]
+    num_files: int
+    size: int | None
+    refused: list[tuple[str, str]]
+    decided: str = ""
+
+
+def on_the_way(run: Run) -> list[OnNode]:
+    """Return what nodes of the newest attempt have that is not sent yet."""
+    attempt = run.attempts.order_by("-number").first()
+    found = []
+    for one in attempt.placements.select_related("node") if attempt is not None else ():
+        pending, sending = one.output.get("pending") or {}, one.output.get("sending") or {}
+        if pending and one.done_at is None:
+            files = [(path, size, sending.get(path)) for path, size in pending.items()]
+            found.append(OnNode(one.node.name, files, int(one.output.get("num_pending") or 0), None, []))
+    return found
+
+
+def left_on_nodes(run: Run) -> list[OnNode]:
+    """Return what waits on nodes for somebody's word."""
+    found = []
+    for one in actions.undecided(run):
+        files = [(str(file["path"]), int(file["size_bytes"]), None) for file in one.gained.get("files", [])]
+        refused = list((one.output.get("refused") or {}).items())
+        size = int(one.gained.get("bytes") or 0)
+        name = f"{one.node.name}, attempt {one.attempt.number}" if one.attempt.number > 1 else one.node.name
+        found.append(OnNode(name, files, int(one.gained.get("num_files") or 0), size, refused, one.leftovers))
+    return found

@@ -93,7 +93,13 @@ def files(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request.user, run_id)
     found = output_files.listed(run)
     has_traces = any(output_files.is_trace(one) for one in found)
-    context = {**around(request, run, "files"), "files": found, "has_traces": has_traces}
+    context = {
+        **around(request, run, "files"),
+        "files": found,
+        "has_traces": has_traces,
+        "pending": output_files.on_the_way(run),
+        "left": output_files.left_on_nodes(run),
+    }
     return show(request, "runs/files.html", context, fragments={**HEADER, "files": "runs/_files.html"})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -28,6 +29,13 @@ VERBS = {
     "archive": Verb(actions.archive_run, "Archived {name}.", undo="unarchive"),
     "unarchive": Verb(actions.unarchive_run, "Brought {name} back.", undo="archive"),
     "give-up": Verb(actions.give_up_run, "Gave up on {name}."),
+    "upload-leftovers": Verb(
+        partial(actions.decide_leftovers, word="upload"), "The files of {name} that were left on nodes are sent."
+    ),
+    "discard-leftovers": Verb(
+        partial(actions.decide_leftovers, word="discard"),
+        "The files of {name} that were left on nodes are deleted there.",
+    ),
     "delete": Verb(actions.delete_run, "Deleted {name}.", leads_to="runs"),
 }
 

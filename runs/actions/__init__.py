@@ -9,6 +9,7 @@ from runs.actions.clusters import cluster_of_this_machine, create_cluster, delet
 from runs.actions.datasets import answer_dataset, check_dataset, create_dataset, delete_dataset
 from runs.actions.handed_out import void_handed_out
 from runs.actions.jobs import delete_job, save_job
+from runs.actions.leftovers import decide_leftovers, undecided
 from runs.actions.local import Process, send_local_run
 from runs.actions.nodes import drain_node, enable_node, join_node, remove_node
 from runs.actions.projects import (
@@ -65,6 +66,7 @@ __all__ = [
     "create_dataset",
     "create_project",
     "create_token",
+    "decide_leftovers",
     "delete_cluster",
     "delete_dataset",
     "delete_job",
@@ -96,6 +98,7 @@ __all__ = [
     "tokens_of",
     "trace_run",
     "unarchive_run",
+    "undecided",
     "use_sign_in_link",
     "void_handed_out",
     "withdraw_invitation",

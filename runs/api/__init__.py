@@ -30,6 +30,7 @@ from runs.api import (
     series,
     tokens,
     traces,
+    uploads,
     workspaces,
 )
 from runs.api.auth import SessionAuth, TokenAuth
@@ -64,6 +65,7 @@ for module in (
     media,
     points,
     files,
+    uploads,
     jobs,
     datasets,
     clusters,

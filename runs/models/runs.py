@@ -306,6 +306,9 @@ class Placement(models.Model):
     report = models.JSONField(default=dict, blank=True)
     reported_at = models.DateTimeField(null=True, blank=True)
     output = models.JSONField(default=dict, blank=True)  # Output of workers.contract, once there is something to say
+    # What its ranks left in the working folder: {"num_files", "bytes", "files": [{"path", "size_bytes"}, …]}.
+    gained = models.JSONField(default=dict, blank=True)
+    leftovers = models.CharField(max_length=8, blank=True)  # what somebody has decided about it: upload or discard
     done_at = models.DateTimeField(null=True, blank=True)  # when its node had sent everything: it sends no more of it
 
     class Meta:

@@ -45,4 +45,4 @@ def _take(placement: Placement, about: Mapping[str, Any], ear: Ear) -> None:
 
 def _has_news(about: contract.Document) -> bool:
     output = about.get("output") or {}
-    return bool(output.get("problem") or output.get("num_refused"))
+    return any(output.get(name) for name in ("problem", "num_refused", "num_pending", "is_sent"))

@@ -42,9 +42,10 @@ def write_down(nodes: Iterable[Node], ups: Mapping[str, contract.Document], now:
 class Stray:
     """What a node has of attempts that are not live: they stop, and learn what has arrived of what they wrote."""
 
-    def __init__(self, attempts: Mapping[str, contract.Document], gone: set[str]) -> None:
+    def __init__(self, attempts: Mapping[str, contract.Document], gone: set[str], decided: Mapping[str, str]) -> None:
         self._attempts = attempts
         self._gone = gone
+        self._decided = decided  # what is to become of what was not sent
 
     @property
     def runs(self) -> set[str]:
@@ -55,6 +56,7 @@ class Stray:
             attempt: {
                 **_entry(str(said.get("run")), int(said.get("fence") or 0), "stop", watermarks),
                 "is_gone": said.get("run") in self._gone,
+                "leftovers": self._decided.get(attempt, ""),
             }
             for attempt, said in self._attempts.items()
         }
@@ -70,6 +72,10 @@ def _strays(ups: Mapping[str, contract.Document], live: set[str]) -> dict[str, S
         Placement.objects.filter(attempt__in=ended).exclude(held_slots=None).values_list("attempt_id", flat=True)
     )
     runs = {str(said.get("run")) for up in ups.values() for said in up.get("attempts", {}).values()}
+    decided: dict[str, dict[str, str]] = defaultdict(dict)
+    words = Placement.objects.filter(attempt__in=ended).exclude(leftovers="")
+    for node, attempt, word in words.values_list("node_id", "attempt_id", "leftovers"):
+        decided[node][attempt] = word
     gone = set(GoneRun.objects.filter(pk__in=runs).values_list("pk", flat=True))
     return {
         node: Stray(
@@ -79,6 +85,7 @@ def _strays(ups: Mapping[str, contract.Document], live: set[str]) -> dict[str, S
                 if attempt in ended and (attempt in held or not said.get("is_done"))
             },
             gone,
+            decided[node],
         )
         for node, up in ups.items()
     }
@@ -133,6 +140,7 @@ def _entry(run: str, fence: int, wanted: str, watermarks: Watermarks) -> contrac
         "go": None,
         "trace": None,
         "grace_s": SETTLING_GRACE_S,
+        "leftovers": "",
         "is_gone": False,
         "watermarks": {producer.producer: producer.watermark for producer in producers},
         "resend": [producer.producer for producer in producers if producer.has_gap],

@@ -84,6 +84,8 @@ def ids(cast: Cast, valkey: Valkey) -> dict[str, str]:
         "fence": str(attempt.fence),
         "verb": "stop",
         "path": "model.safetensors",
+        "key": "0" * 16,
+        "offset": "0",
         "rest": "nothing",
         "object_id": "1",
         "app_label": "runs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 import shutil
 import time
@@ -17,11 +18,13 @@ from tests.workers.control import ControlledNode, until
 from tests.workers.web import Site, serve_site
 from trainyard.bundle import pack
 from workers.attempts import AttemptFolder
-from workers.contract import PREPARE, Document, new_key
+from workers.contract import PREPARE, UPLOAD_PART_BYTES, Document, new_key
 from workers.node import outputs
 from workers.node.bundles import Refusal, lay_out_code
 from workers.node.config import NodeConfig, make_home
-from workers.node.outputs import output_document, upload_output
+from workers.node.leftovers import gained, note_code, take_over
+from workers.node.output_files import found_in
+from workers.node.outputs import decide, output_document, upload_finished, upload_output
 from workers.node.rest import ServerClient
 from workers.node.traces import send_traces
 
@@ -131,17 +134,105 @@ def test_output_files_reach_the_server_with_their_names(
     assert folder.uploaded_mark.exists()
 
 
-def test_links_and_what_is_too_large_stay_on_the_node(
-    site: Site, server: ServerClient, folder: AttemptFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_links_inside_are_kept_and_those_that_lead_outside_are_refused_and_named(
+    site: Site, server: ServerClient, folder: AttemptFolder, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(outputs, "FILE_LIMIT_BYTES", 10)
     (tmp_path / "secret").write_text("secret")
+    (folder.output / "ckpt-9").mkdir()
+    (folder.output / "ckpt-9" / "model.pt").write_bytes(b"weights")
+    (folder.output / "latest.pt").symlink_to("ckpt-9/model.pt")
+    (folder.output / "latest").symlink_to("ckpt-9")
     (folder.output / "link").symlink_to(tmp_path / "secret")
     (folder.output / "way").symlink_to(tmp_path)
-    (folder.output / "large").write_bytes(b"x" * 11)
-    (folder.output / "small").write_bytes(b"x")
+    (folder.output / "loop").symlink_to(".")
+    (folder.output / "broken").symlink_to("nothing")
+    os.mkfifo(folder.output / "pipe")
     upload_output(order_for("0" * 64), folder, server)
-    assert [name.rpartition("/")[2] for name in site.files] == ["small"]
+    assert list(site.files.values()) == [b"weights"]
+    assert site.links == {"latest.pt": "ckpt-9/model.pt", "latest/model.pt": "ckpt-9/model.pt"}
+    assert folder.output_sent()["refused"] == {
+        "link": "It is a link that leads out of the folder.",
+        "way": "It is a link that leads out of the folder.",
+        "loop": "It is a link that leads out of the folder.",
+        "broken": "It is a link to nothing.",
+        "pipe": "It is no file.",
+    }
+    assert folder.uploaded_mark.exists() and not folder.is_uploaded(), "the node keeps them until somebody decides"
+
+
+def test_a_large_file_goes_in_parts_and_goes_on_where_it_stopped(
+    site: Site, server: ServerClient, folder: AttemptFolder
+) -> None:
+    data = bytes(range(256)) * (5 * 2**20 // 64)  # 20 MiB
+    (folder.output / "big.pt").write_bytes(data)
+    (entry,) = found_in(folder.output).entries
+    site.uploads[entry.key] = "big.pt", len(data), data[:UPLOAD_PART_BYTES]  # a node worker before this one
+    before = site.num_puts
+    upload_output(order_for("0" * 64), folder, server)
+    assert site.files == {"big.pt": data}
+    assert site.num_puts - before == 2, "only the rest was sent"
+    assert folder.is_uploaded()
+
+
+def test_what_is_finished_comes_while_the_run_goes_on_and_the_rest_is_named(
+    site: Site, server: ServerClient, folder: AttemptFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder.output / "epoch-1.pt").write_bytes(b"one")
+    os.utime(folder.output / "epoch-1.pt", (time.time() - 60,) * 2)
+    (folder.output / "log.txt").write_bytes(b"half a li")
+    (folder.output / "huge.pt").write_bytes(b"x" * 100)
+    os.utime(folder.output / "huge.pt", (time.time() - 60,) * 2)
+    monkeypatch.setattr(outputs, "LIVE_BYTES", 50)
+    upload_finished(order_for("0" * 64), folder, server)
+    assert list(site.files.values()) == [b"one"]
+    document = output_document(folder)
+    assert (document["pending"], document["is_sent"]) == ({"huge.pt": 100, "log.txt": 9}, False)
+    (folder.output / "epoch-1.pt").write_bytes(b"another one")
+    upload_output(order_for("0" * 64), folder, server)
+    assert sorted(site.files.values()) == [b"another one", b"half a line"[:9], b"x" * 100]
+    assert output_document(folder)["is_sent"]
+
+
+def laid_out(folder: AttemptFolder) -> None:
+    (folder.code / "train.py").write_text("pass")
+    (folder.code / "results.csv").write_text("epoch,loss")
+    note_code(folder)
+
+
+def test_what_the_working_folder_gained_is_told_and_waits_for_a_decision(
+    site: Site, server: ServerClient, folder: AttemptFolder
+) -> None:
+    laid_out(folder)
+    (folder.code / "__pycache__").mkdir()
+    (folder.code / "__pycache__" / "x.pyc").write_bytes(b"x")
+    (folder.code / "out").mkdir()
+    (folder.code / "out" / "snapshot.pt").write_bytes(b"snapshot")
+    (folder.code / "results.csv").write_text("epoch,loss\n1,2")
+    order = order_for("0" * 64)
+    upload_output(order, folder, server)
+    files = [{"path": "out/snapshot.pt", "size_bytes": 8}, {"path": "results.csv", "size_bytes": 14}]
+    assert site.gained == [{"num_files": 2, "bytes": 22, "files": files[::-1]}]
+    assert site.files == {} and folder.uploaded_mark.exists() and not folder.is_uploaded()
+    decide("upload", order, folder, server)
+    base = "/api/v1/node/runs/r/fences/2/files/working-folder"
+    assert site.files == {f"{base}/out/snapshot.pt": b"snapshot", f"{base}/results.csv": b"epoch,loss\n1,2"}
+    assert site.gained[-1]["num_files"] == 0 and folder.is_uploaded()
+
+
+def test_the_next_attempt_goes_on_in_the_working_folder(folder: AttemptFolder, home: Path) -> None:
+    laid_out(folder)
+    (folder.code / "out").mkdir()
+    (folder.code / "out" / "snapshot.pt").write_bytes(b"snapshot")
+    (folder.code / "results.csv").write_text("epoch,loss\n1,2")
+    after = AttemptFolder(home / "attempts" / "b")
+    after.create({"attempt": "b"})
+    laid_out(after)
+    (after.code / "out").mkdir()
+    assert take_over(folder, after) == 2
+    assert (after.code / "out" / "snapshot.pt").read_bytes() == b"snapshot"
+    assert (after.code / "results.csv").read_text() == "epoch,loss\n1,2"
+    assert {one.name for one in gained(after)} == {"out/snapshot.pt", "results.csv"}
+    assert folder.taken_mark.exists()
 
 
 def test_the_output_of_a_run_is_uploaded_at_its_end_though_the_server_was_away_first(
@@ -187,14 +278,18 @@ def test_a_trace_waits_for_a_server_that_is_away(site: Site, server: ServerClien
     assert folder.unsent_traces() == [path]
 
 
-def test_a_node_without_rank_0_has_uploaded_all_when_its_traces_are_sent(
-    server: ServerClient, folder: AttemptFolder
+def test_a_node_without_rank_0_sends_its_output_too_and_no_trace_twice(
+    site: Site, server: ServerClient, folder: AttemptFolder
 ) -> None:
-    folder.create({"attempt": "a", "run": "r", "fence": 2, "first_rank": 1})
-    assert folder.is_uploaded()
+    order = {"attempt": "a", "run": "r", "fence": 2, "first_rank": 1}
+    folder.create(order)
     traced(folder)
+    send_traces(order, folder, server)
+    (folder.output / "shard-1.pt").write_bytes(b"shard")
     assert not folder.is_uploaded()
-    send_traces({"run": "r", "fence": 2}, folder, server)
+    before = site.num_puts
+    upload_output(order, folder, server)
+    assert site.num_puts == before + 1 and b"shard" in site.files.values()
     assert folder.is_uploaded()
 
 
@@ -221,6 +316,10 @@ def test_a_link_in_place_of_the_folder_of_traces_leads_nowhere(folder: AttemptFo
     assert folder.unsent_traces() == []
 
 
+def told(output: Document) -> Document:
+    return {name: output[name] for name in ("problem", "num_refused", "refused")}
+
+
 @pytest.mark.parametrize("status", [401, 403, 408, 429, 500, 503, 507])
 def test_a_file_that_is_not_taken_now_is_sent_again_and_the_others_go_meanwhile(
     site: Site, server: ServerClient, folder: AttemptFolder, status: int
@@ -236,7 +335,7 @@ def test_a_file_that_is_not_taken_now_is_sent_again_and_the_others_go_meanwhile(
     upload_output(order_for("0" * 64), folder, server)
     assert folder.uploaded_mark.exists() and sorted(site.files.values()) == [b"a", b"b", b"c"]
     assert site.num_puts == before + 1, "what was sent already is not sent again"
-    assert output_document(folder) == {"problem": "", "num_refused": 0, "refused": {}}
+    assert told(output_document(folder)) == {"problem": "", "num_refused": 0, "refused": {}}
 
 
 @pytest.mark.parametrize("status", [404, 409, 410, 413, 422])
@@ -248,7 +347,7 @@ def test_a_file_that_is_refused_for_good_is_named_and_ends_the_trying(
     site.refusals["b"] = status
     upload_output(order_for("0" * 64), folder, server)
     assert folder.uploaded_mark.exists()
-    assert output_document(folder) == {"problem": "", "num_refused": 1, "refused": {"b": "Not b."}}
+    assert told(output_document(folder)) == {"problem": "", "num_refused": 1, "refused": {"b": "Not b."}}
     assert output_document(AttemptFolder(folder.path))["num_refused"] == 1, "a node worker that starts anew knows it"
 
 
@@ -269,7 +368,7 @@ def test_the_output_of_a_node_whose_clock_is_off_arrives(
         until(lambda: node.tick() or site.files)
         assert list(site.files.values()) == [b"42"]
         nothing_waits = {"problem": "", "num_refused": 0, "refused": {}}
-        until(lambda: node.up()["attempts"][order["attempt"]]["output"] == nothing_waits)  # type: ignore[index]
+        until(lambda: told(node.up()["attempts"][order["attempt"]]["output"]) == nothing_waits)  # type: ignore[index]
     finally:
         node.close()
 

@@ -32,6 +32,9 @@ class Site:
         self.refusals: dict[str, int] = {}  # file name -> status
         self.refused: list[int] = []  # what was answered so
         self.num_puts = 0
+        self.uploads: dict[str, tuple[str, int, bytes]] = {}  # by key: path, size and what has come
+        self.links: dict[str, str] = {}
+        self.gained: list[Document] = []
         self.url = ""
 
 
@@ -43,23 +46,44 @@ def is_fresh(site: Site, value: str, method: str, path: str, body: bytes) -> boo
     return abs(time.time() - int(at)) <= MAX_AGE_S
 
 
+def taken(site: Site, path: str, document: Document) -> Document:
+    """Take what a node says of runs and files, and answer."""
+    if path.endswith("/gone-runs"):
+        asked = sorted(document["runs"])
+        site.asked.append(asked)
+        return {"gone": [run for run in asked if run in site.gone] + site.says_more}
+    if path.endswith("/gained"):
+        site.gained.append(document)
+        return {}
+    if document["same_as"]:
+        site.links[document["path"]] = document["same_as"]
+        return {"offset": 0, "is_done": True}
+    begun = site.uploads.setdefault(document["key"], (document["path"], document["size_bytes"], b""))
+    return {"offset": len(begun[2]), "is_done": False}
+
+
+def part_taken(site: Site, path: str, body: bytes) -> Document:
+    key, offset = path.split("/")[-2:]
+    name, size, data = site.uploads[key]
+    assert int(offset) == len(data)
+    data += body
+    site.uploads[key] = name, size, data
+    if len(data) == size:
+        site.files[name] = data
+    return {"offset": len(data), "is_done": len(data) == size}
+
+
 def handler_for(site: Site) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self._body()
-            if self.path.endswith("/gone-runs"):
-                self._tell_gone(body)
+            if self.path.startswith("/api/v1/node/"):
+                if self._is_sealed(body):
+                    self._answer(200, json.dumps(taken(site, self.path, json.loads(body))).encode())
                 return
             site.joined.append(json.loads(body))
             status, answer = site.join_answer
             self._answer(status, json.dumps(answer).encode())
-
-        def _tell_gone(self, body: bytes) -> None:
-            if self._is_sealed(body):
-                asked = sorted(json.loads(body)["runs"])
-                site.asked.append(asked)
-                answer = {"gone": [run for run in asked if run in site.gone] + site.says_more}
-                self._answer(200, json.dumps(answer).encode())
 
         def do_GET(self) -> None:
             if self._is_sealed(self._body()):
@@ -72,7 +96,9 @@ def handler_for(site: Site) -> type[BaseHTTPRequestHandler]:
             name = unquote(self.path).partition("/files/")[2]
             if not self._is_sealed(body):
                 return
-            if name in site.refusals:
+            if "/uploads/" in self.path:
+                self._answer(200, json.dumps(part_taken(site, self.path, body)).encode())
+            elif name in site.refusals:
                 site.refused.append(site.refusals[name])
                 self._answer(site.refusals[name], json.dumps({"detail": f"Not {name}."}).encode())
             else:

@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import httpx
 import redis
@@ -14,7 +15,7 @@ import structlog
 from workers.attempts import AttemptFolder
 from workers.contract import UNSENT_KEPT_S, Document, report_key, report_scope, seal
 from workers.node.config import NodeConfig
-from workers.node.outputs import upload_output
+from workers.node.outputs import decide, tell_taken, upload_finished, upload_output
 from workers.node.rest import ServerClient, problem_of
 from workers.node.traces import send_traces
 from workers.supervisor.contact import REPORT_KEPT_S, Contact
@@ -28,6 +29,8 @@ RARELY_S = 30.0
 LONGEST_PAUSE_S = 60.0
 SHIPPING_LIMIT_S = 600.0
 KEEP_S = 86_400.0
+LIVE_EVERY_S = 5.0
+DECISIONS = ("upload", "discard")
 
 
 class Afterlife:
@@ -39,6 +42,7 @@ class Afterlife:
         self._server = server
         self._due: dict[str, tuple[float, float]] = {}  # when the next look is due, if listed and if not
         self._upload_due: dict[str, tuple[float, float]] = {}
+        self._live_due: dict[str, float] = {}
         self._shipping: dict[str, threading.Thread] = {}
 
     def is_due(self, folder: AttemptFolder, *, is_listed: bool) -> bool:
@@ -61,21 +65,29 @@ class Afterlife:
             self._repeat(order, report)
             if not folder.shipped_mark.exists():
                 self._ship(order, report, folder, entry)
-        if self._upload(order, folder) and not is_living:
+        if self._upload(order, folder, entry) and not is_living:
             self._due[folder.attempt] = now + LOOK_EVERY_S, now + RARELY_S
         kept_s = KEEP_S if folder.is_done() else UNSENT_KEPT_S
         if entry is None and not is_living and time.time() - report["at"] > kept_s:
             shutil.rmtree(folder.path, ignore_errors=True)
-            for memory in (self._due, self._upload_due, self._shipping):
+            for memory in (self._due, self._upload_due, self._live_due, self._shipping):
                 memory.pop(folder.attempt, None)
             return True
         return False
 
+    def is_live_due(self, folder: AttemptFolder) -> bool:
+        """Whether it is time to look at the output of an attempt that still runs."""
+        return folder.was_started() and time.monotonic() >= self._live_due.get(folder.attempt, 0.0)
+
     def look_during_life(self, folder: AttemptFolder) -> None:
-        """Send the traces of one that still runs: who asked for them looks now."""
+        """Send the traces of one that still runs, since who asked for them looks now, and what is finished."""
         order = folder.order()
         assert order is not None
-        self._try(folder, send_traces, order)
+        if folder.unsent_traces():
+            self._try(folder, send_traces, order)
+        if self.is_live_due(folder):
+            self._live_due[folder.attempt] = time.monotonic() + LIVE_EVERY_S
+            self._try(folder, upload_finished, order)
 
     def _repeat(self, order: Document, report: Document) -> None:
         node, attempt = self._config.id, order["attempt"]
@@ -103,11 +115,19 @@ class Afterlife:
         waiter.start()
         self._shipping[folder.attempt] = waiter
 
-    def _upload(self, order: Document, folder: AttemptFolder) -> bool:
-        """Upload rank 0's output, and other ranks' traces. True when it is done."""
-        if folder.is_uploaded():
-            return True
-        return self._try(folder, upload_output if order["first_rank"] == 0 else send_traces, order)
+    def _upload(self, order: Document, folder: AttemptFolder, entry: Document | None) -> bool:
+        """Upload the output, and do what was decided about the rest. True when nothing more is to be done now."""
+        if (entry or {}).get("is_gone"):
+            folder.uploaded_mark.touch()
+            folder.decided_mark.touch()
+        if not folder.uploaded_mark.exists() and not self._try(folder, upload_output, order):
+            return False
+        if folder.taken_mark.exists() and not self._try(folder, tell_taken, order):
+            return False
+        word = str((entry or {}).get("leftovers") or "")
+        if word in DECISIONS and not folder.decided_mark.exists():
+            return self._try(folder, partial(decide, word), order)
+        return True
 
     def _try(self, folder: AttemptFolder, upload: Callable[..., None], order: Document) -> bool:
         """Upload, trying again ever more rarely while the server is away. True when it is done."""

@@ -15,6 +15,7 @@ import structlog
 from workers.attempts import AttemptFolder, attempts_in
 from workers.contract import Document
 from workers.data_roots import location_problem
+from workers.node import leftovers
 from workers.node.afterlife import Afterlife
 from workers.node.bundles import Refusal, Source, lay_out_code
 from workers.node.config import NodeConfig, checkpoints_root, project_cache
@@ -125,7 +126,7 @@ class Attempts:
                     self._begin(attempt, partial(self._look_after, folder, entry))
             elif folder.was_started() and folder.lock_holder() is None:
                 self._begin(attempt, partial(self._bury, folder))
-            elif folder.unsent_traces():
+            elif folder.unsent_traces() or self._afterlife.is_live_due(folder):
                 self._begin(attempt, partial(self._afterlife.look_during_life, folder))
 
     def _prepare(self, order: Document) -> None:
@@ -141,6 +142,8 @@ class Attempts:
             self._end_unstarted(order, order, code=refusal.code, sentence=str(refusal), phase="refused")
             return
         folder.create(order)
+        leftovers.note_code(folder)
+        self._take_over(folder)
         self._known[folder.attempt] = folder
         self._zygote.start_supervisor(
             folder.path,
@@ -152,6 +155,20 @@ class Attempts:
                 "checkpoints": str(checkpoints_root(self._home)),
             },
         )
+
+    def _take_over(self, folder: AttemptFolder) -> None:
+        """Let the attempt go on in the working folder as the one before it left it here."""
+        order = folder.order()
+        assert order is not None
+        before: dict[int, AttemptFolder] = {}
+        for other in list(self._known.values()):
+            known = other.order() or {}
+            is_older = known.get("run") == order["run"] and known.get("fence", 0) < order["fence"]
+            if is_older and other.is_ended() and other.lock_holder() is None and other.was_started():
+                before[known["fence"]] = other
+        for _, other in sorted(before.items()):
+            if number := leftovers.take_over(other, folder):
+                log.info("working_folder.taken_over", attempt=folder.attempt, before=other.attempt, files=number)
 
     def _refuse_stale(self, order: Document) -> None:
         for folder in list(self._known.values()):

@@ -91,6 +91,24 @@ class ServerClient:
         headers["Content-Length"] = str(file.stat().st_size)
         self._ask("PUT", path, headers, lambda: _chunks(file)).raise_for_status()
 
+    def begin_upload(self, run: str, fence: int, name: str, size: int, key: str, *, same_as: str = "") -> Document:
+        """Announce a file that comes in parts, or that is the one ``same_as``; return ``offset`` and ``is_done``."""
+        document = {"path": name, "size_bytes": size, "key": key, "same_as": same_as}
+        answer = self._post(f"/api/v1/node/runs/{run}/fences/{fence}/uploads", document)
+        found: Document = answer.raise_for_status().json()
+        return found
+
+    def put_part(self, run: str, fence: int, key: str, offset: int, data: bytes) -> Document:
+        """Send a part of what was begun; return ``offset``, where the next one begins, and ``is_done``."""
+        path = f"/api/v1/node/runs/{run}/fences/{fence}/uploads/{key}/{offset}"
+        headers = self._headers("PUT", path, hashlib.sha256(data).hexdigest())
+        found: Document = self._ask("PUT", path, headers, lambda: data).raise_for_status().json()
+        return found
+
+    def tell_gained(self, run: str, fence: int, document: Document) -> None:
+        """Say what the working folder holds beside the code."""
+        self._post(f"/api/v1/node/runs/{run}/fences/{fence}/gained", document).raise_for_status()
+
     def gone_runs(self, runs: list[str]) -> set[str]:
         """Return which of these runs the server has deleted."""
         response = self._post("/api/v1/node/gone-runs", {"runs": runs})
