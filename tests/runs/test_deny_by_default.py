@@ -190,15 +190,10 @@ async def test_no_socket_tells_nobody_anything(transactional_db: None, pattern: 
 
 
 @pytest.mark.parametrize("path", ["/ws/nosuch/", "/ws/", "/", "/runs/abc/", "/ws/runs/a b/"])
-async def test_a_socket_that_there_is_not_is_refused_like_a_page_that_there_is_not(path: str) -> None:
-    headers = [(b"host", b"127.0.0.1"), (b"origin", b"http://127.0.0.1")]
-    socket = Socket(application, path, *headers)
-    socket.scope["extensions"] = {"websocket.http.response": {}}
+async def test_a_socket_that_there_is_not_is_refused_before_the_handshake(path: str) -> None:
+    socket = Socket(application, path, (b"host", b"127.0.0.1"), (b"origin", b"http://127.0.0.1"))
     await socket.send_input({"type": "websocket.connect"})
-    assert (await socket.receive_output(10))["status"] == 404
-    bare = Socket(application, path, *headers)
-    await bare.send_input({"type": "websocket.connect"})
-    assert await bare.closing_code() == NOT_FOUND
+    assert await socket.receive_output(10) == {"type": "websocket.close", "code": NOT_FOUND}
 
 
 async def test_an_outsider_hears_nothing_of_a_run(transactional_db: None, ids: dict[str, str], cast: Cast) -> None:
