@@ -23,8 +23,8 @@ LAYOUTS = {
     "text": "A file, or a folder with all its files: a model learns to continue them.",
     "jsonl": "A file, or a folder of .jsonl files: one JSON object a line, one field of which is text.",
     "npz": "Arrays x and y in .npz files: images and their classes; or rows of numbers, if a target (y) is named.",
-    "csv": "The columns' names, then one row a line. One column, the target, is told from the others.",
-    "parquet": "A file, or a folder of .parquet files with the same columns. One, the target, is told from the others.",
+    "csv": "The columns' names, then one row a line. One column is the target: what the model learns to predict.",
+    "parquet": "A file, or a folder of .parquet files with the same columns. One is the target, which is predicted.",
     "images": "One folder for each class, with its PNG, JPEG, WebP or GIF files.",
 }
 EXAMPLES = {"text": "/data/books", "jsonl": "/data/notes.jsonl", "npz": "/data/digits.npz", "csv": "/data/rows.csv",

@@ -32,7 +32,7 @@ MEANINGS = {
     Role.OWNER: "everything, and makes other owners",
     Role.MAINTAINER: "also invites people and deletes others' runs",
     Role.MEMBER: "launches, stops and restarts runs",
-    Role.VIEWER: "looks",
+    Role.VIEWER: "sees everything, changes nothing",
 }
 
 

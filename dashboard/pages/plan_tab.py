@@ -99,7 +99,7 @@ def _time_rows(predicted: dict[str, Any], measured: dict[str, Any], is_measured:
 
 
 def _rate_rows(predicted: dict[str, Any], measured: dict[str, Any]) -> Iterator[Row]:
-    pace = "As the time of a step."
+    pace = "It follows from the time of a step."
     unit = str(predicted.get("unit") or "samples")
     yield _row(
         "Throughput",

@@ -105,7 +105,7 @@ def _state(said: dict[str, Any], placement: Placement, attempt: Attempt) -> tupl
         name = signal.Signals(number).name if number in {one.value for one in signal.Signals} else f"signal {number}"
         return f"killed by {name}", "red"
     if said.get("exit_code") is not None:
-        return ("ended with 0", "green") if said["exit_code"] == 0 else (f"ended with {said['exit_code']}", "red")
+        return ("finished", "green") if said["exit_code"] == 0 else (f"exit code {said['exit_code']}", "red")
     if said.get("pid") and attempt.ended_at is None:
         return ("stopping", "grey") if placement.phase == Phase.STOPPING else ("running", "green")
     if attempt.ended_at is not None:

@@ -168,11 +168,15 @@ def judge(before: Outcome, processes: Mapping[str, Process], ended: set[str], er
         if before.code == GIVEN_UP:  # a person's word stands until the end is there
             return before
         whose = "Its end has" if len(current) == 1 else f"The end of {num_open} of its {len(current)} processes has"
-        sentence = f"{whose} not arrived: still at work, or killed. The next trainyard sync tells more."
+        sentence = f"{whose} not arrived: it is still running, or it was killed. Run trainyard sync again to find out."
         return Outcome(Status.LOST, "no-end", f"Logged outside of Trainyard. {sentence}")
     if any(one.is_interrupted for one in current.values()):
         return Outcome(Status.CANCELLED, "interrupted", "It was interrupted where it ran.")
-    return Outcome(Status.SUCCEEDED, "finished", "Logged outside of Trainyard; every process ended and all arrived.")
+    return Outcome(
+        Status.SUCCEEDED,
+        "finished",
+        "Logged outside of Trainyard; every process has ended and all records have arrived.",
+    )
 
 
 def _errors_of(known: Mapping[str, Process], ended: set[str]) -> dict[str, str]:

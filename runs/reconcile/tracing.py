@@ -51,7 +51,7 @@ def sentence_of(trace: dict[str, Any], found: dict[int, dict[str, Any]]) -> str:
     first, last = trace["first"], trace["first"] + trace["steps"] - 1
     steps = f"step {first:,}" if first == last else f"steps {first:,} to {last:,}"
     missing = {
-        rank: str(data.get("why") or "nothing was heard") for rank, data in found.items() if not data.get("file")
+        rank: str(data.get("why") or "its node did not answer") for rank, data in found.items() if not data.get("file")
     }
     done = len(found) - len(missing)
     why = "; ".join(f"rank {rank}: {words}" for rank, words in list(missing.items())[:MAX_NAMED])

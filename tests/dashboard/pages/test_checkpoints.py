@@ -40,7 +40,9 @@ def run(cast: Cast, make_run: MakeRun) -> Run:
 
 def test_each_checkpoint_says_what_it_is_and_who_took_and_used_it(cast: Cast, as_user: AsUser, run: Run) -> None:
     text = text_of(as_user(cast.viewer), run, "?fragment=checkpoints")
-    assert "Checkpoints 1 to go on from, 4.0 KiB on the nodes; training stood still for 30 ms in all" in text
+    assert (
+        "Checkpoints 1 to continue from, 4.0 KiB on the nodes; saving them paused training for 30 ms in total" in text
+    )
     assert re.search(r"200 valid 4.0 KiB attempt 1 , rank 0 on node-a .* 500 ms 10 ms 2 ranks: data 2 attempt 2", text)
     assert "300 invalid weights.safetensors is short" in text
     assert "100 deleted" in text

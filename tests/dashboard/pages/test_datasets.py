@@ -77,7 +77,7 @@ def test_a_failed_one_says_what_and_what_to_do(as_user: AsUser, cast: Cast) -> N
 def test_one_that_is_looked_at_says_by_whom(as_user: AsUser, cast: Cast) -> None:
     made = asked(make_dataset(cast), make_node(cast.cluster, "node-a"))
     client = as_user(cast.mate)
-    assert "node-a is looking at it" in text_of(client.get(f"/data/{made.pk}/?fragment=dataset"))
+    assert "node-a has been checking it" in text_of(client.get(f"/data/{made.pk}/?fragment=dataset"))
     assert "waits for a node of cluster local" in text_of(client.get(f"/data/{make_dataset(cast, 'other').pk}/"))
 
 

@@ -137,7 +137,7 @@ def test_the_ranks_tab_tells_what_became_of_each_rank(cast: Cast, as_user: AsUse
         }
     )
     text = text_of(as_user(cast.viewer), f"/runs/{run.pk}/ranks/")
-    for words in ("node-x", "4242", "running", "killed by SIGKILL", "ended with 0"):
+    for words in ("node-x", "4242", "running", "killed by SIGKILL", "finished"):
         assert words in text
 
 

@@ -79,7 +79,7 @@ def test_an_attempt_that_ends_before_says_that_nothing_was_heard(training: Yard)
             break
     step = trace.first_step
     assert sentences(yard) == [
-        f"Step {step} could not be traced: rank 0: nothing was heard; rank 1: nothing was heard."
+        f"Step {step} could not be traced: rank 0: its node did not answer; rank 1: its node did not answer."
     ]
 
 
