@@ -18,6 +18,7 @@ from django.db import DatabaseError, connections
 
 from runs.ingest.lock import lock_key
 from runs.reconcile.loop import TICK_KEY
+from runs.valkey_users import SEPARATE_KEY
 from workers.contract import CONTACT_LOST_S, PREFIX
 
 DROPPED_KEY = f"{PREFIX}:control:dropped"
@@ -43,6 +44,7 @@ class ServerState:
     ingest: bool
     control_tick_age_s: float | None
     free_bytes: int
+    separate_nodes: bool = True  # each node has a user of its own in Valkey
     dropped_messages: int = 0  # in control's queue, which the server had not sealed
 
     @property
@@ -70,13 +72,14 @@ class ServerState:
 
 def look() -> ServerState:
     """Ask everything now."""
-    valkey, tick_age_s, ingest, dropped = _ask_valkey()
+    valkey, tick_age_s, ingest, separate, dropped = _ask_valkey()
     return ServerState(
         database=_database_answers(),
         valkey=valkey,
         ingest=ingest,
         control_tick_age_s=tick_age_s,
         free_bytes=shutil.disk_usage(settings.HOME).free,
+        separate_nodes=separate,
         dropped_messages=dropped,
     )
 
@@ -133,17 +136,17 @@ def _database_answers() -> bool:
     return True
 
 
-def _ask_valkey() -> tuple[bool, float | None, bool, int]:
-    """Return whether it answers, the age of control's last tick, whether each shard has an ingest, and how many
-    messages were dropped."""
+def _ask_valkey() -> tuple[bool, float | None, bool, bool, int]:
+    """Return whether it answers, the age of control's last tick, whether each shard has an ingest and each node a
+    user, and how many messages were dropped."""
     shards = range(settings.INGEST_SHARDS)
     try:
-        keys = [TICK_KEY, DROPPED_KEY, *map(lock_key, shards)]
-        last, dropped, *holders = cast("list[bytes | None]", _client().mget(keys))
+        keys = [TICK_KEY, SEPARATE_KEY, DROPPED_KEY, *map(lock_key, shards)]
+        last, separate, dropped, *holders = cast("list[bytes | None]", _client().mget(keys))
     except (redis.RedisError, OSError):
-        return False, None, False, 0
+        return False, None, False, True, 0
     age_s = None if last is None else round(max(0.0, time.time() - float(last)), 1)
-    return True, age_s, all(holder is not None for holder in holders), int(dropped or 0)
+    return True, age_s, all(holder is not None for holder in holders), separate != b"0", int(dropped or 0)
 
 
 @cache

@@ -125,8 +125,10 @@ def revoke_client(home: Path) -> None:
         token.delete()
 
 
-def join_secret(node_home: Path, name: str, redis_url: str, actor: User) -> str | None:
-    """Return a join token for the node ``name``; None for one that has joined and is still known as such."""
+def join_secret(node_home: Path, name: str, actor: User) -> str | None:
+    """Return a join token for the node ``name``; None for one that has joined, is still known as such, and reaches
+    Valkey as its own user."""
+    from runs import valkey_users
     from runs.actions import cluster_of_this_machine, new_join_token
     from runs.models import Node
 
@@ -136,7 +138,8 @@ def join_secret(node_home: Path, name: str, redis_url: str, actor: User) -> str 
     except (OSError, ValueError):
         known = {}
     node = Node.objects.filter(name=name, pk=known.get("id", ""), removed_at=None).first()
-    if node is not None and node.key == known.get("key") and known.get("redis_url") == redis_url:
+    is_known = node is not None and node.key == known.get("key")
+    if node is not None and is_known and valkey_users.is_url_of(node, str(known.get("redis_url"))):
         return None
     path.unlink(missing_ok=True)
     _, secret = new_join_token(actor=actor, cluster=cluster_of_this_machine(actor=actor, node=name))

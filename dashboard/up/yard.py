@@ -143,12 +143,10 @@ class Yard:
             await asyncio.sleep(0.01)
 
     async def _start_nodes(self) -> None:
-        from django.conf import settings
-
         parts = shares(len(self.names), usable_cores(), usable_gpus())
         for name, share in zip(self.names, parts, strict=True):
             node_home = self.home / "nodes" / name
-            secret = await self.ask(house.join_secret, node_home, name, settings.REDIS_URL, self.owner)
+            secret = await self.ask(house.join_secret, node_home, name, self.owner)
             await self._start_child(programs.node(self.home, name, self.url, secret, share))
 
     async def _start_child(self, program: Program) -> None:

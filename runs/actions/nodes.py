@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
-from runs import broadcast
+from runs import broadcast, valkey_users
 from runs.access import Forbidden, join_tokens_that_open, require_manager
 from runs.actions.refused import Refused
 from runs.documents import BadDocument, Inventory, checked
@@ -79,6 +79,7 @@ def remove_node(*, actor: User, node: Node) -> None:
         node.removed_at = timezone.now()
         node.key = new_key()
         node.save(update_fields=["removed_at", "key"])
+        transaction.on_commit(lambda: valkey_users.remove(node))
         transaction.on_commit(broadcast.nodes_changed)
 
 

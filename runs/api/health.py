@@ -22,6 +22,7 @@ class Health(Schema):
     control_tick_age_s: float | None
     ingest: bool = Field(description="every shard has an ingest that works on it")
     disk: bool = Field(description="there is room where the server keeps its state")
+    separate_nodes: bool = Field(description="each node has a user of its own in Valkey; else they share the server's")
     dropped_messages: int = Field(description="in control's queue, which the server had not sealed")
     sentences: list[str] = Field(description="what is wrong, in words; empty when nothing is")
 
@@ -39,6 +40,7 @@ def health(request: HttpRequest, response: HttpResponse) -> Any:
         "control_tick_age_s": state.control_tick_age_s,
         "ingest": state.ingest,
         "disk": state.disk,
+        "separate_nodes": state.separate_nodes,
         "dropped_messages": state.dropped_messages,
         "sentences": state.sentences,
     }

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
+from ninja.errors import HttpError
+from redis.exceptions import RedisError
 
-from runs import actions
+from runs import actions, valkey_users
 from runs.access import get_node, visible_nodes
 from runs.api.auth import actor
 from runs.api.history import ListQuery
@@ -80,7 +81,10 @@ def join(request: HttpRequest, body: Join, response: HttpResponse) -> Answer[dic
     )
     response["Cache-Control"] = "no-store"
     answer = {"id": node.pk, "name": node.name, "cluster": node.cluster.name, "key": node.key}
-    return Answer(201, {**answer, "redis_url": settings.REDIS_URL})
+    try:
+        return Answer(201, {**answer, "redis_url": valkey_users.url_for(node)})
+    except (RedisError, OSError) as error:
+        raise HttpError(503, "Valkey is away. Join with another token once it is back.") from error
 
 
 @router.get("/nodes", response=Page[NodeOut])

@@ -11,7 +11,7 @@ from typing import Any, cast
 import structlog
 from redis.exceptions import LockError, RedisError
 
-from runs import broadcast, engine
+from runs import broadcast, engine, valkey_users
 from runs.models import Attempt, Node, Run
 from runs.reconcile import datasets
 from runs.reconcile.acting import WRITE_EVERY_S, follow, free_slots, live_attempts
@@ -55,6 +55,7 @@ def _round(now: datetime) -> None:
     ear = Ear(now, _since(now))
     ear.listen_to_nodes(nodes)
     take_nodes(nodes, ear)
+    _guarded(partial(valkey_users.keep_up, nodes))
     attempts = live_attempts()
     for attempt in attempts:
         _guarded(partial(follow, attempt, ear), run=attempt.run_id)

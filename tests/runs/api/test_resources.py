@@ -59,14 +59,16 @@ def test_jobs_are_saved_listed_and_forgotten(mate: Api) -> None:
     assert mate("GET", f"/jobs/{job['id']}").status_code == 404
 
 
-def test_clusters_are_made_and_a_machine_joins(owner: Api, as_: Any) -> None:
+def test_clusters_are_made_and_a_machine_joins(owner: Api, as_: Any, valkey: Valkey) -> None:
     assert owner("POST", "/clusters", {"name": "lab", "region": "eu"}).status_code == 201
     token = owner("POST", "/clusters/lab/join-tokens").json()["token"]
     body = {"token": token, "name": "gpu-1", "address": "10.0.0.1", "slots": None, "inventory": {}, "version": "0.1.0"}
     joined = as_("")("POST", "/nodes/join", body)
     assert joined.status_code == 201
     assert joined.json().keys() == {"id", "name", "cluster", "key", "redis_url"}
-    assert joined.json()["redis_url"] == settings.REDIS_URL
+    place = settings.REDIS_URL.removeprefix("unix://")
+    assert joined.json()["redis_url"].startswith(f"unix://trainyard-node-{joined.json()['id']}:")
+    assert joined.json()["redis_url"].endswith(f"@{place}")
     assert as_("")("POST", "/nodes/join", body).status_code == 403
     cluster = owner("GET", "/clusters/lab").json()
     assert (cluster["num_nodes"], cluster["num_free_slots"]) == (1, 0)  # it has not spoken yet

@@ -1,0 +1,135 @@
+"""A Valkey user for each node, which reaches what the node needs and nothing of other nodes or of the server.
+
+Control makes the users, and again where Valkey forgot them; so does the web process when a node joins. A server whose
+own user may not do that is told so, and its nodes share its user, as they did before there were any.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import structlog
+from django.conf import settings
+from redis.exceptions import RedisError, ResponseError
+
+from runs.models import Node
+from runs.transport import redis
+from workers import contract
+
+log = structlog.get_logger(__name__)
+
+USER = f"{contract.PREFIX}-node-"
+SEPARATE_KEY = f"{contract.PREFIX}:control:separate"  # whether nodes have users of their own: /health tells
+AGAIN_S = 60.0  # after Valkey refused
+
+# What kombu's reader of one queue sends, and what a node worker and its supervisors send besides.
+COMMANDS = ("ping", "select", "client|setinfo", "client|setname", "multi", "exec", "discard", "brpop", "llen", "sadd",
+            "get", "set", "publish", "xadd", "xlen", "memory|usage")  # fmt: skip
+
+_made: dict[str, str] = {}  # what this process has made: the user's name and the hash of its password
+_refused_at: float | None = None
+
+
+def user_of(node_id: str) -> str:
+    return f"{USER}{node_id}"
+
+
+def password_of(node: Node) -> str:
+    """Made from the node's key, so that it changes with it; what is sealed with the key cannot be made from it."""
+    return hmac.new(bytes.fromhex(node.key), b"valkey user", hashlib.sha256).hexdigest()
+
+
+def rules_of(node: Node) -> list[str]:
+    """Return the words of ACL SETUSER."""
+    queue = contract.node_queue(node.name)
+    return [
+        "reset",
+        "on",
+        f"#{hashlib.sha256(password_of(node).encode()).hexdigest()}",
+        f"%R~{contract.down_key(node.pk)}",
+        f"%R~{contract.EPOCH_KEY}",
+        f"%RW~{contract.up_key(node.pk)}",
+        f"%RW~{contract.report_key(node.pk, '*')}",
+        f"%RW~{contract.PREFIX}:stream:*",  # it appends and measures: no command that reads it is among these
+        f"%RW~{queue}",
+        f"%RW~{queue}\x06\x16?",  # the same queue by priority
+        f"%W~_kombu.binding.{queue}",
+        f"%W~_kombu.binding_permanent.{queue}",
+        f"&{contract.CHANGED_CHANNEL}",
+        *(f"+{name}" for name in COMMANDS),
+    ]
+
+
+def url_for(node: Node) -> str:
+    """Make the node's user, afresh where its key is another, and return the address with which it reaches Valkey."""
+    return _own_url(node) if _make([node], anew=True) else str(settings.REDIS_URL)
+
+
+def is_url_of(node: Node, url: str) -> bool:
+    """Whether a node that has this address need not join again."""
+    return url == (_own_url(node) if _make([node]) else settings.REDIS_URL)
+
+
+def keep_up(nodes: Iterable[Node]) -> None:
+    """Make the users that Valkey does not have, and remove those of nodes that are gone. Cheap when nothing changed."""
+    nodes = list(nodes)
+    if not _make(nodes):
+        return
+    known = {str(name, "utf-8") if isinstance(name, bytes) else str(name) for name in _client().acl_users()}
+    others = {name.removeprefix(USER) for name in known if name.startswith(USER)} - {node.pk for node in nodes}
+    # One may have joined since the nodes were read.
+    for gone in others - set(Node.objects.filter(pk__in=others, removed_at=None).values_list("pk", flat=True)):
+        _client().acl_deluser(user_of(gone))
+        log.info("valkey.user_removed", node=gone)
+
+
+def _make(nodes: list[Node], *, anew: bool = False) -> bool:
+    """Make the missing users. False where Valkey does not let us. ``anew`` ends the connections of the one before."""
+    global _refused_at
+    if _refused_at is not None and time.monotonic() - _refused_at < AGAIN_S:
+        return False
+    client = _client()
+    try:
+        known = {name if isinstance(name, bytes) else str(name).encode() for name in client.acl_users()}
+        for node in nodes:
+            name, rules = user_of(node.pk), rules_of(node)
+            if name.encode() in known and not anew and _made.get(name) == rules[2]:
+                continue
+            if anew:
+                client.acl_deluser(name)
+            client.execute_command("ACL", "SETUSER", name, *rules)
+            _made[name] = rules[2]
+        client.set(SEPARATE_KEY, 1)
+    except ResponseError as error:  # no permission, or a server that has no users
+        log.warning("valkey.users_refused", error=str(error), consequence="nodes share the server's user in Valkey")
+        _refused_at = time.monotonic()
+        client.set(SEPARATE_KEY, 0)
+        return False
+    _refused_at = None
+    return True
+
+
+def remove(node: Node) -> None:
+    """Take the node's way into Valkey away, and end its connections. Control tries again where that fails now."""
+    _made.pop(user_of(node.pk), None)
+    try:
+        _client().acl_deluser(user_of(node.pk))
+    except (RedisError, OSError) as error:
+        log.warning("valkey.user_not_removed", node=node.name, error=str(error))
+
+
+def _client() -> Any:
+    return redis()
+
+
+def _own_url(node: Node) -> str:
+    """Return REDIS_URL with the node's name and password instead of the server's."""
+    parts = urlsplit(str(settings.REDIS_URL))
+    query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name not in ("username", "password")])
+    place = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{user_of(node.pk)}:{password_of(node)}@{place}", query=query).geturl()

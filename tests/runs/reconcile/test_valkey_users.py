@@ -1,0 +1,92 @@
+"""Control keeps a Valkey user for each node, and says where it may not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis as redis_library
+from django.test import Client
+
+from runs import actions, server_state, valkey_users
+from runs.models import Node
+from runs.transport import redis
+from runs.valkey_users import user_of
+from tests.runs.reconcile.conftest import Yard
+from tests.servers import Valkey
+
+
+@pytest.fixture(autouse=True)
+def fresh(valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As in a process that has just begun, in a Valkey without users."""
+    monkeypatch.setattr(valkey_users, "_made", {})
+    monkeypatch.setattr(valkey_users, "_refused_at", None)
+    yield
+    for name in users():
+        redis().acl_deluser(name)
+
+
+def users() -> set[str]:
+    found: Any = redis().acl_users()
+    names = {name.decode() if isinstance(name, bytes) else name for name in found}
+    return {name for name in names if name.startswith(valkey_users.USER)}
+
+
+def join(yard: Yard) -> dict[str, Any]:
+    _, secret = actions.new_join_token(actor=yard.cast.owner, cluster=yard.cast.cluster)
+    body = {"token": secret, "name": "node-c", "inventory": {}}
+    answer = Client().post("/api/v1/nodes/join", json.dumps(body), content_type="application/json")
+    assert answer.status_code == 201
+    return dict(answer.json())
+
+
+def test_whoever_joins_gets_an_address_that_opens_what_is_its_own(yard: Yard, settings: Any) -> None:
+    joined = join(yard)
+    assert joined["redis_url"] != settings.REDIS_URL
+    with redis_library.Redis.from_url(joined["redis_url"]) as client:
+        assert client.set(f"trainyard:up:{joined['id']}", "x")
+        with pytest.raises(redis_library.exceptions.NoPermissionError):
+            client.get("trainyard:control:tick")
+
+
+def test_a_tick_makes_the_users_that_valkey_forgot_and_removes_those_of_nobody(yard: Yard) -> None:
+    ours = {user_of(voice.node.pk) for voice in yard.voices}
+    yard.tick()
+    assert users() == ours
+    redis().acl_deluser(user_of(yard.voices[0].node.pk))
+    redis().execute_command("ACL", "SETUSER", user_of("nobody"), "on")
+    yard.tick()
+    assert users() == ours
+
+
+def test_a_removed_node_reaches_valkey_no_more(yard: Yard) -> None:
+    yard.tick()
+    node = yard.voices[0].node
+    actions.stop_run(actor=yard.cast.mate, run=yard.run)
+    yard.tick()
+    assert user_of(node.pk) in users()
+    actions.remove_node(actor=yard.cast.owner, node=node)
+    assert user_of(node.pk) not in users()
+
+
+def test_a_server_whose_user_may_not_make_others_says_so_and_goes_on(
+    yard: Yard, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redis().execute_command("ACL", "SETUSER", "limited", "reset", "on", ">pw", "~*", "&*", "+@all", "-acl")
+    place = settings.REDIS_URL.removeprefix("unix://")
+    limited = redis_library.Redis.from_url(f"unix://limited:pw@{place}")
+    monkeypatch.setattr(valkey_users, "_client", lambda: limited)
+    assert yard.tick() == "SCHEDULED"
+    assert users() == set() and not server_state.look().separate_nodes
+    assert join(yard)["redis_url"] == settings.REDIS_URL
+    assert Client().get("/api/v1/health").json()["separate_nodes"] is False
+    limited.close()
+    redis().acl_deluser("limited")
+
+
+def test_a_local_node_that_shares_the_servers_user_joins_again(yard: Yard, settings: Any) -> None:
+    node = Node.objects.get(name="node-a")
+    assert not valkey_users.is_url_of(node, settings.REDIS_URL)
+    assert valkey_users.is_url_of(node, valkey_users.url_for(node))
