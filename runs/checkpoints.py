@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from runs.access import Someone, visible_runs
-from runs.metrics.checkpoints import RESTORED
+from runs.metrics.checkpoints import INVALID, RESTORED
 from runs.metrics.models import Checkpoint, CheckpointUse
 from runs.models import Attempt, Run
 from runs.origins import Origin, origin_of
@@ -20,8 +20,23 @@ Restored = dict[tuple[int, int], list[dict[str, Any]]]  # by step and fence
 def documents(user: Someone, run: Run, rows: Sequence[Checkpoint]) -> list[dict[str, Any]]:
     """Return these checkpoints of the run in their REST shape, as far as ``user`` may know who went on from them."""
     attempts = dict(run.attempts.values_list("fence", "number"))
-    restored = restored_by(user, run, [row.step for row in rows])
-    return [_document(row, attempts, restored.get((row.step, row.fence), [])) for row in rows]
+    steps = [row.step for row in rows]
+    restored, missed = restored_by(user, run, steps), _missed(run, steps)
+    made = []
+    for row in rows:
+        key = (row.step, row.fence)
+        use = missed.get(key)
+        is_gone = use is not None and use.at >= row.at and state_of(row) == "valid"
+        made.append(_document(row, attempts, restored.get(key, []), use if is_gone else None))
+    return made
+
+
+def _missed(run: Run, steps: Sequence[int]) -> dict[tuple[int | None, int | None], CheckpointUse]:
+    """Return by step and fence what a later attempt of the run said that did not find it. Only that much is known: on
+    another node it may still be, so that a restart goes on looking for it."""
+    said = CheckpointUse.objects.filter(run_id=run.pk, source_run=run.pk, step__in=steps)
+    newest = {(use.step, use.fence): use for use in said.filter(state__in=(INVALID, RESTORED)).order_by("pk")}
+    return {key: use for key, use in newest.items() if use.state == INVALID}
 
 
 def restored_by(user: Someone, run: Run, steps: Sequence[int]) -> Restored:
@@ -55,15 +70,21 @@ def moment(at: float | None) -> str | None:
     return None if at is None else stamp(datetime.fromtimestamp(at, UTC))
 
 
-def _document(row: Checkpoint, attempts: dict[int, int], restored: list[dict[str, Any]]) -> dict[str, Any]:
+def _document(
+    row: Checkpoint, attempts: dict[int, int], restored: list[dict[str, Any]], missed: CheckpointUse | None
+) -> dict[str, Any]:
+    state, why = state_of(row), row.invalid_why
+    if missed is not None:
+        number = attempts.get(missed.attempt)
+        state, why = "missing", f"Attempt {number or '?'} did not find it: {missed.why or 'the ranks do not say more'}"
     return {
         "name": row.name,
         "step": row.step,
         "fence": row.fence,
         "attempt": attempts.get(row.fence),
-        "state": state_of(row),
-        "valid": state_of(row) == "valid",
-        "why": row.invalid_why,
+        "state": state,
+        "valid": state == "valid",
+        "why": why,
         "bytes": row.bytes,
         "num_files": row.num_files,
         "world_size": row.world_size,

@@ -38,7 +38,10 @@ class Facts:
     status: Status
     reason_code: str = ""
     num_nodes: int = 0
-    num_training: int = 0  # nodes whose supervisor says that its ranks run
+    num_training: int = 0  # nodes whose supervisor says that its ranks run, or that they have ended
+    num_ended: int = 0  # of these, those whose ranks have ended
+    has_ended_attempt: bool = False  # the newest there is
+    was_never_placed: bool = False
     silent_nodes: tuple[str, ...] = ()
     step: int | None = None
     steps: int | None = None
@@ -61,9 +64,9 @@ def lamps(facts: Facts) -> dict[str, Lamp]:
 
 def _process(facts: Facts) -> Lamp:
     if facts.status in FINAL:
-        return _lamp("process", GREY, "The ranks have ended.")
+        return _lamp("process", GREY, "No rank was started." if facts.was_never_placed else "The ranks have ended.")
     if not facts.num_nodes:
-        return _lamp("process", GREY, "No process yet.")
+        return _lamp("process", GREY, _between_attempts(facts) if facts.has_ended_attempt else "No process yet.")
     if facts.control_silence_s:
         silence = f"Control has not worked for {facts.control_silence_s:,.0f} s"
         return _lamp("process", AMBER, f"{silence}: whether the ranks exist is not known.")
@@ -71,10 +74,17 @@ def _process(facts: Facts) -> Lamp:
         names = ", ".join(facts.silent_nodes)
         colour = RED if facts.status == Status.LOST else AMBER
         return _lamp("process", colour, f"Out of contact with {names}: whether the ranks exist is not known.")
+    if facts.num_ended == facts.num_nodes:
+        return _lamp("process", GREY, "The ranks have ended; what they wrote is on its way.")
     if facts.num_training < facts.num_nodes:
         return _lamp("process", AMBER, f"Ranks run on {facts.num_training} of {facts.num_nodes} nodes.")
     word = "node says" if facts.num_nodes == 1 else f"{facts.num_nodes} nodes say"
     return _lamp("process", GREEN, f"The {word} that the ranks run.")
+
+
+def _between_attempts(facts: Facts) -> str:
+    goes_on = facts.status not in (Status.RUNNING, Status.STOPPING)
+    return f"The ranks of the last attempt have ended{'; the next has not begun' if goes_on else ''}."
 
 
 def _progress(facts: Facts) -> Lamp:
@@ -223,6 +233,9 @@ def facts_of(run: Run, attempt: Attempt | None, telemetry: Telemetry, now: datet
         reason_code=run.reason_code,
         num_nodes=len(placements),
         num_training=sum(placement.phase in (Phase.RUNNING, Phase.ENDED) for placement in placements),
+        num_ended=sum(placement.phase == Phase.ENDED for placement in placements),
+        has_ended_attempt=attempt is not None and attempt.ended_at is not None,
+        was_never_placed=attempt is None,
         silent_nodes=tuple(placement.node.name for placement in silent),
         step=telemetry.step if run.counts_steps else None,
         steps=run.steps,

@@ -18,7 +18,7 @@ from runs.metrics.models import Checkpoint, CheckpointUse
 from runs.models import Run
 
 NUM_SHOWN = 100
-COLOURS = {"valid": "green", "invalid": "red", "deleted": "grey", "late": "amber"}
+COLOURS = {"valid": "green", "invalid": "red", "deleted": "grey", "late": "amber", "missing": "amber"}
 LATE = "a newer attempt had begun when it was saved"
 
 
@@ -43,13 +43,15 @@ class Kept(NamedTuple):
 def checkpoints(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request.user, run_id)
     rows = Checkpoint.objects.filter(run_id=run.pk)
+    kept = _kept(request.user, run, list(rows.order_by("-pk")[:NUM_SHOWN]))
+    missing = [one.doc for one in kept if one.doc["state"] == "missing"]
     context = {
         **around(request, run, "checkpoints"),
-        "kept": _kept(request.user, run, list(rows.order_by("-pk")[:NUM_SHOWN])),
-        "num_sound": rows.sound().count(),
+        "kept": kept,
+        "num_sound": rows.sound().count() - len(missing),
         "num_all": rows.count(),
         "num_shown": NUM_SHOWN,
-        "sound_bytes": rows.sound().aggregate(total=Sum("bytes"))["total"],
+        "sound_bytes": (rows.sound().aggregate(total=Sum("bytes"))["total"] or 0) - _bytes(missing),
         "stall_s": rows.aggregate(total=Sum("stall_s"))["total"],
         "trouble_words": _trouble(run),
         "is_script": run.steps is None,
@@ -57,6 +59,10 @@ def checkpoints(request: HttpRequest, run_id: str) -> HttpResponse:
     }
     fragments = {**HEADER, "checkpoints": "runs/_checkpoints.html"}
     return show(request, "runs/checkpoints.html", context, fragments=fragments)
+
+
+def _bytes(documents: list[dict[str, Any]]) -> int:
+    return sum(one["bytes"] or 0 for one in documents)
 
 
 def _kept(user: Someone, run: Run, rows: list[Checkpoint]) -> list[Kept]:

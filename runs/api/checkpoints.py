@@ -34,9 +34,9 @@ class CheckpointOut(Schema):
     step: int
     fence: int
     attempt: int | None = Field(description="the number of the attempt that took it")
-    state: str = Field(description="valid, deleted, invalid or late")
+    state: str = Field(description="valid, deleted, invalid, missing or late")
     valid: bool = Field(description="whether a training may go on from it")
-    why: str = Field(description="why it is invalid")
+    why: str = Field(description="why it is invalid or missing")
     bytes: int | None
     num_files: int | None
     world_size: int | None

@@ -21,6 +21,17 @@ RUNNING = {"status": Status.RUNNING, "num_nodes": 2, "num_training": 2}
     ("facts", "name", "colour", "words"),
     [
         (Facts(Status.QUEUED), "process", "grey", "No process yet"),
+        (Facts(Status.QUEUED, has_ended_attempt=True), "process", "grey", "the next has not begun"),
+        (
+            Facts(Status.RECOVERING, has_ended_attempt=True),
+            "process",
+            "grey",
+            "of the last attempt have ended; the next",
+        ),
+        (Facts(Status.RUNNING, has_ended_attempt=True), "process", "grey", "The ranks of the last attempt have ended."),
+        (Facts(**RUNNING, num_ended=2), "process", "grey", "The ranks have ended; what they wrote is on its way."),
+        (Facts(**RUNNING, num_ended=1), "process", "green", "2 nodes say"),
+        (Facts(Status.CANCELLED, was_never_placed=True), "process", "grey", "No rank was started."),
         (Facts(Status.STARTING, num_nodes=2, num_training=1), "process", "amber", "1 of 2 nodes"),
         (Facts(**RUNNING), "process", "green", "2 nodes say"),
         (Facts(**{**RUNNING, "status": Status.RECOVERING}, silent_nodes=("a",)), "process", "amber", "not known"),
@@ -95,3 +106,23 @@ def test_the_troubles_of_a_run_are_counted_and_said(cast: Cast, make_run: Callab
     assert [(one["code"], one["count"]) for one in document["troubles"]] == [("lost_points", 7), ("repeated", 2)]
     assert document["troubles"][0]["sentence"].startswith("7 points were lost")
     assert run_document(run, None, None, timezone.now())["troubles"] == []
+
+
+def test_between_the_end_of_the_ranks_and_of_the_run_nobody_reads_that_there_is_no_process_yet(
+    cast: Cast, make_run: Callable[..., Run]
+) -> None:
+    def said() -> str:
+        return str(run_document(Run.objects.get(pk=run.pk), None, None, timezone.now())["lamps"]["process"]["sentence"])
+
+    run = make_run()
+    assert said() == "No process yet."
+    attempt = make_attempt(run, [make_node(cast.cluster)], phase=Phase.RUNNING)
+    Run.objects.filter(pk=run.pk).update(status=Status.RUNNING)
+    assert said() == "The node says that the ranks run."
+    attempt.placements.update(phase=Phase.ENDED)
+    assert said() == "The ranks have ended; what they wrote is on its way."
+    attempt.ended_at = timezone.now()
+    attempt.save()
+    assert said() == "The ranks of the last attempt have ended."
+    Run.objects.filter(pk=run.pk).update(status=Status.SUCCEEDED)
+    assert said() == "The ranks have ended."

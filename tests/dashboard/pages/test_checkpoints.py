@@ -55,6 +55,20 @@ def test_only_a_sound_one_is_gone_on_from_and_by_members(cast: Cast, as_user: As
     assert "Continue from here" not in as_user(cast.viewer).get(url).content.decode()
 
 
+def test_one_that_a_restart_did_not_find_is_not_called_valid(cast: Cast, as_user: AsUser, run: Run) -> None:
+    missing = {"state": "invalid", "step": 200, "fence": 1, "missing": True, "why": "there is no such folder"}
+    tell(run, missing)
+    client = as_user(cast.mate)
+    text = text_of(client, run, "?fragment=checkpoints")
+    assert "200 missing Attempt 2 did not find it: there is no such folder" in text and "200 valid" not in text
+    assert "Checkpoints 0 to go on from" in text and "4.0 KiB on the nodes" not in text
+    assert "Continue from here" not in text
+    tell(run, {"state": "restored", "step": 200, "fence": 1})
+    assert "200 valid" in text_of(client, run, "?fragment=checkpoints"), "it was found after all"
+    tell(run, {**missing, "step": 150}, saved(150, fence=2), saved(200, fence=2))
+    assert "missing" not in text_of(client, run, "?fragment=checkpoints"), "what was saved later is there"
+
+
 def test_continue_opens_the_form_with_the_checkpoint_filled_in(cast: Cast, as_user: AsUser, run: Run) -> None:
     page = as_user(cast.mate).get(f"/launch/?from=checkpoint:{run.pk}@200").content.decode()
     assert f'value="{run.pk}@200"' in page and 'value="300"' in page
