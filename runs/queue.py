@@ -5,16 +5,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
 
-from runs.models import Cluster, HeldSlot, Node, Run
+from runs.models import Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import size_of
 from runs.scheduling import Placed, Request, Room, Waiting, place
 from runs.status import Status, Wanted
 
+MAX_RESTARTED = 500  # of a queue, whose last nodes are looked up
 NEW = "new"  # in place of a run's id: of one that nobody has submitted yet
 
 
@@ -34,7 +36,18 @@ def requests_of(waiting: QuerySet[Run]) -> list[Request]:
         requests[run_id] = Request(run_id, num_nodes or 0, slots_per_node or 0, accelerator)
     for run_id, spec in Run.objects.filter(pk__in=unknown).values_list("pk", "spec"):
         requests[run_id] = request_of(run_id, spec)
-    return list(requests.values())
+    return _with_nodes_before(requests, waiting)
+
+
+def _with_nodes_before(requests: dict[str, Request], waiting: QuerySet[Run]) -> list[Request]:
+    """Add where the runs that were restarted ran last."""
+    fences = dict(waiting.filter(fence__gt=0).values_list("pk", "fence")[:MAX_RESTARTED])
+    placed = Placement.objects.filter(attempt__run__in=fences).values_list("attempt__run", "attempt__fence", "node")
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for run_id, fence, node_id in placed:
+        if fence == fences[run_id]:
+            nodes[run_id].add(node_id)
+    return [replace(one, before=frozenset(nodes[one.run])) if nodes[one.run] else one for one in requests.values()]
 
 
 def request_of(run_id: str, spec: dict[str, Any]) -> Request:

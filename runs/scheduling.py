@@ -25,6 +25,7 @@ class Request:
     num_nodes: int
     slots_per_node: int
     accelerator: str = AUTO
+    before: frozenset[str] = frozenset()  # nodes of its last attempt, where its working folder lies
 
     @property
     def num_slots(self) -> int:
@@ -107,7 +108,7 @@ def _fit(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...
         ]
         if len(fitting) < request.num_nodes:
             continue
-        fitting.sort(key=lambda room: (len(free[room.node]), room.name))
+        fitting.sort(key=lambda room: (room.node not in request.before, len(free[room.node]), room.name))
         chosen = sorted(fitting[: request.num_nodes], key=lambda room: room.name)
         parts = tuple(Part(room.node, free[room.node][: request.slots_per_node]) for room in chosen)
         return Placed(request.run, kind, parts)

@@ -56,11 +56,26 @@ def _write(placed: Placed) -> None:
             run = Run.objects.get(pk=placed.run)
             attempt, placements = _make_attempt(run, placed)
             names = listed([placement.node.name for placement in placements])
-            run.move_to(Status.SCHEDULED, code="placed", sentence=f"Placed on {names}.", attempt=attempt)
+            sentence = f"Placed on {names}.{_without_folder(run, attempt, placements)}"
+            run.move_to(Status.SCHEDULED, code="placed", sentence=sentence, attempt=attempt)
     except (StaleStatus, IntegrityError, ValueError, Run.DoesNotExist) as error:
         log.info("place.overtaken", run=placed.run, error=str(error))
         return
     transaction.on_commit(lambda: _send(placements))
+
+
+def _without_folder(run: Run, attempt: Attempt, placements: Sequence[Placement]) -> str:
+    """Say of a script that is restarted on which nodes it does not find its working folder again."""
+    if attempt.number == 1 or "script" not in run.spec.get("task", {}):
+        return ""
+    before = set(Placement.objects.filter(attempt__run=run).exclude(attempt=attempt).values_list("node_id", flat=True))
+    new = [placement.node.name for placement in placements if placement.node_id not in before]
+    if not new:
+        return ""
+    return (
+        f" No attempt of it ran on {listed(new)} before: there its working folder begins with the code alone, without "
+        "what the script saved. Snapshots in the folder that TRAINYARD_CHECKPOINTS names are found by every attempt."
+    )
 
 
 def _make_attempt(run: Run, placed: Placed) -> tuple[Attempt, list[Placement]]:

@@ -138,3 +138,12 @@ def test_slots_of_two_kinds_are_not_added_up() -> None:
     assert sentence(one(Request("a", 2, 1), *rooms, room("d", free=0))).startswith(
         "Waiting for 1 more node with 1 free"
     )
+
+
+def test_a_run_that_is_restarted_goes_to_the_nodes_that_have_its_working_folder() -> None:
+    rooms = [room("x"), room("y"), room("z", 8)]
+    assert nodes_of(one(Request("a", 1, 1), *rooms)) == ["x"]
+    assert nodes_of(one(Request("a", 1, 1, before=frozenset({"z"})), *rooms)) == ["z"]
+    assert nodes_of(one(Request("a", 2, 1, before=frozenset({"z"})), *rooms)) == ["x", "z"]
+    full = room("z", 8, free=0)
+    assert nodes_of(one(Request("a", 1, 1, before=frozenset({"z"})), room("x"), full)) == ["x"]

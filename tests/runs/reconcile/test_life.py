@@ -10,6 +10,7 @@ from runs.metrics.models import Producer
 from runs.models import Attempt, Event, HeldSlot, Node, Run
 from runs.reconcile.late import EVERY_S as LATE_EVERY_S
 from runs.status import Status
+from tests.cast import make_attempt, spec
 from tests.runs.reconcile.conftest import Yard
 from tests.voices import rank
 
@@ -273,3 +274,15 @@ def test_a_run_that_waits_for_a_node_says_what_keeps_it(yard: Yard) -> None:
     yard.voices[1].troubles = {}
     yard.tick()
     assert yard.run.reason_sentence == "Placed on node-a and node-b."
+
+
+def test_a_script_that_is_restarted_elsewhere_says_so_before_it_starts(yard: Yard) -> None:
+    Run.objects.update(spec=spec(task={"script": "train.py"}), num_nodes=1, slots_per_node=1, accelerator="auto")
+    nodes = [voice.node for voice in yard.voices]
+    before = make_attempt(yard.run, nodes[:1])
+    Attempt.objects.filter(pk=before.pk).update(ended_at=yard.now)
+    HeldSlot.objects.all().delete()
+    Node.objects.filter(pk=nodes[0].pk).update(is_draining=True)
+    assert yard.tick() == "SCHEDULED"
+    assert "No attempt of it ran on node-b before" in yard.run.reason_sentence
+    assert "TRAINYARD_CHECKPOINTS" in yard.run.reason_sentence
