@@ -79,6 +79,11 @@ class AttemptFolder:
         return self.path / "decided"
 
     @property
+    def reserve(self) -> Path:
+        """Room for the final report on a disk that is full by then."""
+        return self.path / "reserve"
+
+    @property
     def taken_mark(self) -> Path:
         """A later attempt has taken over what was in the working folder."""
         return self.path / "taken"

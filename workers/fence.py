@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from workers.attempts import AttemptFolder
 from workers.processes import adopt_orphans, die_with_parent, kill_children, name_process, open_descriptors
 from workers.supervisor import supervise
+from workers.unfailing import never_fail
 
 
 def become_fence(request: dict[str, Any], *, notify: int, lifeline: int) -> NoReturn:
@@ -42,6 +43,7 @@ def _become_supervisor(request: dict[str, Any], notify: int, lifeline: int) -> N
         signal.signal(number, signal.SIG_DFL)
     adopt_orphans()
     name_process("ty-supervisor")
+    never_fail()  # its log may lie on a full disk
     # SIGKILL would end the supervisor and leave the ranks' children without anybody to end them.
     signal.signal(signal.SIGUSR1, lambda *_: _kill_tree(Path(request["folder"])))
     die_with_parent(signal.SIGUSR1, fence)

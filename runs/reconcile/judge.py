@@ -283,7 +283,9 @@ def _rank_failure(node: str, rank: Document, logged: Document) -> Failure:
         "log": logged.get("stderr", []) if logged.get("rank") == number else [],
     }
     at = float(rank.get("ended_at") or float("inf"))
-    who = f"Rank {number} on {node}"
+    if logged.get("disk_full"):
+        evidence["disk"] = f"The disk of {node} was full."
+    who = f"Rank {number} on {node}{', whose disk was full,' if logged.get('disk_full') else ''}"
     is_spare = number != 0 and bool(rank.get("has_joined"))
     if signal:
         # Its node killed it, since another rank had failed before.

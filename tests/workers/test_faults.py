@@ -6,7 +6,8 @@ import os
 import signal
 from pathlib import Path
 
-from tests.servers import Valkey
+from tests.disks import disk
+from tests.servers import Valkey, short_folder
 from tests.workers.control import ControlledNode, until
 from workers.contract import Document
 from workers.processes import children_of, start_of
@@ -177,3 +178,36 @@ def test_a_deleted_folder_ends_the_ranks_and_says_why(node: ControlledNode) -> N
     assert report["reason"]["code"] == "folder_deleted"
     assert "was deleted while it trained" in report["reason"]["sentence"]
     assert all_gone(pids)
+
+
+def test_ranks_that_fill_the_disk_of_their_node_end_with_their_own_reason(
+    valkey: Valkey, tmp_path: Path, python_without_torch: Path
+) -> None:
+    script = """
+import os, pathlib, sys
+with pathlib.Path(os.environ["TRAINYARD_OUTPUT"], "big").open("wb", buffering=0) as file:
+    try:
+        while True:
+            file.write(bytes(65536))
+    except OSError:
+        pass
+    try:
+        while True:
+            file.write(b"x")
+    except OSError:
+        os._exit(3)
+"""
+    with short_folder("ty-full-") as folder, disk(folder / "disk", mb=24) as home:
+        node = ControlledNode(home, valkey.url, python=python_without_torch)
+        node.start()
+        try:
+            order = node.order(script)
+            node.launch(order)
+            report = node.wait_for(order, "ended")
+            assert report["ranks"][0]["exit_code"] == 3
+            assert report["reason"]["sentence"] == "Rank 0 on one ended with exit code 3. The disk of one was full."
+            assert report["reason"]["evidence"]["disk_full"]
+            until(lambda: node.folder(order["attempt"]).is_ended())
+            assert node.folder(order["attempt"]).report()["reason"]["code"] == "rank_failed"  # type: ignore[index]
+        finally:
+            node.close()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-import sys
 
 import structlog
+
+from workers.unfailing import Unfailing
 
 
 def configure_logs() -> None:
@@ -17,5 +18,5 @@ def configure_logs() -> None:
             structlog.processors.format_exc_info,
             structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(Unfailing(2)),  # type: ignore[arg-type]  # it prints, which is all that is asked
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shutil
 import signal
 import socket
 import time
@@ -42,6 +43,8 @@ EXCHANGE_EVERY_S = 1.0
 # Who is stopped because somebody asks for it has the spec's own grace, or what the server names.
 GRACE_S = {"interrupted": 1.5, "lease_expired": 5.0, "stale_fence": 2.0, "folder_deleted": 5.0, "failed": 0.5}
 EXIT_GRACE_S = 10.0
+RESERVE_BYTES = 256 * 1024
+LEAST_FREE_BYTES = 64 * 1024
 LEASE_SHARE = 0.8
 SHIPPING_LIMIT_S = 600.0
 INTERRUPTED_SHIPPING_LIMIT_S = 1.5
@@ -86,6 +89,9 @@ class Supervisor:
         self.cause: str | None = None  # why the ranks are being ended
         self._cause_at = 0.0
         self.kill_at: float | None = None
+        self.is_disk_full = False
+        with contextlib.suppress(OSError):
+            self.folder.reserve.write_bytes(bytes(RESERVE_BYTES))
         self.stop = Stop(grace_s(order["spec"]))
         self.go: Document | None = None
         config = load_config(Path(request["home"]))
@@ -317,6 +323,9 @@ class Supervisor:
         if collector is not None:
             collector.finish()
         self.phase = "ended"
+        with contextlib.suppress(OSError):
+            self.is_disk_full = shutil.disk_usage(self.folder.path).free < LEAST_FREE_BYTES
+            self.folder.reserve.unlink(missing_ok=True)
         self._publish()
         if self._courier is None:
             self._courier = Courier(self.contact, self.shipper, lambda: self.report)
@@ -352,6 +361,9 @@ class Supervisor:
 
     def _reason(self) -> Document | None:
         reason = reason_of(self.order, self.ranks, self.cause, self.folder)
+        if reason is not None and self.is_disk_full:
+            reason["evidence"]["disk_full"] = True
+            reason["sentence"] += f" The disk of {self.order['node_name']} was full."
         if reason is not None and self.cause == "stopped":
             reason["evidence"] |= self.stop.evidence(self.ranks, self.folder)
         if reason is not None and self.cause == reason["code"]:
