@@ -98,13 +98,32 @@ def visible_datasets(user: Someone) -> QuerySet[Dataset]:
 
 
 def visible_clusters(user: Someone) -> QuerySet[Cluster]:
-    """Clusters belong to everybody who has a project to run in."""
-    return Cluster.objects.all() if can_see_clusters(user) else Cluster.objects.none()
+    """All for staff, who manage them; for others those that a project of theirs may use."""
+    if can_manage_clusters(user):
+        return Cluster.objects.all()
+    lets = Cluster.projects.through.objects.filter(project__in=visible_projects(user))
+    return Cluster.objects.filter(pk__in=lets.values("cluster"))
 
 
 def visible_nodes(user: Someone) -> QuerySet[Node]:
     nodes = Node.objects.select_related("cluster").filter(removed_at=None)
-    return nodes if can_see_clusters(user) else nodes.none()
+    return nodes if can_manage_clusters(user) else nodes.filter(cluster__in=visible_clusters(user))
+
+
+def get_cluster_for(user: Someone, project: Project, cluster_id: str) -> Cluster:
+    """Return the cluster with that id or name for use by the project, whoever asks. Raises NotFound and Forbidden."""
+    cluster = get_cluster(user, cluster_id)
+    require_use(project, cluster)
+    return cluster
+
+
+def require_use(project: Project, cluster: Cluster) -> None:
+    """Raise Forbidden unless the project may use the cluster: superusers too, for its members' runs go there."""
+    if not cluster.projects.filter(pk=project.pk).exists():
+        raise Forbidden(
+            f"Project {project.name} may not use cluster {cluster.name}. Staff let a project use it, where the cluster "
+            "is edited."
+        )
 
 
 def get_project(user: Someone, project_id: str, role: Role = Role.VIEWER) -> Project:
@@ -190,12 +209,6 @@ def projects_with(user: Someone, role: Role) -> QuerySet[Project]:
         return Project.objects.all()
     enough = [one for one in Role if one.includes(role)]
     return Project.objects.filter(memberships__user=user, memberships__role__in=enough)
-
-
-def can_see_clusters(user: Someone) -> bool:
-    if not isinstance(user, User) or not user.is_active:
-        return False
-    return user.is_staff or user.is_superuser or user.memberships.exists()
 
 
 def can_manage_clusters(user: Someone) -> bool:

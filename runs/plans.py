@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from runs.access import NotFound, Someone, visible_clusters, visible_projects, visible_runs
-from runs.actions.checking import parse_launch
+from runs.access import NotFound, Someone, visible_projects, visible_runs
+from runs.actions.checking import cluster_of, parse_launch
 from runs.datasets import resolve
 from runs.models import Cluster, Node
 from runs.planning import MAX_RANKS, Costs, KnownRates, costs, likely_nodes
@@ -34,9 +34,7 @@ def plans_of(user: Someone, document: Any, *, count: int, now: datetime) -> Plan
     project = visible_projects(user).filter(name=spec.project).first()
     if project is None:
         raise NotFound(f"There is no project {spec.project!r} that you can see.")
-    cluster = visible_clusters(user).filter(name=spec.cluster).first()
-    if cluster is None:
-        raise SpecError([Problem("cluster", f"there is no cluster {spec.cluster!r}")])
+    cluster = cluster_of(user, project, spec)
     filled = resolve(spec, project, cluster)
     assert isinstance(filled, RecipeSpec), "a dataset changes no recipe"
     nodes = _nodes(filled, cluster, now)

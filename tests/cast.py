@@ -37,6 +37,7 @@ def make_cast() -> Cast:
     for user, role in ((owner, Role.OWNER), (mate, Role.MEMBER), (viewer, Role.VIEWER)):
         Membership.objects.create(project=project, user=user, role=role)
     cluster, _ = Cluster.objects.get_or_create(name="local")
+    cluster.projects.add(project)
     return Cast(owner, mate, viewer, outsider, project, cluster)
 
 

@@ -13,6 +13,7 @@ from django.urls import reverse
 from dashboard.pages.frame import answer, page, person, problems_of, show
 from runs import actions
 from runs.access import get_cluster, require_manager
+from runs.models import Project
 
 FIELDS = ("name", "region", "labels")
 
@@ -28,7 +29,8 @@ def create(request: HttpRequest) -> HttpResponse:
 def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
     cluster = get_cluster(request.user, cluster_id, manage=True)
     labels = "\n".join(f"{name}={value}" for name, value in cluster.labels.items())
-    values = {"name": cluster.name, "region": cluster.region, "labels": labels}
+    projects = list(cluster.projects.values_list("name", flat=True))
+    values = {"name": cluster.name, "region": cluster.region, "labels": labels, "projects": projects}
     if request.method == "POST":
         values = _asked(request)
     context = {"values": values, "heading": f"Edit cluster {cluster.name}", "button": "Save"}
@@ -68,11 +70,15 @@ def _form(request: HttpRequest, context: dict[str, Any], act: Any) -> HttpRespon
             problems = {"name": error.sentence}
         else:
             return redirect("clusters")
-    return show(request, "nodes/cluster_form.html", {**context, "problems": problems}, status=422 if problems else 200)
+    context = {**context, "problems": problems, "projects": Project.objects.values_list("name", flat=True)}
+    return show(request, "nodes/cluster_form.html", context, status=422 if problems else 200)
 
 
-def _asked(request: HttpRequest) -> dict[str, str]:
-    return {name: request.POST.get(name, "").strip() for name in FIELDS}
+def _asked(request: HttpRequest) -> dict[str, Any]:
+    return {
+        **{name: request.POST.get(name, "").strip() for name in FIELDS},
+        "projects": request.POST.getlist("projects"),
+    }
 
 
 def _labels(text: str) -> dict[str, str]:

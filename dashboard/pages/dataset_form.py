@@ -13,9 +13,9 @@ from django.shortcuts import redirect
 from dashboard.pages.dataset_view import SOURCES
 from dashboard.pages.frame import page, person, problems_of, show
 from runs import actions
-from runs.access import get_cluster, get_project, projects_with, visible_clusters
+from runs.access import Forbidden, get_cluster_for, get_project, projects_with, visible_clusters
 from runs.datasets import options_of
-from runs.models import Role
+from runs.models import Cluster, Role
 
 NUMBER = re.compile(r"[0-9]{1,9}")
 FIELDS = ("name", "project", "cluster", "source", "location")
@@ -61,7 +61,7 @@ def _create(request: HttpRequest, values: dict[str, str]) -> str:
     dataset = actions.create_dataset(
         actor=person(request),
         project=get_project(request.user, values["project"], Role.MEMBER),
-        cluster=get_cluster(request.user, values["cluster"]),
+        cluster=_cluster(request, values),
         name=values["name"],
         source=values["source"],
         location=values["location"],
@@ -72,6 +72,15 @@ def _create(request: HttpRequest, values: dict[str, str]) -> str:
         },
     )
     return dataset.pk
+
+
+def _cluster(request: HttpRequest, values: dict[str, str]) -> Cluster:
+    """Raises ValidationError where the project may not use the cluster: it is said beside the field."""
+    try:
+        project = get_project(request.user, values["project"], Role.MEMBER)
+        return get_cluster_for(request.user, project, values["cluster"])
+    except Forbidden as error:
+        raise ValidationError({"cluster": str(error)}) from None
 
 
 def _is_for_others(name: str, source: str) -> bool:

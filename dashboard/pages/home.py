@@ -16,7 +16,7 @@ from dashboard.pages.frame import answer, page, show
 from dashboard.pages.rows import coloured, rows
 from runs.access import projects_with, visible_clusters, visible_runs
 from runs.actions import submit_run
-from runs.models import HeldSlot, Node, Role, User
+from runs.models import Cluster, HeldSlot, Node, Role, User
 from runs.ordered import first_rows, is_none, one_of
 from runs.server_state import contact_time
 from runs.status import FINAL, LIVE, PLACED, Status
@@ -78,6 +78,9 @@ def launch_example(request: HttpRequest) -> HttpResponse:
     document = yaml.safe_load(EXAMPLE.read_text())
     if names and document["project"] not in names:
         document["project"] = names[0]
+    clusters = list(Cluster.objects.filter(projects__name=document["project"]).values_list("name", flat=True))
+    if clusters and document["cluster"] not in clusters:
+        document["cluster"] = clusters[0]
     run = submit_run(actor=user, document=document)
     return answer(request, f"Launched {run.name}.", to=reverse("run", args=(run.pk,)))
 

@@ -29,7 +29,6 @@ from runs.access import (
     NotFound,
     get_project,
     projects_with,
-    visible_clusters,
     visible_datasets,
     visible_projects,
 )
@@ -98,7 +97,7 @@ def _at_home(request: HttpRequest, source: Source) -> Typed:
     typed = typed_of(source.document)
     if source.job is None and source.run is None:
         for path, options in (("project", _projects(request)), ("cluster", _clusters(request))):
-            names = [one.value for one in options]
+            names = [one.value for one in options if not one.projects or typed["project"] in one.projects.split()]
             if names and typed[path] not in names:
                 typed[path] = names[0]
     return typed
@@ -185,7 +184,12 @@ def _projects(request: HttpRequest) -> list[Option]:
 
 
 def _clusters(request: HttpRequest) -> list[Option]:
-    return [Option(one.name, one.name) for one in visible_clusters(request.user)]
+    """What the person's projects may use, each with the names of those that may."""
+    projects = projects_with(request.user, Role.MEMBER)
+    found: dict[str, list[str]] = {}
+    for cluster, project in projects.filter(clusters__isnull=False).values_list("clusters__name", "name"):
+        found.setdefault(cluster, []).append(project)
+    return [Option(name, name, projects=" ".join(sorted(found[name]))) for name in sorted(found)]
 
 
 def _datasets(request: HttpRequest) -> list[Option]:

@@ -28,11 +28,13 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Option(NamedTuple):
-    """``tasks`` are the kinds of task that have it, with spaces between them; none: all that have the field."""
+    """``tasks`` are the kinds of task that have it, with spaces between them; none: all that have the field. The same
+    with ``projects``."""
 
     value: str
     label: str
     tasks: str = ""
+    projects: str = ""
 
 
 class Control(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runs.access import NotFound, Someone, require, visible_clusters, visible_projects
+from runs.access import Forbidden, NotFound, Someone, get_cluster_for, require, visible_clusters, visible_projects
 from runs.actions.continuing import origin_problems
 from runs.datasets import resolve
 from runs.models import Cluster, CodeBundle, Node, Project, Role
@@ -43,9 +43,7 @@ def check_launch(
     if project is None:
         raise NotFound(f"There is no project {spec.project!r} that you can see.")
     require(actor, project, role)
-    cluster = Cluster.objects.filter(name=spec.cluster).first()
-    if cluster is None:
-        raise SpecError([Problem("cluster", f"there is no cluster {spec.cluster!r}")])
+    cluster = cluster_of(actor, project, spec)
     spec = resolve(spec, project, cluster)
     nodes = _nodes(cluster)
     problems = [*_code_problems(project, spec, packed or {}), *origin_problems(actor, spec.resolved(), cluster)]
@@ -54,6 +52,17 @@ def check_launch(
     if problems:
         raise SpecError(problems)
     return Launchable(spec, project, cluster, nodes)
+
+
+def cluster_of(actor: Someone, project: Project, spec: Spec) -> Cluster:
+    """Return the cluster that the spec names, for the project. Raises SpecError."""
+    try:
+        return get_cluster_for(actor, project, spec.cluster)
+    except NotFound:
+        raise SpecError([Problem("cluster", f"there is no cluster {spec.cluster!r}")]) from None
+    except Forbidden as error:
+        words = str(error)
+        raise SpecError([Problem("cluster", f"{words[:1].lower()}{words[1:].rstrip('.')}")]) from None
 
 
 def parse_launch(actor: Someone, document: Any) -> Spec:

@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from runs.access import require_manager
 from runs.actions.refused import Refused
-from runs.models import Cluster, JoinToken, Node, User
+from runs.models import Cluster, JoinToken, Node, Project, User
 from runs.models.access import digest_of
+from runs.tasks import schedule_soon
 
 TOKEN_LIFE = timedelta(hours=24)
 LOCAL = "local"
 
 
-def create_cluster(*, actor: User, name: str, region: str = "", labels: dict[str, str] | None = None) -> Cluster:
-    """Make an empty cluster. Raises ValidationError for a bad name, Refused for a taken one."""
+def create_cluster(
+    *,
+    actor: User,
+    name: str,
+    region: str = "",
+    labels: dict[str, str] | None = None,
+    projects: Sequence[str] = (),
+) -> Cluster:
+    """Make an empty cluster, for the projects of these names or ids. Raises ValidationError for a bad name or a project
+    that there is not, Refused for a taken name."""
     require_manager(actor)
     cluster = Cluster(name=name, region=region, labels=labels or {})
     cluster.clean_fields()
-    return _save(cluster)
+    return _save(cluster, _projects(projects))
 
 
 def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:
@@ -33,17 +45,24 @@ def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:
     known = Node.objects.filter(name=node).select_related("cluster").first()
     if known is not None:
         return known.cluster
-    return Cluster.objects.get_or_create(name=LOCAL)[0]
+    cluster, is_new = Cluster.objects.get_or_create(name=LOCAL)
+    if is_new and (first := Project.objects.order_by("created_at").first()):
+        cluster.projects.add(first)
+    return cluster
 
 
 def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
-    """Change name, region or labels. Raises ValidationError for a bad value, Refused for a taken name."""
+    """Change name, region, labels or the projects (names or ids) that may use it: what trains there goes on, and what
+    waits is not placed. Raises ValidationError for a bad value, Refused for a taken name."""
     require_manager(actor)
     for field in ("name", "region", "labels"):
         if changes.get(field) is not None:
             setattr(cluster, field, changes[field])
     cluster.clean_fields()
-    return _save(cluster)
+    projects = changes.get("projects")
+    cluster = _save(cluster, None if projects is None else _projects(projects))
+    schedule_soon(cluster.pk)
+    return cluster
 
 
 def delete_cluster(*, actor: User, cluster: Cluster) -> None:
@@ -70,10 +89,20 @@ def new_join_token(*, actor: User, cluster: Cluster) -> tuple[JoinToken, str]:
     return token, secret
 
 
-def _save(cluster: Cluster) -> Cluster:
+def _projects(names: Sequence[str]) -> list[Project]:
+    found = {name: Project.objects.filter(Q(name=name) | Q(pk=name)).first() for name in dict.fromkeys(names)}
+    unknown = [name for name, project in found.items() if project is None]
+    if unknown:
+        raise ValidationError({"projects": [f"There is no project {name!r}." for name in unknown]})
+    return [project for project in found.values() if project is not None]
+
+
+def _save(cluster: Cluster, projects: list[Project] | None = None) -> Cluster:
     try:
         with transaction.atomic():
             cluster.save()
+            if projects is not None:
+                cluster.projects.set(projects)
     except IntegrityError as error:
         raise Refused("name-taken", f"There is already a cluster named {cluster.name}.") from error
     return cluster

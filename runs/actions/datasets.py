@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from runs import broadcast
-from runs.access import require
+from runs.access import require, require_use
 from runs.actions.refused import Refused
 from runs.datasets import options_of, recipe_of, runs_with
 from runs.models import Cluster, Dataset, Node, Project, Role, Run, User
@@ -39,6 +39,7 @@ def create_dataset(
     ``options`` are the fields of ``task.data`` that such a source has: of a table the target, of JSONL the text field.
     """
     require(actor, project, Role.MEMBER)
+    require_use(project, cluster)
     dataset = Dataset(
         project=project,
         cluster=cluster,
@@ -62,6 +63,7 @@ def create_dataset(
 def check_dataset(*, actor: User, dataset: Dataset) -> Dataset:
     """Have a node look again. What is known stays until it has; asking while one looks changes nothing."""
     require(actor, dataset.project, Role.MEMBER)
+    require_use(dataset.project, dataset.cluster)
     if not dataset.is_open:
         with transaction.atomic():
             dataset.state, dataset.asked_at, dataset.problem = State.WAITING, None, ""

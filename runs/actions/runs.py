@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from runs import stopping
-from runs.access import require
+from runs.access import require, require_use
 from runs.actions.checking import check_launch
 from runs.actions.continuing import newest_checkpoint
 from runs.actions.refused import Refused
@@ -111,6 +111,8 @@ def restart_run(*, actor: User, run: Run) -> Run:
         raise Refused("succeeded", f"Run {run.name} succeeded. Clone it to train again.")
     if not run.is_final:
         raise Refused("still-live", f"Run {run.name} is {run.status}. Stop it first, then restart it.")
+    if run.cluster is not None:
+        require_use(run.project, run.cluster)
     _refuse_second_attempt(run)
     with transaction.atomic():
         run.move_to(Status.QUEUED, code="restarted", sentence=f"Restarted by {actor}.", actor=actor)

@@ -38,7 +38,8 @@ def first_start() -> User | None:
         owner.save()
         project, _ = Project.objects.get_or_create(name="default")
         Membership.objects.get_or_create(project=project, user=owner, defaults={"role": Role.OWNER})
-        Cluster.objects.get_or_create(name="local")
+        cluster, _ = Cluster.objects.get_or_create(name="local")
+        cluster.projects.add(project)
         return owner
 
 

@@ -12,6 +12,7 @@ from runs.models import Cluster, HeldSlot, JoinToken, Node
 class ClusterAdmin(Editable):
     list_display = ("name", "engine", "region", "created_at")
     search_fields = ("name",)
+    filter_horizontal = ("projects",)
 
 
 @admin.register(Node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -11,12 +12,12 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import get_cluster, visible_clusters
+from runs.access import can_manage_clusters, get_cluster, visible_clusters, visible_projects
 from runs.api.auth import actor
 from runs.api.history import ListQuery
 from runs.api.paging import Page, page
 from runs.api.shapes import Body
-from runs.models import Cluster
+from runs.models import Cluster, Project, User
 from runs.presenters import stamp
 from runs.server_state import contact_time
 from runs.status import Status
@@ -28,12 +29,14 @@ class ClusterIn(Body):
     name: str
     region: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
+    projects: list[str] = Field(default_factory=list, description="names or ids of those that may use it")
 
 
 class ClusterEdit(Body):
     name: str | None = None
     region: str | None = None
     labels: dict[str, str] | None = None
+    projects: list[str] | None = Field(None, description="names or ids of all that may use it from now on")
 
 
 class ClusterOut(Schema):
@@ -42,6 +45,7 @@ class ClusterOut(Schema):
     engine: str
     region: str
     labels: dict[str, Any]
+    projects: list[str] = Field(description="that may use it, as far as you see them")
     created_at: str
     num_nodes: int
     num_nodes_in_contact: int
@@ -58,26 +62,28 @@ class JoinTokenOut(Schema):
 
 @router.get("/clusters", response=Page[ClusterOut])
 def find(request: HttpRequest, query: Query[ListQuery]) -> dict[str, Any]:
-    found = visible_clusters(actor(request))
-    return page(found, _clusters, sort="name", cursor=query.cursor, limit=query.limit)
+    user = actor(request)
+    return page(visible_clusters(user), partial(_clusters, user), sort="name", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/clusters", response={201: ClusterOut})
 def create(request: HttpRequest, body: ClusterIn) -> Answer[dict[str, Any]]:
-    cluster = actions.create_cluster(actor=actor(request), name=body.name, region=body.region, labels=body.labels)
-    return Answer(201, _clusters([cluster])[0])
+    user = actor(request)
+    cluster = actions.create_cluster(actor=user, **body.dict())
+    return Answer(201, _clusters(user, [cluster])[0])
 
 
 @router.get("/clusters/{cluster_id}", response=ClusterOut)
 def show(request: HttpRequest, cluster_id: str) -> dict[str, Any]:
-    return _clusters([get_cluster(actor(request), cluster_id)])[0]
+    user = actor(request)
+    return _clusters(user, [get_cluster(user, cluster_id)])[0]
 
 
 @router.patch("/clusters/{cluster_id}", response=ClusterOut)
 def edit(request: HttpRequest, cluster_id: str, body: ClusterEdit) -> dict[str, Any]:
     user = actor(request)
     cluster = get_cluster(user, cluster_id, manage=True)
-    return _clusters([actions.edit_cluster(actor=user, cluster=cluster, **body.dict())])[0]
+    return _clusters(user, [actions.edit_cluster(actor=user, cluster=cluster, **body.dict())])[0]
 
 
 @router.delete("/clusters/{cluster_id}", response={204: None})
@@ -95,11 +101,12 @@ def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse
     return Answer(201, {"id": token.pk, "token": secret, "expires_at": stamp(token.expires_at)})
 
 
-def _clusters(rows: Sequence[Cluster]) -> list[dict[str, Any]]:
-    return [_cluster(row) for row in rows]
+def _clusters(user: User, rows: Sequence[Cluster]) -> list[dict[str, Any]]:
+    seen = Project.objects.all() if can_manage_clusters(user) else visible_projects(user)
+    return [_cluster(row, list(seen.filter(clusters=row).values_list("name", flat=True))) for row in rows]
 
 
-def _cluster(row: Cluster) -> dict[str, Any]:
+def _cluster(row: Cluster, projects: list[str]) -> dict[str, Any]:
     now = contact_time(timezone.now())
     nodes = list(row.nodes.filter(removed_at=None).prefetch_related("held_slots"))
     usable = [node for node in nodes if node.is_in_contact(now) and not node.is_draining]
@@ -109,6 +116,7 @@ def _cluster(row: Cluster) -> dict[str, Any]:
         "engine": row.engine,
         "region": row.region,
         "labels": row.labels,
+        "projects": projects,
         "created_at": stamp(row.created_at),
         "num_nodes": len(nodes),
         "num_nodes_in_contact": sum(node.is_in_contact(now) for node in nodes),

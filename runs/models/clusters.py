@@ -8,7 +8,7 @@ from typing import Any
 from django.db import models
 
 from runs.ids import new_id
-from runs.models.people import User
+from runs.models.people import Project, User
 from workers.contract import CONTACT_LOST_S
 
 
@@ -20,6 +20,8 @@ class Cluster(models.Model):
     engine = models.CharField(max_length=20, default="celery", choices=(("celery", "Celery"),))
     region = models.CharField(max_length=60, blank=True)
     labels = models.JSONField(default=dict, blank=True)
+    # Which projects' runs and datasets may be on its nodes. None: nobody's, as of a cluster that is just being set up.
+    projects = models.ManyToManyField(Project, blank=True, related_name="clusters")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

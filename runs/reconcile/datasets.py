@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from django.db.models import F
+
 from runs import broadcast, datasets, engine
 from runs.models import Dataset, Node
 from runs.reconcile.hear import Ear
@@ -18,9 +20,8 @@ State = Dataset.State
 
 def ask(nodes: Sequence[Node], ear: Ear) -> None:
     """Look at every dataset that is open. Idempotent: what a node has, its up document lists."""
-    for dataset in Dataset.objects.filter(state__in=(State.WAITING, State.CHECKING)).select_related(
-        "checked_by", "project"
-    ):
+    waiting = Dataset.objects.filter(state__in=(State.WAITING, State.CHECKING), cluster__projects=F("project"))
+    for dataset in waiting.select_related("checked_by", "project"):
         able = [node for node in nodes if node.cluster_id == dataset.cluster_id and ear.is_answering(node)]
         able.sort(key=lambda node: (node.is_draining, node.name))
         if dataset.state == State.WAITING or dataset.asked_at is None:

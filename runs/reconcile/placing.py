@@ -42,11 +42,17 @@ def schedule(cluster_id: str, now: datetime) -> None:
 
 
 def _answers(cluster: Cluster, now: datetime) -> list[Placed | Waiting]:
-    requests = requests_of(waiting_runs(cluster))
+    let = list(cluster.projects.values_list("pk", flat=True))
+    waiting = waiting_runs(cluster)
+    sentence = f"Its project may not use cluster {cluster.name} any more."
+    shut_out: list[Placed | Waiting] = [
+        Waiting(run_id, sentence) for run_id in waiting.exclude(project__in=let).values_list("pk", flat=True)
+    ]
+    requests = requests_of(waiting.filter(project__in=let))
     if not requests:
-        return []
+        return shut_out
     nodes = list(Node.objects.filter(cluster=cluster, removed_at=None))
-    return place(cluster.name, requests, rooms_of(nodes, now))
+    return [*place(cluster.name, requests, rooms_of(nodes, now)), *shut_out]
 
 
 def _write(placed: Placed) -> None:

@@ -75,7 +75,7 @@ export function mount(form) {
     if (event.target.type === "file") return;
     refused.clear();
     touched.add(event.target.name);
-    if (event.target.name === "task") switchKind();
+    if (["task", "project"].includes(event.target.name)) switchKind(); // each has its own choices
     showNeeded(form);
     want(event.target.name === "coloured-by" ? 0 : TYPING_MS);
   }

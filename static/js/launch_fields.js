@@ -12,11 +12,14 @@ export function showNeeded(form) {
   }
 }
 
-// Offers in each list what the kind has, and puts its own default where that of the kind before still stands.
+// Offers in each list what the kind and the project have, and puts its own default where that of the kind before still stands.
 export function showKind(form, before) {
   const kind = kindOf(form);
   for (const option of form.querySelectorAll("option[data-tasks]")) {
     option.hidden = option.disabled = !option.dataset.tasks.split(" ").includes(kind);
+  }
+  for (const option of form.querySelectorAll("option[data-projects]")) {
+    option.hidden = option.disabled = !option.dataset.projects.split(" ").includes(form.elements.project.value);
   }
   for (const field of form.querySelectorAll("[data-defaults]")) {
     const defaults = JSON.parse(field.dataset.defaults);

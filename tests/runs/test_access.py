@@ -60,7 +60,7 @@ def test_an_administrator_is_everywhere_and_a_disabled_person_nowhere(cast: Cast
     cast.owner.is_active = False
     with pytest.raises(NotFound):
         access.get_run(cast.owner, run.pk)
-    assert not access.can_see_clusters(cast.owner) and not access.can_manage_clusters(cast.owner)
+    assert not access.visible_clusters(cast.owner).exists() and not access.can_manage_clusters(cast.owner)
 
 
 def test_members_see_nodes_and_only_staff_manage_them(cast: Cast) -> None:

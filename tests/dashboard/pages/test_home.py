@@ -45,6 +45,7 @@ def test_a_viewer_cannot_launch_the_example(cast: Cast, as_user: AsUser) -> None
 
 def test_the_example_is_launched_in_the_project_that_one_has(cast: Cast, as_user: AsUser) -> None:
     project = Project.objects.create(name="elsewhere")
+    cast.cluster.projects.add(project)
     Membership.objects.create(project=project, user=cast.outsider, role=Role.MEMBER)
     as_user(cast.outsider).post("/launch-example/")
     assert Run.objects.get().project == project

@@ -281,12 +281,14 @@ def test_an_example_that_cannot_be_read_is_left_out_and_the_page_goes_on(
 
 
 def test_an_example_is_for_a_project_and_a_cluster_that_one_has(as_user: AsUser, cast: Cast) -> None:
-    Membership.objects.create(project=Project.objects.create(name="own"), user=cast.outsider, role=Role.MEMBER)
+    own = Project.objects.create(name="own")
+    Membership.objects.create(project=own, user=cast.outsider, role=Role.MEMBER)
+    cast.cluster.projects.add(own)
     Cluster.objects.filter(pk=cast.cluster.pk).update(name="lab")
     make_node(cast.cluster)
     make_node(cast.cluster)
     text = as_user(cast.outsider).get("/launch/").content.decode()
-    assert '<option value="own" selected>' in text and '<option value="lab" selected>' in text
+    assert '<option value="own" selected>' in text and '<option value="lab" data-projects="own" selected>' in text
     assert "It would start at once" in text and "There is no project" not in text
 
 

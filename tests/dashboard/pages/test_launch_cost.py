@@ -72,6 +72,7 @@ def test_a_benchmark_of_another_project_is_counted_with_and_not_named(
     preview: Callable[..., str], as_user: AsUser, cast: Cast, make_run: Callable[..., Run]
 ) -> None:
     project = Project.objects.create(name="own")
+    cast.cluster.projects.add(project)
     Membership.objects.create(project=project, user=cast.outsider, role=Role.MEMBER)
     run = make_run(spec=parse_spec(BENCHMARK).resolved(), status=Status.SUCCEEDED, fence=1)
     make_attempt(run, list(cast.cluster.nodes.all()), fence=1, number=1)

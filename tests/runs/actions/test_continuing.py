@@ -65,7 +65,9 @@ def test_one_that_is_not_sound_is_refused_and_the_others_are_named(cast: Cast, o
 
 def test_a_run_of_a_project_that_one_cannot_see_is_not_there(cast: Cast, origin: Run) -> None:
     outsider = make_user("stranger")
-    Membership.objects.create(project=Project.objects.create(name="other"), user=outsider, role=Role.MEMBER)
+    other = Project.objects.create(name="other")
+    cast.cluster.projects.add(other)
+    Membership.objects.create(project=other, user=outsider, role=Role.MEMBER)
     with pytest.raises(NotFound):
         actions.continue_run(actor=outsider, run=origin)
     document = {**origin.spec, "project": "other", "checkpoint": {"restore": f"{origin.pk}@200"}}
@@ -81,7 +83,7 @@ def test_another_model_is_refused_with_both_numbers(cast: Cast, origin: Run) -> 
 
 
 def test_another_cluster_is_refused_since_the_files_are_elsewhere(cast: Cast, origin: Run) -> None:
-    Cluster.objects.create(name="far")
+    Cluster.objects.create(name="far").projects.add(cast.project)
     found = refusal(lambda: actions.continue_run(actor=cast.mate, run=origin, overrides={"cluster": "far"}))
     assert found == {"checkpoint.restore": f"{origin.pk}@200: its files are on local, and cluster far is asked for"}
 

@@ -241,7 +241,7 @@ def test_a_failed_dataset_is_refused_with_its_problem(cast: Cast) -> None:
 
 def test_a_dataset_of_another_cluster_is_refused(cast: Cast) -> None:
     ready(cast)
-    Cluster.objects.create(name="lab")
+    Cluster.objects.create(name="lab").projects.add(cast.project)
     paths, words = refusal(cast, {**tabular(), "cluster": "lab"})
     assert paths == ["task.data.dataset"] and "cluster local; this runs on lab" in words
 

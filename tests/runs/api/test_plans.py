@@ -84,7 +84,9 @@ def test_a_run_tells_what_was_predicted_and_what_was_measured(
 def test_a_benchmark_that_one_does_not_see_is_counted_with_and_not_named(
     as_: Callable[[str], Api], nodes: list[Node], cast: Cast, make_run: Callable[..., Run]
 ) -> None:
-    Membership.objects.create(project=Project.objects.create(name="own"), user=cast.outsider, role=Role.MEMBER)
+    own = Project.objects.create(name="own")
+    cast.cluster.projects.add(own)
+    Membership.objects.create(project=own, user=cast.outsider, role=Role.MEMBER)
     document = {"name": "links", "task": {"recipe": "communication-benchmark"}, "resources": {"nodes": 2}}
     run = make_run(spec=parse_spec(document).resolved(), status=Status.SUCCEEDED, fence=1)
     make_attempt(run, nodes, fence=1, number=1)

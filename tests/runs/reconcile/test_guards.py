@@ -38,10 +38,12 @@ def test_a_report_that_makes_no_sense_does_not_hold_up_other_runs(yard: Yard) ->
 
 def test_a_queue_that_cannot_be_read_does_not_hold_up_other_clusters(yard: Yard) -> None:
     broken = Cluster.objects.create(name="broken")
+    broken.projects.add(yard.cast.project)
     make_node(broken)
     Run.objects.create(project=yard.cast.project, cluster=broken, name="odd", spec={}, created_by=yard.cast.mate)
     for name in ("one", "two"):  # whichever order the clusters are looked at in
         cluster = Cluster.objects.create(name=name)
+        cluster.projects.add(yard.cast.project)
         make_node(cluster)
         make_run(yard.cast, cluster=cluster, spec={**yard.run.spec, "resources": {"nodes": 1}})
     assert yard.tick() == "SCHEDULED"
