@@ -147,5 +147,5 @@ def test_todays_sites_go_on_every_project_has_every_cluster_after_the_migration(
     Project.objects.create(name="vision")
     Cluster.objects.create(name="lab")
     cast.cluster.projects.clear()
-    import_module("runs.migrations.0009_clusters_of_projects").let_all(apps, SimpleNamespace(connection=connection))
+    import_module("runs.migrations.0010_clusters_of_projects").let_all(apps, SimpleNamespace(connection=connection))
     assert all(cluster.projects.count() == 2 for cluster in Cluster.objects.all())

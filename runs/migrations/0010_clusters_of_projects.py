@@ -15,7 +15,7 @@ def let_all(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0008_lists"),
+        ("runs", "0009_leftovers"),
     ]
 
     operations = [
