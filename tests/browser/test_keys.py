@@ -57,6 +57,9 @@ def test_a_question_mark_shows_the_keys(seat: Seat) -> None:
     expect(keys).to_contain_text("Search or jump")
     for part in ("Everywhere", "The table of runs", "A chart", "A log"):
         expect(keys.get_by_role("heading", name=part, exact=True)).to_be_visible()
+    assert keys.locator(".keys-scroll").evaluate("(part) => part.scrollWidth <= part.clientWidth"), (
+        "none is off the side"
+    )
     expect(keys.get_by_role("heading").nth(1)).to_have_text("Everywhere")
     page.keyboard.press("Escape")
     expect(keys).to_be_hidden()
