@@ -73,7 +73,11 @@ class Voice:
         key = contract.down_key(self.node.pk)
         text = redis().get(key)
         assert isinstance(text, bytes), "nothing was written for this node"
-        return contract.unseal(self.node.key, key, text)
+        document = contract.unseal(self.node.key, key, text)
+        for entry in document["attempts"].values():
+            if entry["order"] is not None:
+                entry["order"] = contract.unlock(self.node.key, contract.order_scope(self.node.pk), entry["order"])
+        return document
 
 
 def rank(number: int, ended_at: float | None = None, **changes: Any) -> dict[str, Any]:

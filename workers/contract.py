@@ -25,6 +25,9 @@ DOWN  ``down_key(node)``      rewritten every tick from the database, and at onc
   and only where the last report says so is silence a proof that nothing runs. Before go no rank exists, the server
   looks for another place at once, and silence ends the supervisor in any case.
 
+  An Order, and a Question, travel locked: {"locked": text} that only the node's key opens (``lock``), since a run's
+  environment and the address of data are nobody else's business.
+
   Order: {"attempt", "run", "fence", "node", "node_name", "node_rank", "num_nodes", "first_rank", "num_ranks",
           "world_size", "slots": [index, …], "shard", "name", "spec": {…}, "accelerator": "cpu" | "gpu",
           "code": {"sha256", "size_bytes"} | null, "lease_s"}
@@ -90,13 +93,20 @@ Health samples travel the same way with r, a empty and f 0, and ``d`` one JSON d
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import json
 import secrets
 import time
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 PREFIX = "trainyard"
 EPOCH_KEY = f"{PREFIX}:epoch"
@@ -182,6 +192,41 @@ def report_scope(node_id: str, run_id: str, fence: int) -> str:
 
 def frames_scope(node_id: str, run_id: str, fence: int) -> str:
     return f"frames:{node_id}:{run_id}:{fence}"
+
+
+def order_scope(node_id: str) -> str:
+    return f"order:{node_id}"
+
+
+def question_scope(node_id: str) -> str:
+    return f"question:{node_id}"
+
+
+def lock(key: str, scope: str, document: Document) -> Document:
+    """Return ``document`` so that only who has the node's key can read it: AES-256-GCM, bound to the scope. A seal
+    alone shows it to whoever reads along in Valkey."""
+    nonce = secrets.token_bytes(12)
+    hidden = AESGCM(_lock_key(key)).encrypt(nonce, json.dumps(document).encode(), scope.encode())
+    return {"locked": base64.b64encode(nonce + hidden).decode()}
+
+
+def unlock(key: str, scope: str, document: Document) -> Document:
+    """Return what was locked; a document that was not, as it is. Raises BadSeal."""
+    if "locked" not in document:
+        return document
+    try:
+        data = base64.b64decode(document["locked"], validate=True)
+        found = json.loads(AESGCM(_lock_key(key)).decrypt(data[:12], data[12:], scope.encode()))
+    except (InvalidTag, ValueError, TypeError) as error:
+        raise BadSeal(f"what was locked for {scope} does not open") from error
+    if not isinstance(found, dict):
+        raise BadSeal(f"what was locked for {scope} is not a document")
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _lock_key(key: str) -> bytes:
+    return HKDF(SHA256(), length=32, salt=None, info=b"trainyard orders").derive(bytes.fromhex(key))
 
 
 def mac(key: str, scope: str, payload: bytes) -> str:

@@ -56,4 +56,5 @@ def _hint(dataset: Dataset, node: Node) -> None:
         return
     about = {"dataset": dataset.pk, "question": dataset.question, "project": dataset.project.name}
     recipe = datasets.recipe_of(dataset.source, dataset.options)
-    engine.command(node, contract.INSPECT, {**about, "recipe": recipe, "data": datasets.data_of(dataset)})
+    question = {**about, "recipe": recipe, "data": datasets.data_of(dataset)}
+    engine.command(node, contract.INSPECT, contract.lock(node.key, contract.question_scope(node.pk), question))

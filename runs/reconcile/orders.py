@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from runs.models import CodeBundle, Placement, Run
-from workers.contract import Document
+from workers.contract import Document, lock, order_scope
+
+
+def locked_order(placement: Placement) -> Document:
+    """Return the Order as it travels."""
+    node = placement.node
+    return lock(node.key, order_scope(node.pk), order_for(placement))
 
 
 def order_for(placement: Placement) -> Document:

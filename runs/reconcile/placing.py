@@ -15,7 +15,7 @@ from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
 from runs.queue import requests_of, rooms_of, waiting_runs
 from runs.reconcile.judge import listed
-from runs.reconcile.orders import order_for
+from runs.reconcile.orders import locked_order
 from runs.scheduling import Placed, Waiting, place
 from runs.status import Status
 from workers.contract import PREPARE
@@ -112,7 +112,7 @@ def _make_attempt(run: Run, placed: Placed) -> tuple[Attempt, list[Placement]]:
 
 def _send(placements: Sequence[Placement]) -> None:
     for placement in placements:
-        engine.command(placement.node, PREPARE, order_for(placement))
+        engine.command(placement.node, PREPARE, locked_order(placement))
 
 
 def _write_reasons(cluster: Cluster, answers: Sequence[Waiting]) -> None:

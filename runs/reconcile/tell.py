@@ -11,7 +11,7 @@ from django.conf import settings
 
 from runs.metrics.models import Producer
 from runs.models import Attempt, GoneRun, Node, Placement
-from runs.reconcile.orders import order_for
+from runs.reconcile.orders import locked_order
 from runs.reconcile.tracing import wanted_trace
 from runs.status import Phase, Wanted
 from runs.transport import redis
@@ -100,7 +100,7 @@ def _wanted(placement: Placement, watermarks: Watermarks) -> contract.Document:
     attempt = placement.attempt
     entry = _entry(attempt.run_id, attempt.fence, wanted_of(attempt), watermarks)
     if placement.phase == Phase.PREPARING:
-        entry["order"] = order_for(placement)
+        entry["order"] = locked_order(placement)
     entry["go"] = attempt.go
     entry["trace"] = wanted_trace(attempt)
     entry["may_replace"] = may_replace(attempt)

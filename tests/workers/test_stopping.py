@@ -8,7 +8,17 @@ import pytest
 
 from tests.workers.control import ControlledNode, until
 from tests.workers.junk import JUNK
-from workers.contract import GO, PREPARE, Document, command_scope, new_key, node_queue, seal
+from workers.contract import (
+    GO,
+    PREPARE,
+    Document,
+    command_scope,
+    lock,
+    new_key,
+    node_queue,
+    order_scope,
+    seal,
+)
 from workers.processes import start_of
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(3600)"
@@ -179,6 +189,20 @@ def test_a_forged_command_starts_nothing(calm_node: ControlledNode) -> None:
     until(lambda: not calm_node.valkey.llen(node_queue(calm_node.name)))
     until(lambda: calm_node.log().count("command.refused") >= 4)
     assert calm_node.folder(order["attempt"]).order() is None
+
+
+def test_a_locked_order_starts_from_a_command_and_from_the_down_document(calm_node: ControlledNode) -> None:
+    for by_command in (True, False):
+        order = calm_node.order("print('opened')")
+        locked = lock(calm_node.key, order_scope(calm_node.id), order)
+        if by_command:
+            calm_node.send(PREPARE, locked)
+        else:
+            calm_node.say(order, order=locked)
+        ready = calm_node.wait_for(order, "ready")
+        go = {"master_addr": ready["address"], "master_port": ready["port"]}
+        calm_node.say(order, wanted="run", go=go, order=None)
+        assert calm_node.wait_for(order, "ended")["reason"] is None
 
 
 def test_what_is_no_message_of_the_server_ends_no_node_and_runs_nothing(calm_node: ControlledNode) -> None:

@@ -13,7 +13,7 @@ import redis
 import structlog
 
 from workers.attempts import AttemptFolder, attempts_in
-from workers.contract import Document
+from workers.contract import Document, order_scope, unlock
 from workers.data_roots import location_problem
 from workers.node import leftovers
 from workers.node.afterlife import Afterlife
@@ -85,7 +85,8 @@ class Attempts:
         return sum(folder.lock_holder() is not None for folder in list(self._known.values()))
 
     def prepare(self, order: Document) -> None:
-        """Get a supervisor for the order, unless there is or was one."""
+        """Get a supervisor for the order, unless there is or was one. Raises BadSeal for one that does not open."""
+        order = unlock(self._config.key, order_scope(self._config.id), order)
         self._begin(order["attempt"], partial(self._prepare, order))
 
     def go(self, attempt: str, fence: int, go: Document) -> None:
@@ -108,6 +109,8 @@ class Attempts:
                 self._stop(attempt, order, "stale_fence")
 
     def _follow(self, attempt: str, entry: Document) -> None:
+        if entry.get("order") is not None:
+            entry = {**entry, "order": unlock(self._config.key, order_scope(self._config.id), entry["order"])}
         if entry["wanted"] == "stop":
             self._stop(attempt, entry, "stopped")
         elif entry.get("order") is not None and not self._was_started(attempt):

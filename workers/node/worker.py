@@ -16,7 +16,7 @@ import redis
 import structlog
 
 from trainyard import __version__
-from workers.contract import BadSeal, Document, down_key, unseal, up_key
+from workers.contract import BadSeal, Document, down_key, question_scope, unlock, unseal, up_key
 from workers.contract import seal as sealed_document
 from workers.health import HealthReader
 from workers.inventory import take_inventory
@@ -106,7 +106,7 @@ class NodeWorker:
         self._nudged.set()
 
     def inspect(self, question: Document) -> None:
-        self._inspector.take(question)
+        self._inspector.take(unlock(self._config.key, question_scope(self._config.id), question))
 
     def _sample_health(self) -> None:
         self._latest_health = self._health.sample()

@@ -17,12 +17,14 @@ State = Dataset.State
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, contract.Document]]:
-    """What nodes were sent: whose queue, and the question with its seal opened by nobody."""
+    """What nodes were sent: whose queue, and the question as the node's key opens it."""
     found: list[tuple[str, contract.Document]] = []
 
     def command(node: Any, task: str, document: contract.Document) -> None:
         if task == contract.INSPECT:
-            found.append((node.name, document))
+            assert document.keys() == {"locked"}, "whoever reads along reads no question"
+            scope = contract.question_scope(node.pk)
+            found.append((node.name, contract.unlock(node.key, scope, document)))
 
     monkeypatch.setattr("runs.engine.command", command)
     return found

@@ -1,0 +1,66 @@
+"""Whoever reads along in Valkey reads no order: a run's environment may hold what is nobody else's business."""
+
+from __future__ import annotations
+
+import base64
+import re
+import threading
+from typing import Any
+
+import pytest
+import redis as redis_library
+
+from runs.transport import redis
+from tests.cast import spec
+from tests.runs.reconcile.conftest import Yard
+from tests.servers import Valkey
+from workers import contract
+
+SECRET = "hf_a_token_that_nobody_else_should_see"
+
+
+def test_neither_the_down_document_nor_a_command_shows_what_the_order_holds(yard: Yard, valkey: Valkey) -> None:
+    task = {"recipe": "language-model", "environment": {"HF_TOKEN": SECRET}}
+    type(yard.run).objects.update(spec={**spec(resources={"nodes": 2, "processes_per_node": 1}), "task": task})
+    seen: list[str] = []
+    with redis_library.Redis.from_url(valkey.url) as client, client.monitor() as monitor:
+        thread = threading.Thread(target=lambda: seen.extend(_until_the_end(monitor)))
+        thread.start()
+        yard.tick()
+        redis().set("the-end", 1)
+        thread.join()
+    text = "\n".join(seen)
+    assert "workers.tasks.prepare" in text and contract.down_key(yard.voices[0].node.pk) in text
+    assert SECRET not in text
+    for key in redis().keys("*"):  # type: ignore[union-attr]
+        if redis().type(key) == b"string":
+            assert SECRET.encode() not in (redis().get(key) or b"")  # type: ignore[operator]
+    order = yard.voices[0].heard()["attempts"][yard.attempt.pk]["order"]
+    assert order["spec"]["task"]["environment"] == {"HF_TOKEN": SECRET}
+
+
+def _until_the_end(monitor: Any) -> list[str]:
+    """Return what clients sent, with the bodies of Celery's messages opened."""
+    found = []
+    while "the-end" not in (command := str(monitor.next_command()["command"])):
+        found.append(command)
+        for body in re.findall(r"[A-Za-z0-9+/]{40,}={0,2}", command):
+            found.append(base64.b64decode(body + "==", validate=False).decode("utf-8", "replace"))
+    return found
+
+
+def test_what_is_locked_opens_with_the_nodes_key_and_for_its_scope_alone() -> None:
+    key, scope = contract.new_key(), contract.order_scope("a")
+    locked = contract.lock(key, scope, {"run": "r"})
+    assert contract.unlock(key, scope, locked) == {"run": "r"}
+    assert contract.lock(key, scope, {"run": "r"}) != locked, "the same order looks different each time"
+    flipped = {"locked": ("A" if locked["locked"][0] != "A" else "B") + locked["locked"][1:]}
+    for wrong in (
+        lambda: contract.unlock(contract.new_key(), scope, locked),
+        lambda: contract.unlock(key, contract.order_scope("b"), locked),
+        lambda: contract.unlock(key, scope, flipped),
+        lambda: contract.unlock(key, scope, {"locked": "x"}),
+        lambda: contract.unlock(key, scope, {"locked": 5}),
+    ):
+        with pytest.raises(contract.BadSeal):
+            wrong()
