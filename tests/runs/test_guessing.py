@@ -25,7 +25,7 @@ def try_often(num: int, *, account: str = "ann", address: str = HERE, browser: s
 @contextmanager
 def short_pauses() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guessing, "BY_ACCOUNT", parse_many("2/second;4/3 seconds"))
+        patch.setattr(guessing, "BY_ACCOUNT", parse_many("2/second;4/10 seconds"))
         yield
 
 
