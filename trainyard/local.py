@@ -42,6 +42,11 @@ def begin(name: str | None, environ: Mapping[str, str] = os.environ) -> str:
     return found
 
 
+def is_own(local_id: str) -> bool:
+    """Whether this process began that run itself, so that it may end it and begin another."""
+    return bool(local_id) and (os.getpid(), local_id) == _own
+
+
 def leave() -> None:
     """The run is finished: what this process starts from now on is another training."""
     if (os.getpid(), os.environ.get(VARIABLE)) == _own:

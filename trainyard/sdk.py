@@ -51,13 +51,14 @@ _run: Run | None = None
 
 
 def init(name: str | None = None, *, folder: str | os.PathLike[str] | None = None) -> Run:
-    """Return this process's Run, which is made at the first call, and anew after ``finish``.
+    """Return this process's Run: made at the first call, after ``finish``, and under another name, which ends it.
 
-    Inside a Trainyard rank the spool lies where the node wants it (``TRAINYARD_SPOOL``). Elsewhere all processes of
-    one training write to one folder of its own below ``folder``, else below ``./trainyard-spool``, which
-    ``trainyard sync`` sends. ``name`` is written into the spool's first record.
+    Inside a Trainyard rank the spool lies where the node wants it (``TRAINYARD_SPOOL``), for one run. Elsewhere all
+    processes of one training write to a folder below ``folder``, else ``./trainyard-spool``: see ``trainyard sync``.
     """
     global _run
+    if _run is not None and _run.name is not None and name not in (None, _run.name) and local.is_own(_run.local_id):
+        _run.finish()  # nothing where it is finished already
     if _run is None or _run.is_finished:
         if spool := os.environ.get("TRAINYARD_SPOOL"):
             _run = Run(name, Path(spool))

@@ -163,3 +163,33 @@ run.finish()
 print(run.num_lost_points)
 """
     assert run_script(tmp_path, text).strip() == "1"
+
+
+def test_another_name_ends_the_first_run_and_begins_a_second(tmp_path: Path) -> None:
+    """As in a notebook, where one process makes one training after the other."""
+    said = run_script(
+        tmp_path,
+        "import trainyard\n"
+        "first = trainyard.init('first')\n"
+        "first.log({'loss': 1.0}, step=0)\n"
+        "assert trainyard.init('first') is first and trainyard.init() is first\n"
+        "second = trainyard.init('second')\n"
+        "second.log({'loss': 2.0}, step=0)\n"
+        "assert second is not first and first.is_finished and not second.is_finished\n"
+        "assert second.local_id != first.local_id and trainyard.init('second') is second\n"
+        "second.finish()\n"
+        "print(first.folder.name, second.folder.name, first.num_lost_points)\n",
+    )
+    first, second, lost = said.split()
+    assert first != second and lost == "0"
+
+
+def test_a_rank_and_an_inherited_run_stay_one_run(tmp_path: Path) -> None:
+    script = (
+        "import trainyard\n"
+        "first = trainyard.init('first')\n"
+        "assert trainyard.init('second') is first and not first.is_finished\n"
+        "print('one')\n"
+    )
+    assert run_script(tmp_path, script, TRAINYARD_SPOOL=str(tmp_path / "spool")) == "one\n"
+    assert run_script(tmp_path, script, **{local.VARIABLE: "0" * 32}) == "one\n"
