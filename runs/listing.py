@@ -48,10 +48,10 @@ def find_runs(
     for number, tag in enumerate(tags):
         runs = _with_tag(runs, tag, f"tag_{number}")
     if words := words.strip():
-        in_text = _holds(words)
+        in_text = holds(words)
         if (escaped := json.dumps(words)[1:-1]) != words:
             # SQLite keeps tags as json.dumps wrote them, with escapes for what is not ASCII; PostgreSQL without.
-            in_text |= _holds(escaped)
+            in_text |= holds(escaped)
         runs = runs.filter(in_text | Q(pk__startswith=words))
     return runs
 
@@ -80,14 +80,7 @@ def statuses_of(word: str) -> frozenset[Status]:
     raise BadQuery(f"There is no status {word!r}.")
 
 
-def check_sort(sort: str) -> str:
-    """Return ``sort``, a column with or without a minus. Raises BadQuery."""
-    if sort.removeprefix("-") not in SORTS:
-        raise BadQuery(f"Runs cannot be sorted by {sort!r}; they can by {', '.join(SORTS)}.")
-    return sort
-
-
-def _holds(text: str) -> Q:
+def holds(text: str) -> Q:
     """Whether name or tags hold the text, whatever its case. Of the few runs with a long one an index has not all."""
     words = Lower(Value(text))
     found = Q(GreaterThan(StrIndex("found_by", words), 0))
@@ -96,9 +89,16 @@ def _holds(text: str) -> Q:
     return found | Q(pk__in=keys) if keys else found
 
 
+def check_sort(sort: str) -> str:
+    """Return ``sort``, a column with or without a minus. Raises BadQuery."""
+    if sort.removeprefix("-") not in SORTS:
+        raise BadQuery(f"Runs cannot be sorted by {sort!r}; they can by {', '.join(SORTS)}.")
+    return sort
+
+
 def _with_tag(runs: QuerySet[Run], tag: str, name: str) -> QuerySet[Run]:
     if connection.vendor == "postgresql":
         return runs.filter(tags__contains=[tag])  # which has an index of its own there
     text = json.dumps(tag)
     place = StrIndex(Cast("tags", TextField()), Value(text))
-    return runs.filter(_holds(text)).annotate(**{name: place}).filter(**{f"{name}__gt": 0})
+    return runs.filter(holds(text)).annotate(**{name: place}).filter(**{f"{name}__gt": 0})

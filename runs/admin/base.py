@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Q
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin, TabularInline
 
 from runs.actions import void_handed_out
+from runs.listing import holds
+from runs.models import Run
+
+MAX_FOUND = 1_000  # runs, the newest, whose rows a search shows
+ROWS = 25  # on a page: drawing one costs about 0.7 ms
 
 
 class Editable(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     """Rows that people made."""
+
+    list_per_page = ROWS
 
     list_filter_submit = True
     show_full_result_count = False
@@ -36,6 +44,8 @@ class Granting:
 class Written(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     """Rows that only the product writes: they are looked at, not touched."""
 
+    list_per_page = ROWS
+
     show_full_result_count = False
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -46,6 +56,20 @@ class Written(ModelAdmin):  # type: ignore[misc]  # unfold has no types
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+
+class OfRuns(Written):
+    """Rows that belong to runs, of which there may be very many: words are looked for among the runs."""
+
+    search_help_text = "Words of a run's name or tags, or the beginning of its id."
+    run_field = "run"
+
+    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> Any:
+        words = search_term.strip()
+        if not words:
+            return queryset, False
+        found = Run.objects.filter(holds(words) | Q(pk__startswith=words)).values_list("pk", flat=True)
+        return queryset.filter(**{f"{self.run_field}__in": list(found[:MAX_FOUND])}), False
 
 
 class WrittenInline(TabularInline):  # type: ignore[misc]  # unfold has no types

@@ -283,6 +283,7 @@ class Attempt(models.Model):
 
     class Meta:
         ordering = ("number",)
+        indexes = (models.Index(fields=("created_at", "id"), name="attempt_by_created"),)
         constraints = (
             models.UniqueConstraint(fields=("run", "fence"), name="one_attempt_per_fence"),
             models.UniqueConstraint(
@@ -371,7 +372,10 @@ class Event(models.Model):
 
     class Meta:
         ordering = ("at", "id")
-        indexes = (models.Index(fields=("run", "at"), name="event_run_at"),)
+        indexes = (
+            models.Index(fields=("run", "at"), name="event_run_at"),
+            models.Index(fields=("code",), name="event_by_code"),
+        )
 
     def __str__(self) -> str:
         return self.sentence
