@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+import trainyard
 from trainyard.plain_files import create_plain, open_plain
 from workers.contract import Document
 from workers.processes import Process
@@ -65,6 +67,11 @@ class AttemptFolder:
         return self.path / "home"
 
     @property
+    def sdk(self) -> Path:
+        """A folder that has the package trainyard and nothing else of ours."""
+        return self.path / "sdk"
+
+    @property
     def rooms(self) -> list[Path]:
         """The folders that its ranks may write. What lies beside these is the supervisor's and the node's."""
         return [self.spool, self.logs, self.output, self.code, self.home, self.path / "tmp"]
@@ -107,6 +114,9 @@ class AttemptFolder:
         self.path.chmod(0o711)  # its ranks may be another user's, and pass
         for folder in self.rooms:
             folder.mkdir(mode=0o700, exist_ok=True)
+        self.sdk.mkdir(mode=0o755, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            (self.sdk / "trainyard").symlink_to(Path(trainyard.__file__).parent)
         write_json(self.path / "order.json", order)
         self._order = order
 

@@ -9,33 +9,28 @@ from __future__ import annotations
 import atexit
 import contextlib
 import faulthandler
-import io
 import json
 import os
 import random
 import signal
 import sys
 import threading
-import traceback
-import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-import workers
 from trainyard.spec.variables import expand
 from workers.attempts import AttemptFolder, write_json
 from workers.departing import keep_destroyed_groups
+from workers.interpreter import ROOT, flush_files, forget_the_parent, new_main, print_error, renew_streams, set_path
 from workers.isolation import Cell, enter
 from workers.joining import watch
 from workers.processes import die_with_parent, name_process, open_descriptors
 
 MAX_TRACEBACK_CHARACTERS = 20_000
-
-# Objects of the supervisor's life whose descriptors are closed: were one collected, it would close a number that by
-# then belongs to the user.
-_kept: list[object] = []
+INTERRUPTED = 130
+OURS = f"{ROOT / 'workers'}{os.sep}"
 
 
 @dataclass(frozen=True)
@@ -47,6 +42,8 @@ class RankPlan:
     spec: dict[str, Any]
     environment: dict[str, str]
     threads: int
+    python: str = ""  # the interpreter to start cold with; empty is this one, which is warm
+    note: str = ""  # what the log is to say first
     variables: dict[str, str] = field(default_factory=dict)  # what the arguments may name
     cell: Cell = field(default_factory=Cell)
 
@@ -71,7 +68,7 @@ class RankPlan:
 
 def become_rank(plan: RankPlan, parent: int) -> NoReturn:
     """Turn this freshly forked child into the rank. Never returns."""
-    code = 1
+    code, own_pid = 1, os.getpid()
     try:
         die_with_parent(signal.SIGKILL, parent)
         name_process(f"ty-rank-{plan.rank}")
@@ -80,14 +77,18 @@ def become_rank(plan: RankPlan, parent: int) -> NoReturn:
         die_with_parent(signal.SIGKILL, parent)  # another user begins without the wish
         _reset_descriptors(plan)
         _reset_environment(plan)
-        if python := plan.task.get("python"):
-            _start_cold(python, plan)
+        if plan.note:
+            os.write(2, f"{plan.note}\n".encode())
+        if plan.python:
+            _start_cold(plan)
         _reset_randomness(plan.threads)
         code = _exit_code_of(lambda: _run(plan), plan)
         with contextlib.suppress(KeyboardInterrupt):
             threading._shutdown()  # type: ignore[attr-defined]  # waits for the script's threads, as Python does
-        _note_exit(plan, code)
+        if os.getpid() == own_pid:  # a script's own fork comes here too
+            _note_exit(plan, code)
         atexit._run_exitfuncs()
+        flush_files()
     except BaseException as error:
         _report_error(error, plan)
         code = code or 1
@@ -95,7 +96,10 @@ def become_rank(plan: RankPlan, parent: int) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
-        os._exit(code)
+        if code == INTERRUPTED:  # by Ctrl-C's signal, and so Python ends too
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        os._exit(code & 0xFF)
 
 
 def _run(plan: RankPlan) -> None:
@@ -106,24 +110,19 @@ def _run(plan: RankPlan) -> None:
     else:
         keep_destroyed_groups()
         watch(plan.folder.joining_path(plan.rank), plan.folder.joined_path(plan.rank))
-        run_script(Path.cwd() / plan.task["script"], plan.arguments)
+        run_script(Path.cwd() / plan.task["script"], plan)
 
 
-def run_script(path: Path, arguments: list[str]) -> None:
+def run_script(path: Path, plan: RankPlan) -> None:
     """Execute the script as ``python path arguments`` would, in a ``__main__`` that outlives it.
 
     ``runpy`` drops the globals when the script ends; objects that a process group still calls went with them.
     """
-    main = types.ModuleType("__main__")
-    main.__file__ = str(path)
-    main.__dict__["__builtins__"] = __builtins__
-    _kept.append(sys.modules["__main__"])
-    sys.modules["__main__"] = main
-    sys.argv = [str(path), *arguments]
-    root = str(Path(workers.__file__).parent.parent)
-    # The first entry is the zygote's own folder (`python -m`); a user's module must not be shadowed by it.
-    sys.path[:] = [str(path.parent), *[entry for entry in sys.path[1:] if entry not in ("", root)], root]
-    exec(compile(path.read_bytes(), str(path), "exec"), main.__dict__)
+    forget_the_parent(Path.cwd())
+    main = new_main(path, plan.arguments)
+    code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    set_path(path, plan.environment, Path.cwd(), plan.folder.sdk)
+    exec(code, main.__dict__)
 
 
 def _exit_code_of(run: Callable[[], None], plan: RankPlan) -> int:
@@ -137,18 +136,13 @@ def _exit_code_of(run: Callable[[], None], plan: RankPlan) -> int:
         return 1
     except BaseException as error:
         _report_error(error, plan)
-        return 130 if isinstance(error, KeyboardInterrupt) else 1
+        return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
     return 0
 
 
 def _report_error(error: BaseException, plan: RankPlan) -> None:
     """Print the traceback from the user's own frames on, and leave it for the report."""
-    frames = error.__traceback__
-    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
-        frames = frames.tb_next
-    text = "".join(traceback.format_exception(type(error), error, frames or error.__traceback__))
-    sys.stderr.write(text)
-    sys.stderr.flush()
+    text = print_error(error, (__file__,) if "recipe" in plan.task else (OURS,))
     document = {
         "type": type(error).__name__,
         "message": str(error)[:2000],
@@ -170,7 +164,8 @@ def _reset_signals() -> None:
             with contextlib.suppress(OSError, ValueError):
                 signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
@@ -182,16 +177,7 @@ def _reset_descriptors(plan: RankPlan) -> None:
     os.closerange(3, max(open_descriptors()) + 1)
     if plan.environment.get("PYTHONFAULTHANDLER"):  # Python itself looks at it only as it starts
         faulthandler.enable(2)
-    _kept.extend((sys.stdin, sys.stdout, sys.stderr))
-    sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False), encoding="utf-8")
-    sys.stdout = _line_writer(1, "strict")
-    sys.stderr = _line_writer(2, "backslashreplace")
-    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
-
-
-def _line_writer(descriptor: int, errors: str) -> io.TextIOWrapper:
-    raw = io.BufferedWriter(io.FileIO(descriptor, "w", closefd=False))
-    return io.TextIOWrapper(raw, encoding="utf-8", errors=errors, line_buffering=True)
+    renew_streams()
 
 
 def _reset_environment(plan: RankPlan) -> None:
@@ -211,8 +197,8 @@ def _reset_randomness(threads: int) -> None:
         torch.set_num_threads(threads)  # OMP_NUM_THREADS has no effect after the fork
 
 
-def _start_cold(python: str, plan: RankPlan) -> NoReturn:
-    """Become the user's own interpreter. The parent-death signal and the fence stay."""
+def _start_cold(plan: RankPlan) -> NoReturn:
+    """Become an interpreter of the script's own. The parent-death signal and the fence stay."""
     script = str(Path.cwd() / plan.task["script"])
-    words = [python, script, *plan.arguments]
-    os.execvpe(python, words, {**plan.environment, "PYTHONUNBUFFERED": "1"})
+    words = [plan.python, script, *plan.arguments]
+    os.execvpe(plan.python, words, {**plan.environment, "PYTHONUNBUFFERED": "1"})

@@ -76,6 +76,8 @@ def trouble(run: Run) -> Trouble | None:
 def _traceback(found: dict[str, Any]) -> str:
     """Take the traceback, or the last lines, out of the evidence; the rest of the lines is on the tab of the logs."""
     texts = [text for name in ("traceback", "lines", "log") if (text := found.pop(name, None))]
+    if output := found.pop("output", None):
+        texts = [[*_lines(texts[0]), "", "Last lines of its standard output:", *output]] if texts else [output]
     if texts:
         return "\n".join(map(str, texts[0])) if isinstance(texts[0], list) else str(texts[0])
     error = found.get("error")
@@ -83,6 +85,10 @@ def _traceback(found: dict[str, Any]) -> str:
         found.pop("error")
         return str(error["traceback"])
     return ""
+
+
+def _lines(text: Any) -> list[str]:
+    return text if isinstance(text, list) else str(text).rstrip().splitlines()
 
 
 def _first_traceback_of_ranks(run: Run) -> str:

@@ -281,6 +281,7 @@ def _rank_failure(node: str, rank: Document, logged: Document) -> Failure:
         "signal": signal,
         "traceback": error.get("traceback"),
         "log": logged.get("stderr", []) if logged.get("rank") == number else [],
+        "output": logged.get("stdout", []) if logged.get("rank") == number else [],
     }
     at = float(rank.get("ended_at") or float("inf"))
     if logged.get("disk_full"):

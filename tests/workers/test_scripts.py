@@ -208,7 +208,7 @@ print(only_here.word, sys.prefix, os.environ["RANK"], os.environ["WORLD_SIZE"], 
 print("on the side", file=sys.stderr)
 time.sleep(600)
 """
-    order = with_task(calm_node, script, python=str(own_environment / "bin" / "python"))
+    order = with_task(calm_node, script, python=str(own_environment / "bin" / "python"), distributed=True)
     calm_node.launch(order)
     [line] = until(lambda: calm_node.lines(order))
     word, prefix, rank, world, has_torch, child = line.rsplit(" ", 5)

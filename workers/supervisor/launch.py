@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
 from workers.attempts import AttemptFolder
+from workers.coldness import why_cold
 from workers.contract import Document
 from workers.data_hosts import HOSTS
 from workers.data_roots import CLOSED, ROOTS
@@ -16,6 +19,24 @@ from workers.isolation import Cell
 from workers.rank import RankPlan
 from workers.shelter import Shelter
 from workers.supervisor.environment import environment_of, is_distributed, torchrun_variables
+
+COLD_NOTE = "Trainyard: this rank starts in an interpreter of its own, which takes seconds"
+
+
+class Start(NamedTuple):
+    """How ranks begin: in the interpreter ``python``, or warm where that is empty, with a line in their log."""
+
+    python: str = ""
+    note: str = ""
+
+
+def start_of_ranks(order: Document, folder: AttemptFolder) -> Start:
+    task = order["spec"]["task"]
+    if "script" not in task or task.get("python"):
+        return Start(task.get("python") or "")
+    if why := why_cold(task, folder.code):
+        return Start(sys.executable, f"{COLD_NOTE}: {why}.")
+    return Start()
 
 
 def plan_rank(
@@ -28,6 +49,7 @@ def plan_rank(
     checkpoints: Path,
     address: str,
     shelter: Shelter,
+    start: Start,
 ) -> RankPlan:
     """``checkpoints`` is the folder under which each run has its own."""
     own = environment_of(
@@ -49,6 +71,8 @@ def plan_rank(
         folder=folder,
         spec=order["spec"],
         environment=own,
+        python=start.python,
+        note=start.note,
         variables={**torchrun, **own},
         cell=cell_of(order, go, folder, cache=cache, checkpoints=checkpoints, shelter=shelter),
         threads=int(number) if (number := own.get("TRAINYARD_THREADS", own["OMP_NUM_THREADS"])).isdecimal() else 1,

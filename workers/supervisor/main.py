@@ -27,7 +27,7 @@ from workers.sockets import answer, listen, socket_path
 from workers.supervisor.collecting import Collector
 from workers.supervisor.contact import Contact, connect
 from workers.supervisor.courier import Courier
-from workers.supervisor.launch import plan_rank, reserve_port
+from workers.supervisor.launch import plan_rank, reserve_port, start_of_ranks
 from workers.supervisor.listening import is_listening
 from workers.supervisor.nursery import Nursery
 from workers.supervisor.reports import Group, RankState, make_report, reason_of
@@ -104,7 +104,8 @@ class Supervisor:
         self.report = self._report()
         self._courier: Courier | None = None
         task = order["spec"]["task"]
-        self._is_cold = bool(task.get("python"))
+        self._start = start_of_ranks(order, folder)
+        self._is_cold = bool(self._start.python)
         self._is_watching = "script" in task and not self._is_cold and can_watch()
         self._group_look_at = 0.0
         self._early: dict[int, int] = {}  # how those ended that were to become ranks, by pid
@@ -160,6 +161,7 @@ class Supervisor:
                 checkpoints=self.checkpoints,
                 address=self.address,
                 shelter=self.shelter,
+                start=self._start,
             )
             for local_rank in range(self.order["num_ranks"])
         ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+import workers
 from trainyard.lost_peers import is_of_lost_peer, lost_peer_sentence
 from trainyard.plain_files import open_plain
 from trainyard.spec.survival import outlives_workers
@@ -15,6 +18,8 @@ from workers.contract import Document
 from workers.processes import Exit
 from workers.supervisor.tracebacks import error_in, explained
 
+CRASH = "Fatal Python error"
+OWN_FRAME = re.compile(rf'\s*File "(?:{re.escape(str(Path(workers.__file__).parent))}{os.sep}|<frozen runpy>)')
 EVIDENCE_LINES = 20
 EVIDENCE_BYTES = 16_384
 TRACEBACK_BYTES = 65_536
@@ -157,6 +162,7 @@ def reason_of_rank(order: Document, rank: RankState, folder: AttemptFolder) -> D
         "signal": rank.signal,
         "error": rank.error,
         "stderr": last_lines(folder.stream_path(rank.rank, "stderr")),
+        "stdout": last_lines(folder.stream_path(rank.rank, "stdout")),
     }
     return {"code": code, "sentence": sentence, "evidence": evidence}
 
@@ -169,7 +175,10 @@ def signal_name(number: int) -> str:
 
 
 def last_lines(path: Path) -> list[str]:
-    return last_text(path, EVIDENCE_BYTES).splitlines()[-EVIDENCE_LINES:]
+    """Return the last lines of a stream without our own frames, or those from where Python itself crashed."""
+    lines = [line for line in last_text(path, EVIDENCE_BYTES).splitlines() if not OWN_FRAME.match(line)]
+    crashes = [place for place, line in enumerate(lines) if line.startswith(CRASH)]
+    return lines[crashes[-1] :][:EVIDENCE_LINES] if crashes else lines[-EVIDENCE_LINES:]
 
 
 def last_text(path: Path, num_bytes: int) -> str:
