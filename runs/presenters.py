@@ -18,10 +18,12 @@ from runs.models import Attempt, Placement, Run
 from runs.reconcile.judge import INCOMPLETE
 from runs.status import FINAL, Phase, Status
 from runs.throughput import Throughput, throughputs
+from trainyard.spec.durations import words_of
 from workers.contract import CONTACT_LOST_S
 
 GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
 INGEST_AWAY = "Ingest is not running: what came since waits on the nodes."
+STILL_AMBER_S, STILL_RED_S = 60.0, 300.0
 ROW_LAG_S = 3.0  # a row knows its node's last word only so exactly
 
 
@@ -47,6 +49,7 @@ class Facts:
     steps: int | None = None
     step_age_s: float | None = None
     median_step_s: float | None = None
+    still_s: float | None = None  # for so long none of its ranks has printed or computed anything
     record_age_s: float | None = None
     control_silence_s: float = 0.0  # control is away: nobody has written down since then what nodes report
     ingest_is_away: bool = False  # newer records wait on the nodes
@@ -88,6 +91,12 @@ def _between_attempts(facts: Facts) -> str:
 
 
 def _progress(facts: Facts) -> Lamp:
+    if facts.step is None and facts.status == Status.RUNNING and facts.still_s is not None:
+        if facts.still_s < STILL_AMBER_S:
+            return _lamp("progress", GREEN, "No step is logged; the ranks print or compute.")
+        colour = RED if facts.still_s >= STILL_RED_S else AMBER
+        words = f"No step is logged, and for {words_of(facts.still_s)} no rank has printed or computed anything."
+        return _lamp("progress", colour, words)
     where = "" if facts.step is None else f"Step {facts.step:,}" + (f" of {facts.steps:,}" if facts.steps else "")
     if facts.status in FINAL or facts.step is None or facts.step_age_s is None:
         return _lamp("progress", GREY, f"{where}, ended." if where and facts.status in FINAL else "No step yet.")
@@ -246,8 +255,22 @@ def facts_of(run: Run, attempt: Attempt | None, telemetry: Telemetry, now: datet
         ingest_is_away=bool(placements) and server_state.ingest_is_away(),
         unsent_nodes=tuple(one.node for one in sendings if not one.is_done),
         num_refused=sum(one.num_refused for one in sendings),
+        still_s=_still_s(placements, now),
         is_local=run.is_local,
     )
+
+
+def _still_s(placements: Sequence[Placement], now: datetime) -> float | None:
+    """Return for how long no rank has done anything, by the nodes' own clocks; None where a node does not tell."""
+    quiet = []
+    for one in placements:
+        ranks = [rank for rank in one.report.get("ranks") or [] if not rank.get("ended_at")]
+        for rank in ranks:
+            moved = [float(rank[name]) for name in ("printed_at", "computed_at") if rank.get(name)]
+            if not moved:
+                return None
+            quiet.append(float(one.report.get("at") or 0.0) - max(moved) + one.age_s(now))
+    return max(0.0, min(quiet)) if quiet else None
 
 
 def progress(facts: Facts) -> float | None:

@@ -59,6 +59,7 @@ UP    ``up_key(node)``            the node worker, every second: who I am and ho
                 "has_listened": bool | null, of a cold rank 0: whether MASTER_PORT was seen open,
                 "was_ended": bool, the supervisor killed it,
                 "exit_hang": bool, its script was over and its process did not exit: it was ended,
+                "printed_at", "computed_at": unix | null, when it last did, to within 15 s,
                 "group": "unknown" | "none" | "waiting" | "joined", "waiting_since": unix | null}],
                          what is known of a script's rank and torch's process group: nothing of a cold one
      "producers": {producer: last sequence (final only when phase is "ended")},

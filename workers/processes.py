@@ -67,6 +67,12 @@ def start_of(pid: int) -> int | None:
     return None if fields is None or fields[0] in "ZX" else int(fields[19])
 
 
+def cpu_s(pid: int) -> float:
+    """Return the processor time that a process has used, 0 where there is none (or no /proc)."""
+    fields = _stat(pid)
+    return 0.0 if fields is None else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def identify(pid: int) -> Process:
     return Process(pid, start_of(pid) or 0)
 

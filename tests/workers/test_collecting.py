@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.disks import disk_of_1_mb, fill
-from tests.workers.control import until
+from tests.workers.control import ControlledNode, until
 from tests.workers.stream import ORDER
 from trainyard import spool as spool_module
 from trainyard.records import Frame, frames
@@ -108,3 +108,23 @@ def test_what_is_left_in_the_end_for_want_of_room_is_counted(tmp_path: Path, mon
     [_, frame] = frames(writer.path.read_bytes())
     assert (frame.kind, frame.payload["counts"]) == ("lost", {"spool_limit": 1000})
     writer.abandon()
+
+
+def test_who_hangs_without_a_word_can_be_told_from_who_computes_in_silence(calm_node: ControlledNode) -> None:
+    script = """
+import os, time
+while os.environ["RANK"] == "1":
+    pass
+time.sleep(3600)
+"""
+    order = calm_node.order(script, ranks=2)
+    calm_node.launch(order)
+
+    def moved() -> list[float]:
+        calm_node.tick()
+        ranks = (calm_node.report(order) or {}).get("ranks") or [{}]
+        return [max(rank.get("printed_at") or 0.0, rank.get("computed_at") or 0.0) for rank in ranks]
+
+    until(lambda: (found := moved()) and min(found) and found[1] - found[0] >= 15)
+    calm_node.say(order, wanted="stop")
+    calm_node.wait_for(order, "ended")

@@ -24,6 +24,7 @@ from workers.node.config import load_config
 from workers.processes import Exit, descendants_of, identify, kill_children, send
 from workers.shelter import Shelter
 from workers.sockets import answer, listen, socket_path
+from workers.supervisor.activity import Activity
 from workers.supervisor.collecting import Collector
 from workers.supervisor.contact import Contact, connect
 from workers.supervisor.courier import Courier
@@ -89,6 +90,7 @@ class Supervisor:
         self.cause: str | None = None  # why the ranks are being ended
         self._cause_at = 0.0
         self.kill_at: float | None = None
+        self._activity = Activity(folder)
         self.is_disk_full = False
         with contextlib.suppress(OSError):
             self.folder.reserve.write_bytes(bytes(RESERVE_BYTES))
@@ -191,6 +193,8 @@ class Supervisor:
                 kill_children(self._note_exit)
             self._end_hung_exits()
             self._look_for_groups()
+            if self._activity.look(self.ranks):
+                self._publish()
             self._look_for_port()
 
     def _look_around(self) -> None:

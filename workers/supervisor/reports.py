@@ -53,6 +53,8 @@ class RankState:
     has_listened: bool | None = None  # of a cold rank 0: whether MASTER_PORT was seen open
     has_torchrun: bool = True  # its variables
     was_ended: bool = False  # killed by us, since another had failed, or its time was over
+    printed_at: float | None = None  # Unix seconds, to within 15 s: when it printed last…
+    computed_at: float | None = None  # …and when it used more than a twentieth of a core
     exit_hang: bool = False  # its script was over, the process did not end by itself
 
     @property
