@@ -170,10 +170,10 @@ def test_another_name_ends_the_first_run_and_begins_a_second(tmp_path: Path) -> 
     said = run_script(
         tmp_path,
         "import trainyard\n"
-        "first = trainyard.init('first')\n"
+        f"first = trainyard.init('first', folder={str(tmp_path)!r})\n"
         "first.log({'loss': 1.0}, step=0)\n"
         "assert trainyard.init('first') is first and trainyard.init() is first\n"
-        "second = trainyard.init('second')\n"
+        "second = trainyard.init('second', folder=first.folder.parent)\n"
         "second.log({'loss': 2.0}, step=0)\n"
         "assert second is not first and first.is_finished and not second.is_finished\n"
         "assert second.local_id != first.local_id and trainyard.init('second') is second\n"
@@ -187,7 +187,7 @@ def test_another_name_ends_the_first_run_and_begins_a_second(tmp_path: Path) -> 
 def test_a_rank_and_an_inherited_run_stay_one_run(tmp_path: Path) -> None:
     script = (
         "import trainyard\n"
-        "first = trainyard.init('first')\n"
+        f"first = trainyard.init('first', folder={str(tmp_path)!r})\n"
         "assert trainyard.init('second') is first and not first.is_finished\n"
         "print('one')\n"
     )
