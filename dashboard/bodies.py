@@ -50,7 +50,7 @@ LIMITS = (
     Limit(("POST",), re.compile(r"/admin/.*"), DOCUMENT_BYTES),
 )
 # Who sends on while we answer may lose the answer with the connection: so much is read and dropped before that.
-LINGER_BYTES = 64 * 1024 * 1024
+LINGER_BYTES = 256 * 1024 * 1024
 LINGER_S = 20.0
 # A body that stands still for so long, or comes slower than this after its first seconds, is not waited for.
 STILL_S = 30.0

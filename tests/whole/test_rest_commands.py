@@ -29,6 +29,7 @@ REFUSED = {
     "GET /runs/{run_id}/logs/locate": 404,  # no line of it is an error
     "GET /runs/{run_id}/media/{media_id}": 404,
     "GET /runs/{run_id}/media/{media_id}/file": 404,
+    "DELETE /tokens": 404,  # it names a person whom nobody made
     "GET /bundles/{sha256}": 401,
     "PUT /node/runs/{run_id}/fences/{fence}/files/{path}": 401,
     "POST /node/gone-runs": 401,
