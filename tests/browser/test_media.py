@@ -266,12 +266,13 @@ def test_the_keys_of_the_page_are_told(media: Page) -> None:
 
 
 @pytest.fixture
-def live(office: Yard, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+def live(office: Yard, tmp_path: Path, open_folder: Path) -> Iterator[tuple[str, Path]]:
     """The id of a run that is trained, and the file that says how many steps it may log."""
-    code, wanted = tmp_path / "code", tmp_path / "wanted"
+    code, wanted = tmp_path / "code", open_folder / "wanted"
     code.mkdir()
     (code / "train.py").write_text(LIVE)
     wanted.write_text("1")
+    wanted.chmod(0o644)
     stored = office.http.post("/bundles", content=packed(code)).json()
     task = {"script": "train.py", "arguments": [str(wanted)], "code": {"sha256": stored["sha256"]}}
     run_id = office.submit({"name": "growing", "resources": {"nodes": 1}, "restarts": {"max": 0}, "task": task})

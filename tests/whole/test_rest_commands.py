@@ -31,7 +31,11 @@ REFUSED = {
     "GET /runs/{run_id}/media/{media_id}/file": 404,
     "DELETE /tokens": 404,  # it names a person whom nobody made
     "GET /bundles/{sha256}": 401,
+    "POST /runs/{run_id}/leftovers": 409,  # a recipe leaves none
     "PUT /node/runs/{run_id}/fences/{fence}/files/{path}": 401,
+    "POST /node/runs/{run_id}/fences/{fence}/uploads": 401,
+    "PUT /node/runs/{run_id}/fences/{fence}/uploads/{key}/{offset}": 401,
+    "POST /node/runs/{run_id}/fences/{fence}/gained": 401,
     "POST /node/gone-runs": 401,
     "POST /node/datasets/{dataset_id}/answer": 401,
 }
