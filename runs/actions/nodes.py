@@ -107,9 +107,13 @@ def _check_name_is_free(node: Node, token: JoinToken) -> None:
 
 
 def _slots_of(inventory: dict[str, Any]) -> int:
-    """One slot for each GPU; without any, one for each processor."""
+    """One slot for each GPU; without any, one for each processor.
+
+    A CPU node that shares its machine with others has two slots all the same where the machine has two processors, so
+    that a run of two processes fits on one node.
+    """
     gpus, cpu = inventory.get("gpus"), inventory.get("cpu")
-    num_cpus = cpu.get("count") if isinstance(cpu, dict) else None
-    return (
-        len(gpus) if isinstance(gpus, list) and gpus else num_cpus if isinstance(num_cpus, int) and num_cpus > 0 else 1
-    )
+    if gpus:
+        return len(gpus)
+    counts = cpu if isinstance(cpu, dict) else {}
+    return max(1, counts.get("count") or 0, min(2, counts.get("machine_count") or 0))

@@ -67,6 +67,10 @@ def test_members_without_staff_manage_no_clusters(cast: Cast) -> None:
         (None, {"cpu": {"count": 8}, "gpus": [{}, {}]}, 2),
         (None, {}, 1),
         (None, {"cpu": {}, "gpus": None}, 1),
+        (None, {"cpu": {"count": 1, "machine_count": 2}}, 2),
+        (None, {"cpu": {"count": 1, "machine_count": 1}}, 1),
+        (None, {"cpu": {"count": 4, "machine_count": 8}}, 4),
+        (None, {"cpu": {"count": 1, "machine_count": 2}, "gpus": [{}]}, 1),
     ],
 )
 def test_a_machine_joins_with_its_slots(cast: Cast, slots: int, inventory: dict[str, object], expected: int) -> None:
