@@ -19,7 +19,7 @@ from dashboard.home import write_private
 from dashboard.up.checks import CannotStart
 
 if TYPE_CHECKING:
-    from runs.models import User
+    from runs.models import Node, User
 
 CLIENT = "client.toml"
 CLIENT_LIFE = timedelta(hours=2)  # of the token in it
@@ -130,20 +130,46 @@ def join_secret(node_home: Path, name: str, actor: User) -> str | None:
     Valkey as its own user."""
     from runs import valkey_users
     from runs.actions import cluster_of_this_machine, new_join_token
-    from runs.models import Node
 
-    path = node_home / "node.toml"
-    try:
-        known = tomllib.loads(path.read_text())
-    except (OSError, ValueError):
-        known = {}
-    node = Node.objects.filter(name=name, pk=known.get("id", ""), removed_at=None).first()
-    is_known = node is not None and node.key == known.get("key")
-    if node is not None and is_known and valkey_users.is_url_of(node, str(known.get("redis_url"))):
+    node = _known_node(node_home)
+    if node is not None and valkey_users.is_url_of(node, str(_stored(node_home).get("redis_url"))):
         return None
-    path.unlink(missing_ok=True)
+    (node_home / "node.toml").unlink(missing_ok=True)
     _, secret = new_join_token(actor=actor, cluster=cluster_of_this_machine(actor=actor, node=name))
     return secret
+
+
+def remove_other_nodes(home: Path, names: list[str], actor: User) -> list[str]:
+    """Remove the nodes that an `up` of this home started before and that are not among ``names``. Returns the names of
+    those that a run still holds."""
+    from runs.actions import Refused, remove_node
+
+    held = []
+    for folder in sorted((home / "nodes").glob("local-*")):
+        is_other = folder.name not in names and folder.name.removeprefix("local-").isdecimal()
+        node = _known_node(folder) if is_other else None
+        try:
+            if node is not None:
+                remove_node(actor=actor, node=node)
+        except Refused:
+            held.append(folder.name)
+    return held
+
+
+def _known_node(node_home: Path) -> Node | None:
+    """Return the node that joined from this folder, None where it has not joined or was removed."""
+    from runs.models import Node
+
+    stored = _stored(node_home)
+    node = Node.objects.filter(name=node_home.name, pk=stored.get("id", ""), removed_at=None).first()
+    return node if node is not None and node.key == stored.get("key") else None
+
+
+def _stored(node_home: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads((node_home / "node.toml").read_text())
+    except (OSError, ValueError):
+        return {}
 
 
 def isolation(home: Path) -> str:

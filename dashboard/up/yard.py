@@ -25,6 +25,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 READY_S = 90.0
+REMOVE_AGAIN_S = 10.0
 # Stopping takes ten seconds at most, all together; these are the parts of it, in order.
 NODES_S = 4.5
 SETTLE_S = 1.2
@@ -46,6 +47,7 @@ class Yard:
         self.owner: Any = None
         self.started_at = time.time()
         self._strangers: set[int] = set()
+        self._removing: asyncio.Task[None] | None = None
         self._database = ThreadPoolExecutor(1, thread_name_prefix="database")
 
     async def ask(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -94,6 +96,8 @@ class Yard:
 
     async def stop(self) -> None:
         """End everything: first the nodes, so that their last reports and records still get through."""
+        if self._removing is not None:
+            self._removing.cancel()
         nodes = [self.children[name] for name in self.names if name in self.children]
         deadline = time.monotonic() + NODES_S
         await asyncio.gather(*(node.stop(NODES_S) for node in nodes))
@@ -148,6 +152,24 @@ class Yard:
             node_home = self.home / "nodes" / name
             secret = await self.ask(house.join_secret, node_home, name, self.owner)
             await self._start_child(programs.node(self.home, name, self.url, secret, share))
+        self._removing = asyncio.create_task(self._remove_other_nodes())
+
+    async def _remove_other_nodes(self) -> None:
+        """Take the nodes of an earlier start off their cluster that are not started now. One that a run still holds is
+        tried again until the run has left it."""
+        said = ""
+        while True:
+            try:
+                held = await self.ask(house.remove_other_nodes, self.home, self.names, self.owner)
+                if not held:
+                    return
+                words = f"Not started, and removed once no run holds them: {', '.join(held)}"
+            except Exception as error:  # a database that is away for a moment
+                words = f"Nodes that are not started could not be removed yet: {error}"
+            if words != said:
+                self.console.say(words)
+            said = words
+            await asyncio.sleep(REMOVE_AGAIN_S)
 
     async def _start_child(self, program: Program) -> None:
         child = Child(program, self.home / "logs", self.console, self._write_processes)

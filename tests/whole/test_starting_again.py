@@ -36,6 +36,22 @@ def test_it_starts_again_after_its_cluster_was_renamed_and_its_node_removed() ->
             up.close()
 
 
+def test_a_node_that_is_not_started_again_is_gone_and_comes_back_with_a_larger_number() -> None:
+    with short_folder("ty-fewer-") as folder:
+        home = new_home(folder)
+        for number, expected in (("2", ["local-1", "local-2"]), ("1", ["local-1"]), ("2", ["local-1", "local-2"])):
+            up = Up(home, NODES=number)
+            try:
+                up.wait_until_said("Nodes in contact")
+                with Yard(up) as yard:
+                    nodes = yard.get("/nodes")["items"]
+                    assert [node["name"] for node in nodes] == expected
+                    assert all(node["is_in_contact"] and node["slots"] >= 2 for node in nodes)
+                assert up.stop() == 0
+            finally:
+                up.close()
+
+
 def test_a_program_goes_on_when_the_machines_token_was_renewed(running_trainyard: Up) -> None:
     with Client(running_trainyard.url, "ty_old", renew=lambda: running_trainyard.token) as client:
         assert client.me()["username"] == "owner"

@@ -12,8 +12,8 @@ from django.utils import timezone
 from dashboard.up import house
 from runs import actions
 from runs.access import user_of_token
-from runs.models import Token
-from tests.cast import Cast
+from runs.models import Node, Token
+from tests.cast import Cast, make_attempt, make_node, make_run
 
 
 def written(home: Path) -> str:
@@ -51,3 +51,42 @@ def test_a_token_for_ever_of_an_older_version_ends_at_the_next_start(cast: Cast,
     house.revoke_client(tmp_path)
     assert user_of_token(old) is None
     house.revoke_client(tmp_path / "nothing")
+
+
+def local_node(cast: Cast, home: Path, name: str) -> Node:
+    """A node that `up` started here before."""
+    node = make_node(cast.cluster, name)
+    folder = home / "nodes" / name
+    folder.mkdir(parents=True)
+    (folder / "node.toml").write_text(f'id = "{node.pk}"\nkey = "{node.key}"\nredis_url = ""\n')
+    return node
+
+
+def names() -> list[str]:
+    return list(Node.objects.filter(removed_at=None).values_list("name", flat=True))
+
+
+def test_nodes_that_up_started_before_and_not_now_are_removed(cast: Cast, tmp_path: Path) -> None:
+    for name in ("local-1", "local-2", "gpu-1"):  # somebody started gpu-1 in this home by hand
+        local_node(cast, tmp_path, name)
+    make_node(cast.cluster, "local-3")  # of another server with the same database
+    assert house.remove_other_nodes(tmp_path, ["local-1"], cast.owner) == []
+    assert names() == ["gpu-1", "local-1", "local-3"]
+    assert house.remove_other_nodes(tmp_path, ["local-1"], cast.owner) == []
+
+
+def test_a_removed_local_node_comes_back_when_up_starts_it_again(cast: Cast, tmp_path: Path) -> None:
+    node = local_node(cast, tmp_path, "local-2")
+    house.remove_other_nodes(tmp_path, ["local-1"], cast.owner)
+    secret = house.join_secret(tmp_path / "nodes" / "local-2", "local-2", cast.owner)
+    assert secret is not None
+    assert actions.join_node(secret=secret, name="local-2").pk == node.pk and names() == ["local-2"]
+
+
+def test_a_local_node_that_a_run_holds_is_removed_when_the_run_has_left_it(cast: Cast, tmp_path: Path) -> None:
+    node = local_node(cast, tmp_path, "local-2")
+    attempt = make_attempt(make_run(cast), [node])
+    assert house.remove_other_nodes(tmp_path, [], cast.owner) == ["local-2"] and names() == ["local-2"]
+    attempt.ended_at = timezone.now()
+    attempt.save()
+    assert house.remove_other_nodes(tmp_path, [], cast.owner) == [] and names() == []
