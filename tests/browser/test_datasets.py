@@ -22,7 +22,7 @@ def test_data_is_added_looked_at_and_trained_on(seat: Seat, yard: Yard, open_fol
     expect(page.get_by_label("Target")).to_be_hidden()
     page.get_by_label("Kind").select_option("csv")
     for label, text in (("Name", "saplings"), ("Location", str(table)), ("Target", "kind")):
-        page.get_by_label(label).fill(text)
+        page.get_by_role("main").get_by_label(label, exact=True).fill(text)
     page.get_by_role("button", name="Add and check").click()
     main = page.get_by_role("main")
     expect(main.get_by_text("failed", exact=True)).to_be_visible()

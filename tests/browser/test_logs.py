@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Seat, Sit, packed, scripted, tiny
 from tests.browser.test_pages import AXE, barriers
+from tests.up_process import wait_until
 from tests.whole.runs import Yard
 
 pytestmark = pytest.mark.browser
@@ -319,7 +320,8 @@ def test_a_run_that_is_deleted_elsewhere_says_so(seat: Seat, office: Yard) -> No
     page = seat.go(f"/runs/{run_id}/logs/")
     expect(page.locator("[data-note]")).to_have_text(re.compile("^No line yet"))
     seat.watch.expect("404", "WebSocket")
-    assert office.http.delete(f"/runs/{run_id}").status_code in (200, 204)
+    # 409 until its nodes have confirmed that nothing of it is left there.
+    wait_until(lambda: office.http.delete(f"/runs/{run_id}").status_code in (200, 204), "the run is deleted")
     page.get_by_label("Search the log").fill("step")
     expect(page.locator("[data-trouble]")).to_have_text(re.compile("This run was deleted"))
 

@@ -61,7 +61,7 @@ def test_one_that_a_restart_did_not_find_is_not_called_valid(cast: Cast, as_user
     client = as_user(cast.mate)
     text = text_of(client, run, "?fragment=checkpoints")
     assert "200 missing Attempt 2 did not find it: there is no such folder" in text and "200 valid" not in text
-    assert "Checkpoints 0 to go on from" in text and "4.0 KiB on the nodes" not in text
+    assert "Checkpoints 0 to continue from" in text and "4.0 KiB on the nodes" not in text
     assert "Continue from here" not in text
     tell(run, {"state": "restored", "step": 200, "fence": 1})
     assert "200 valid" in text_of(client, run, "?fragment=checkpoints"), "it was found after all"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 
 from runs import places
 from runs.metrics.models import Telemetry
@@ -175,12 +176,14 @@ def test_the_tab_of_the_browser_says_how_far_a_run_is(cast: Cast, as_user: AsUse
     assert "<title>hello, failed · Trainyard</title>" in text_of(as_user(cast.viewer), f"/runs/{ended.pk}/")
 
 
-def test_clone_with_changes_is_offered_once_and_to_those_who_may(
+def test_clone_and_run_again_are_offered_once_and_to_those_who_may(
     cast: Cast, as_user: AsUser, make_run: MakeRun
 ) -> None:
     run = make_run(status=Status.SUCCEEDED)
-    assert text_of(as_user(cast.mate), f"/runs/{run.pk}/").count("Clone with changes") == 1
-    assert "Clone with changes" not in text_of(as_user(cast.viewer), f"/runs/{run.pk}/")
+    form, again = f"{reverse('launch')}?from=run:{run.pk}", reverse("do", args=(run.pk, "again"))
+    html, seen = text_of(as_user(cast.mate), f"/runs/{run.pk}/"), text_of(as_user(cast.viewer), f"/runs/{run.pk}/")
+    assert (html.count(f'href="{form}"'), html.count(f'action="{again}"')) == (1, 1)
+    assert form not in seen and again not in seen
 
 
 def test_what_became_of_the_records_is_said_where_there_is_something_to_say(
