@@ -52,6 +52,7 @@ class Inventory(Shape):
     cpu: Cpu | None = None
     memory_bytes: Whole | None = None
     disk_bytes: Whole | None = None
+    slots: Annotated[int, Field(ge=1, lt=2**63)] | None = None
     gpus: list[Gpu] | None = None
     driver: Name | None = None
 

@@ -18,6 +18,7 @@ class Voice:
         self.listed: dict[str, dict[str, Any]] = {}
         self.inspecting: list[str] = []
         self.troubles: dict[str, str] = {}
+        self.asked: dict[str, int] = {}  # the number of --slots, where it was started with one
 
     def up(self, now: datetime) -> None:
         """What the node worker says every second."""
@@ -29,7 +30,7 @@ class Voice:
             "version": "0.1.0",
             "address": "127.0.0.1",
             "pid": 1,
-            "inventory": {"cpu": {"count": 2}, "gpus": []},
+            "inventory": {"cpu": {"count": 2}, "gpus": [], **self.asked},
             "health": {"cpu_percent": 3.0},
             "attempts": self.listed,
             "troubles": self.troubles,

@@ -17,9 +17,11 @@ from workers.gpus import visible_indexes
 CORES = "TRAINYARD_CORES"  # this node's share of the cores, set by whoever starts several nodes on one machine
 
 
-def take_inventory(home: Path) -> Document:
+def take_inventory(home: Path, slots: int | None = None) -> Document:
+    """Return what the machine is made of, and how many ``slots`` the node was started with, where somebody said it."""
     gpus, driver = _gpus()
     return {
+        **({} if slots is None else {"slots": slots}),
         "hostname": socket.gethostname(),
         "platform": platform.platform(),
         "python": platform.python_version(),

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.numbers import size
 from dashboard.pages.clusters import boxes_of
-from dashboard.pages.frame import answer, page, person, show
+from dashboard.pages.frame import answer, page, person, problems_of, refusal, show
 from dashboard.pages.gauges import gauges
 from dashboard.pages.rows import rows
 from runs import actions
@@ -70,6 +71,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
         "facts": facts(found),
         "rows": rows(list(here[:NUM_RUNS])),
         "may_manage": can_manage_clusters(request.user),
+        "most_slots": actions.most_slots(found),
         "isolation": ISOLATION.get(str(found.inventory.get("isolation")), ISOLATION["none"]),
         "ranges": RANGES,
         "range": seconds,
@@ -87,6 +89,19 @@ def do(request: HttpRequest, node_id: str, verb: str) -> HttpResponse:
     undo = reverse("do-node", args=(found.name, chosen.undo)) if chosen.undo else ""
     to = reverse("clusters") if chosen.leads_away else ""
     return answer(request, chosen.sentence.format(name=found.name), undo=undo, to=to, home="clusters")
+
+
+@page(methods=("POST",))
+def slots(request: HttpRequest, node_id: str) -> HttpResponse:
+    found = get_node(request.user, node_id, manage=True)
+    given = request.POST.get("slots", "").strip()
+    wanted = int(given) if given.isascii() and given.isdecimal() and len(given) < 10 else 0
+    try:
+        actions.set_slots(actor=person(request), node=found, slots=wanted)
+    except ValidationError as error:
+        return refusal(request, 422, " ".join(problems_of(error).values()))
+    sentence = f"{found.name} has {found.slots} slot{'s'[: found.slots != 1]} now."
+    return answer(request, sentence, home="clusters")
 
 
 def facts(node: Node) -> list[tuple[str, str, str]]:

@@ -61,6 +61,7 @@ urlpatterns = [
     route("nodes/clusters/<slug:cluster_id>/delete/", cluster_verbs.delete, "delete-cluster"),
     route("nodes/clusters/<slug:cluster_id>/add-node/", cluster_verbs.add_node, "add-node"),
     route("nodes/<slug:node_id>/", node.node, "node"),
+    route("nodes/<slug:node_id>/slots/", node.slots, "node-slots"),
     route("nodes/<slug:node_id>/do/<slug:verb>/", node.do, "do-node"),
     route("people/", people.people, "people"),
     route("people/new-project/", people.new_project, "new-project"),

@@ -11,7 +11,7 @@ from runs.actions.handed_out import void_handed_out
 from runs.actions.jobs import delete_job, save_job
 from runs.actions.leftovers import decide_leftovers, undecided
 from runs.actions.local import Process, send_local_run
-from runs.actions.nodes import drain_node, enable_node, join_node, remove_node
+from runs.actions.nodes import drain_node, enable_node, join_node, most_slots, remove_node, set_slots
 from runs.actions.projects import (
     accept_invitation,
     change_role,
@@ -48,8 +48,10 @@ from runs.actions.sign_in import (
     use_sign_in_link,
 )
 from runs.actions.tracing import Trace, trace_run
+from runs.models.clusters import MAX_SLOTS
 
 __all__ = [
+    "MAX_SLOTS",
     "Paused",
     "Process",
     "Refused",
@@ -80,6 +82,7 @@ __all__ = [
     "join_node",
     "live_tokens",
     "make_sign_in_link",
+    "most_slots",
     "new_join_token",
     "note_run",
     "remove_member",
@@ -90,6 +93,7 @@ __all__ = [
     "save_job",
     "send_local_run",
     "set_password",
+    "set_slots",
     "sign_in",
     "stop_run",
     "store_bundle",

@@ -14,10 +14,9 @@ from runs.actions.refused import Refused
 from runs.documents import BadDocument, Inventory, checked
 from runs.models import Cluster, JoinToken, Node, User
 from runs.models.access import digest_of
+from runs.models.clusters import MAX_SLOTS
 from runs.tasks import schedule_soon
 from workers.contract import new_key
-
-MAX_SLOTS = 1024
 
 
 def join_node(
@@ -42,12 +41,12 @@ def join_node(
             raise Forbidden("This join token is unknown, already used, or too old.")
         node = Node.objects.filter(name=name).first() or Node(name=name, cluster=token.cluster)
         _check_name_is_free(node, token)
+        node.slots = _slots_at_joining(node, slots, inventory)
         node.cluster = token.cluster
         node.key = new_key()
         node.address = address
         node.inventory = inventory
         node.version = version
-        node.slots = min(slots or _slots_of(inventory), MAX_SLOTS)
         node.removed_at = None
         node.clean_fields(exclude=["cluster", "key"])
         node.save()
@@ -66,6 +65,31 @@ def drain_node(*, actor: User, node: Node) -> Node:
 def enable_node(*, actor: User, node: Node) -> Node:
     require_manager(actor)
     return _set_draining(node, is_draining=False)
+
+
+def set_slots(*, actor: User, node: Node, slots: int) -> Node:
+    """Change how many ranks the node takes at once, until it is started with another ``--slots``. Raises
+    ValidationError for a number that it cannot have, Refused where a run holds a slot beyond it."""
+    require_manager(actor)
+    most = most_slots(node)
+    if not 1 <= slots <= most:
+        raise ValidationError({"slots": f"Node {node.name} takes a number of slots from 1 to {most}; {slots} is not."})
+    with transaction.atomic():
+        Cluster.objects.select_for_update().get(pk=node.cluster_id)  # nothing is placed on it while we look
+        least = node.least_slots()
+        if slots < least:
+            sentence = f"Node {node.name} keeps at least {least} slots: a run holds slot {least - 1} now."
+            raise Refused("slots-held", sentence)
+        node.slots = slots
+        node.save(update_fields=["slots"])
+        transaction.on_commit(broadcast.nodes_changed)
+        schedule_soon(node.cluster_id)
+    return node
+
+
+def most_slots(node: Node) -> int:
+    """Return the largest number of slots that an administrator may give the node: a slot of a GPU node is a GPU."""
+    return min(len(node.inventory.get("gpus") or []) or MAX_SLOTS, MAX_SLOTS)
 
 
 def remove_node(*, actor: User, node: Node) -> None:
@@ -104,6 +128,15 @@ def _check_name_is_free(node: Node, token: JoinToken) -> None:
         raise Refused("name-taken", f"There is already a node named {node.name} in another cluster.")
     if node.removed_at is None and node.is_in_contact(timezone.now()):
         raise Refused("name-taken", f"A node named {node.name} is in contact already.")
+
+
+def _slots_at_joining(node: Node, slots: int | None, inventory: dict[str, Any]) -> int:
+    """What the node asks for, else what somebody chose for this machine before, else what it is made of."""
+    default = _slots_of(inventory)
+    is_known = not node._state.adding and node.removed_at is None
+    if slots is None and is_known and _slots_of(node.inventory) == default:
+        slots = node.slots
+    return max(min(slots or default, MAX_SLOTS), node.least_slots())
 
 
 def _slots_of(inventory: dict[str, Any]) -> int:

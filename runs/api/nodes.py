@@ -34,6 +34,10 @@ class Join(Body):
     version: str = Field("", max_length=40)
 
 
+class NodeEdit(Body):
+    slots: int = Field(ge=1, le=1024, description="ranks that it takes at once")
+
+
 class Joined(Schema):
     id: str
     name: str
@@ -98,6 +102,12 @@ def find(request: HttpRequest, query: Query[NodesQuery]) -> dict[str, Any]:
 @router.get("/nodes/{node_id}", response=NodeOut)
 def show(request: HttpRequest, node_id: str) -> dict[str, Any]:
     return _nodes([get_node(actor(request), node_id)])[0]
+
+
+@router.patch("/nodes/{node_id}", response=NodeOut, summary="Change its slots")
+def edit(request: HttpRequest, node_id: str, body: NodeEdit) -> dict[str, Any]:
+    user = actor(request)
+    return _nodes([actions.set_slots(actor=user, node=get_node(user, node_id, manage=True), slots=body.slots)])[0]
 
 
 @router.post("/nodes/{node_id}/drain", response=NodeOut, summary="Place nothing more on it")

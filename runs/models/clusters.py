@@ -31,6 +31,9 @@ class Cluster(models.Model):
         return self.name
 
 
+MAX_SLOTS = 1024  # of one node
+
+
 class Node(models.Model):
     """One machine that runs a node worker. Its slots are its GPUs, or CPU slots where it has none."""
 
@@ -59,6 +62,11 @@ class Node(models.Model):
         """``gpu`` when the inventory has GPUs, else ``cpu``."""
         gpus: list[Any] = self.inventory.get("gpus", [])
         return "gpu" if gpus else "cpu"
+
+    def least_slots(self) -> int:
+        """Return how many slots it needs for the highest one that is held."""
+        highest: int | None = self.held_slots.aggregate(highest=models.Max("index"))["highest"]
+        return 1 if highest is None else highest + 1
 
     def is_in_contact(self, now: datetime) -> bool:
         return self.seen_at is not None and (now - self.seen_at).total_seconds() <= CONTACT_LOST_S

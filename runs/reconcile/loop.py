@@ -13,6 +13,7 @@ from redis.exceptions import LockError, RedisError
 
 from runs import broadcast, engine, valkey_users
 from runs.models import Attempt, Node, Run
+from runs.models.clusters import MAX_SLOTS
 from runs.reconcile import datasets
 from runs.reconcile.acting import WRITE_EVERY_S, follow, free_slots, live_attempts
 from runs.reconcile.hear import Ear, forget_the_rest
@@ -119,6 +120,8 @@ def _take_node(node: Node, ear: Ear) -> bool:
     if up is None or ear.node_silent_s(node) > 0:
         return _contact_just_ended(node, ear)
     said: dict[str, Any] = {name: up[name] for name in ("address", "version", "inventory") if up.get(name) is not None}
+    if (slots := _asked_slots(node, said.get("inventory"))) is not None:
+        said["slots"] = slots
     is_new = not was_in_contact or any(getattr(node, name) != value for name, value in said.items())
     due = node.seen_at is None or (ear.now - node.seen_at).total_seconds() >= WRITE_EVERY_S
     if not is_new and not due:
@@ -128,6 +131,15 @@ def _take_node(node: Node, ear: Ear) -> bool:
     for name, value in said.items():
         setattr(node, name, value)
     return True
+
+
+def _asked_slots(node: Node, inventory: dict[str, Any] | None) -> int | None:
+    """Return the node's slots where it was started with another ``--slots`` than before. What it said before does not
+    undo what an administrator chose since then."""
+    asked: int | None = inventory.get("slots") if inventory else None
+    if asked is None or asked == node.inventory.get("slots"):
+        return None
+    return max(min(asked, MAX_SLOTS), node.least_slots())
 
 
 def _contact_just_ended(node: Node, ear: Ear) -> bool:

@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     shelter = find_shelter(options.home, checkpoints_root(home))
     os.environ[CLOSED] = os.pathsep.join(shelter.hidden)
-    return serve(config, home, address, shelter, is_tethered=is_tethered)
+    return serve(config, home, address, shelter, slots=options.slots, is_tethered=is_tethered)
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -118,7 +118,7 @@ def join_cluster(options: argparse.Namespace, name: str, home: Path) -> NodeConf
         "name": name,
         "address": options.address or address_towards(server),
         "slots": options.slots,
-        "inventory": take_inventory(home),
+        "inventory": take_inventory(home, options.slots),
         "version": __version__,
     }
     config = join(server, body)
@@ -126,12 +126,14 @@ def join_cluster(options: argparse.Namespace, name: str, home: Path) -> NodeConf
     return config
 
 
-def serve(config: NodeConfig, home: Path, address: str, shelter: Shelter, *, is_tethered: bool) -> int:
+def serve(
+    config: NodeConfig, home: Path, address: str, shelter: Shelter, *, slots: int | None, is_tethered: bool
+) -> int:
     """Take commands in the main thread and do everything else beside it, until SIGTERM, Ctrl-C or the lifeline's end.
 
     Supervisors go on; under ``up`` they hold the lifeline too and end by themselves.
     """
-    node = NodeWorker(config, home, address, shelter)
+    node = NodeWorker(config, home, address, shelter, slots)
     opened = Opener(config.id, config.key, node.clock.now)
     app = make_app(config.redis_url, config.name, opened.gate())
     register(app, opened, node)

@@ -45,11 +45,13 @@ LONGEST_PAUSE_S = 5.0
 class NodeWorker:
     """Everything of a node but the main thread, which takes commands (``prepare``, ``go``, ``nudge``) from Celery."""
 
-    def __init__(self, config: NodeConfig, home: Path, address: str, shelter: Shelter) -> None:
+    def __init__(
+        self, config: NodeConfig, home: Path, address: str, shelter: Shelter, slots: int | None = None
+    ) -> None:
         self._config = config
         self._address = address
         self._client = connect(config.redis_url)
-        self._inventory = {**take_inventory(home), "isolation": shelter.level.value}
+        self._inventory = {**take_inventory(home, slots), "isolation": shelter.level.value}
         self._health = HealthReader(home)
         self._health_sender = HealthSender(self._client, config)
         self._latest_health: Document = self._health.sample()

@@ -70,7 +70,8 @@ def test_staff_add_a_node_by_a_token_that_is_shown_once(as_user: AsUser, cast: C
 @pytest.mark.parametrize(
     "path",
     ["/nodes/clusters/new/", "/nodes/clusters/local/edit/", "/nodes/clusters/local/delete/",
-     "/nodes/clusters/local/add-node/", "/nodes/node-a/do/drain/", "/nodes/node-a/do/remove/"],
+     "/nodes/clusters/local/add-node/", "/nodes/node-a/do/drain/", "/nodes/node-a/do/remove/",
+     "/nodes/node-a/slots/"],
 )  # fmt: skip
 def test_only_staff_change_clusters_and_nodes(as_user: AsUser, cast: Cast, path: str) -> None:
     make_node(cast.cluster, "node-a")
@@ -128,6 +129,20 @@ def test_a_node_that_never_spoke_has_a_page(as_user: AsUser, cast: Cast) -> None
     make_node(cast.cluster, "node-a", seen_at=None, inventory={})
     text = as_user(cast.viewer).get("/nodes/node-a/").content.decode()
     assert "out of contact" in text and "has not said how it feels" in text
+
+
+def test_an_administrator_changes_the_slots_of_a_node(as_user: AsUser, cast: Cast, make_run: MakeRun) -> None:
+    node = make_node(cast.cluster, "node-a")
+    assert b'name="slots"' not in as_user(cast.mate).get("/nodes/node-a/").content
+    client, path = as_user(cast.owner), "/nodes/node-a/slots/"
+    assert b'name="slots" type="number" min="1" max="1024" value="2"' in client.get("/nodes/node-a/").content
+    answer = client.post(path, {"slots": "4"}, headers={"X-Requested-With": "fetch"})
+    assert answer.json()["sentence"] == "node-a has 4 slots now." and Node.objects.get().slots == 4
+    for wrong in ("", "many", "0", "9" * 30, "\u0664"):
+        answer = client.post(path, {"slots": wrong}, headers={"X-Requested-With": "fetch"})
+        assert answer.status_code == 422 and "from 1 to 1024" in answer.json()["sentence"]
+    make_attempt(make_run(status=Status.RUNNING), [node], phase=Phase.RUNNING, ranks=2)
+    assert client.post(path, {"slots": "1"}).status_code == 409 and Node.objects.get().slots == 4
 
 
 def test_draining_can_be_undone_and_a_busy_node_stays(as_user: AsUser, cast: Cast, make_run: MakeRun) -> None:

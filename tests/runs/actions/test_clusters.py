@@ -158,3 +158,44 @@ def test_the_servers_machine_stays_in_its_cluster_whatever_became_of_both(cast: 
     assert found().name == "local"
     with pytest.raises(Forbidden):
         actions.cluster_of_this_machine(actor=cast.mate, node="local-1")
+
+
+@pytest.mark.parametrize("slots", [0, -1, actions.MAX_SLOTS + 1])
+def test_a_number_of_slots_that_no_node_has_is_refused(cast: Cast, slots: int) -> None:
+    node = make_node(cast.cluster)
+    with pytest.raises(ValidationError, match=f"from 1 to {actions.MAX_SLOTS}; {slots} is not"):
+        actions.set_slots(actor=cast.owner, node=node, slots=slots)
+    assert Node.objects.get().slots == 2
+
+
+def test_a_gpu_node_has_at_most_a_slot_for_each_gpu(cast: Cast) -> None:
+    node = make_node(cast.cluster, inventory={"gpus": [{}, {}]})
+    assert actions.set_slots(actor=cast.owner, node=node, slots=1).slots == 1
+    with pytest.raises(ValidationError, match="from 1 to 2; 3 is not"):
+        actions.set_slots(actor=cast.owner, node=node, slots=3)
+
+
+def test_slots_that_a_run_holds_stay(cast: Cast) -> None:
+    node = make_node(cast.cluster, "a", slots=4)
+    make_attempt(make_run(cast), [node], ranks=2)
+    with pytest.raises(Refused, match="Node a keeps at least 2 slots: a run holds slot 1 now"):
+        actions.set_slots(actor=cast.owner, node=node, slots=1)
+    assert actions.set_slots(actor=cast.owner, node=node, slots=2).slots == Node.objects.get().slots == 2
+    with pytest.raises(Forbidden):
+        actions.set_slots(actor=cast.mate, node=node, slots=8)
+
+
+def test_a_machine_that_joins_again_keeps_the_slots_that_somebody_chose(cast: Cast) -> None:
+    def join(slots: int | None = None, count: int = 4) -> int:
+        Node.objects.update(seen_at=None)
+        inventory = {"cpu": {"count": count}}
+        return actions.join_node(secret=secret(cast), name="a", slots=slots, inventory=inventory).slots
+
+    assert join() == 4
+    actions.set_slots(actor=cast.owner, node=Node.objects.get(), slots=6)
+    assert join() == 6
+    assert join(slots=3) == 3
+    assert join() == 3
+    assert join(count=8) == 8, "another machine under this name"
+    make_attempt(make_run(cast), [Node.objects.get()], ranks=2)
+    assert join(slots=1) == 2, "a run still holds two"

@@ -93,6 +93,19 @@ def test_a_project_is_made_by_who_may_and_by_nobody_else(mate: Api, cast: Cast) 
     assert mate("POST", "/projects", {"name": "mine"}).status_code == 201
 
 
+def test_the_slots_of_a_node_are_changed(owner: Api, mate: Api, cast: Cast) -> None:
+    node = make_node(cast.cluster, "node-a")
+    assert owner("PATCH", "/nodes/node-a", {"slots": 8}).json()["slots"] == 8
+    make_attempt(make_run(cast), [node], ranks=2)
+    refused = owner("PATCH", "/nodes/node-a", {"slots": 1})
+    assert refused.status_code == 409 and "keeps at least 2 slots" in refused.json()["detail"]
+    for wrong in (0, 1025, "many", None):
+        assert owner("PATCH", "/nodes/node-a", {"slots": wrong}).status_code == 422
+    assert owner("PATCH", "/nodes/node-a", {"slots": 2, "name": "b"}).status_code == 422
+    assert mate("PATCH", "/nodes/node-a", {"slots": 4}).status_code == 403
+    assert owner("GET", "/nodes/node-a").json()["slots"] == 8
+
+
 def test_members_see_clusters_but_do_not_manage_them(mate: Api, cast: Cast) -> None:
     node = make_node(cast.cluster)
     assert mate("GET", "/clusters").json()["items"][0]["num_slots"] == 2

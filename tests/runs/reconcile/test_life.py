@@ -286,3 +286,25 @@ def test_a_script_that_is_restarted_elsewhere_says_so_before_it_starts(yard: Yar
     assert yard.tick() == "SCHEDULED"
     assert "No attempt of it ran on node-b before" in yard.run.reason_sentence
     assert "TRAINYARD_CHECKPOINTS" in yard.run.reason_sentence
+
+
+def test_a_node_that_is_started_with_another_number_of_slots_has_it(yard: Yard) -> None:
+    def slots() -> int:
+        yard.tick()
+        return Node.objects.get(name="node-a").slots
+
+    voice = yard.voices[0]
+    yard.start()
+    yard.say("running")
+    assert slots() == 2
+    voice.asked = {"slots": 5}
+    assert slots() == 5
+    actions.set_slots(actor=yard.cast.owner, node=Node.objects.get(name="node-a"), slots=3)
+    assert slots() == 3, "it says the same as before: what an administrator chose since then stays"
+    voice.asked = {}
+    assert slots() == 3
+    voice.asked = {"slots": 9999}
+    assert slots() == actions.MAX_SLOTS
+    HeldSlot.objects.filter(node__name="node-a").update(index=6)
+    voice.asked = {"slots": 1}
+    assert slots() == 7, "a run holds the seventh"

@@ -25,6 +25,8 @@ ODD = [
     {"inventory": {"gpus": [7]}},
     {"inventory": {"gpus": [{"name": "A100", "memory_bytes": "80 GB"}]}},
     {"inventory": {"cpu": 4}},
+    {"inventory": {"slots": "four"}},
+    {"inventory": {"slots": 0}},
     {"inventory": {"cpu": {"count": "four"}}},
     {"health": [1]},
     {"health": {"cpu_percent": "high"}},
