@@ -64,6 +64,18 @@ def origin(local_id: str, environ: Mapping[str, str] = os.environ) -> dict[str, 
     }
 
 
+def begin_record(name: str | None, local_id: str, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """Return what this process says first in its spool; ``local_id`` is empty inside of Trainyard."""
+    rank = environ.get("RANK") or environ.get("TRAINYARD_RANK", "")
+    return {
+        "rank": int(rank) if rank.isdecimal() else -1,
+        "node": environ.get("TRAINYARD_NODE", ""),
+        "role": "rank" if "TRAINYARD_SPOOL" in environ else "script",
+        "name": name or "",
+        **(origin(local_id, environ) if local_id else {}),
+    }
+
+
 def absolute(path: str | os.PathLike[str]) -> str:
     """Return the path from the root, also when the present folder was deleted: then as it is."""
     try:

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainyard import local
+from trainyard import local, streaming
 from trainyard.buffers import (
     Groups,
     Labels,
@@ -238,6 +238,7 @@ class Run:
         self._outbox = Outbox(self.folder, self._begin)
         self._media = MediaQueue(self._lock, lambda: self._outbox.num_data_bytes)
         self._thread: threading.Thread | None = None
+        self._stream: streaming.Stream | None = None
         self._wake = threading.Event()
         self._closing = threading.Event()
 
@@ -255,6 +256,7 @@ class Run:
                 self._thread.start()
             except RuntimeError as error:  # no thread to be had, or the interpreter ends: finish writes all
                 self._warn("thread", f"points are written at the end only: {error}")
+            self._stream = streaming.begin(self.folder, self.local_id, self._warn)
             self._end_with_multiprocessing()
         self._wake.set()
 
@@ -331,15 +333,7 @@ class Run:
         }
 
     def _begin(self) -> Payload:
-        environ = os.environ
-        rank = environ.get("RANK") or environ.get("TRAINYARD_RANK", "")
-        return {
-            "rank": int(rank) if rank.isdecimal() else -1,
-            "node": environ.get("TRAINYARD_NODE", ""),
-            "role": "rank" if "TRAINYARD_SPOOL" in environ else "script",
-            "name": self.name or "",
-            **(local.origin(self.local_id) if self.local_id else {}),
-        }
+        return local.begin_record(self.name, self.local_id)
 
     def _end(self, reason: str) -> None:
         with self._lock:
@@ -362,6 +356,8 @@ class Run:
             except OSError as error:
                 self._warn("disk", f"the end record could not be written ({error})")
         self.num_lost_points += self._outbox.num_points
+        if self._stream is not None:
+            self._stream.finish()
 
     def _take_last(self) -> None:
         """Take what is left, and give what a GPU still has to compute some time to arrive."""

@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
@@ -145,29 +145,41 @@ def send(
 
     Raises ApiError, Unreachable, OSError, Gone for a run that was deleted there (unless ``again``), and Stuck.
     """
-    if not again and (noted := _noted(run, client.url)) and not _exists(client, noted):
-        raise Gone(f"{run.name} was sent before as {noted}, which is not on the server any more, or not for you")
-    answer = _patiently(lambda: client.send_local_run(run.id, run.document(project)))
+    answer = announce(client, run, project=project, again=again)
     run_id = str(answer["run"]["id"])
-    _note(run, client.url, run_id)
     num_frames = num_bytes = 0
     for spool in run.spools.values():
-        for frames in _batches(client, run_id, spool, int(answer["watermarks"].get(spool.producer, 0))):
+        reader = SpoolReader(spool.folder, spool.producer, int(answer["watermarks"].get(spool.producer, 0)))
+        for frames in batches(client, run_id, spool, reader):
             num_frames += len(frames)
             num_bytes += sum(map(len, frames))
             advance(sum(map(len, frames)))
     # Told anew, since a process may have ended meanwhile; and only now everything that it ends with has arrived.
-    answer = _patiently(lambda: client.send_local_run(run.id, run.document(project)))
+    answer = _patiently(lambda: client.send_local_run(run.id, run.document(project)), PATIENCE_S)
     return Sent(run.id, answer["run"], num_frames, num_bytes)
 
 
-def _batches(client: Client, run_id: str, spool: LocalSpool, watermark: int) -> Iterator[list[bytes]]:
-    """Send one process's frames behind the watermark, and yield each batch when it is stored.
+def announce(
+    client: Client, run: LocalRun, *, project: str | None = None, again: bool = False, is_patient: bool = True
+) -> Document:
+    """Tell the server of the run and its processes; return ``run`` and ``watermarks``. Raises as ``send`` does."""
+    waits = PATIENCE_S if is_patient else ()
+    if not again and (noted := _noted(run, client.url)) and not _exists(client, noted, waits):
+        raise Gone(f"{run.name} was sent before as {noted}, which is not on the server any more, or not for you")
+    answer = _patiently(lambda: client.send_local_run(run.id, run.document(project)), waits)
+    _note(run, client.url, str(answer["run"]["id"]))
+    return answer
+
+
+def batches(
+    client: Client, run_id: str, spool: LocalSpool, reader: SpoolReader, *, is_patient: bool = True
+) -> Iterator[list[bytes]]:
+    """Send one process's frames from where the reader is, and yield each batch when it is stored.
 
     Ends where the spool ended when this began (before a torn tail): whoever still writes is not chased for ever.
     """
     last = spool.last()
-    reader = SpoolReader(spool.folder, spool.producer, watermark)
+    waits = PATIENCE_S if is_patient else ()
     while last is not None and reader.sequence < last.sequence:
         # What looks torn is not waited for: there is a whole frame behind it, so its writer has gone on.
         found = reader.read(BATCH_BYTES, spool.numbers) or reader.read(1, spool.numbers, is_over=True)
@@ -175,15 +187,15 @@ def _batches(client: Client, run_id: str, spool: LocalSpool, watermark: int) -> 
         if not frames:
             return
         data = b"".join(frames)
-        answer = _patiently(lambda data=data: client.send_frames(run_id, data))  # type: ignore[misc]
+        answer = _patiently(lambda data=data: client.send_frames(run_id, data), waits)  # type: ignore[misc]
         if int(answer["watermarks"].get(spool.producer, 0)) < reader.sequence:
             raise Stuck(f"the server stored {spool.producer} up to {answer['watermarks']} and not to {reader.sequence}")
         yield frames
 
 
-def _patiently(ask: Callable[[], Document]) -> Document:
+def _patiently(ask: Callable[[], Document], waits: Sequence[float]) -> Document:
     """Ask again while the server is away: the same request again changes nothing."""
-    for wait_s in PATIENCE_S:
+    for wait_s in waits:
         try:
             return ask()
         except Unreachable:
@@ -244,9 +256,9 @@ def _note(run: LocalRun, url: str, run_id: str) -> None:
         draft.replace(path)
 
 
-def _exists(client: Client, run_id: str) -> bool:
+def _exists(client: Client, run_id: str, waits: Sequence[float]) -> bool:
     try:
-        _patiently(lambda: client.run(run_id))
+        _patiently(lambda: client.run(run_id), waits)
     except ApiError as error:
         if error.status == 404:
             return False
