@@ -70,11 +70,11 @@ class ServerState:
         return found if self.ingest else [*found, INGEST_STILL]
 
 
-def look() -> ServerState:
-    """Ask everything now."""
+def look(*, asks_database: bool = True) -> ServerState:
+    """Ask everything now. Who has just used the database need not ask it again."""
     valkey, tick_age_s, ingest, separate, dropped = _ask_valkey()
     return ServerState(
-        database=_database_answers(),
+        database=not asks_database or _database_answers(),
         valkey=valkey,
         ingest=ingest,
         control_tick_age_s=tick_age_s,
@@ -90,11 +90,11 @@ def count_dropped() -> None:
 
 
 def known() -> ServerState:
-    """Return the state, at most KNOWN_FOR_S old."""
+    """Return the state for pages, at most KNOWN_FOR_S old. A page that is drawn has its database."""
     global _known
     now = time.monotonic()
     if _known is None or now - _known[0] > KNOWN_FOR_S:
-        _known = now, look()
+        _known = now, look(asks_database=False)
     return _known[1]
 
 

@@ -85,6 +85,7 @@ def keep_up(nodes: Iterable[Node]) -> None:
     # One may have joined since the nodes were read.
     for gone in others - set(Node.objects.filter(pk__in=others, removed_at=None).values_list("pk", flat=True)):
         _client().acl_deluser(user_of(gone))
+        _save(_client())
         log.info("valkey.user_removed", node=gone)
 
 
@@ -104,6 +105,7 @@ def _make(nodes: list[Node], *, anew: bool = False) -> bool:
                 client.acl_deluser(name)
             client.execute_command("ACL", "SETUSER", name, *rules)
             _made[name] = rules[2]
+            _save(client)
         client.set(SEPARATE_KEY, 1)
     except ResponseError as error:  # no permission, or a server that has no users
         log.warning("valkey.users_refused", error=str(error), consequence="nodes share the server's user in Valkey")
@@ -119,8 +121,17 @@ def remove(node: Node) -> None:
     _made.pop(user_of(node.pk), None)
     try:
         _client().acl_deluser(user_of(node.pk))
+        _save(_client())
     except (RedisError, OSError) as error:
         log.warning("valkey.user_not_removed", node=node.name, error=str(error))
+
+
+def _save(client: Any) -> None:
+    """Keep the users over a restart of Valkey, where it has a file for them: the embedded one has."""
+    try:
+        client.acl_save()
+    except ResponseError as error:  # no file, or no room: control makes them again after a restart
+        log.debug("valkey.users_unsaved", error=str(error))
 
 
 def _client() -> Any:

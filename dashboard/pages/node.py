@@ -29,8 +29,8 @@ NUM_RUNS = 8
 KEPT = "Trainyard's own files, its sockets and its other processes are closed to it."
 OTHER_USER = f"A rank here is another Unix user, one for each project: {KEPT} It reads files that are open to all users"
 ISOLATION = {
-    "user and namespace": ("Kept apart by user and by mounts", f"{OTHER_USER}."),
-    "user": ("Kept apart by user", f"{OTHER_USER}."),
+    "user and namespace": ("Kept apart by user and by mounts", OTHER_USER),
+    "user": ("Kept apart by user", OTHER_USER),
     "namespace": (
         "Kept apart by mounts",
         f"A rank here has its own view of the disk: {KEPT} It reads what else the node's user may read",

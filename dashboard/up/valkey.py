@@ -31,6 +31,8 @@ def server_program() -> str:
 def server_command(folder: Path, unix_socket: Path, *, durable: bool = True) -> list[str]:
     """Return the command that serves ``folder`` on a socket that only this user can open.
 
+    The users of nodes are kept in a file: after a restart nodes reach it although control is away.
+
     ``noeviction``: a stream that was trimmed in silence would lose what a node believes delivered. No single string is
     larger than LARGEST: whoever reads a few of them, as ingest does, knows how much memory that takes.
     """
@@ -49,7 +51,17 @@ def server_command(folder: Path, unix_socket: Path, *, durable: bool = True) -> 
         "loglevel": "notice",
         "always-show-logo": "no",
     }
+    if durable:
+        settings["aclfile"] = str(_users_file(folder))
     return [server_program(), *(word for key, value in settings.items() for word in (f"--{key}", value))]
+
+
+def _users_file(folder: Path) -> Path:
+    """Return the file, made where it is not there: without it Valkey does not start."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = folder / "users.acl"
+    file.touch(mode=0o600)
+    return file
 
 
 def answers(unix_socket: Path) -> bool:
