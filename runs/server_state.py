@@ -9,7 +9,6 @@ import shutil
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
 from typing import cast
 
 import redis
@@ -18,6 +17,7 @@ from django.db import DatabaseError, connections
 
 from runs.ingest.lock import lock_key
 from runs.reconcile.loop import TICK_KEY
+from runs.transport import made_once
 from runs.valkey_users import SEPARATE_KEY
 from workers.contract import CONTACT_LOST_S, PREFIX
 
@@ -149,6 +149,6 @@ def _ask_valkey() -> tuple[bool, float | None, bool, bool, int]:
     return True, age_s, all(holder is not None for holder in holders), separate != b"0", int(dropped or 0)
 
 
-@cache
+@made_once
 def _client() -> redis.Redis:
     return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)

@@ -107,6 +107,14 @@ class Client:
         """Yield ``path``, ``size_bytes`` and ``modified_at`` of what the run has left in its output folder."""
         return self._pages(f"runs/{_part(run)}/files", {})
 
+    def file_list(self, run: str) -> Document:
+        """Return ``items``, as ``files`` yields them, and ``left``: what waits on nodes for a decision."""
+        return self._json("GET", f"runs/{_part(run)}/files")
+
+    def send_leftovers(self, run: str) -> Document:
+        """Let the nodes send what the run has left in their working folders; return the list as ``file_list`` does."""
+        return self._json("POST", f"runs/{_part(run)}/leftovers", json={"decision": "upload"})
+
     @contextmanager
     def file(self, run: str, path: str, first: int = 0, tag: str = "") -> Iterator[httpx.Response]:
         """Open one file of the run from the byte ``first`` on; the status is 206 where that is what comes, and 200

@@ -28,20 +28,34 @@ class BadPath(OSError):
 
 
 def files(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    found = list(client.files(arguments.id))
+    listed = client.send_leftovers(arguments.id) if arguments.send else client.file_list(arguments.id)
     if arguments.json:
-        screen.json({"items": found})
-    elif found:
-        rows = [(one["path"], size(one["size_bytes"]), ago(one["modified_at"])) for one in found]
+        screen.json(listed)
+        return 0
+    if listed["items"]:
+        rows = [(one["path"], size(one["size_bytes"]), ago(one["modified_at"])) for one in listed["items"]]
         screen.table(("path", "size", "written"), rows)
-    else:
-        screen.say("No files. What a rank writes to TRAINYARD_OUTPUT is listed here.")
+    _say_what_waits(listed, arguments.id, screen)
     return 0
+
+
+def _say_what_waits(listed: dict[str, Any], run: str, screen: Screen) -> None:
+    """Say that there are no files, or which of them are still on nodes."""
+    waiting = [one for one in listed["left"] if one["num_files"]]
+    for one in waiting:
+        number = f"{one['num_files']} file{'s'[: one['num_files'] != 1]}"
+        names = ", ".join(file["path"] for file in one["files"][:3])
+        screen.say(f"{one['node']} has {number} in its working folder ({size(one['bytes'])}): {names}")
+    if any(one["decision"] != "upload" for one in waiting):
+        screen.say(f"`trainyard files {run} --send` has them sent here.")
+    elif not waiting and not listed["items"]:
+        screen.say("No files. What a rank writes to TRAINYARD_OUTPUT is listed here.")
 
 
 def download(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     """Bring the files that were named, or all of them. The exit code is 1 where one could not be brought."""
-    listed = list(client.files(arguments.id))
+    document = client.file_list(arguments.id)
+    listed = document["items"]
     chosen = list(_chosen(listed, arguments.paths))
     missing = [word for word in arguments.paths if not any(_fits(one["path"], word) for one in listed)]
     for word in missing:
@@ -56,9 +70,8 @@ def download(client: Client, arguments: argparse.Namespace, screen: Screen) -> i
             screen.complain(f"{one['path']}: {error}")
             continue
         screen.say(f"{one['path']}  {size(one['size_bytes'])}  {what}")
-    if not listed:
-        screen.say("No files. What a rank writes to TRAINYARD_OUTPUT is listed here.")
-    elif chosen:
+    _say_what_waits(document, arguments.id, screen)
+    if chosen:
         screen.line(str(root))
     return 1 if num_failed else 0
 

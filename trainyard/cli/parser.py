@@ -103,6 +103,7 @@ def _add_reading(commands: Any) -> None:
     left = _command(commands, "files", files.files, "list what a run left in its output folder")
     _takes_run(left)
     _speaks_json(left)
+    left.add_argument("--send", action="store_true", help="have nodes send what waits in their working folders")
     bring = _command(commands, "download", files.download, "bring files of a run here, and print the folder")
     _takes_run(bring)
     bring.add_argument("paths", nargs="*", metavar="PATH", help="a file, a folder, or a pattern; all without one")

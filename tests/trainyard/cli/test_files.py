@@ -8,9 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 
 from runs import places
 from runs.models import Run
+from runs.status import Phase, Status
+from tests.cast import Cast, make_attempt, make_node
 from tests.trainyard.command import Trainyard
 from trainyard.cli.files import PART, BadPath, inside
 
@@ -32,6 +35,22 @@ def test_files_are_listed(trainyard: Trainyard, run: Run) -> None:
     assert sorted(line.split("  ")[0] for line in ended.out.splitlines()[1:]) == ["logs/a b.txt", "model.pt"]
     listed = json.loads(trainyard("files", run.pk, "--json").out)["items"]
     assert sorted((one["path"], one["size_bytes"]) for one in listed) == [("logs/a b.txt", 5), ("model.pt", 7000)]
+
+
+def test_what_waits_on_a_node_is_said_and_sent_when_asked(
+    trainyard: Trainyard, cast: Cast, make_run: Callable[..., Run]
+) -> None:
+    run = make_run(status=Status.SUCCEEDED)
+    attempt = make_attempt(run, [make_node(cast.cluster, "node-a")], phase=Phase.ENDED, ended_at=timezone.now())
+    gained = {"num_files": 1, "bytes": 7, "files": [{"path": "snapshot.pt", "size_bytes": 7}]}
+    attempt.placements.update(gained=gained)
+    told = trainyard("files", run.pk)
+    assert "node-a has 1 file in its working folder (7 B): snapshot.pt" in told.err
+    assert f"`trainyard files {run.pk} --send` has them sent here." in told.err
+    assert json.loads(trainyard("files", run.pk, "--json").out)["left"][0]["node"] == "node-a"
+    assert "--send" in trainyard("download", run.pk).err
+    assert "--send" not in trainyard("files", run.pk, "--send").err
+    assert attempt.placements.get().leftovers == "upload"
 
 
 @pytest.mark.parametrize(
