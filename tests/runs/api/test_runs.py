@@ -97,7 +97,8 @@ def test_a_list_costs_the_same_for_many_runs(
 ) -> None:
     for _ in range(8):
         make_attempt(make_run(status=Status.RUNNING), [make_node(cast.cluster)], phase=Phase.RUNNING)
-    with django_assert_max_num_queries(9):
+    # However many runs there are. On PostgreSQL those for telemetry, summaries and throughput are among them.
+    with django_assert_max_num_queries(11):
         assert len(ids(mate("GET", "/runs"))) == 8
 
 
