@@ -103,12 +103,9 @@ class Client:
     def delete(self, run: str) -> None:
         self._json("DELETE", f"runs/{_part(run)}")
 
-    def files(self, run: str) -> Iterator[Document]:
-        """Yield ``path``, ``size_bytes`` and ``modified_at`` of what the run has left in its output folder."""
-        return self._pages(f"runs/{_part(run)}/files", {})
-
     def file_list(self, run: str) -> Document:
-        """Return ``items``, as ``files`` yields them, and ``left``: what waits on nodes for a decision."""
+        """Return ``items`` (``path``, ``size_bytes`` and ``modified_at`` of what the run has left in its output folder)
+        and ``left``: what waits on nodes for a decision."""
         return self._json("GET", f"runs/{_part(run)}/files")
 
     def send_leftovers(self, run: str) -> Document:
