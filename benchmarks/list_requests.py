@@ -129,7 +129,8 @@ def deep(client: Client, path: str) -> str:
                 (("/events", Event), ("/jobs", Job), ("/tokens", Token), ("/runs", Run)) if word in path)  # fmt: skip
     sort = path.partition("sort=")[2] or ("at" if kind is Event else "-created_at")
     field = sort.lstrip("-")
-    assert answer["items"]
+    if not answer["items"]:  # of few runs a guest may see none
+        return path
     rows: Any = kind._default_manager.order_by(field, "pk")
     row = rows[int(rows.count() * (1 - DEEP if sort.startswith("-") else DEEP))]
     return f"{path}{'&' if '?' in path else '?'}cursor={quote(paging.cursor_at(getattr(row, field), row.pk))}"
