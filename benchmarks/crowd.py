@@ -51,7 +51,7 @@ def fill(num_runs: int, *, name: str = "crowd") -> Crowd:
     _tokens(people[0], 20)
     with _given_times():
         _write(_runs(num_runs, projects, cluster, jobs, people))
-    _history(nodes)
+    _history(nodes, projects)
     return Crowd(admin, people[0], people[1], _long_history(projects[0]), dataset_id, jobs[0].pk)
 
 
@@ -200,17 +200,17 @@ def _tags(number: int, count: int) -> list[str]:
     return tags
 
 
-def _history(nodes: list[Node]) -> None:
+def _history(nodes: list[Node], projects: list[Project]) -> None:
     """An attempt on a node and two events for each run, and what ingest knows of it."""
     from runs.metrics.models import Series, Telemetry
     from runs.models import Attempt, Event, Placement, Run
 
-    ids = list(Run.objects.filter(reason_code="crowd").order_by("pk").values_list("pk", "status"))
+    ids = list(Run.objects.filter(project__in=projects).order_by("pk").values_list("pk", "status"))
     fields = {"number": 1, "fence": 1, "world_size": 2}
     now = timezone.now()
     placed = [(run_id, status) for run_id, status in ids if status != "QUEUED"]
     _write(Attempt(run_id=run_id, ended_at=None if status == "RUNNING" else now, **fields) for run_id, status in placed)
-    attempts = Attempt.objects.filter(run__reason_code="crowd").order_by("pk").values_list("pk", flat=True)
+    attempts = Attempt.objects.filter(run__project__in=projects).order_by("pk").values_list("pk", flat=True)
     _write(
         Placement(attempt_id=pk, node=nodes[place % len(nodes)], node_rank=0, first_rank=0, num_ranks=2)
         for place, pk in enumerate(attempts)
