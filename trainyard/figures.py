@@ -1,7 +1,7 @@
 """Figures as people read them: three significant digits with units, sizes, shares, durations.
 
-One function for each kind of figure. ``static/js/format.js`` has the same functions with the same answers, for the
-browser; ``tests/dashboard/figures.py`` holds the table of cases for both.
+One function for each kind of figure. ``static/js/shared/format.js`` has the same functions with the same answers, for
+the browser; ``tests/dashboard/figures.py`` holds the table of cases for both.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def differing(fields: Sequence[Fields]) -> list[str]:
 
 
 def group_text(fields: Fields, by: Sequence[str]) -> str:
-    """Name the group of a run, with the same words as static/js/grouping.js."""
+    """Name the group of a run, with the same words as static/js/shared/grouping.js."""
     return " · ".join(f"{path.rpartition('.')[2]} {fields.get(path, 'not set')}" for path in by)
 
 

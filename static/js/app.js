@@ -1,34 +1,34 @@
 // The page's start: a static table of modules (the manifest rewrites literal imports only), mounted where the page names them.
 // What only some pages have comes with those: their templates preload it.
-import * as autosubmit from "./autosubmit.js";
-import * as copy from "./copy.js";
-import * as dialog from "./dialog.js";
-import * as fragment from "./fragment.js";
-import * as live from "./live.js";
-import * as menu from "./menu.js";
-import * as palette from "./palette.js";
-import * as rail from "./rail.js";
-import * as search from "./search.js";
-import * as selection from "./selection.js";
-import * as server from "./server.js";
-import * as session from "./session.js";
-import * as swap from "./swap.js";
-import * as title from "./title.js";
-import * as toasts from "./toasts.js";
-import { startAges } from "./ages.js";
-import { startForms } from "./forms.js";
-import { startKeys } from "./keys.js";
-import { startTheme } from "./theme.js";
-import { register, mountAll } from "./modules.js";
+import * as autosubmit from "./forms/autosubmit.js";
+import * as copy from "./shared/copy.js";
+import * as dialog from "./forms/dialog.js";
+import * as fragment from "./live/fragment.js";
+import * as live from "./live/live.js";
+import * as menu from "./frame/menu.js";
+import * as palette from "./frame/palette.js";
+import * as rail from "./frame/rail.js";
+import * as search from "./frame/search.js";
+import * as selection from "./forms/selection.js";
+import * as server from "./live/server.js";
+import * as session from "./live/session.js";
+import * as swap from "./forms/swap.js";
+import * as title from "./frame/title.js";
+import * as toasts from "./frame/toasts.js";
+import { startAges } from "./frame/ages.js";
+import { startForms } from "./forms/forms.js";
+import { startKeys } from "./frame/keys.js";
+import { startTheme } from "./frame/theme.js";
+import { register, mountAll } from "./shared/modules.js";
 
 register({ autosubmit, copy, dialog, fragment, live, menu, palette, rail, search, selection, server, session, swap, title, toasts });
 register({
   charts: () => import("./charts/charts.js"),
   compare: () => import("./compare/compare.js"),
-  launch: () => import("./launch.js"),
+  launch: () => import("./launch/launch.js"),
   logs: () => import("./logs/logs.js"),
   media: () => import("./media/media.js"),
-  mesh: () => import("./mesh.js"),
+  mesh: () => import("./launch/mesh.js"),
 });
 startTheme();
 startForms();

@@ -23,12 +23,12 @@ def script(name: str) -> str:
 
 
 def test_the_keys_of_a_chart_are_listed() -> None:
-    keys = set(re.findall(r'case "(.+?)":', script("charts/keys.js"))) - SAME
+    keys = set(re.findall(r'case "(.+?)":', script("charts/interaction/keys.js"))) - SAME
     assert len(keys) > 10 and {SIGNS.get(key, key) for key in keys} <= listed("charts")
 
 
 def test_the_keys_of_a_log_are_listed() -> None:
-    text = script("logs/keys.js")
+    text = script("logs/controls/keys.js")
     keys = set(re.findall(r'[{,] "?(\w+| )"?: \[', text)) | set(re.findall(r'event\.key === "(\w+)"', text))
     assert {"n", "PageUp", " ", "c"} < keys and {SIGNS.get(key, key) for key in keys} <= listed("logs")
 

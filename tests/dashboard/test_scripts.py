@@ -21,7 +21,7 @@ HEAVY = ("charts", "compare", "logs", "media")  # what comes with the pages that
 def test_a_script_is_the_module_and_all_that_it_imports() -> None:
     found = script("charts/charts.js")
     assert found[0] == "js/charts/charts.js"
-    assert {"js/charts/state.js", "js/format.js", PACKAGES["uplot"]} <= set(found)
+    assert {"js/charts/settings/state.js", "js/shared/format.js", PACKAGES["uplot"]} <= set(found)
     assert len(found) == len(set(found))
     assert all((STATIC / path).is_file() for path in found if path not in PACKAGES.values())
 

@@ -16,12 +16,12 @@ MOST_BYTES = 150_000
 LATER = (
     "charts/charts.js",
     "compare/compare.js",
-    "launch.js",
+    "launch/launch.js",
     "logs/logs.js",
     "media/media.js",
-    "mesh.js",
+    "launch/mesh.js",
 )  # with the pages that have them
-WORKERS = ("charts/filter_worker.js", "api_docs.js")  # named by templates
+WORKERS = ("charts/page/filter_worker.js", "api_docs.js")  # named by templates
 IMPORTS = re.compile(r"""(?:\bfrom\s*|\bimport\s*\(?\s*|new URL\(\s*)["']([^"']+)["']""")
 
 

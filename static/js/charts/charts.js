@@ -1,19 +1,19 @@
 // Charts of one run or of several: sections by prefix, a card per metric, only those in view drawn, one set of switches for all.
-import { streamsFor } from "../streams.js";
-import { Card, titleOf } from "./card.js";
-import { contextOf } from "./context.js";
-import { Crosshair } from "./crosshair.js";
-import { Deck } from "./deck.js";
-import { Fullscreen } from "./fullscreen.js";
-import { Layout } from "./layout.js";
-import { Painter } from "./painter.js";
-import { Runs } from "./runs.js";
-import { Saving } from "./saving.js";
-import { axisOf, optionsOf, stateFor } from "./state.js";
-import { Store } from "./store.js";
-import { Toolbar } from "./toolbar.js";
-import { Windows } from "./windows.js";
-import { Workspace } from "./workspace.js";
+import { streamsFor } from "../live/streams.js";
+import { Card, titleOf } from "./cards/card.js";
+import { contextOf } from "./page/context.js";
+import { Crosshair } from "./interaction/crosshair.js";
+import { Deck } from "./page/deck.js";
+import { Fullscreen } from "./interaction/fullscreen.js";
+import { Layout } from "./page/layout.js";
+import { Painter } from "./page/painter.js";
+import { Runs } from "./data/runs.js";
+import { Saving } from "./settings/saving.js";
+import { axisOf, optionsOf, stateFor } from "./settings/state.js";
+import { Store } from "./data/store.js";
+import { Toolbar } from "./settings/toolbar.js";
+import { Windows } from "./data/windows.js";
+import { Workspace } from "./settings/workspace.js";
 
 const LAID_BY = ["filter", "pinned", "collapsed", "axis"]; // what of the state says where cards are
 const DRAWN_BY = ["axis", "smoothing", "isLogX", "isLogY", "ignoreOutliers", "ranks", "sort", "charts", "pinned", "group", "hidden", "colours"];

@@ -3,9 +3,9 @@ import { startAdding } from "./adding.js";
 import { colourOf, knownRuns, lineAt, paint, toggled, withGone } from "./list.js";
 import { change, runsIn, withQuery } from "./query.js";
 import { startSwatches } from "./swatches.js";
-import { on } from "../live.js";
-import { mountAll, sweep } from "../modules.js";
-import { patch } from "../patch.js";
+import { on } from "../live/live.js";
+import { mountAll, sweep } from "../shared/modules.js";
+import { patch } from "../live/patch.js";
 
 const MIN_MS = 1500; // between two looks at how the runs are
 const QUIET_MS = 9000;

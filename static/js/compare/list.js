@@ -1,5 +1,5 @@
 // The list of the runs, as the server draws it, made to agree with what the charts show.
-import { groupColours } from "../grouping.js";
+import { groupColours } from "../shared/grouping.js";
 
 // The runs that the list is about, for the charts: those that the server knows, and of those it has no more what was known.
 export function knownRuns(list, before, ids) {

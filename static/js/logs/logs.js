@@ -1,16 +1,16 @@
 // The Logs tab: the lines of all ranks merged by time, as many as there are; searched, filtered, followed.
 import { read } from "./address.js";
-import { addressOf, commands } from "./commands.js";
-import { Facets } from "./facets.js";
-import { fit } from "./fit.js";
-import { goTo, unfold } from "./going.js";
-import { anywhere, inList } from "./keys.js";
-import { LogMap } from "./map.js";
-import { Overview } from "./overview.js";
-import { Panel } from "./panel.js";
+import { addressOf, commands } from "./controls/commands.js";
+import { Facets } from "./controls/facets.js";
+import { fit } from "./controls/fit.js";
+import { goTo, unfold } from "./controls/going.js";
+import { anywhere, inList } from "./controls/keys.js";
+import { LogMap } from "./controls/map.js";
+import { Overview } from "./controls/overview.js";
+import { Panel } from "./controls/panel.js";
 import { View } from "./view.js";
-import { on } from "../live.js";
-import { toast } from "../toasts.js";
+import { on } from "../live/live.js";
+import { toast } from "../frame/toasts.js";
 
 const TYPING_MS = 50;
 

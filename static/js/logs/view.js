@@ -1,12 +1,12 @@
 // The log that is open: which lines are wanted, where one stands among them, and what happens as it grows.
 import { filters } from "./address.js";
-import { Api } from "./api.js";
-import { Blocks } from "./blocks.js";
-import { Hits } from "./hits.js";
-import { rowOf } from "./line.js";
-import { Scroller } from "./scroller.js";
-import { Selection } from "./selection.js";
-import { Tail } from "./tail.js";
+import { Api } from "./data/api.js";
+import { Blocks } from "./data/blocks.js";
+import { Hits } from "./data/hits.js";
+import { rowOf } from "./list/line.js";
+import { Scroller } from "./list/scroller.js";
+import { Selection } from "./list/selection.js";
+import { Tail } from "./data/tail.js";
 
 export const MARGIN = 20; // lines fetched beyond those in view while the log grows
 

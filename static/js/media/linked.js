@@ -1,5 +1,5 @@
 // The slider of all cards. While it is on, each card shows what stands at its step; at its end, the newest.
-import { count } from "../format.js";
+import { count } from "../shared/format.js";
 import { union } from "./steps.js";
 
 export class Linked {

@@ -1,10 +1,10 @@
 // The Media tab: sections by prefix, a card per name and labels, one filter and one step for all.
-import { on } from "../live.js";
-import { keyOf } from "../charts/names.js";
+import { on } from "../live/live.js";
+import { keyOf } from "../charts/data/names.js";
 import { readAddress, writeAddress } from "./address.js";
 import { Gone, Media } from "./api.js";
-import { Card } from "./card.js";
-import { Fullscreen } from "./fullscreen.js";
+import { Card } from "./cards/card.js";
+import { Fullscreen } from "./cards/fullscreen.js";
 import { Linked } from "./linked.js";
 import { byPlace, Sections } from "./sections.js";
 

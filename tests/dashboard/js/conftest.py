@@ -38,7 +38,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def ask(page: Page) -> Ask:
-    """``ask("format.js", "({number}, x) => number(x)", 3)``: call a function with the module and a value."""
+    """``ask("shared/format.js", "({number}, x) => number(x)", 3)``: call a function with the module and a value."""
     return asker(page)
 
 

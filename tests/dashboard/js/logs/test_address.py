@@ -45,4 +45,4 @@ CLOCK = "({clockText}, [time, start]) => clockText(time, 'relative', start)"
     [(0, "0:00.000"), (61.25, "1:01.250"), (3600, "1:00:00.000"), (59.9999, "0:59.999"), (-2.5, "−0:02.500")],
 )
 def test_time_since_the_start(seconds: float, text: str, ask: Ask) -> None:
-    assert ask("logs/line.js", CLOCK, [1000 + seconds, 1000]) == text
+    assert ask("logs/list/line.js", CLOCK, [1000 + seconds, 1000]) == text

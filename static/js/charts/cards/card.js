@@ -1,0 +1,152 @@
+// One chart's card: when it is drawn, from what, and how large.
+import { formatOf } from "../../shared/format.js";
+import { build } from "../lines/build.js";
+import { axisOf } from "../data/names.js";
+import { Plot } from "../drawing/plot.js";
+import { Pointing } from "../interaction/pointing.js";
+import { Reader } from "./reader.js";
+import { HEIGHT, listenResize } from "../interaction/resize.js";
+import { listenTools, showTools, TOOLS } from "./tools.js";
+import { Zooming } from "../interaction/zooming.js";
+
+const STILL_PX = 0.5;
+
+export class Card {
+  // context: what the page lends its charts. isLarge: the one of the full screen.
+  constructor(name, context, { isLarge = false } = {}) {
+    Object.assign(this, { name, context, isLarge, format: formatOf(name), built: null, twin: null, plot: null });
+    this.settings = context.settings(name);
+    this.element = context.template.content.firstElementChild.cloneNode(true);
+    this.element.setAttribute("aria-label", name);
+    this.element.classList.toggle("is-large", isLarge);
+    this.element.chart = this;
+    this.host = this.element.querySelector(".chart-plot");
+    this.host.setAttribute("aria-label", `Plot of ${name}`);
+    const title = this.element.querySelector("h3");
+    title.textContent = isLarge ? name : titleOf(name);
+    title.title = name;
+    this.reader = new Reader(this);
+    this.pointing = new Pointing(this);
+    listenTools(this);
+    listenResize(this.element.querySelector(".chart-resize"), { sizeOf: () => this.size, set: (size, isDone) => this.resize(size, isDone), columnWidth: () => this.element.offsetWidth / this.size.columns });
+    this.showSize();
+  }
+
+  get axis() {
+    return axisOf(this.name, this.settings.axis);
+  }
+
+  get rows() {
+    return this.reader.rows;
+  }
+
+  // Whether somebody can see it, be it large.
+  get isShown() {
+    return Boolean(this.plot || this.twin);
+  }
+
+  get size() {
+    return { columns: 1, height: HEIGHT, ...this.settings.size };
+  }
+
+  show() {
+    if (this.plot) return;
+    this.plot = new Plot(this.host, { format: this.format, onPlace: () => this.reader.place() });
+    this.plot.onMake = ({ over }) => this.pointing.attach(over);
+    this.zooming = new Zooming(this.plot, (range) => this.context.onZoom(this.axis, range));
+    if (this.context.store.loaded.has(this.name)) this.draw();
+    else this.context.store.want(this.name);
+    this.context.crosshair.join(this);
+  }
+
+  hide() {
+    if (!this.plot) return;
+    this.context.crosshair.leave(this);
+    this.pointing.close();
+    this.zooming.close();
+    this.plot.close();
+    this.plot = null;
+  }
+
+  close() {
+    this.hide();
+    this.element.remove();
+  }
+
+  draw() {
+    this.twin?.draw();
+    this.settings = this.context.settings(this.name);
+    this.showSize();
+    showTools(this, this.settings);
+    const entry = this.plot && this.context.windows.entry(this.name);
+    if (!entry) return;
+    const { axis, context, settings } = this;
+    const view = this.view();
+    this.colours = new Map();
+    this.built = build(entry, { ...settings, axis, width: this.plot.width, view });
+    const before = this.plot.extent;
+    this.plot.draw(this.built, { axis, isLogX: settings.isLogX && axis !== "time", isLogY: settings.isLogY, view, colourOf: (key) => this.colourOf(key) });
+    this.isCalm = !this.twin && isStill(before, this.plot.extent, this.plot.width);
+    this.reader.show();
+  }
+
+  // Asked for each line in each frame.
+  colourOf(key) {
+    if (!this.colours.has(key)) this.colours.set(key, this.context.colourOf(key, this.built));
+    return this.colours.get(key);
+  }
+
+  // Only the stretch in view has changed.
+  follow() {
+    this.twin?.follow();
+    if (this.plot?.u && this.zooming.held === undefined) this.plot.setView(this.view());
+  }
+
+  // The range of x in view, null for all of it: while hands are at it, theirs.
+  view() {
+    return this.zooming.held === undefined ? (this.context.windows.range(this.axis) ?? null) : this.zooming.held;
+  }
+
+  // What the page's crosshair asks of each chart.
+  point(x, isSource) {
+    this.reader.point(x, isSource);
+  }
+
+  shine(line) {
+    this.reader.shine(line);
+  }
+
+  press(tool) {
+    TOOLS[tool](this);
+  }
+
+  resize(size, isDone) {
+    this.settings = { ...this.settings, size: size ?? undefined };
+    this.showSize();
+    if (isDone) this.context.change(this.name, { size });
+  }
+
+  showSize() {
+    const { columns, height } = this.size;
+    this.element.dataset.columns = columns; // the grid's stylesheet reads it
+    this.host.style.setProperty("--plot-height", `${height}px`);
+  }
+
+  // What the chart holds, for who asks from a script: a row for each point, buckets by their mean.
+  points() {
+    const rows = ({ run, labels, parts }) => [...parts].flatMap(([attempt, { step, time, value }]) => Array.from(step, (one, at) => ({ run, labels, attempt, step: one, time: time[at], value: value[at] })));
+    return [...(this.context.windows.entry(this.name)?.lines.values() ?? [])].flatMap(rows);
+  }
+}
+
+// Whether x has grown by so little that nothing moved in the plot.
+function isStill(before, after, width) {
+  if (!before || !after) return false;
+  const moved = Math.abs(after[0] - before[0]) + Math.abs(after[1] - before[1]);
+  return (moved / (after[1] - after[0])) * width < STILL_PX;
+}
+
+// Without the section's name; where training and validation share a section, with it.
+export function titleOf(name) {
+  return name.includes("/") && !/^(train|val)\//.test(name) ? name.slice(name.indexOf("/") + 1) : name;
+}

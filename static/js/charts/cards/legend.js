@@ -1,0 +1,110 @@
+// The lines of a chart as a table: colour, name, value, smallest and largest. Heads sort it; a row that is pointed at lights its line.
+import { seriesToken } from "../../shared/colours.js";
+
+const COLUMNS = [["name", "Line"], ["value", "Value"], ["min", "Min"], ["max", "Max"]];
+const MOST = 200; // rows; how many more there are is said below them
+
+export class Legend {
+  // on: {sort(by), light(line or null)}
+  constructor(host, on) {
+    this.host = host;
+    this.rows = new Map(); // key -> {element, cells, line}
+    this.build(on);
+  }
+
+  build(on) {
+    const table = document.createElement("table");
+    const head = table.createTHead().insertRow();
+    this.heads = COLUMNS.map(([by, words]) => {
+      const cell = document.createElement("th");
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = words;
+      button.addEventListener("click", () => on.sort(by));
+      cell.scope = "col";
+      cell.append(button);
+      head.append(cell);
+      return [by, cell];
+    });
+    this.body = table.createTBody();
+    this.more = document.createElement("p");
+    this.more.hidden = true;
+    this.host.append(table, this.more);
+    const lineAt = (event) => this.rows.get(event.target.closest("tr")?.dataset.key)?.line ?? null;
+    this.body.addEventListener("pointerover", (event) => on.light(lineAt(event)));
+    this.body.addEventListener("pointerleave", () => on.light(null));
+    this.body.addEventListener("focusin", (event) => on.light(lineAt(event)));
+    this.body.addEventListener("focusout", () => on.light(null));
+    this.body.addEventListener("keydown", onArrow);
+  }
+
+  // rows: [{key, runs, colour, label, value, min, max}] in order, the last three as text.
+  show(rows, sort) {
+    this.heads.forEach(([by, cell]) => cell.setAttribute("aria-sort", by !== sort.by ? "none" : sort.isDescending ? "descending" : "ascending"));
+    const shown = rows.slice(0, MOST);
+    const keys = new Set(shown.map(({ key }) => key));
+    for (const [key, { element }] of this.rows) {
+      if (keys.has(key)) continue;
+      element.remove();
+      this.rows.delete(key);
+    }
+    shown.forEach((row, at) => {
+      const known = this.rows.get(row.key) ?? this.add(row);
+      known.line = { key: row.key, runs: row.runs };
+      write(known.cells, row);
+      if (this.body.children[at] !== known.element) this.body.insertBefore(known.element, this.body.children[at] ?? null);
+      known.element.tabIndex = at ? -1 : 0;
+    });
+    this.more.hidden = rows.length <= MOST;
+    this.more.textContent = `and ${rows.length - MOST} more`;
+  }
+
+  add({ key }) {
+    const element = document.createElement("tr");
+    element.dataset.key = key;
+    const cells = COLUMNS.map(([by]) => element.appendChild(document.createElement(by === "name" ? "th" : "td")));
+    cells[0].scope = "row";
+    cells[0].append(document.createElement("i"), document.createElement("span"));
+    this.rows.set(key, { element, cells });
+    return this.rows.get(key);
+  }
+
+  // The values at the crosshair: Map(key -> text).
+  values(texts) {
+    for (const [key, { cells }] of this.rows) put(cells[1], texts.get(key) ?? "–");
+  }
+
+  shine(isLit) {
+    for (const [key, { element }] of this.rows) element.classList.toggle("is-lit", isLit?.(key) === true);
+  }
+}
+
+// Numbers before what has none; names as people count. rows: with `order`: {name, value, min, max}.
+export function sorted(rows, { by, isDescending }) {
+  const sign = isDescending ? -1 : 1;
+  const { compare } = new Intl.Collator("en", { numeric: true });
+  const isNumber = (row) => by === "name" || Number.isFinite(row.order[by]);
+  return rows.toSorted((a, b) => isNumber(b) - isNumber(a) || (by === "name" ? sign * compare(a.order.name, b.order.name) : isNumber(a) ? sign * (a.order[by] - b.order[by]) : 0) || compare(a.order.name, b.order.name));
+}
+
+function write(cells, { colour, label, value, min, max }) {
+  const [dot, name] = cells[0].children;
+  if (dot.className !== `dot ${seriesToken(colour)}`) dot.className = `dot ${seriesToken(colour)}`;
+  if (name.textContent !== label) {
+    name.textContent = label;
+    cells[0].title = label;
+  }
+  [value, min, max].forEach((text, at) => put(cells[at + 1], text));
+}
+
+function put(cell, text) {
+  if (cell.textContent !== text) cell.textContent = text;
+}
+
+function onArrow(event) {
+  const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+  const row = event.target.closest("tr");
+  if (!step || !row?.[step]) return;
+  event.preventDefault();
+  row[step].focus();
+}

@@ -1,0 +1,50 @@
+// What a plot draws beside its lines: dashed lines where an attempt began, red signs where a value was not finite.
+import { colour, faded } from "../../shared/colours.js";
+
+export function drawMarks(u, marks) {
+  const { ctx, bbox } = u;
+  ctx.save();
+  ctx.strokeStyle = faded(colour("muted"), 0.75);
+  ctx.lineWidth = devicePixelRatio;
+  ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+  ctx.beginPath();
+  for (const { x } of marks) {
+    if (x < u.scales.x.min || x > u.scales.x.max) continue;
+    const at = Math.round(u.valToPos(x, "x", true)) + 0.5;
+    ctx.moveTo(at, bbox.top);
+    ctx.lineTo(at, bbox.top + bbox.height);
+  }
+  ctx.stroke();
+  ctx.restore();
+}
+
+// NaN is a tick on the axis; the infinities are triangles that point where the value went.
+export function drawBad(u, bad) {
+  if (!bad.length) return;
+  const { ctx, bbox } = u;
+  const unit = devicePixelRatio;
+  const bottom = bbox.top + bbox.height;
+  const seen = new Set(); // one sign for all that fall on one pixel
+  ctx.save();
+  ctx.fillStyle = colour("red");
+  ctx.beginPath();
+  for (const { x, value } of bad) {
+    if (x < u.scales.x.min || x > u.scales.x.max) continue;
+    const at = Math.round(u.valToPos(x, "x", true));
+    const sign = `${at} ${value}`;
+    if (seen.has(sign)) continue;
+    seen.add(sign);
+    if (Number.isNaN(value)) ctx.rect(at - unit, bottom - 6 * unit, 2 * unit, 6 * unit);
+    else if (value > 0) triangle(ctx, at, bbox.top, 5 * unit, 7 * unit);
+    else triangle(ctx, at, bottom, 5 * unit, -7 * unit);
+  }
+  ctx.fill();
+  ctx.restore();
+}
+
+function triangle(ctx, left, tip, half, height) {
+  ctx.moveTo(left, tip);
+  ctx.lineTo(left - half, tip + height);
+  ctx.lineTo(left + half, tip + height);
+  ctx.closePath();
+}

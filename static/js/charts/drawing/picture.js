@@ -1,0 +1,63 @@
+// A chart as a picture: its title, its plot as it is on the page, and its legend, on the ground of the theme.
+import { colour, seriesColour } from "../../shared/colours.js";
+
+const MARGIN = 16;
+const ROW = 18;
+const HEAD = 36;
+const MOST_ROWS = 24;
+
+// Returns a blob, or null where there is nothing drawn.
+export async function picture(card) {
+  const { plot, rows, name } = card;
+  if (!plot?.u) return null;
+  const scale = devicePixelRatio;
+  const { width, height } = plot.u.ctx.canvas;
+  const shown = rows.length > 1 ? rows.slice(0, MOST_ROWS) : [];
+  const canvas = document.createElement("canvas");
+  canvas.width = width + 2 * MARGIN * scale;
+  canvas.height = height + (HEAD + MARGIN + (shown.length ? (shown.length + 1) * ROW + 8 : 0)) * scale;
+  const ctx = canvas.getContext("2d");
+  ctx.fillStyle = colour("surface");
+  ctx.fillRect(0, 0, canvas.width, canvas.height);
+  ctx.drawImage(plot.u.ctx.canvas, MARGIN * scale, HEAD * scale);
+  ctx.scale(scale, scale);
+  ctx.textBaseline = "middle";
+  const right = canvas.width / scale - MARGIN;
+  text(ctx, name, MARGIN, HEAD / 2, { font: "600 13px JetBrains Mono Variable, monospace", room: right - MARGIN });
+  if (rows.length === 1) text(ctx, rows[0].value, right, HEAD / 2, { align: "right" });
+  text(ctx, { step: "step", relative: "since the start", time: "time" }[plot.look.axis], right, HEAD + height / scale - 6, { align: "right", paint: "faint", font: "10px Inter Variable, sans-serif" });
+  legend(ctx, shown, { top: HEAD + height / scale + 12, right, more: rows.length - shown.length });
+  return new Promise((done) => canvas.toBlob(done));
+}
+
+function legend(ctx, rows, { top, right, more }) {
+  if (!rows.length) return;
+  const columns = ["max", "min", "value"];
+  columns.forEach((column, at) => text(ctx, column, right - at * 84, top, { align: "right", paint: "muted" }));
+  rows.forEach((row, at) => {
+    const middle = top + (at + 1) * ROW;
+    ctx.fillStyle = seriesColour(row.colour);
+    ctx.fillRect(MARGIN, middle - 4, 8, 8);
+    text(ctx, row.label, MARGIN + 16, middle, { room: right - 3 * 84 - MARGIN - 16 });
+    columns.forEach((column, which) => text(ctx, row[column], right - which * 84, middle, { align: "right" }));
+  });
+  if (more > 0) text(ctx, `and ${more} more`, MARGIN + 16, top, { paint: "muted" });
+}
+
+function text(ctx, words, left, top, { align = "left", paint = "text", font = "12px Inter Variable, sans-serif", room } = {}) {
+  ctx.font = font;
+  ctx.textAlign = align;
+  ctx.fillStyle = colour(paint);
+  ctx.fillText(clipped(ctx, words, room), left, top);
+}
+
+function clipped(ctx, words, room) {
+  if (!room || ctx.measureText(words).width <= room) return words;
+  let [low, high] = [0, Math.min(words.length, 400)];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (ctx.measureText(`${words.slice(0, middle)}…`).width <= room) low = middle;
+    else high = middle - 1;
+  }
+  return `${words.slice(0, low)}…`;
+}

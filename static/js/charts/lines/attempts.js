@@ -1,0 +1,108 @@
+// Pure: the parts of one line put together along an axis. Where a later attempt trained a step again the newest wins, and
+// what is hidden by it is a line of its own, the ghost.
+import { broken, gapsIn } from "./gaps.js";
+import { concat, isRising, joined, lowerBound, slice, taken, upperBound } from "../data/parts.js";
+
+const TICK_S = 1e-6; // between points of one moment
+
+// Returns {x, value, min, max, ghosts: [{x, value}], begins: [{x, attempt}], bad: [{x, value}], last, count}; NaN is a gap.
+export function put(line, { axis, start = 0, isLogX = false }) {
+  const isStep = axis === "step";
+  const { parts, tails = new Map() } = line;
+  const pieces = [];
+  const ghosts = [];
+  let limit = Infinity; // where a later attempt begins
+  for (const attempt of [...new Set([...parts.keys(), ...tails.keys()])].sort((a, b) => b - a)) {
+    const [part, tail] = [parts.get(attempt), tails.get(attempt)];
+    // Over time nothing was trained twice: there attempts lie one behind the other.
+    const shown = along(isStep ? part : joined(part, tail), axis, start, isLogX);
+    const rest = isStep ? along(tail, axis, start, isLogX) : null;
+    const cut = shown ? lowerBound(shown.x, limit) : 0;
+    const hidden = joinedAlong(shown && cut < shown.x.length ? shown : null, rest, shown, cut);
+    if (hidden) ghosts.unshift(hidden);
+    if (shown && cut > 0) pieces.unshift({ attempt, ...shown, ...cutTo(shown, cut) });
+    limit = Math.min(limit, shown?.x[0] ?? Infinity, rest?.x[0] ?? Infinity);
+  }
+  return { ...whole(pieces, isStep), ghosts };
+}
+
+// The part along the axis: x rises strictly.
+function along(part, axis, start, isLogX) {
+  if (!part?.step.length) return null;
+  const sorted = axis === "step" ? rising(part) : timely(part);
+  const x = axis === "step" ? sorted.step : axis === "time" ? distinct(sorted.time) : distinct(sorted.time.map((time) => time - start));
+  const first = isLogX ? upperBound(x, 0) : 0; // a logarithmic axis begins behind zero
+  return first === x.length ? null : first ? { ...slice(sorted, first), x: x.subarray(first) } : { ...sorted, x };
+}
+
+// Points may arrive late and out of order; a plot needs its steps rising, one value each (the last that came).
+export function rising(part) {
+  const { step, time } = part;
+  if (isRising(step)) return part;
+  const order = Array.from(step.keys()).sort((a, b) => step[a] - step[b] || time[a] - time[b]);
+  return taken(part, order.filter((at, place) => place === order.length - 1 || step[order[place + 1]] !== step[at]));
+}
+
+// A clock may go back.
+function timely(part) {
+  const { time } = part;
+  for (let at = 1; at < time.length; at += 1) if (!(time[at] >= time[at - 1])) return taken(part, Array.from(time.keys()).sort((a, b) => time[a] - time[b] || a - b));
+  return part;
+}
+
+// Many points may be of one moment: each is drawn, a hair behind the one before.
+function distinct(times) {
+  if (isRising(times)) return times;
+  const x = times.slice();
+  for (let at = 1; at < x.length; at += 1) if (!(x[at] > x[at - 1])) x[at] = x[at - 1] + TICK_S;
+  return x;
+}
+
+function cutTo({ seams, ...columns }, end) {
+  const cut = (column) => (column && end < column.length ? column.subarray(0, end) : column);
+  return { ...Object.fromEntries(["x", "value", "min", "max", "last", "num_nan"].map((name) => [name, cut(columns[name])])), seams: seams.filter((seam) => seam < end) };
+}
+
+// What is hidden, from the last point that is shown on.
+function joinedAlong(old, rest, shown, cut) {
+  if (!old && !rest) return null;
+  const from = Math.max(0, cut - 1);
+  const pieces = [shown && { x: shown.x.subarray(from), value: shown.value.subarray(from) }, rest].filter(Boolean);
+  const x = concat(pieces.map((piece) => piece.x));
+  const value = concat(pieces.map((piece) => piece.value));
+  if (isRising(x)) return { x, value };
+  const order = Array.from(x.keys()).sort((a, b) => x[a] - x[b]).filter((at, place, all) => place === all.length - 1 || x[all[place + 1]] !== x[at]);
+  return { x: Float64Array.from(order, (at) => x[at]), value: Float64Array.from(order, (at) => value[at]) };
+}
+
+// All pieces as one line. Between two attempts nothing was trained: on a time axis that is a gap.
+function whole(pieces, isStep) {
+  const bad = pieces.flatMap(badIn);
+  const last = pieces.at(-1);
+  const gapped = pieces.map((piece) => broken(piece, gapsIn(piece.x, piece.seams)));
+  const hasBand = pieces.some(({ min }) => min);
+  const gather = (column, between) => (gapped.length ? concat(gapped.flatMap((piece, at) => (at && !isStep ? [[between(gapped[at - 1], piece)], column(piece)] : [column(piece)]))) : new Float64Array(0));
+  const values = (name) => gather((piece) => piece[name] ?? piece.value, () => NaN);
+  return {
+    x: gather(({ x }) => x, (one, other) => (one.x.at(-1) + other.x[0]) / 2),
+    value: values("value"),
+    min: hasBand ? values("min") : null,
+    max: hasBand ? values("max") : null,
+    begins: pieces.slice(1).map(({ attempt, x }) => ({ attempt, x: x[0] })),
+    bad,
+    last: last && (last.last ?? last.value).at(-1),
+    count: pieces.reduce((sum, { x }) => sum + x.length, 0),
+  };
+}
+
+// Points that are no numbers. A bucket that holds one shows it by its extremes, or by how many there are.
+function badIn({ x, value, min, max, num_nan }) {
+  const [lows, highs] = [min ?? value, max ?? value];
+  const found = [];
+  for (let at = 0; at < x.length; at += 1) {
+    if (lows[at] !== lows[at] || num_nan?.[at] > 0) found.push({ x: x[at], value: NaN });
+    if (highs[at] === Infinity) found.push({ x: x[at], value: Infinity });
+    if (lows[at] === -Infinity) found.push({ x: x[at], value: -Infinity });
+  }
+  return found;
+}

@@ -1,0 +1,64 @@
+// Pure: the places of x that many lines have together, before, in and behind what is seen of them.
+import { lowerBound, upperBound } from "../data/parts.js";
+
+export const PER_CELL = 4; // places: for the first, the lowest, the highest and the last value
+const PER_PIXEL = 2;
+const MARGIN = 4; // beside the view there are places for a quarter of it on either side, for who pans
+
+// The stretches before, in and behind the view, each with its x where that has no more places than `places`.
+export function sections(columns, { width = 600, view, isLogX }) {
+  const low = Math.min(...columns.map((x) => x[0]));
+  const high = Math.max(...columns.map((x) => x.at(-1)));
+  const places = Math.max(PER_CELL, PER_CELL * Math.floor((PER_PIXEL * width) / PER_CELL));
+  const beside = Math.max(PER_CELL, PER_CELL * Math.floor(places / MARGIN / PER_CELL));
+  const [from, to] = view ? [Math.max(view[0], low), Math.min(view[1], high)] : [low, high];
+  const before = { from: low, to: from, places: beside, endOf: (x) => lowerBound(x, from) };
+  const behind = { from: to, to: high, places: beside, startOf: (x) => upperBound(x, to) };
+  const seen = { from, to, places, startOf: (x) => lowerBound(x, from), endOf: (x) => upperBound(x, to) };
+  const whole = { from: low, to: high, places };
+  const isViewed = from < to && (!isLogX || from > 0);
+  const found = isViewed ? [before, seen, behind].filter((one) => one.from < one.to) : [whole];
+  return found.map(({ startOf = () => 0, endOf = (x) => x.length, ...section }) => {
+    const x = union(columns.map((column) => column.subarray(startOf(column), endOf(column))), section.places);
+    return { ...section, startOf, endOf, x };
+  });
+}
+
+// All places of sorted columns, each once; null where they are more than `most`.
+export function union(columns, most) {
+  let all = [...new Set(columns)].filter((x) => x.length);
+  if (!all.length) return new Float64Array(0);
+  if (Math.max(...all.map((x) => x.length)) > most) return null;
+  while (all.length > 1) {
+    const merged = [];
+    for (let at = 0; at < all.length; at += 2) merged.push(at + 1 < all.length ? merge(all[at], all[at + 1]) : all[at]);
+    if (merged.some((x) => x.length > most)) return null;
+    all = merged;
+  }
+  return all[0];
+}
+
+function merge(one, other) {
+  const x = new Float64Array(one.length + other.length);
+  let [a, b, length] = [0, 0, 0];
+  while (a < one.length || b < other.length) {
+    const next = b >= other.length || one[a] <= other[b] ? one[a] : other[b];
+    if (one[a] === next) a += 1;
+    if (other[b] === next) b += 1;
+    x[length++] = next;
+  }
+  return x.subarray(0, length);
+}
+
+export function range(start, end) {
+  const all = new Int32Array(end - start);
+  for (let at = 0; at < all.length; at += 1) all[at] = start + at;
+  return all;
+}
+
+export function isEqual(one, other) {
+  if (one === other) return true;
+  if (one.length !== other.length) return false;
+  for (let at = 0; at < one.length; at += 1) if (one[at] !== other[at]) return false;
+  return true;
+}

@@ -1,0 +1,72 @@
+// Lays a page's cards into sections: those that fit the filter, as they were pinned and folded; says where there are none.
+import { Filter } from "./filter.js";
+import { Notes } from "./notes.js";
+import { labelColours } from "../data/runs.js";
+import { lay, planned } from "./sections.js";
+
+const AGAIN_MS = 3000;
+
+export class Layout {
+  // page: the Charts of charts.js
+  constructor(page) {
+    this.page = page;
+    this.notes = new Notes(page.element);
+    this.filter = new Filter(page.element.dataset.worker);
+    this.template = page.element.querySelector("template.section-template");
+    this.isListed = false;
+  }
+
+  async list() {
+    await this.page.store.list();
+    this.isListed = true;
+    await this.arrange(); // where there is nothing, that is to be said, too
+  }
+
+  onNames() {
+    this.colours = null;
+    this.arrange();
+  }
+
+  // A colour per label set.
+  get labelled() {
+    return (this.colours ??= labelColours(this.page.store.names));
+  }
+
+  async arrange() {
+    const { deck, store, workspace } = this.page;
+    const { state } = workspace;
+    const names = [...store.names.keys()];
+    const found = await this.filter.ask(state.filter, names);
+    if (!found || this.isOver) return; // asked anew meanwhile
+    deck.keep(new Set(found.fitting));
+    lay(deck.host, this.template, planned(found.fitting, state.pinned), { ...state, elementOf: (name) => deck.element(name) });
+    const { isUnanswered } = store;
+    this.notes.show({ isListed: this.isListed, isUnanswered, numNames: names.length, numFitting: found.fitting.length, filter: state.filter, note: found.note });
+    this.page.showToolbar();
+    this.reopen();
+    clearTimeout(this.again);
+    if (isUnanswered) this.again = setTimeout(() => this.arrange(), AGAIN_MS);
+  }
+
+  // The chart that the address has in full screen, once it is there.
+  reopen() {
+    const { deck, fullscreen, workspace } = this.page;
+    if (this.isReopened || !deck.places.has(workspace.open)) return;
+    this.isReopened = true;
+    fullscreen.open(workspace.open);
+  }
+
+  // A section was folded or unfolded: by a person, or from here.
+  onToggle({ open: isOpen, dataset: { prefix } }) {
+    const { workspace } = this.page;
+    const { collapsed } = workspace.state;
+    if (!prefix || isOpen !== collapsed.includes(prefix)) return;
+    workspace.change({ collapsed: isOpen ? collapsed.filter((one) => one !== prefix) : [...collapsed, prefix] });
+  }
+
+  close() {
+    this.isOver = true;
+    clearTimeout(this.again);
+    this.filter.close();
+  }
+}

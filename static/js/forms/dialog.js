@@ -1,0 +1,31 @@
+// A form whose answer opens as a dialog (`data-fragment` names the part of its page); without scripts it is a page.
+import { refetchAll } from "../live/fragment.js";
+import { mountAll, sweep } from "../shared/modules.js";
+import { send } from "./swap.js";
+
+export function mount(form) {
+  async function onSubmit(event) {
+    event.preventDefault();
+    event.submitter?.setAttribute("aria-busy", "true");
+    const html = await send(form.action, new FormData(form, event.submitter), form.dataset.fragment);
+    event.submitter?.removeAttribute("aria-busy");
+    if (html === null) return;
+    const dialog = document.createElement("dialog");
+    dialog.className = "is-wide";
+    dialog.innerHTML = html;
+    dialog.setAttribute("aria-labelledby", dialog.querySelector("h2").id);
+    dialog.addEventListener("click", (click) => click.target.closest("[data-close]") && dialog.close());
+    // A form in it that does something has its say in a toast; one with a bad value keeps it open.
+    dialog.addEventListener("submit", (sent) => sent.target.dataset.act !== undefined && dialog.close());
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      sweep();
+      refetchAll();
+    });
+    document.body.append(dialog);
+    mountAll(dialog);
+    dialog.showModal();
+  }
+  form.addEventListener("submit", onSubmit);
+  return () => form.removeEventListener("submit", onSubmit);
+}

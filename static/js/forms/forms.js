@@ -1,0 +1,54 @@
+// Forms that do something (`data-act`): asks first where the form says so, posts, says what happened, refreshes the page's parts.
+import { refetchAll } from "../live/fragment.js";
+import { toast } from "../frame/toasts.js";
+
+export function startForms() {
+  document.addEventListener("submit", async (event) => {
+    const form = event.target;
+    if (form.dataset.act === undefined) return;
+    event.preventDefault();
+    const button = event.submitter;
+    const asks = button?.dataset.confirm ?? form.dataset.confirm;
+    if (asks && !(await confirm(asks, button?.dataset.words ?? form.dataset.words ?? "", button?.textContent.trim() || "Yes"))) return;
+    const body = new FormData(form, button);
+    if (button) button.setAttribute("aria-busy", "true");
+    const done = await post(button?.formAction && button.hasAttribute("formaction") ? button.formAction : form.action, body);
+    if (done) form.dispatchEvent(new CustomEvent("acted", { detail: button }));
+    button?.removeAttribute("aria-busy");
+  });
+}
+
+// Posts and shows the answer's sentence; resolves to the answer, or null when it was refused.
+export async function post(url, body = new FormData()) {
+  let answer;
+  try {
+    const token = document.querySelector("meta[name=csrf-token]").content;
+    answer = await fetch(url, { method: "POST", body, headers: { "X-CSRFToken": token, "X-Requested-With": "fetch" } });
+  } catch {
+    toast("The server did not answer. Nothing was changed as far as this page knows.", { isProblem: true });
+    return null;
+  }
+  const words = await answer.json().catch(() => ({}));
+  if (!answer.ok) {
+    toast(words.sentence ?? `The server answered ${answer.status}.`, { isProblem: true });
+    return null;
+  }
+  if (words.to) location.assign(words.to);
+  else toast(words.sentence, { undo: words.undo });
+  refetchAll();
+  return words;
+}
+
+// Asks by naming the thing ("Stop run hello-gpt?"); resolves to true or false.
+export function confirm(question, words, yes) {
+  const dialog = document.getElementById("confirm");
+  document.getElementById("confirm-title").textContent = question;
+  document.getElementById("confirm-words").textContent = words;
+  document.getElementById("confirm-words").hidden = !words;
+  document.getElementById("confirm-yes").textContent = yes;
+  dialog.returnValue = "no";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
+  });
+}

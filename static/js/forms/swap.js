@@ -1,0 +1,36 @@
+// Forms inside this element are sent in the background; the answer, a part of the page, takes the place of its content.
+import { refetchAll } from "../live/fragment.js";
+import { mountAll, sweep } from "../shared/modules.js";
+import { toast } from "../frame/toasts.js";
+
+export function mount(element) {
+  async function onSubmit(event) {
+    const form = event.target;
+    if (form.dataset.act !== undefined) return;
+    event.preventDefault();
+    event.submitter?.setAttribute("aria-busy", "true");
+    const html = await send(form.action, new FormData(form, event.submitter), element.dataset.swap);
+    event.submitter?.removeAttribute("aria-busy");
+    if (html === null) return;
+    element.innerHTML = html;
+    sweep();
+    mountAll(element);
+    element.querySelector("[aria-invalid], [data-focus]")?.focus();
+    refetchAll();
+  }
+  element.addEventListener("submit", onSubmit);
+  return () => element.removeEventListener("submit", onSubmit);
+}
+
+// Posts and resolves to the named part of the answer's page, with problems beside its fields; null when it was refused.
+export async function send(url, body, fragment) {
+  try {
+    const answer = await fetch(`${url}?fragment=${fragment}`, { method: "POST", body, headers: { "X-Requested-With": "fetch" } });
+    if (answer.ok || answer.status === 422) return await answer.text();
+    const words = await answer.json().catch(() => ({}));
+    toast(words.sentence ?? `The server answered ${answer.status}.`, { isProblem: true });
+  } catch {
+    toast("The server did not answer. Nothing was changed as far as this page knows.", { isProblem: true });
+  }
+  return null;
+}

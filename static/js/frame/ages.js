@@ -1,0 +1,13 @@
+// Keeps every relative time on the page current.
+import { age } from "../shared/format.js";
+
+export function startAges() {
+  setInterval(() => {
+    if (document.hidden) return;
+    const now = Date.now();
+    for (const time of document.querySelectorAll("time[data-age]")) {
+      const words = age(Date.parse(time.dateTime), now);
+      if (time.textContent !== words) time.textContent = words;
+    }
+  }, 1000);
+}

@@ -1,0 +1,45 @@
+// A filter box of a table: what fits comes while one types. The form and all that it filters (`data-search`, the id of what
+// holds both) are taken from the page of that address, which a reload, a link and Back lead to as well.
+import { mountAll, sweep } from "../shared/modules.js";
+import { patch } from "../live/patch.js";
+
+const TYPING_MS = 200;
+
+export function mount(form) {
+  const place = document.getElementById(form.dataset.search);
+  let timer = 0;
+  let number = 0;
+
+  function address() {
+    const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
+    return `${location.pathname}${query.size ? `?${query}` : ""}`;
+  }
+  async function find() {
+    clearTimeout(timer);
+    const mine = (number += 1);
+    const url = address();
+    place.setAttribute("aria-busy", "true");
+    const answer = await fetch(url, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
+    const html = answer?.ok ? await answer.text().catch(() => null) : null;
+    if (mine !== number || !form.isConnected) return;
+    place.removeAttribute("aria-busy");
+    if (html === null) return; // the lamp says that the server is away, and the next key asks again
+    const found = new DOMParser().parseFromString(html, "text/html").getElementById(place.id);
+    if (!found) return location.assign(url);
+    history.replaceState(history.state, "", url);
+    patch(place, found.innerHTML);
+    sweep();
+    mountAll(place);
+  }
+  function onInput() {
+    clearTimeout(timer);
+    timer = setTimeout(find, TYPING_MS);
+  }
+  function onSubmit(event) {
+    event.preventDefault();
+    find();
+  }
+  form.addEventListener("input", onInput);
+  form.addEventListener("submit", onSubmit);
+  return () => clearTimeout(timer);
+}

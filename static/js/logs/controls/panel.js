@@ -1,0 +1,64 @@
+// What stands around the lines: how far the search is, the buttons' states, notes, and what is wrong.
+import { count } from "../../shared/format.js";
+
+const TROUBLES = {
+  away: "The server does not answer. What is here stays; the page tries again by itself.",
+  gone: "This run was deleted. Only what is on this page is left of its log.",
+};
+
+export class Panel {
+  constructor(element) {
+    const of = (name) => element.querySelector(`[data-${name}]`);
+    Object.assign(this, { element, found: of("found"), steps: of("steps"), errors: of("errors"), trouble: of("trouble"), note: of("note"), more: of("new"), download: of("download") });
+    this.form = element.querySelector("form");
+  }
+  show(view) {
+    const { state, hits } = view;
+    for (const flag of ["case", "regex"]) this.press(`[data-flag=${flag}]`, state[flag]);
+    this.press("[data-do=follow]:not([data-new])", view.isFollowing && !view.isSearching);
+    this.press("[data-do=wrap]", state.wrap);
+    this.press("[data-do=place]", !view.isSearching);
+    if (this.form.elements.clock.value !== state.clock) this.form.elements.clock.value = state.clock;
+    this.form.elements.q.setAttribute("aria-invalid", Boolean(hits.problem));
+    this.found.classList.toggle("is-problem", Boolean(hits.problem));
+    set(this.found, state.q ? hits.problem || progress(view) : "");
+    this.steps.hidden = !state.q || !hits.total;
+    this.download.href = view.api.url("/download");
+    this.more.hidden = view.isFollowing || view.isSearching || view.numNew === 0;
+    set(this.more.lastElementChild, `${count(view.numNew)} new ${view.numNew === 1 ? "line" : "lines"}`);
+    set(this.note, note(view));
+    this.note.hidden = !this.note.textContent;
+    set(this.trouble, TROUBLES[view.api.trouble] ?? view.api.trouble);
+    this.trouble.hidden = !view.api.trouble;
+    view.lines.setAttribute("aria-rowcount", view.source.total || -1);
+  }
+  showErrors(number, isFiltered) {
+    set(this.errors, number ? "First error" : isFiltered ? "No errors here" : "No errors");
+    set(this.errors.nextElementSibling, number ? count(number) : "");
+    this.errors.parentElement.disabled = !number;
+    this.errors.parentElement.classList.toggle("has-errors", number > 0);
+  }
+  press(selector, isPressed) {
+    this.element.querySelector(selector).setAttribute("aria-pressed", isPressed);
+  }
+}
+
+function set(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function progress({ hits, selection, isSearching }) {
+  const number = `${count(hits.total)} ${hits.total === 1 ? "hit" : "hits"}`;
+  if (!hits.isOver) return hits.numLines ? `${number}, ${count(hits.numScanned)} of ${count(hits.numLines)} lines` : "Searching…";
+  return isSearching && selection.index >= 0 ? `${count(selection.index + 1)} of ${number}` : number;
+}
+
+function note(view) {
+  if (view.isSearching) {
+    if (view.hits.total || view.hits.problem || !view.hits.isOver) return "";
+    return view.state.regex ? "No line matches this pattern." : "No line holds these words.";
+  }
+  if (!view.blocks.isKnown || view.blocks.total) return "";
+  const isFiltered = ["rank", "stream", "level", "attempt"].some((kind) => view.state[kind].length);
+  return isFiltered ? "No line is left by these filters." : "No line yet: what the ranks print appears here at once.";
+}

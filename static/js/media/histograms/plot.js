@@ -1,0 +1,124 @@
+// A canvas with two axes: sizes itself, draws its ticks, follows the theme, and says where pointer and keys are.
+import { colour, faded } from "../../shared/colours.js";
+import { ticks } from "./scale.js";
+
+const MARGIN = { left: 56, right: 12, top: 22, bottom: 24 };
+const FONT = "11px Inter Variable, sans-serif";
+
+export class Plot {
+  // options: {label, paint(plot), mark(plot), onPoint(x, y) in values, onLeave(), onKey(key) -> whether it was one, onPick(), tickX(value), tickY(value)}
+  constructor(host, options) {
+    this.options = options;
+    this.x = this.y = [0, 1]; // from the lowest to the highest value in view
+    this.canvas = document.createElement("canvas");
+    this.canvas.className = "media-plot";
+    this.canvas.tabIndex = 0;
+    this.canvas.setAttribute("role", "img");
+    this.canvas.setAttribute("aria-label", options.label);
+    this.canvas.setAttribute("aria-busy", "true"); // until there is something to read
+    this.still = document.createElement("canvas"); // all but the crosshair
+    host.append(this.canvas);
+    this.resizer = new ResizeObserver(() => this.draw());
+    this.resizer.observe(host);
+    this.onTheme = () => this.draw();
+    addEventListener("themechange", this.onTheme);
+    this.canvas.addEventListener("pointermove", (event) => this.onPointer(event));
+    this.canvas.addEventListener("pointerleave", () => options.onLeave());
+    this.canvas.addEventListener("blur", () => options.onLeave());
+    this.canvas.addEventListener("click", () => options.onPick?.());
+    this.canvas.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || !options.onKey(event.key)) return;
+      event.preventDefault();
+      event.stopPropagation();
+    });
+  }
+
+  left(value) {
+    return MARGIN.left + ((value - this.x[0]) / (this.x[1] - this.x[0])) * this.width;
+  }
+
+  top(value) {
+    return MARGIN.top + (1 - (value - this.y[0]) / (this.y[1] - this.y[0])) * this.height;
+  }
+
+  // From the lowest to the highest value on each axis.
+  show(x, y) {
+    Object.assign(this, { x, y });
+    this.canvas.removeAttribute("aria-busy");
+    this.draw();
+  }
+
+  draw() {
+    const { clientWidth, clientHeight } = this.canvas.parentElement ?? {};
+    if (!clientWidth || !clientHeight) return;
+    const ratio = devicePixelRatio || 1;
+    this.width = clientWidth - MARGIN.left - MARGIN.right;
+    this.height = clientHeight - MARGIN.top - MARGIN.bottom;
+    for (const canvas of [this.canvas, this.still]) {
+      canvas.width = Math.round(clientWidth * ratio);
+      canvas.height = Math.round(clientHeight * ratio);
+    }
+    this.pen = this.still.getContext("2d");
+    this.pen.scale(ratio, ratio);
+    this.pen.font = FONT;
+    this.frame();
+    this.options.paint(this);
+    this.mark();
+  }
+
+  // The crosshair alone: everything else is copied.
+  mark() {
+    if (!this.pen) return;
+    const pen = this.canvas.getContext("2d");
+    pen.resetTransform();
+    pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    pen.drawImage(this.still, 0, 0);
+    pen.scale(devicePixelRatio || 1, devicePixelRatio || 1);
+    const painting = this.pen;
+    this.pen = pen;
+    this.options.mark(this);
+    this.pen = painting;
+  }
+
+  frame() {
+    const { pen } = this;
+    const [bottom, right] = [MARGIN.top + this.height, MARGIN.left + this.width];
+    pen.fillStyle = colour("faint");
+    pen.strokeStyle = faded(colour("line-strong"), 0.4);
+    pen.lineWidth = 1;
+    pen.textAlign = "center";
+    pen.textBaseline = "top";
+    for (const value of ticks(...this.x, Math.max(2, Math.floor(this.width / 64)))) {
+      const text = this.options.tickX(value);
+      const half = pen.measureText(text).width / 2;
+      pen.fillText(text, Math.min(this.left(value), right + MARGIN.right - half - 2), bottom + 6);
+    }
+    pen.textAlign = "right";
+    pen.textBaseline = "middle";
+    for (const value of ticks(...this.y, Math.max(2, Math.floor(this.height / 44)))) {
+      const y = Math.round(this.top(value)) + 0.5;
+      pen.fillText(this.options.tickY(value), MARGIN.left - 6, y);
+      line(pen, MARGIN.left, y, right, y);
+    }
+  }
+
+  onPointer({ offsetX, offsetY }) {
+    if (!this.pen) return;
+    const x = this.x[0] + ((offsetX - MARGIN.left) / this.width) * (this.x[1] - this.x[0]);
+    const y = this.y[1] - ((offsetY - MARGIN.top) / this.height) * (this.y[1] - this.y[0]);
+    this.options.onPoint(x, y);
+  }
+
+  close() {
+    this.resizer.disconnect();
+    removeEventListener("themechange", this.onTheme);
+    this.canvas.remove();
+  }
+}
+
+export function line(pen, x0, y0, x1, y1) {
+  pen.beginPath();
+  pen.moveTo(x0, y0);
+  pen.lineTo(x1, y1);
+  pen.stroke();
+}

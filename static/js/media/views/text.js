@@ -1,0 +1,36 @@
+// A text, as it was logged: nothing in it is markup but the signs of Markdown, where it says that it is such.
+import { count } from "../../shared/format.js";
+import { blocks } from "./markdown.js";
+import { fileName, saveText } from "./save.js";
+
+const SHOWN = 50_000; // characters; a browser lays out no more at once
+
+export class TextView {
+  constructor(host, { label }) {
+    this.element = document.createElement("div");
+    this.element.className = "media-text";
+    this.element.tabIndex = 0;
+    this.element.dir = "auto";
+    this.element.setAttribute("role", "region");
+    this.element.setAttribute("aria-label", `Text of ${label}`);
+    host.append(this.element);
+  }
+
+  show(entry, { text }) {
+    const isMarkdown = entry.meta.format === "markdown";
+    const shown = text.slice(0, SHOWN);
+    this.element.classList.toggle("is-plain", !isMarkdown);
+    this.element.replaceChildren(...(isMarkdown ? blocks(shown) : [shown]));
+    this.element.scrollTop = 0;
+    const all = `${count(text.length)} ${text.length === 1 ? "character" : "characters"}`;
+    return { ours: text.length > SHOWN ? `the first ${count(SHOWN)} of ${all}; the download has all` : all };
+  }
+
+  download(name, entry, { text }) {
+    saveText(text, fileName(name, entry.step, entry.meta.format === "markdown" ? "md" : "txt"), "text/plain");
+  }
+
+  close() {
+    this.element.remove();
+  }
+}

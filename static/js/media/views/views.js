@@ -1,0 +1,12 @@
+// The view of each kind of media. A view has show(entry, whole) -> words for the caption, download(name, entry, whole),
+// close(), and where it needs them prefetch(entry), grow() and reading().
+import { HistogramView } from "../histograms/histogram.js";
+import { ImageView } from "./image.js";
+import { TableView } from "./table.js";
+import { TextView } from "./text.js";
+
+const VIEWS = { histogram: HistogramView, image: ImageView, text: TextView, table: TableView };
+
+export function viewOf(kind, host, context) {
+  return new (VIEWS[kind] ?? TextView)(host, context);
+}

@@ -1,0 +1,29 @@
+"""Keys of every page."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.dashboard.js.conftest import Ask
+
+pytestmark = pytest.mark.browser
+
+PRESS = """async ({startKeys}, keys) => {
+    const place = document.getElementById("place");
+    place.innerHTML = '<a data-keys="g r" href="#runs">Runs</a>';
+    location.hash = "";
+    const problems = [];
+    const onError = (event) => problems.push(event.message);
+    addEventListener("error", onError);
+    globalThis.hasKeys ??= startKeys() ?? true;
+    for (const key of keys) document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    removeEventListener("error", onError);
+    return [location.hash, problems];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "hash_"), [(["g", "r"], "#runs"), (["r"], ""), (["g", "x"], ""), (["g", '"'], ""), (["g", "\\"], "")]
+)
+def test_g_and_a_letter_go_to_a_page_and_other_keys_nowhere(keys: list[str], hash_: str, ask: Ask) -> None:
+    assert ask("frame/keys.js", PRESS, keys) == [hash_, []]
