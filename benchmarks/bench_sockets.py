@@ -26,7 +26,7 @@ from benchmarks.flow import program
 from benchmarks.stack import percentile
 from benchmarks.table import Row, scaled
 from benchmarks.yard import Yard, wait_for_line, yard
-from trainyard import records
+from trainyard.spooling import frames as records
 
 if TYPE_CHECKING:
     from runs.models import Run
@@ -136,7 +136,7 @@ def publish(runs: list[Run]) -> Times:
 
     from runs.ingest.commit import REST, Source, commit
     from runs.ingest.push import Push
-    from runs.ingest.records import incoming
+    from runs.ingest.validation.records import incoming
 
     push, producer, published = Push(), uuid.uuid4().hex, {}
     begin, pause = time.monotonic(), AT_ONCE / len(runs) / HZ

@@ -17,7 +17,7 @@ from benchmarks import goals
 from benchmarks.stack import Stack, free_port, running
 from benchmarks.table import Row, middle, scaled, spread_of
 from trainyard.spec import parse_spec
-from trainyard.spool import read_frames
+from trainyard.spooling.writer import read_frames
 
 REPEATS = 5
 SPEC = {

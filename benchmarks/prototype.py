@@ -17,7 +17,7 @@ import numpy as np
 import redis
 from pcodec import ChunkConfig, standalone
 
-from trainyard.records import HEADER
+from trainyard.spooling.frames import HEADER
 from workers.contract import stream_key
 
 GROUP = "prototype"

@@ -1,10 +1,10 @@
-"""What pages and templates write figures with. The figures are ``trainyard.figures``; ages need a clock."""
+"""What pages and templates write figures with. The figures are ``trainyard.formats.figures``; ages need a clock."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from trainyard.figures import count, duration, metric, number, percent, rate, scaled, seconds, size, speed
+from trainyard.formats.figures import count, duration, metric, number, percent, rate, scaled, seconds, size, speed
 
 __all__ = [
     "age",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runs.metrics import read
-from trainyard import figures
+from trainyard.formats import figures
 
 RATES = {f"train/{unit}_per_second": words for unit, words in figures.RATES.items()}  # the first that a run logs
 MFU = "train/mfu"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runs.ingest.commit import Source, commit
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.models import Run
 from tests.spools import Spool
 

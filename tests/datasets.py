@@ -9,7 +9,7 @@ from django.utils import timezone
 from runs import actions
 from runs.models import Dataset, Node
 from tests.cast import Cast
-from trainyard.pictures import png
+from trainyard.formats.pictures import png
 
 TABLE: dict[str, Any] = {
     "kind": "table",

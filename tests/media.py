@@ -7,7 +7,7 @@ from typing import Any
 
 import msgpack
 
-from trainyard.pictures import png
+from trainyard.formats.pictures import png
 
 EDGES, COUNTS = (0.0, 1.0, 2.0), (3.0, 5.0)
 PIXEL = png(b"\x10\x20\x30" * 6, 2, 3, 3)

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from runs.ingest.commit import Source, commit
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.models import Attempt, Node, Run
 from runs.transport import redis
-from trainyard import records
+from trainyard.spooling import frames as records
 from workers.contract import frames_scope, mac, stream_key
 
 Point = tuple[int, float, float]  # step, time, value

@@ -3,7 +3,7 @@
 Needs the standard library and msgpack only, so that it is cheap to import in any training script.
 """
 
-from trainyard.media import Histogram, Image, Table, Text
+from trainyard.formats.media import Histogram, Image, Table, Text
 from trainyard.sdk import Run, init
 
 __version__ = "0.1.0"

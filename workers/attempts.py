@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 import trainyard
-from trainyard.plain_files import create_plain, open_plain
+from trainyard.spooling.plain_files import create_plain, open_plain
 from workers.contract import Document
 from workers.processes import Process
 

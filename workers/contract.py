@@ -87,7 +87,7 @@ CHANGED_CHANNEL: a supervisor publishes its run's id when its report says someth
 it leads to is a look at the sealed report, so that a forged or lost one costs nothing.
 
 STREAM ``stream_key(shard)``: entries with fields ``n`` node id, ``r`` run id, ``a`` attempt id, ``f`` fence,
-``d`` frames as trainyard.records writes them, one behind the other, and ``m`` the seal over ``d``.
+``d`` frames as trainyard.spooling.frames writes them, one behind the other, and ``m`` the seal over ``d``.
 A supervisor waits while it has STREAM_LIMIT_ENTRIES or takes STREAM_LIMIT_BYTES; nothing is ever trimmed.
 Health samples travel the same way with r, a empty and f 0, and ``d`` one JSON document {"at", …Health}.
 """

@@ -21,7 +21,7 @@ from runs.reconcile.judge import listed
 from runs.retention import forget
 from runs.status import PLACED, Phase, Status
 from runs.tasks import reconcile_soon, schedule_soon
-from trainyard.names import without_hidden
+from trainyard.formats.names import without_hidden
 from trainyard.spec import merge
 from trainyard.spec.survival import outlives_workers
 

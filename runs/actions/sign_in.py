@@ -18,7 +18,7 @@ from runs.access import TOKEN_PREFIX, Forbidden, NotFound
 from runs.actions.refused import Refused
 from runs.models import Cluster, Membership, Project, Role, SignInLink, Token, User
 from runs.models.access import digest_of
-from trainyard.names import without_hidden
+from trainyard.formats.names import without_hidden
 
 log = structlog.get_logger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib import admin
 
-from trainyard.figures import Value, seconds, size
+from trainyard.formats.figures import Value, seconds, size
 
 Read = Callable[[Any], str]
 

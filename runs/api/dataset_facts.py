@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
-from runs.ingest.checks import storable
-from trainyard.pictures import PNG_SIGNATURE, size_of
+from runs.ingest.validation.checks import storable
+from trainyard.formats.pictures import PNG_SIGNATURE, size_of
 
 MAX_SIDE = 64  # pixels of a thumbnail
 MAX_PNG_BYTES = 20_000

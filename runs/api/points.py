@@ -14,8 +14,8 @@ from pydantic import ValidationError as Invalid
 from runs.access import get_run
 from runs.api.auth import actor
 from runs.api.problems import problem
-from runs.ingest.records import MAX_LABELS, MAX_NAME, MAX_SEQUENCE, MAX_STEP
 from runs.ingest.report import Gap, Taken, report_points
+from runs.ingest.validation.records import MAX_LABELS, MAX_NAME, MAX_SEQUENCE, MAX_STEP
 from runs.models import Role
 
 router = Router(tags=["points"])

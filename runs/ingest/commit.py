@@ -20,9 +20,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from runs.ingest import troubles
-from runs.ingest.letters import Letters
+from runs.ingest.dead_letters import Letters
 from runs.ingest.memory import Known, Memory
-from runs.ingest.records import Incoming, Record, named
+from runs.ingest.validation.records import Incoming, Record, named
 from runs.metrics import bulk, checkpoints, facts, media, store
 from runs.metrics.models import Producer, Telemetry
 from runs.metrics.pace import Pace, advanced

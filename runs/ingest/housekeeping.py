@@ -6,9 +6,9 @@ import time
 
 from django.utils import timezone
 
-from runs.ingest import letters
+from runs.ingest import dead_letters as letters
 from runs.ingest.commit import Committed
-from runs.ingest.letters import Letters
+from runs.ingest.dead_letters import Letters
 from runs.metrics.compact import Compactor
 from runs.metrics.erase import delete_run_data, sweep
 from runs.metrics.models import NodeSample, Telemetry

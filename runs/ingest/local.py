@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runs.ingest.commit import REST, Source, commit
 from runs.ingest.push import push_now
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.metrics.models import Producer
 from runs.models import Run
 

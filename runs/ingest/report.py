@@ -6,10 +6,10 @@ import time
 from array import array
 from collections.abc import Iterable
 
-from runs.ingest.checks import rows
 from runs.ingest.commit import REST, Source, commit
 from runs.ingest.push import push_now
-from runs.ingest.records import Incoming, Poison, Record
+from runs.ingest.validation.checks import rows
+from runs.ingest.validation.records import Incoming, Poison, Record
 from runs.metrics.sheets import Rows
 from runs.models import Run
 
@@ -31,7 +31,7 @@ class Taken(ValueError):
 def report_points(run: Run, *, producer: str, sequence: int, points: Iterable[Point], is_end: bool = False) -> int:
     """Store one batch of a REST producer and return its watermark. A batch that was stored before changes nothing.
 
-    Raises Gap, Taken, and runs.ingest.records.Poison where a name or a label cannot be stored.
+    Raises Gap, Taken, and runs.ingest.validation.records.Poison where a name or a label cannot be stored.
     """
     record = Record(points=_rows(points, time.time()), is_end=is_end)
     batch = [Incoming(raw=b"", producer=producer, sequence=sequence, record=record)]

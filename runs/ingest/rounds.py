@@ -8,12 +8,12 @@ import structlog
 from django.db import DataError, IntegrityError, InterfaceError, OperationalError
 
 from runs.ingest.commit import Committed, Source, commit
-from runs.ingest.letters import Letters
+from runs.ingest.dead_letters import Letters
 from runs.ingest.memory import Memory
 from runs.ingest.reader import StreamEntry
-from runs.ingest.records import Incoming, incoming
 from runs.ingest.samples import store_samples
 from runs.ingest.senders import AttemptDone, Entry, RunGone, Senders, Unproven, parse
+from runs.ingest.validation.records import Incoming, incoming
 
 log = structlog.get_logger(__name__)
 

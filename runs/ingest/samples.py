@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import DataError, IntegrityError, transaction
 
 from runs.documents import Health, checked
-from runs.ingest.letters import Letters
+from runs.ingest.dead_letters import Letters
 from runs.metrics.models import NodeSample
 
 log = structlog.get_logger(__name__)

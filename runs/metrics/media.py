@@ -34,7 +34,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that a rank logged; ``data`` as runs.ingest.media checked it."""
+    """One thing that a rank logged; ``data`` as runs.ingest.validation.media checked it."""
 
     name: str
     labels: dict[str, str]

@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 
 from runs.ids import new_id
-from trainyard.names import hidden_in, visible
+from trainyard.formats.names import hidden_in, visible
 
 
 class User(AbstractUser):

@@ -14,7 +14,7 @@ from dashboard.consumers import MAX_FRAMES, UNAVAILABLE
 from runs import actions, broadcast
 from runs.ingest.commit import Source, commit
 from runs.ingest.push import push_now
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.models import Membership, Run, User
 from tests.cast import Cast
 from tests.datasets import make_dataset

@@ -23,7 +23,7 @@ from runs.access import Sight
 from runs.broadcast import run_group
 from runs.ingest.commit import Source, commit
 from runs.ingest.push import Push, push_now
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.metrics import parcel, read
 from runs.models import Run
 from tests.cast import Cast

@@ -23,7 +23,7 @@ from runs import actions
 from runs.broadcast import run_group
 from runs.ingest.commit import Source, commit
 from runs.ingest.push import push_now
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.models import Run
 from tests.cast import Cast
 from tests.spools import Spool

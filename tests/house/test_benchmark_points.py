@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks import bench_chart
 from benchmarks.generate import BATCH_BYTES, Sender, batches, frames, noisy, series_names
 from benchmarks.peers.drive import NAMES, noisy_rows
-from trainyard import records
+from trainyard.spooling import frames as records
 from workers.contract import check_mac, frames_scope, new_key
 
 

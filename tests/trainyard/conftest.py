@@ -10,8 +10,8 @@ from runs import actions
 from tests.cast import Cast
 from tests.disks import disk_of_1_mb
 from tests.trainyard.command import Ended, Trainyard
-from trainyard import sdk
 from trainyard.cli import main
+from trainyard.sdk import run as sdk
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import trainyard
-from runs.ingest.records import incoming
-from trainyard.reader import READ_BYTES, SpoolReader
-from trainyard.records import Frame, decode
-from trainyard.spool import spool_files
+from runs.ingest.validation.records import incoming
+from trainyard.spooling.frames import Frame, decode
+from trainyard.spooling.reader import READ_BYTES, SpoolReader
+from trainyard.spooling.writer import spool_files
 
 
 def frames(spool: Path) -> list[Frame]:

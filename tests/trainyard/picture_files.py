@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trainyard.pictures import PNG_SIGNATURE
+from trainyard.formats.pictures import PNG_SIGNATURE
 
 GIF = b"GIF89a\x03\x00\x02\x00\x00\x00\x00;"
 WEBP = {

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from trainyard.reader import READ_BYTES, SpoolReader
-from trainyard.records import Frame, decode
-from trainyard.spool import spool_files
+from trainyard.spooling.frames import Frame, decode
+from trainyard.spooling.reader import READ_BYTES, SpoolReader
+from trainyard.spooling.writer import spool_files
 
 Points = dict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[int, float]]]
 

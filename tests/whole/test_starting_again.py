@@ -7,7 +7,7 @@ import httpx
 from tests.servers import short_folder
 from tests.up_process import Up, new_home
 from tests.whole.runs import Yard
-from trainyard.client import Client
+from trainyard.rest.client import Client
 
 
 def test_it_starts_again_after_its_cluster_was_renamed_and_its_node_removed() -> None:

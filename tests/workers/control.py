@@ -15,7 +15,7 @@ from typing import Any
 import redis
 from celery import Celery
 
-from trainyard.records import Frame, frames
+from trainyard.spooling.frames import Frame, frames
 from workers.app import make_app
 from workers.attempts import AttemptFolder
 from workers.contract import (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import redis
 
-from trainyard.records import Frame, frames
-from trainyard.spool import SpoolWriter
+from trainyard.spooling.frames import Frame, frames
+from trainyard.spooling.writer import SpoolWriter
 from workers.contract import EPOCH_KEY, Document, check_mac, down_key, frames_scope, new_key, seal, stream_key
 from workers.supervisor.shipping import Shipper
 

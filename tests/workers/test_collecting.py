@@ -12,9 +12,9 @@ import pytest
 from tests.disks import disk_of_1_mb, fill
 from tests.workers.control import ControlledNode, until
 from tests.workers.stream import ORDER
-from trainyard import spool as spool_module
-from trainyard.records import Frame, frames
-from trainyard.spool import SpoolLimit, SpoolWriter, spool_path
+from trainyard.spooling import writer as spool_module
+from trainyard.spooling.frames import Frame, frames
+from trainyard.spooling.writer import SpoolLimit, SpoolWriter, spool_path
 from workers.attempts import AttemptFolder
 from workers.supervisor import collecting, logs
 from workers.supervisor.collecting import Collector

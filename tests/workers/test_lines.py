@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.spool import SpoolWriter, read_frames
+from trainyard.spooling.writer import SpoolWriter, read_frames
 from workers.supervisor.lines import LINE_LIMIT_BYTES, split_lines
 from workers.supervisor.logs import READ_BYTES, LogTail
 from workers.supervisor.terminal import ESCAPE, shown

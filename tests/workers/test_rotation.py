@@ -10,11 +10,11 @@ import redis
 
 from tests.servers import Valkey
 from tests.workers.stream import KEY, ORDER, arrived, log_line, say, ship_all
-from trainyard import records
-from trainyard.ledger import Ledger
-from trainyard.reader import last_sequences
-from trainyard.records import Frame
-from trainyard.spool import SpoolWriter, spool_files
+from trainyard.spooling import frames as records
+from trainyard.spooling.frames import Frame
+from trainyard.spooling.ledger import Ledger
+from trainyard.spooling.reader import last_sequences
+from trainyard.spooling.writer import SpoolWriter, spool_files
 from workers.attempts import AttemptFolder
 from workers.contract import stream_key
 from workers.supervisor import logs, shipping

@@ -10,7 +10,7 @@ import redis
 
 from tests.servers import Valkey
 from tests.workers.stream import arrived, fill, log_line, say, ship_all
-from trainyard.reader import last_sequences
+from trainyard.spooling.reader import last_sequences
 from workers.contract import stream_key
 from workers.supervisor import shipping
 from workers.supervisor.contact import Contact

@@ -10,8 +10,8 @@ from functools import partial
 from trainyard.cli import programs
 from trainyard.cli.parser import build_parser
 from trainyard.cli.screen import Screen
-from trainyard.client import ApiError, Client, Unreachable
-from trainyard.config import NotConfigured, load, renewed_token
+from trainyard.rest.client import ApiError, Client, Unreachable
+from trainyard.rest.config import NotConfigured, load, renewed_token
 from trainyard.spec import SpecError
 
 FAILED, BAD_REQUEST, NO_SERVER, INTERRUPTED = 1, 2, 3, 130

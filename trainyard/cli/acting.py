@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from trainyard.cli.screen import Screen
-from trainyard.client import ApiError, Client
+from trainyard.rest.client import ApiError, Client
 
 RUN_VERBS = {
     "stop": "stop a run: its ranks save and end; asked again, they are killed",

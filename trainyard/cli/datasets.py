@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from trainyard.cli.screen import Screen, ago, figure, size
-from trainyard.client import ApiError, Client
+from trainyard.rest.client import ApiError, Client
 
 SOURCES = ("text", "jsonl", "npz", "csv", "parquet", "images")
 POLL_S = 0.5

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from trainyard.cli.screen import Screen, ago, size
-from trainyard.client import ApiError, Client, Unreachable
+from trainyard.rest.client import ApiError, Client, Unreachable
 
 MAX_PATH = 1_000
 PART = ".trainyard-part"

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from trainyard.cli.logs import LogReader
 from trainyard.cli.screen import Screen, figure, safe
-from trainyard.client import ApiError, Client
+from trainyard.rest.client import ApiError, Client
 
 FINAL = ("SUCCEEDED", "FAILED", "CANCELLED")
 POLL_S = 0.5

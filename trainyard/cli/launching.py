@@ -10,7 +10,7 @@ from typing import Any
 from trainyard import bundle
 from trainyard.cli.following import follow
 from trainyard.cli.screen import Screen
-from trainyard.client import Client
+from trainyard.rest.client import Client
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, load_spec_file, merge, parse_spec
 from trainyard.spec.document import parse_document, parse_value
 

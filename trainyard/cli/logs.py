@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from trainyard.cli.screen import Screen
-from trainyard.client import Client
+from trainyard.rest.client import Client
 
 PAGE = 1000
 POLL_S = 0.5

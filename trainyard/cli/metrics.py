@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from trainyard.cli.screen import Screen, figure
-from trainyard.client import ApiError, Client, Document
+from trainyard.rest.client import ApiError, Client, Document
 
 COLUMNS = ("step", "time", "value")
 

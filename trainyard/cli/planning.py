@@ -8,8 +8,8 @@ from typing import Any
 
 from trainyard.cli.launching import read_spec
 from trainyard.cli.screen import Screen, size
-from trainyard.client import Client
-from trainyard.figures import percent, rate, scaled, seconds
+from trainyard.formats.figures import percent, rate, scaled, seconds
+from trainyard.rest.client import Client
 
 PARTS = ("base", "parameters", "gradients", "optimizer", "activations", "copies")
 Document = dict[str, Any]

@@ -7,7 +7,7 @@ import itertools
 from typing import Any
 
 from trainyard.cli.screen import LAMP_STYLES, STATUS_STYLES, Screen, ago, figure, size
-from trainyard.client import Client
+from trainyard.rest.client import Client
 
 
 def runs(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:

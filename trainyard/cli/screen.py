@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trainyard import figures
-from trainyard.names import DIRECTIONS
+from trainyard.formats import figures
+from trainyard.formats.names import DIRECTIONS
 
 STATUS_STYLES = {
     "QUEUED": "bright_black",

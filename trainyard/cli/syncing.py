@@ -11,9 +11,9 @@ from typing import Self
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from trainyard import sync
 from trainyard.cli.screen import Screen, safe
-from trainyard.client import ApiError, Client, Unreachable
+from trainyard.rest import sync
+from trainyard.rest.client import ApiError, Client, Unreachable
 
 FAILED, BAD_COMMAND, NO_SERVER = 1, 2, 3
 POLL_S = 2.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from trainyard.figures import rate, size
+from trainyard.formats.figures import rate, size
 from trainyard.planner.estimating import estimate
 from trainyard.planner.facts import DataFacts, NodeFacts
 from trainyard.planner.rates import Rates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trainyard.figures import size
+from trainyard.formats.figures import size
 from trainyard.planner.hosts import Places
 from trainyard.planner.layout import Layout
 from trainyard.planner.results import Estimate

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from trainyard.names import hidden_in, without_hidden
+from trainyard.formats.names import hidden_in, without_hidden
 from trainyard.spec.durations import LONGEST_GRACE_S, LONGEST_TIME_S, duration, seconds_of
 from trainyard.spec.problems import show
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from trainyard.names import visible
+from trainyard.formats.names import visible
 
 
 class Problem(NamedTuple):

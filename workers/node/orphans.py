@@ -7,7 +7,7 @@ import time
 
 import structlog
 
-from trainyard.reader import last_sequences
+from trainyard.spooling.reader import last_sequences
 from workers.attempts import AttemptFolder
 from workers.contract import Document
 from workers.processes import Process, descendants_of, identify, is_alive, send, with_environment

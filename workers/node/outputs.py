@@ -11,7 +11,7 @@ import time
 import httpx
 import structlog
 
-from trainyard.plain_files import open_plain
+from trainyard.spooling.plain_files import open_plain
 from workers.attempts import AttemptFolder
 from workers.contract import OUTPUT_NAMED, UPLOAD_PART_BYTES, Document
 from workers.node import leftovers

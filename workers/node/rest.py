@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import structlog
 
-from trainyard.plain_files import open_plain
+from trainyard.spooling.plain_files import open_plain
 from workers.contract import Document, http_scope, mac
 from workers.node.clock import ServerClock
 from workers.node.config import CannotStart, NodeConfig

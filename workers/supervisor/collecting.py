@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import structlog
 
-from trainyard.spool import SpoolLimit, SpoolWriter
+from trainyard.spooling.writer import SpoolLimit, SpoolWriter
 from workers.attempts import AttemptFolder
 from workers.contract import Document
 from workers.health import GpuReader

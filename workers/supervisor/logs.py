@@ -7,10 +7,10 @@ from pathlib import Path
 
 import structlog
 
-from trainyard.ledger import Ledger
-from trainyard.plain_files import open_plain
-from trainyard.records import BadFrame
-from trainyard.spool import SpoolLimit, SpoolWriter, read_frames
+from trainyard.spooling.frames import BadFrame
+from trainyard.spooling.ledger import Ledger
+from trainyard.spooling.plain_files import open_plain
+from trainyard.spooling.writer import SpoolLimit, SpoolWriter, read_frames
 from workers.attempts import AttemptFolder
 from workers.contract import Document
 from workers.supervisor.lines import split_lines

@@ -15,8 +15,8 @@ from typing import IO, Any
 import redis
 import structlog
 
-from trainyard.reader import last_sequences
 from trainyard.spec.durations import grace_s
+from trainyard.spooling.reader import last_sequences
 from workers.attempts import AttemptFolder, AttemptTaken, write_json
 from workers.contract import Document
 from workers.joining import can_watch

@@ -11,8 +11,8 @@ from typing import Literal
 
 import workers
 from trainyard.lost_peers import is_of_lost_peer, lost_peer_sentence
-from trainyard.plain_files import open_plain
 from trainyard.spec.survival import outlives_workers
+from trainyard.spooling.plain_files import open_plain
 from workers.attempts import AttemptFolder, read_json
 from workers.contract import Document
 from workers.processes import Exit

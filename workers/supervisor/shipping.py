@@ -14,9 +14,9 @@ from typing import Any
 import redis
 import structlog
 
-from trainyard.ledger import Ledger
-from trainyard.reader import PassedFile, RawFrame, SpoolReader
-from trainyard.spool import Files, spool_files, spool_path
+from trainyard.spooling.ledger import Ledger
+from trainyard.spooling.reader import PassedFile, RawFrame, SpoolReader
+from trainyard.spooling.writer import Files, spool_files, spool_path
 from workers.contract import (
     STREAM_LIMIT_BYTES,
     STREAM_LIMIT_ENTRIES,

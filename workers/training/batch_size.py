@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 
-from trainyard.figures import RATES
+from trainyard.formats.figures import RATES
 from workers.training.build import Training, build
 from workers.training.checkpoints.agreement import tell_all
 from workers.training.checkpoints.manifest import Damaged, read_manifest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from trainyard.figures import RATES
+from trainyard.formats.figures import RATES
 
 NUM_LINES = 15
 SILENCE_S = 10.0

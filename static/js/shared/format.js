@@ -1,4 +1,4 @@
-// Figures and times as people read them, one function for each kind; trainyard/figures.py gives the same answers.
+// Figures and times as people read them, one function for each kind; trainyard/formats/figures.py gives the same answers.
 const SCALES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
 const LARGER = [[1e18, "E"], [1e15, "P"]]; // before a unit only: 2 PFLOP is a word, 2P is none
 const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.points import Points, Row, SeriesKey, gathered, key_of, rows
-from trainyard.records import BadFrame, Payload, TornFrame, decode
+from trainyard.spooling.frames import BadFrame, Payload, TornFrame, decode
 
 LOOK_EVERY_S = 0.02
 

@@ -12,7 +12,7 @@ import sys
 import time
 
 import trainyard
-from trainyard.spool import SpoolWriter
+from trainyard.spooling.writer import SpoolWriter
 
 ODD = (math.nan, math.inf, -math.inf, -0.0, 0.0, 5e-324, 1e308, 1 / 3)
 STRIDES = (1, 1, 1, 1, 1, 1, 0, 0, -7, 40)  # most go on by one; some repeat, go back, or leap

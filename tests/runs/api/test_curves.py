@@ -11,7 +11,7 @@ import pytest
 
 from runs.api import curves
 from runs.ingest.commit import Source, commit
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.models import Run
 from tests.cast import Cast
 from tests.columns import read_columns

@@ -16,7 +16,7 @@ from tests.cast import Cast, make_node
 from tests.datasets import PICTURE, TABLE, asked, make_dataset, ready
 from tests.runs.api.conftest import Api
 from tests.servers import Valkey
-from trainyard.pictures import png
+from trainyard.formats.pictures import png
 from workers.contract import http_scope, mac
 
 As = Callable[[str], Api]

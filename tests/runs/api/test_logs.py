@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from runs.ingest.commit import Source, commit
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.metrics import log_search
 from runs.models import Run
 from tests.runs.api.conftest import Api

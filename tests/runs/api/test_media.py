@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runs.ingest.commit import Source, commit
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.metrics import media as store
 from runs.models import Run
 from tests.cast import Cast, make_run

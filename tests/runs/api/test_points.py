@@ -11,7 +11,7 @@ from django.test import Client
 from runs import actions
 from runs.api import points
 from runs.ingest.commit import Source, commit
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.metrics import read
 from runs.metrics.models import Producer
 from runs.models import Run, User

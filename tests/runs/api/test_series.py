@@ -10,7 +10,7 @@ from django.test import AsyncClient, Client
 
 from runs import actions
 from runs.ingest.commit import Source, commit
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.models import Run, User
 from tests.cast import Cast
 from tests.spools import Spool, some_points

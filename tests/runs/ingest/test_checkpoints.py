@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runs.ingest.commit import Committed, Source, commit
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.metrics import checkpoints, read
 from runs.metrics.models import Checkpoint, CheckpointUse, DeadLetter, Telemetry
 from runs.models import Run

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from runs.ids import new_id
 from runs.ingest import commit as commit_module
 from runs.ingest.commit import Committed, Source, commit
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.metrics import read
 from runs.metrics.curves import raw
 from runs.metrics.models import Block, DeadLetter, Producer, Segment, Series, Telemetry
 from runs.metrics.sheets import merged
 from tests.spools import Spool, packed, some_points
-from trainyard import records
+from trainyard.spooling import frames as records
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 

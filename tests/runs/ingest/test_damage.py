@@ -7,15 +7,16 @@ import time
 
 import pytest
 
-from runs.ingest import checks, troubles
+from runs.ingest import troubles
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.memory import Memory
-from runs.ingest.records import MAX_DAMAGED, incoming
+from runs.ingest.validation import checks
+from runs.ingest.validation.records import MAX_DAMAGED, incoming
 from runs.metrics import read
 from runs.metrics.models import DeadLetter, Producer, Series, Telemetry
 from runs.metrics.sheets import Head
 from tests.spools import Spool, some_points
-from trainyard import records
+from trainyard.spooling import frames as records
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 

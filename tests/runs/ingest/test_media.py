@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from runs.ingest import troubles
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.memory import Memory
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.metrics import media as store
 from runs.metrics import read
 from runs.metrics.models import DeadLetter, Media, Telemetry
 from tests.media import PIXEL, histogram, image, table, text
 from tests.spools import Spool, some_points
-from trainyard.pictures import png
+from trainyard.formats.pictures import png
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 

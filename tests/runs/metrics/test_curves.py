@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from runs.ingest.commit import Source, commit
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.metrics import read
 from runs.metrics.models import Segment
 from tests.spools import Point, Spool, some_points

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from runs.ingest.commit import Source, commit
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.metrics import read
 from tests.spools import Spool
 

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from runs import actions, reconcile
-from runs.ingest.letters import Letters
+from runs.ingest.dead_letters import Letters
 from runs.ingest.samples import store_samples
 from runs.metrics.models import DeadLetter, NodeSample
 from runs.models import JoinToken, Node

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from runs import actions
 from runs.ingest.commit import Source, commit
-from runs.ingest.records import incoming
+from runs.ingest.validation.records import incoming
 from runs.metrics.models import Telemetry
 from runs.models import Event
 from runs.reconcile.tracing import sentence_of

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard.names import without_hidden
+from trainyard.formats.names import without_hidden
 from trainyard.spec import KINDS, RecipeSpec, ScriptSpec, SpecError, json_schema, merge, parse_spec
 
 RECIPE: dict[str, Any] = {"name": "hello-gpt", "task": {"recipe": "language-model"}}

@@ -9,9 +9,9 @@ import msgpack
 import pytest
 
 from tests.workers.training.ranks import free_port
-from trainyard.records import frames
 from trainyard.spec import RecipeSpec, ScriptSpec, load_spec_file, parse_spec
 from trainyard.spec.models import CommunicationSpec
+from trainyard.spooling.frames import frames
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"

@@ -1,0 +1,1 @@
+"""Figures, names and media as bytes and text."""

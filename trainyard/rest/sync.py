@@ -1,0 +1,293 @@
+"""Sending local runs to a server: once, however often it is tried and wherever it was interrupted.
+
+The server makes one run for a local id, stores each frame of a process once, and says how far it has come. So there
+is nothing to remember here but which run came of a folder, in order not to send a deleted one again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
+
+from trainyard.formats.names import without_hidden
+from trainyard.rest.client import ApiError, Client, Document, Unreachable
+from trainyard.sdk import local_run as local
+from trainyard.spooling import frames as records
+from trainyard.spooling.reader import READ_BYTES, RawFrame, SpoolReader
+from trainyard.spooling.writer import spool_files, spool_path
+
+BATCH_BYTES = 2 * 1024 * 1024  # one frame more still fits into a request, which holds 4 MiB
+PATIENCE_S = (1.0, 2.0, 4.0, 8.0)  # between tries while the server is away, as when it is restarted
+NOTE = "sent.json"  # beside the spools: the run that came of them, by server
+MAX_NAME = 120
+
+
+class Gone(RuntimeError):
+    """The run that was sent before is not on the server any more."""
+
+
+class Stuck(RuntimeError):
+    """The server takes frames and does not get on."""
+
+
+@dataclass(frozen=True)
+class LocalSpool:
+    """The files of one process."""
+
+    folder: Path
+    producer: str
+    begin: records.Payload
+
+    @property
+    def numbers(self) -> list[int]:
+        return spool_files(self.folder).get(self.producer, [])
+
+    @property
+    def num_bytes(self) -> int:
+        paths = [spool_path(self.folder, self.producer, number) for number in self.numbers]
+        return sum(path.stat().st_size for path in paths if path.exists())
+
+    @property
+    def restart(self) -> int:
+        return _whole(self.begin.get("restart"))
+
+    def last(self) -> RawFrame | None:
+        """Return the last whole frame that there is now, whatever is damaged before it."""
+        numbers = self.numbers
+        reader = SpoolReader(self.folder, self.producer, first_file=numbers[-1] if numbers else 0)
+        last = None
+        while found := reader.read(READ_BYTES, numbers, is_over=True):
+            last = next((frame for frame in reversed(found) if frame.kind != "damaged"), last)
+        return last
+
+    def end(self) -> records.Payload | None:
+        """Return the end record; None where there is none yet."""
+        last = self.last()
+        return records.decode(last.raw)[0].payload if last is not None and last.kind == "end" else None
+
+
+@dataclass
+class LocalRun:
+    """What belongs to one local id, wherever it lies."""
+
+    id: str
+    spools: dict[str, LocalSpool] = field(default_factory=dict)  # by producer
+
+    @property
+    def first(self) -> LocalSpool:
+        return min(self.spools.values(), key=lambda spool: _seconds(spool.begin.get("at")) or 0.0)
+
+    @property
+    def name(self) -> str:
+        named = sorted(self.spools.values(), key=lambda spool: _seconds(spool.begin.get("at")) or 0.0)
+        texts = [str(spool.begin.get("name") or "") for spool in named]
+        return _clean_name(next(filter(None, texts), "")) or _clean_name(PurePath(self.script).name) or "local run"
+
+    @property
+    def script(self) -> str:
+        return str(self.first.begin.get("script") or "")
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(spool.num_bytes for spool in self.spools.values())
+
+    def document(self, project: str | None) -> Document:
+        """Return what the server is told of the run and of each of its processes."""
+        newest = max((spool.restart for spool in self.spools.values() if _rank(spool.begin) >= 0), default=0)
+        return {
+            "name": self.name,
+            "project": project,
+            "script": self.script[:500],
+            "host": _host(self.first.begin),
+            "processes": {producer: _process(spool, newest) for producer, spool in self.spools.items()},
+        }
+
+
+class Sent(NamedTuple):
+    """What came of sending one local run."""
+
+    local_id: str
+    run: Document
+    num_frames: int
+    num_bytes: int
+
+
+def find(folder: Path) -> list[LocalRun]:
+    """Return the local runs below ``folder``, the first that began first. Raises OSError where it cannot be read."""
+    found: dict[str, LocalRun] = {}
+    for above, folders, _ in os.walk(folder, onerror=_raise):
+        folders.sort()
+        for producer, numbers in spool_files(Path(above)).items():
+            spool = _spool(Path(above), producer, numbers)
+            if spool is None:
+                continue
+            run = found.setdefault(str(spool.begin["local"]), LocalRun(str(spool.begin["local"])))
+            twin = run.spools.get(producer)
+            if twin is None or twin.num_bytes < spool.num_bytes:  # of copies the one that has more
+                run.spools[producer] = spool
+    return sorted(found.values(), key=lambda run: _seconds(run.first.begin.get("at")) or 0.0)
+
+
+def send(
+    client: Client,
+    run: LocalRun,
+    *,
+    project: str | None = None,
+    again: bool = False,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Sent:
+    """Send what the server has not got of the run, and tell ``advance`` the bytes of each request.
+
+    Raises ApiError, Unreachable, OSError, Gone for a run that was deleted there (unless ``again``), and Stuck.
+    """
+    answer = announce(client, run, project=project, again=again)
+    run_id = str(answer["run"]["id"])
+    num_frames = num_bytes = 0
+    for spool in run.spools.values():
+        reader = SpoolReader(spool.folder, spool.producer, int(answer["watermarks"].get(spool.producer, 0)))
+        for frames in batches(client, run_id, spool, reader):
+            num_frames += len(frames)
+            num_bytes += sum(map(len, frames))
+            advance(sum(map(len, frames)))
+    # Told anew, since a process may have ended meanwhile; and only now everything that it ends with has arrived.
+    answer = _patiently(lambda: client.send_local_run(run.id, run.document(project)), PATIENCE_S)
+    return Sent(run.id, answer["run"], num_frames, num_bytes)
+
+
+def announce(
+    client: Client, run: LocalRun, *, project: str | None = None, again: bool = False, is_patient: bool = True
+) -> Document:
+    """Tell the server of the run and its processes; return ``run`` and ``watermarks``. Raises as ``send`` does."""
+    waits = PATIENCE_S if is_patient else ()
+    if not again and (noted := _noted(run, client.url)) and not _exists(client, noted, waits):
+        raise Gone(f"{run.name} was sent before as {noted}, which is not on the server any more, or not for you")
+    answer = _patiently(lambda: client.send_local_run(run.id, run.document(project)), waits)
+    _note(run, client.url, str(answer["run"]["id"]))
+    return answer
+
+
+def batches(
+    client: Client, run_id: str, spool: LocalSpool, reader: SpoolReader, *, is_patient: bool = True
+) -> Iterator[list[bytes]]:
+    """Send one process's frames from where the reader is, and yield each batch when it is stored.
+
+    Ends where the spool ended when this began (before a torn tail): whoever still writes is not chased for ever.
+    """
+    last = spool.last()
+    waits = PATIENCE_S if is_patient else ()
+    while last is not None and reader.sequence < last.sequence:
+        # What looks torn is not waited for: there is a whole frame behind it, so its writer has gone on.
+        found = reader.read(BATCH_BYTES, spool.numbers) or reader.read(1, spool.numbers, is_over=True)
+        frames = [frame.raw for frame in found]
+        if not frames:
+            return
+        data = b"".join(frames)
+        answer = _patiently(lambda data=data: client.send_frames(run_id, data), waits)  # type: ignore[misc]
+        if int(answer["watermarks"].get(spool.producer, 0)) < reader.sequence:
+            raise Stuck(f"the server stored {spool.producer} up to {answer['watermarks']} and not to {reader.sequence}")
+        yield frames
+
+
+def _patiently(ask: Callable[[], Document], waits: Sequence[float]) -> Document:
+    """Ask again while the server is away: the same request again changes nothing."""
+    for wait_s in waits:
+        try:
+            return ask()
+        except Unreachable:
+            time.sleep(wait_s)
+        except ApiError as error:
+            if error.status not in (502, 503, 504):
+                raise
+            time.sleep(wait_s)
+    return ask()
+
+
+def _spool(folder: Path, producer: str, numbers: list[int]) -> LocalSpool | None:
+    """Return the producer's spool; None where it has no begin record (yet), or is none of a local run."""
+    first = SpoolReader(folder, producer).read(1, numbers)
+    if not first or first[0].kind != "begin":
+        return None
+    try:
+        begin = records.decode(first[0].raw)[0].payload
+    except records.BadFrame:  # its checksum is right, so somebody else's program wrote it
+        return None
+    return LocalSpool(folder, producer, begin) if isinstance(begin.get("local"), str) else None
+
+
+def _process(spool: LocalSpool, newest_restart: int) -> Document:
+    end = spool.end()
+    reason = str(end.get("reason") or "") if end else ""
+    return {
+        "rank": _rank(spool.begin),
+        "host": _host(spool.begin),
+        "began_at": _seconds(spool.begin.get("at")),
+        "ended_at": _seconds(end.get("at")) if end else None,
+        "error": reason.removeprefix(local.ERROR)[:500] if reason.startswith(local.ERROR) else "",
+        "is_interrupted": reason == local.INTERRUPTED,
+        "is_replaced": _rank(spool.begin) >= 0 and spool.restart < newest_restart,
+    }
+
+
+def _noted(run: LocalRun, url: str) -> str:
+    """Return the run's id on that server, as it was noted when it was sent; empty where it was not."""
+    with contextlib.suppress(OSError, ValueError):
+        noted = json.loads((run.first.folder / NOTE).read_text())
+        return str(noted.get(url, {}).get(run.id, ""))
+    return ""
+
+
+def _note(run: LocalRun, url: str, run_id: str) -> None:
+    """Write it down, whole or not at all. A folder that cannot be written only loses the warning of a deleted run."""
+    path = run.first.folder / NOTE
+    with contextlib.suppress(OSError):
+        noted: dict[str, dict[str, str]] = {}
+        with contextlib.suppress(OSError, ValueError):
+            noted = json.loads(path.read_text())
+        if noted.get(url, {}).get(run.id) == run_id:
+            return
+        noted.setdefault(url, {})[run.id] = run_id
+        draft = path.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps(noted))
+        draft.replace(path)
+
+
+def _exists(client: Client, run_id: str, waits: Sequence[float]) -> bool:
+    try:
+        _patiently(lambda: client.run(run_id), waits)
+    except ApiError as error:
+        if error.status == 404:
+            return False
+        raise
+    return True
+
+
+def _clean_name(text: str) -> str:
+    return "".join(char for char in without_hidden(text) if char.isprintable() and char not in "<>").strip()[:MAX_NAME]
+
+
+def _host(begin: records.Payload) -> str:
+    return str(begin.get("host") or "")[:255]
+
+
+def _rank(begin: records.Payload) -> int:
+    rank = begin.get("rank")
+    return rank if type(rank) is int and -1 <= rank < 2**31 else -1
+
+
+def _whole(value: object) -> int:
+    return value if type(value) is int else 0
+
+
+def _seconds(value: Any) -> float | None:
+    """A time as the server takes it; None for what is none."""
+    return float(value) if isinstance(value, int | float) and 0 <= value <= 32_503_680_000 else None
+
+
+def _raise(error: OSError) -> None:
+    raise error

@@ -1,0 +1,396 @@
+"""The SDK's Run: takes numbers from a training script and lets a thread of its own write them to the spool.
+
+``log`` never waits for the disk and never raises: what it cannot take costs one warning and is counted. Warnings go
+to the ``trainyard`` logger, since ``warnings.warn`` becomes an exception under ``-W error``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import logging
+import os
+import sys
+import threading
+import time
+from array import array
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trainyard.sdk import local_run as local
+from trainyard.sdk import streaming
+from trainyard.sdk.buffers import (
+    Groups,
+    Labels,
+    Late,
+    Rows,
+    clean_labels,
+    clean_row,
+    learn_numpy,
+    packer,
+    payloads,
+    whole_step,
+)
+from trainyard.sdk.media_queue import Album, Logged, MediaQueue, spread
+from trainyard.sdk.outbox import Outbox
+from trainyard.spooling.frames import Payload, encode
+
+FLUSH_PERIOD_S = 0.05
+RETRY_PERIOD_S = 1.0
+FINISH_TIMEOUT_S = 5.0
+ENCODE_TIMEOUT_S = 20.0  # for the media that wait at the end
+NOTE_TIMEOUT_S = 1.0
+MAX_NOTE_BYTES = 16 * 1024
+MAX_PENDING_POINTS = 4_000_000  # some 100 MB while the disk refuses
+LOCAL_FOLDER = "trainyard-spool"
+PLAIN: set[type] = {float, int, bool}  # and the numbers of NumPy, once there are some
+
+logger = logging.getLogger("trainyard")
+_run: Run | None = None
+
+
+def init(name: str | None = None, *, folder: str | os.PathLike[str] | None = None) -> Run:
+    """Return this process's Run: made at the first call, after ``finish``, and under another name, which ends it.
+
+    Inside a Trainyard rank the spool lies where the node wants it (``TRAINYARD_SPOOL``), for one run. Elsewhere all
+    processes of one training write to a folder below ``folder``, else ``./trainyard-spool``: see ``trainyard sync``.
+    """
+    global _run
+    if _run is not None and _run.name is not None and name not in (None, _run.name) and local.is_own(_run.local_id):
+        _run.finish()  # nothing where it is finished already
+    if _run is None or _run.is_finished:
+        if spool := os.environ.get("TRAINYARD_SPOOL"):
+            _run = Run(name, Path(spool))
+        else:
+            local_id = local.begin(name)
+            _run = Run(name, Path(folder or LOCAL_FOLDER) / local_id, local_id)
+    elif name is not None and name != _run.name:
+        logger.warning("trainyard: init(%r) goes on with the run that this process already has", name)
+    return _run
+
+
+class Run:
+    """The process's way to log. Made by ``trainyard.init``; may be used from several threads."""
+
+    _is_asleep: bool
+    _num_pending: int
+    _names: tuple[str, ...]
+    _rows: Rows
+
+    def __init__(self, name: str | None, folder: Path, local_id: str = "") -> None:
+        self.name = name
+        self.local_id = local_id  # outside of Trainyard: of the training that this process takes part in
+        self.folder = Path(local.absolute(folder))  # the script may change its folder later
+        self.is_finished = False
+        self.num_bad_values = 0  # values that are no numbers, steps that are no integers
+        self.num_lost_points = 0  # for which there was no room, since the disk refused for too long; media count as one
+        self.num_refused_points = 0  # points that came while the spool was at its limit
+        self._steps = itertools.count()
+        self._warned: set[str] = set()
+        self._start_empty()
+        self._rouse()
+
+    def log(
+        self,
+        values: Mapping[str, Any],
+        step: int | None = None,
+        labels: Mapping[str, str] | None = None,
+        *,
+        wait_for_gpu: bool = False,
+    ) -> None:
+        """Take a number, or one or a list of Image, Histogram, Text or Table, for each name in ``values`` at ``step``.
+
+        Without ``step`` the run counts by itself: 0, 1, 2, … one for each such call. Steps may repeat or go back.
+        NaN and infinities are kept. Anything with ``item()`` or ``__float__`` is a number. A number that still lies
+        on a GPU is copied behind what the GPU has to do and written once it has arrived; ``wait_for_gpu`` reads it at
+        once, as ``item()`` does.
+        """
+        now = time.time()
+        late = album = None
+        try:
+            is_plain = PLAIN.issuperset(map(type, values.values()))
+            names = tuple(values)
+            row = packer(len(names))(*values.values()) if is_plain else b""  # twice as quick as an array of them
+        except Exception:  # not a mapping, or a number that no float can hold: the slow way finds out what
+            is_plain = False
+        if not is_plain:  # scalars of torch and numpy too: their float() may warn, their item() does not
+            names, numbers, late, album = clean_row(values, self._refuse, wait=wait_for_gpu)
+            row = numbers.tobytes()
+            learn_numpy(PLAIN)
+        if step is None:
+            step = next(self._steps)
+        elif type(step) is not int or not -(2**63) <= step < 2**63:
+            step = self._clean_step(step)
+        if step is None or not (names or album):
+            return
+        cleaned = clean_labels(labels, self._refuse) if labels else ()
+        if album:
+            self._keep(album, cleaned, step, now)
+            if not names:
+                return
+        with self._lock:
+            is_taken = not self.is_finished and self._num_pending < MAX_PENDING_POINTS
+            if is_taken:
+                if late:
+                    self._late.append(Late(names, cleaned, step, now, array("d", row), late))
+                else:
+                    if cleaned or names != self._names:  # else the same call as before: nothing is hashed
+                        self._rows, self._names = self._rows_of(names, cleaned), () if cleaned else names
+                    self._rows.steps.append(step)
+                    self._rows.times.append(now)
+                    self._rows.values.frombytes(row)
+                self._num_pending += len(names)
+            must_rouse = self._is_asleep
+            self._is_asleep = False
+        if not is_taken:
+            self._lose(len(names))
+        if must_rouse:
+            self._rouse()
+
+    def note(self, payload: Mapping[str, Any], kind: str = "checkpoint") -> None:
+        """Tell the server what became of a checkpoint (or ``facts``), in one record (``trainyard.spooling.frames``).
+
+        Unlike ``log`` it returns once the record is in the spool, so that a checkpoint that is on the disk is known
+        whatever is killed next; where the disk hangs it waits a second and leaves the record to the writing thread.
+        It never raises: what cannot be told costs one warning and is counted.
+        """
+        told = {key: value for key, value in payload.items() if key not in ("p", "q")} | {"t": kind}
+        try:
+            is_small = len(encode(told)) <= MAX_NOTE_BYTES
+        except Exception as error:  # msgpack raises many kinds for what it cannot pack
+            self._refuse("note", f"cannot be written: {error!r:.200}")
+            return
+        if not is_small or self.is_finished:
+            self._refuse(
+                "note", "came after finish()" if self.is_finished else f"is larger than {MAX_NOTE_BYTES} bytes"
+            )
+            return
+        self._take(with_media=False)  # what was logged before stands before it
+        self._outbox.put(told, 0)
+        if self._writing.acquire(timeout=NOTE_TIMEOUT_S):
+            try:
+                self._write()
+            finally:
+                self._writing.release()
+        self._rouse()
+
+    def finish(self) -> None:
+        """Write what is left and the end record. Logging afterwards costs a warning."""
+        self._end("finish")
+        local.leave()
+
+    # What the log call leaves to the slow ways.
+
+    def _rows_of(self, names: tuple[str, ...], labels: Labels) -> Rows:
+        rows = self._groups.get((names, labels))
+        if rows is None:
+            rows = self._groups[names, labels] = Rows()
+        return rows
+
+    def _keep(self, album: Album, labels: Labels, step: int, now: float) -> None:
+        """Leave media to the writing thread, which encodes them."""
+        for name, own, media in spread(album, labels, self._refuse):
+            with self._lock:
+                is_taken = not self.is_finished and self._media.put(Logged(name, own, step, now, media))
+                self._num_pending += is_taken  # as one point
+            if not is_taken:
+                self._lose(1)
+        self._rouse()
+
+    def _refuse(self, name: str, why: str) -> None:
+        with self._lock:
+            self.num_bad_values += 1
+        self._warn(f"value {name}", f"{name!r} {why}; it is left out")
+
+    def _clean_step(self, step: object) -> int | None:
+        whole = whole_step(step)
+        if whole is None:
+            self._refuse("step", f"is not an integer of 64 bits: {step!r:.60}")
+        return whole
+
+    def _lose(self, num_points: int) -> None:
+        with self._lock:
+            self.num_lost_points += num_points
+        if self.is_finished:
+            self._warn("finished", "log() after finish() does nothing")
+        else:
+            self._warn("full", f"the spool in {self.folder} cannot be written fast enough; points are dropped")
+
+    def _warn(self, topic: str, sentence: str) -> None:
+        """Say it once for each topic, and for a thousand topics at most."""
+        if topic not in self._warned and len(self._warned) < 1000:
+            self._warned.add(topic)
+            logger.warning("trainyard: %s", sentence)
+
+    # The writing side: one thread, which sleeps until a log call finds it asleep.
+
+    def _start_empty(self) -> None:
+        # Re-entrant, since a signal handler may log while its own thread is inside log.
+        self._lock = threading.RLock()
+        self._groups: Groups = {}
+        self._names = ()  # of the newest call without labels, and where it went
+        self._rows = Rows()
+        self._late: deque[Late] = deque()
+        self._num_pending = 0
+        self._is_asleep = True
+        self._writing = threading.RLock()
+        self._outbox = Outbox(self.folder, self._begin)
+        self._media = MediaQueue(self._lock, lambda: self._outbox.num_data_bytes)
+        self._thread: threading.Thread | None = None
+        self._stream: streaming.Stream | None = None
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+
+    def _become_another_producer(self) -> None:
+        # The parent writes what it had buffered, and says what it lost. The child is a new producer once it logs, and
+        # not before: most children (workers of a data loader) never do.
+        self._outbox.abandon()
+        self.num_bad_values = self.num_lost_points = self.num_refused_points = 0
+        self._start_empty()
+
+    def _rouse(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="trainyard-spool", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError as error:  # no thread to be had, or the interpreter ends: finish writes all
+                self._warn("thread", f"points are written at the end only: {error}")
+            self._stream = streaming.begin(self.folder, self.local_id, self._warn)
+            self._end_with_multiprocessing()
+        self._wake.set()
+
+    def _serve(self) -> None:
+        is_writable = self._write()  # the begin record goes out before anything is logged
+        while not self._closing.is_set():
+            if not self._outbox and not self._take() and not self._late:
+                self._wake.wait()
+                self._wake.clear()
+                continue
+            is_writable = self._write()
+            if not self._media or not is_writable:  # else there is more to encode
+                self._closing.wait(FLUSH_PERIOD_S if is_writable else RETRY_PERIOD_S)
+
+    def _take(self, *, with_media: bool = True) -> bool:
+        """Turn what was logged into payloads. Where nothing was, say that the next log call must wake this thread."""
+        with self._lock:
+            groups, self._groups = self._groups, {}
+            self._names = ()
+            while self._late and self._has_arrived(self._late[0]):
+                late = self._late.popleft()
+                num_points = len(late.row)
+                late.complete(self._refuse)
+                self._num_pending += len(late.row) - num_points
+                if late.names:
+                    groups.setdefault((late.names, late.labels), Rows()).add(late.step, late.time, late.row)
+            self._is_asleep = not groups and not self._late
+        for payload, num_points in payloads(groups, self._refuse):
+            self._outbox.put(payload, num_points)
+        return (with_media and self._take_media()) or bool(groups)
+
+    def _take_media(self) -> bool:
+        taken = self._media.take(self._refuse)
+        for payload in taken:
+            if payload is None:
+                self._count_written(1)
+            else:
+                self._outbox.put(payload, 1)
+        return bool(taken)
+
+    def _has_arrived(self, late: Late) -> bool:
+        try:
+            return late.arriving.is_there()
+        except Exception as error:  # a failed GPU raises many kinds; reading the numbers will say what is wrong
+            logger.debug("trainyard: a GPU does not answer: %s", error)
+            return True
+
+    def _write(self, *, is_last: bool = False) -> bool:
+        """Write the payloads in order and return whether the disk took them all; what it refused stays."""
+        with self._writing:
+            try:
+                self._outbox.write(self._count_written)
+                self._say_if_full()
+                self._outbox.tell(self._losses(), is_last=is_last)
+            except OSError as error:
+                self._warn("disk", f"the spool in {self.folder} cannot be written ({error}); training goes on")
+                return False
+        return True
+
+    def _count_written(self, num_points: int) -> None:
+        with self._lock:
+            self._num_pending -= num_points
+
+    def _say_if_full(self) -> None:
+        if self.num_refused_points != self._outbox.num_refused_points:
+            self.num_refused_points = self._outbox.num_refused_points
+            self._warn("limit", f"the spool in {self.folder} is at its limit; points are dropped until some is shipped")
+
+    def _losses(self) -> dict[str, int]:
+        return {
+            "lost_points": self.num_lost_points,
+            "bad_values": self.num_bad_values,
+            "spool_limit": self.num_refused_points,
+        }
+
+    def _begin(self) -> Payload:
+        return local.begin_record(self.name, self.local_id)
+
+    def _end(self, reason: str) -> None:
+        with self._lock:
+            if self.is_finished:
+                return
+            self.is_finished = True
+        if self._thread is None:  # a forked child that never logged
+            return
+        self._closing.set()
+        self._wake.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(FINISH_TIMEOUT_S)
+            if self._thread.is_alive():
+                self._warn("hang", f"the spool in {self.folder} hangs; its last points may be lost")
+                return
+        self._take_last()
+        if self._write(is_last=True):
+            try:
+                self._outbox.close(reason)
+            except OSError as error:
+                self._warn("disk", f"the end record could not be written ({error})")
+        self.num_lost_points += self._outbox.num_points
+        if self._stream is not None:
+            self._stream.finish()
+
+    def _take_last(self) -> None:
+        """Take what is left, and give what a GPU still has to compute some time to arrive."""
+        deadline = time.monotonic() + (ENCODE_TIMEOUT_S if self._media else FINISH_TIMEOUT_S)
+        self._take()
+        while (self._late or self._media) and time.monotonic() < deadline:
+            time.sleep(0 if self._media else 0.01)
+            self._take()
+        if self._late:
+            self._warn("late", "the GPU did not finish what was logged last; those points are lost")
+            self.num_lost_points += sum(len(late.row) for late in self._late)
+            self._late.clear()
+        if self._media:
+            self._warn("media", "what was logged last could not be encoded in time; it is lost")
+            self.num_lost_points += len(self._media)
+
+    def _end_with_multiprocessing(self) -> None:
+        """Children of multiprocessing leave by ``os._exit``, which skips atexit but not these finalizers."""
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.Finalize(None, self._end, args=("exit",), exitpriority=0)
+
+
+def _end_at_exit() -> None:
+    if _run is not None:
+        _run._end(local.reason_of_exit())
+
+
+def _after_fork_in_child() -> None:
+    if _run is not None:
+        _run._become_another_producer()
+
+
+atexit.register(_end_at_exit)
+os.register_at_fork(after_in_child=_after_fork_in_child)
