@@ -114,7 +114,8 @@ if os.fork() == 0:
     print(local.begin(None), flush=True)
     os._exit(0)
 os.wait()
-subprocess.run([sys.executable, "-c", "from trainyard.sdk import local_run as local; print(local.begin('y'))"], check=True)
+code = "from trainyard.sdk import local_run as local; print(local.begin('y'))"
+subprocess.run([sys.executable, "-c", code], check=True)
 """
     found = run_script(tmp_path, text).split()
     assert len(found) == 3 and len(set(found)) == 1
