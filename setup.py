@@ -43,8 +43,11 @@ def collect(target: Path) -> None:
 
 
 def third_party() -> list[str]:
-    icons = constant("dashboard/icons.py", "ICONS")
-    return [*constant("dashboard/finders.py", "ALLOWED"), *(f"{ICONS}/{name}.svg" for name in set(icons.values()))]
+    icons = constant("dashboard/frontend/icons.py", "ICONS")
+    return [
+        *constant("dashboard/frontend/finders.py", "ALLOWED"),
+        *(f"{ICONS}/{name}.svg" for name in set(icons.values())),
+    ]
 
 
 def constant(path: str, name: str) -> Any:

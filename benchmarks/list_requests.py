@@ -168,7 +168,7 @@ def used_s(server: psutil.Process | None) -> float:
 
 def open_site() -> None:
     """Set Django up with the databases of the environment, and pages that need no collected files."""
-    from dashboard.up.house import open_database, set_up_django
+    from dashboard.up.database import open_database, set_up_django
 
     set_up_django()
     from django.conf import settings

@@ -100,7 +100,7 @@ async def open_all(plan: dict[str, Any], heard: list[Heard]) -> None:
 
 async def hear_bare(plan: dict[str, Any], heard: list[Heard]) -> None:
     """Listen to the groups of runs themselves: a hop through the channel layer and nothing else."""
-    from dashboard.up.house import set_up_django
+    from dashboard.up.database import set_up_django
 
     set_up_django()
     from channels.layers import get_channel_layer

@@ -121,7 +121,7 @@ def yard() -> Iterator[Yard]:
 
 
 def _filled(home: Path, socket: Path, client: redis.Redis) -> Yard:
-    from dashboard.up.house import open_database, owner, set_up_django
+    from dashboard.up.database import open_database, owner, set_up_django
 
     set_up_django()
     open_database()

@@ -7,8 +7,9 @@ from typing import Any
 
 from django.templatetags.static import static
 
-from dashboard import databases, hosts, logs, places
+from dashboard import databases, logs, places
 from dashboard.home import home_path, secret_key, socket_path
+from dashboard.http import hosts
 from workers.contract import CONTROL_QUEUE, broker_url
 
 BASE_DIR = places.ROOT
@@ -43,10 +44,10 @@ INSTALLED_APPS = [
     "dashboard",
 ]
 MIDDLEWARE = [
-    "dashboard.middleware.security_headers",
-    "dashboard.compression.CompressionMiddleware",
+    "dashboard.http.content_policy.security_headers",
+    "dashboard.http.compression.CompressionMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "dashboard.static.StaticMiddleware",
+    "dashboard.frontend.storage.StaticMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -91,7 +92,7 @@ CSRF_COOKIE_NAME = f"trainyard-csrf-{PORT}"
 CSRF_FAILURE_VIEW = "dashboard.pages.errors.stale_form"
 CSRF_COOKIE_HTTPONLY = True  # our scripts take the token from the page
 
-# --- Headers. The content-security policy is in dashboard/middleware.py.
+# --- Headers. The content-security policy is in dashboard/http/content_policy.py.
 
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
@@ -173,11 +174,11 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
-    "dashboard.finders.NpmFinder",
+    "dashboard.frontend.finders.NpmFinder",
 ]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "dashboard.static.Storage"},
+    "staticfiles": {"BACKEND": "dashboard.frontend.storage.Storage"},
 }
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 WHITENOISE_ALLOW_ALL_ORIGINS = False

@@ -8,7 +8,7 @@ import tomllib
 
 from dashboard.home import home_path
 from dashboard.up.checks import CannotStart
-from dashboard.up.house import CLIENT, open_database, owner, set_up_django, sign_in_url
+from dashboard.up.database import CLIENT, open_database, owner, set_up_django, sign_in_url
 
 
 def main(arguments: list[str] | None = None) -> int:

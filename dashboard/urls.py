@@ -3,7 +3,8 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from dashboard.pages import account, sign_in
+from dashboard.pages.account import sign_in
+from dashboard.pages.account import views as account
 from runs.api import api
 
 # What no route answers, and what a view refuses by raising, looks like every other page.

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from dashboard.up.tether import tethered
+from dashboard.up.parent_death import tethered
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = ("TRAINYARD_", "DJANGO_", "REDIS_URL", "DATABASE_URL", "SECRET_KEY", "HOST", "PORT", "NODES", "ONCE")

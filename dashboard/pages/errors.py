@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 
-from dashboard.pages.frame import refusal
+from dashboard.pages.shared.frame import refusal
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -12,10 +12,10 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from dashboard.pages.badges import badge
-from dashboard.pages.frame import answer, page, person, refusal, show
-from dashboard.pages.launch_plan import plan
-from dashboard.pages.rows import rows
+from dashboard.pages.launch.plan import plan
+from dashboard.pages.shared.badges import badge
+from dashboard.pages.shared.frame import answer, page, person, refusal, show
+from dashboard.pages.shared.run_rows import rows
 from runs import actions
 from runs.access import can, get_job, projects_with, visible_jobs, visible_runs
 from runs.listing import last_runs

@@ -7,27 +7,24 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from dashboard.pages import (
-    account,
-    checkpoints,
-    cluster_verbs,
-    clusters,
-    compare,
-    dataset_form,
-    datasets,
-    home,
-    invitation,
-    jobs,
-    jump,
-    launch,
-    node,
-    people,
-    run,
-    run_verbs,
-    runs_table,
-    sign_in,
-    traces,
-)
+from dashboard.pages import jobs
+from dashboard.pages import palette as jump
+from dashboard.pages.account import sign_in
+from dashboard.pages.account import views as account
+from dashboard.pages.clusters import verbs as cluster_verbs
+from dashboard.pages.clusters import views as clusters
+from dashboard.pages.compare import views as compare
+from dashboard.pages.datasets import form as dataset_form
+from dashboard.pages.datasets import views as datasets
+from dashboard.pages.home import views as home
+from dashboard.pages.launch import views as launch
+from dashboard.pages.node import views as node
+from dashboard.pages.people import invitation
+from dashboard.pages.people import views as people
+from dashboard.pages.run import checkpoints, traces
+from dashboard.pages.run import views as run
+from dashboard.pages.runs import verbs as run_verbs
+from dashboard.pages.runs import views as runs_table
 
 
 def route(pattern: str, view: Callable[..., Any], name: str) -> URLPattern:

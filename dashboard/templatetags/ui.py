@@ -11,8 +11,9 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from dashboard import icons, numbers
-from dashboard.scripts import PACKAGES, script
+from dashboard.frontend import icons
+from dashboard.frontend.scripts import PACKAGES, script
+from dashboard.pages.shared import numbers
 
 register = template.Library()
 START = "app.js"

@@ -11,12 +11,13 @@ import sys
 import time
 import traceback
 
-from dashboard import hosts
 from dashboard.home import home_path
-from dashboard.up import demo, house, orphans
+from dashboard.http import hosts
+from dashboard.up import database as house
+from dashboard.up import demo, orphans
 from dashboard.up.checks import CannotStart, describe_owner, listen, lock_home, number, prepare_home
 from dashboard.up.output import Console
-from dashboard.up.yard import Yard
+from dashboard.up.processes import Yard
 
 BEGAN_AT = time.monotonic()
 SAME_WISH_S = 1.0  # `timeout` and some terminals say it twice

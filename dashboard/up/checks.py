@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 from dashboard.home import UnsafeFolder, make_private
-from dashboard.hosts import bracketed
+from dashboard.http.hosts import bracketed
 
 BACKLOG = 512
 

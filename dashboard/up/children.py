@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dashboard.up.life import Life, how
 from dashboard.up.output import Console, LogFile
-from dashboard.up.tether import tethered
+from dashboard.up.parent_death import tethered
+from dashboard.up.process import Life, how
 from trainyard import lifeline
 
 FIRST_PAUSE_S = 0.2

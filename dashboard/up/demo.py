@@ -7,11 +7,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from dashboard.places import EXAMPLES
-from dashboard.up import house
+from dashboard.up import database as house
 from dashboard.up.checks import CannotStart
 
 if TYPE_CHECKING:
-    from dashboard.up.yard import Yard
+    from dashboard.up.processes import Yard
 
 EXAMPLE = EXAMPLES / "hello-gpt.yaml"
 

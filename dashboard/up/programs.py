@@ -30,7 +30,7 @@ def web(listener: socket.socket) -> Program:
     words = {
         "--fd": str(listener.fileno()),
         "--loop": "uvloop",
-        "--http": "dashboard.connections:Connection",
+        "--http": "dashboard.http.connections:Connection",
         "--ws": "websockets-sansio",
         "--ws-per-message-deflate": "false",
         "--ws-max-size": "65536",

@@ -15,7 +15,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from dashboard.asgi import application
-from dashboard.consumers import NOT_FOUND, UNKNOWN_VISITOR, websocket_urlpatterns
+from dashboard.sockets.consumers import NOT_FOUND, UNKNOWN_VISITOR, websocket_urlpatterns
 from runs import actions
 from runs.models import Dataset, Invitation, Job, Membership, Node, Role, Run
 from runs.status import Phase, Status

@@ -11,7 +11,8 @@ from django.conf import settings as django_settings
 from django.core.management import CommandError, call_command
 from django.db import connections
 
-from dashboard.up import house, programs
+from dashboard.up import database as house
+from dashboard.up import programs
 from runs.actions import submit_run
 from runs.ids import new_id, shard_of
 from runs.models import Run

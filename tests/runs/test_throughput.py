@@ -16,8 +16,8 @@ from runs.presenters import run_documents
 from runs.status import Status
 from runs.throughput import Throughput, throughputs
 from tests.cast import Cast, spec
-from tests.dashboard.pages.test_estimate_view import estimate
-from tests.dashboard.pages.test_plan_tab import measured, tell
+from tests.dashboard.pages.run.test_plan import measured, tell
+from tests.dashboard.pages.shared.test_estimate import estimate
 from tests.runs.api.conftest import Api
 from tests.series import write_series
 from trainyard.cli import reading

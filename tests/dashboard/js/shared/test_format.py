@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard import numbers
+from dashboard.pages.shared import numbers
 from tests.dashboard.figures import CASES
 from tests.dashboard.js.conftest import Ask
-from tests.dashboard.test_numbers import AGES, NOW
+from tests.dashboard.pages.shared.test_numbers import AGES, NOW
 
 pytestmark = pytest.mark.browser
 KINDS = ("number", "size", "speed", "percent", "seconds", "duration", "count")

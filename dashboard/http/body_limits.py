@@ -1,0 +1,155 @@
+"""How much of a request's body is taken in, from whom, and for how long. Django would first put all of it on the disk,
+whatever a view then says."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from django.conf import settings
+
+from dashboard.http.callers import is_known
+from runs import outputs
+from runs.api import bundles, local, points
+from runs.api.problems import problem
+from workers.contract import UPLOAD_PART_BYTES
+
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+DEFAULT_BYTES = 128 * 1024  # of everybody, on every path: sign-in, admin, what no route answers
+DOCUMENT_BYTES = 1024 * 1024  # of a person: a spec with room around it, a form of the admin
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Who shows in the headers that they are a ``caller`` may send so many bytes there."""
+
+    methods: tuple[str, ...]
+    path: re.Pattern[str]
+    num_bytes: int
+    caller: Literal["person", "node"] = "person"
+
+
+# The first that fits is taken. What is not named here has DEFAULT_BYTES.
+LIMITS = (
+    Limit(("POST",), re.compile(r"/api/v1/runs/[^/]+/points"), points.MAX_BODY_BYTES),
+    Limit(("POST",), re.compile(r"/api/v1/runs/[^/]+/frames"), local.MAX_BODY_BYTES),
+    Limit(("PUT",), re.compile(r"/api/v1/runs/local/[^/]+"), local.MAX_DOCUMENT_BYTES),
+    Limit(("POST",), re.compile(r"/api/v1/bundles"), bundles.MAX_BUNDLE_BYTES),
+    Limit(("PUT",), re.compile(r"/api/v1/node/runs/[^/]+/fences/\d+/files/.+"), outputs.MAX_FILE_BYTES, "node"),
+    Limit(("PUT",), re.compile(r"/api/v1/node/runs/[^/]+/fences/\d+/uploads/.+"), UPLOAD_PART_BYTES, "node"),
+    Limit(("POST", "PUT", "PATCH"), re.compile(r"/api/v1/(?!node/|nodes/join).*"), DOCUMENT_BYTES),
+    Limit(("POST",), re.compile(r"/launch/(preview/|code/)?"), settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
+    Limit(("POST",), re.compile(r"/admin/.*"), DOCUMENT_BYTES),
+)
+# Who sends on while we answer may lose the answer with the connection: so much is read and dropped before that.
+LINGER_BYTES = 256 * 1024 * 1024
+LINGER_S = 20.0
+# A body that stands still for so long, or comes slower than this after its first seconds, is not waited for.
+STILL_S = 30.0
+FIRST_S = 60.0
+SLOWEST_BYTES_S = 4 * 1024
+
+
+class BodyLimit:
+    """Answers 413 to a body that is larger than its path allows, 401 to a large one from nobody, 408 to one that does
+    not come; and keeps none of it."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        found = limit_of(scope["method"], scope["path"])
+        body = _Body(receive, found.num_bytes if found else DEFAULT_BYTES)
+        announced = _announced(headers)
+        if announced is not None and announced > body.limit:
+            await body.drain(headers)
+            await _refuse(send, 413, _too_large(body.limit))
+            return
+        if found and (announced is None or announced > DEFAULT_BYTES) and not await is_known(scope, found.caller):
+            await body.drain(headers)
+            await _refuse(send, 401, f"Who sends more than {DEFAULT_BYTES:,} bytes here signs in or sends a token.")
+            return
+        await self._app(scope, body.receive, send)
+        if body.is_too_large:  # Django took it for a client that left, and said nothing
+            await body.drain(headers)
+            await _refuse(send, 413, _too_large(body.limit))
+        elif body.is_late:
+            await _refuse(send, 408, "The body did not come.")
+
+
+class _Body:
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self.limit = limit
+        self.is_late = False
+        self._receive = receive
+        self._num_bytes = 0
+        self._is_more = True
+        self._began_at = time.monotonic()
+
+    @property
+    def is_too_large(self) -> bool:
+        return self._num_bytes > self.limit
+
+    async def receive(self) -> Message:
+        """Return the next part. Once all of it is there this waits for the client's leaving, as long as that takes."""
+        if not self._is_more:
+            return await self._receive()
+        now = time.monotonic()
+        latest_at = self._began_at + FIRST_S + self._num_bytes / SLOWEST_BYTES_S
+        try:
+            async with asyncio.timeout(max(0.0, min(STILL_S, latest_at - now))):
+                message = await self._next()
+        except TimeoutError:
+            self.is_late = True
+        return {"type": "http.disconnect"} if self.is_too_large or self.is_late else message
+
+    async def drain(self, headers: dict[bytes, bytes]) -> None:
+        if headers.get(b"expect", b"").lower() == b"100-continue" and not self._num_bytes:
+            return  # whoever asks first has not sent anything, and need not
+        try:
+            async with asyncio.timeout(LINGER_S):
+                while self._is_more and self._num_bytes < self.limit + LINGER_BYTES:
+                    await self._next()
+        except TimeoutError:
+            return
+
+    async def _next(self) -> Message:
+        message = await self._receive()
+        self._num_bytes += len(message.get("body", b""))
+        self._is_more = message["type"] == "http.request" and message.get("more_body", False)
+        return message
+
+
+def limit_of(method: str, path: str) -> Limit | None:
+    return next((one for one in LIMITS if method in one.methods and one.path.fullmatch(path)), None)
+
+
+def _announced(headers: dict[bytes, bytes]) -> int | None:
+    """Return how long the body says that it is; None where it says nothing and comes until it ends."""
+    length = headers.get(b"content-length", b"")
+    return int(length) if length.isdigit() and b"transfer-encoding" not in headers else None
+
+
+def _too_large(limit: int) -> str:
+    return f"A body has at most {limit:,} bytes here."
+
+
+async def _refuse(send: Send, status: int, detail: str) -> None:
+    answer = problem(status, detail)
+    headers = [(name.lower().encode(), value.encode()) for name, value in answer.items()]
+    await send(
+        {"type": "http.response.start", "status": status, "headers": [*headers, (b"connection", b"close")]},
+    )
+    await send({"type": "http.response.body", "body": answer.content})

@@ -1,0 +1,86 @@
+"""One's own account: tokens, password, theme."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth import update_session_auth_hash
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.views.decorators.debug import sensitive_post_parameters
+
+from dashboard.pages.shared.frame import answer, page, person, problems_of, show
+from runs import actions
+from runs.models import Token
+
+LIVES = (("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"), ("", "never"))
+FRAGMENTS = {
+    "tokens": "account/_tokens.html",
+    "new-token": "account/_new_token.html",
+    "password": "account/_password.html",
+}
+
+
+@page()
+def account(request: HttpRequest) -> HttpResponse:
+    return _show(request, {})
+
+
+@page(methods=("POST",))
+def new_token(request: HttpRequest) -> HttpResponse:
+    """Make a token and show its secret, this once."""
+    name, days = request.POST.get("name", "").strip()[:80], request.POST.get("days", "")
+    expires_at = timezone.now() + timedelta(days=int(days)) if days in dict(LIVES) and days else None
+    if not name:
+        return _show(request, {"token_problem": "Say what it is for.", "days": days}, status=422)
+    _, secret = actions.create_token(actor=person(request), name=name, expires_at=expires_at)
+    return _show(request, {"secret": secret, "token_name": name})
+
+
+@page(methods=("POST",))
+def revoke(request: HttpRequest, token_id: str) -> HttpResponse:
+    token = actions.revoke_token(actor=person(request), token_id=token_id)
+    return answer(request, f"Revoked token {token.name}: it opens nothing any more.", home="account")
+
+
+@page(methods=("POST",))
+def revoke_all(request: HttpRequest) -> HttpResponse:
+    num = actions.revoke_tokens(actor=person(request), user=person(request))
+    words = "1 token: it opens" if num == 1 else f"{num} tokens: they open"
+    return answer(request, f"Revoked {words} nothing any more.", home="account")
+
+
+@page(methods=("POST",))
+@sensitive_post_parameters("password", "current")
+def password(request: HttpRequest) -> HttpResponse:
+    user = person(request)
+    try:
+        actions.set_password(
+            actor=user, password=request.POST.get("password", ""), current=request.POST.get("current", "")
+        )
+    except ValidationError as error:
+        return _show(request, {"problems": problems_of(error)}, status=422)
+    update_session_auth_hash(request, user)  # this session stays; the person's others end
+    num_tokens = actions.live_tokens(actions.tokens_of(user, user)).count()
+    return _show(request, {"is_password_set": True, "num_live": num_tokens})
+
+
+@page()
+def from_admin(request: HttpRequest) -> HttpResponse:
+    """The admin's own form for one's password: here it is one place, with one rule."""
+    return redirect("account")
+
+
+def _show(request: HttpRequest, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
+    user, now = person(request), timezone.now()
+    tokens = Token.objects.filter(user=user, revoked_at=None)
+    around = {
+        "tokens": [(token, token.expires_at is not None and token.expires_at <= now) for token in tokens],
+        "lives": LIVES,
+        "has_password": user.has_usable_password(),
+        "memberships": user.memberships.select_related("project").order_by("project__name"),
+    }
+    return show(request, "account/account.html", {**around, **context}, fragments=FRAGMENTS, status=status)

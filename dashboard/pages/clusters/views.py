@@ -1,0 +1,131 @@
+"""Clusters: how full they are, who holds which slot, who waits and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from dashboard.pages.shared.frame import page, show
+from dashboard.pages.shared.run_colours import colours_apart
+from runs.access import Someone, can_manage_clusters, visible_clusters, visible_nodes, visible_runs
+from runs.models import Cluster, HeldSlot, Node, Run
+from runs.ordered import first_rows
+from runs.queue import waiting_runs
+from runs.server_state import contact_time
+
+MAX_SLOTS = 128  # squares drawn of one node; the rest is counted
+MAX_QUEUE = 100
+
+
+class Slot(NamedTuple):
+    """One square. ``run`` is None where nobody holds it, or somebody whose project this person does not see."""
+
+    number: int
+    run: Run | None
+    is_held: bool
+    colour: int
+    words: str
+
+
+class NodeBox(NamedTuple):
+    node: Node
+    slots: list[Slot]
+    num_hidden: int
+    num_held: int
+    is_away: bool
+    runs: list[tuple[Run, int]]  # with the number of its series colour
+
+
+class Waiter(NamedTuple):
+    order: int
+    run: Run | None
+    num_nodes: int
+    per_node: int
+    accelerator: str
+    reason: str
+    since: datetime
+
+
+@page()
+def clusters(request: HttpRequest) -> HttpResponse:
+    now = timezone.now()
+    found = [describe(request.user, cluster, now) for cluster in visible_clusters(request.user)]
+    context = {
+        "clusters": sorted(found, key=lambda one: not one["boxes"]),  # those without nodes last
+        "may_manage": can_manage_clusters(request.user),
+    }
+    return show(request, "nodes/clusters.html", context, fragments={"clusters": "nodes/_clusters.html"})
+
+
+def describe(user: Someone, cluster: Cluster, now: datetime) -> dict[str, Any]:
+    nodes = list(visible_nodes(user).filter(cluster=cluster))
+    boxes = boxes_of(user, nodes, now)
+    usable = [box for box in boxes if not box.is_away and not box.node.is_draining]
+    queue = _queue(user, cluster)
+    return {
+        "cluster": cluster,
+        "boxes": boxes,
+        "num_away": sum(box.is_away for box in boxes),
+        "num_draining": sum(box.node.is_draining for box in boxes),
+        "num_slots": sum(node.slots for node in nodes),
+        "num_held": sum(box.num_held for box in boxes),
+        "num_free": sum(max(0, box.node.slots - box.num_held) for box in usable),
+        "unit": "GPU" if nodes and all(node.accelerator == "gpu" for node in nodes) else "slot",
+        "queue": queue,
+        "num_waiting": waiting_runs(cluster).count(),
+    }
+
+
+def boxes_of(user: Someone, nodes: Sequence[Node], now: datetime) -> list[NodeBox]:
+    held = HeldSlot.objects.filter(node__in=nodes).values_list("node_id", "index", "placement__attempt__run_id")
+    by_node: dict[str, dict[int, str]] = {node.pk: {} for node in nodes}
+    for node_id, index, run_id in held:
+        by_node[node_id][index] = run_id
+    run_ids = {run_id for slots in by_node.values() for run_id in slots.values()}
+    runs = {run.pk: run for run in visible_runs(user).filter(pk__in=run_ids)}
+    in_order = sorted(runs.values(), key=lambda run: (run.created_at, run.pk))
+    colours = {run_id: colour + 1 for run_id, colour in colours_apart(user, in_order).items()}
+    return [_box(node, by_node[node.pk], runs, colours, now) for node in nodes]
+
+
+def _box(node: Node, held: dict[int, str], runs: dict[str, Run], colours: dict[str, int], now: datetime) -> NodeBox:
+    slots = []
+    for index in range(min(node.slots, MAX_SLOTS)):
+        run = runs.get(held.get(index, ""))
+        whose = run.name if run else "a run of another project"
+        words = f"slot {index}: {whose if index in held else 'free'}"
+        slots.append(Slot(index, run, index in held, colours.get(run.pk, 0) if run else 0, words))
+    here = {run_id: runs[run_id] for run_id in held.values() if run_id in runs}
+    return NodeBox(
+        node=node,
+        slots=slots,
+        num_hidden=node.slots - len(slots),
+        num_held=len(held),
+        is_away=not node.is_in_contact(contact_time(now)),
+        runs=[(run, colours[run.pk]) for run in here.values()],
+    )
+
+
+def _queue(user: Someone, cluster: Cluster) -> list[Waiter]:
+    waiting = first_rows(waiting_runs(cluster).defer("estimate", "found_by"), MAX_QUEUE)
+    seen = visible_runs(user).in_bulk([run.pk for run in waiting])
+    queue = []
+    for order, run in enumerate(waiting, start=1):
+        resources = run.spec.get("resources", {})
+        shown = seen.get(run.pk)
+        queue.append(
+            Waiter(
+                order=order,
+                run=shown,
+                num_nodes=int(resources.get("nodes", 1)),
+                per_node=int(resources.get("processes_per_node", 1)),
+                accelerator=str(resources.get("accelerator", "auto")),
+                reason=run.reason_sentence if shown else "",
+                since=run.created_at,
+            )
+        )
+    return queue

@@ -1,0 +1,127 @@
+"""The page on which somebody names data."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from dashboard.pages.datasets.preview import SOURCES
+from dashboard.pages.shared.frame import page, person, problems_of, show
+from runs import actions
+from runs.access import Forbidden, get_cluster_for, get_project, projects_with, visible_clusters
+from runs.datasets import options_of
+from runs.models import Cluster, Role
+
+NUMBER = re.compile(r"[0-9]{1,9}")
+FIELDS = ("name", "project", "cluster", "source", "location")
+LAYOUTS = {
+    "text": "A file, or a folder with all its files: a model learns to continue them.",
+    "jsonl": "A file, or a folder of .jsonl files: one JSON object a line, one field of which is text.",
+    "npz": "Arrays x and y in .npz files: images and their classes; or rows of numbers, if a target (y) is named.",
+    "csv": "The columns' names, then one row a line. One column is the target: what the model learns to predict.",
+    "parquet": "A file, or a folder of .parquet files with the same columns. One is the target, which is predicted.",
+    "images": "One folder for each class, with its PNG, JPEG, WebP or GIF files.",
+}
+EXAMPLES = {"text": "/data/books", "jsonl": "/data/notes.jsonl", "npz": "/data/digits.npz", "csv": "/data/rows.csv",
+            "parquet": "/data/rows", "images": "/data/photos"}  # fmt: skip
+
+
+@page(methods=("GET", "POST"))
+def add(request: HttpRequest) -> HttpResponse:
+    projects = list(projects_with(request.user, Role.MEMBER).values_list("name", flat=True))
+    clusters = list(visible_clusters(request.user).values_list("name", flat=True))
+    values = _asked(request, projects, clusters)
+    problems: dict[str, str] = {}
+    if request.method == "POST":
+        try:
+            return redirect("dataset", _create(request, values))
+        except ValidationError as error:
+            problems = problems_of(error)
+        except actions.Refused as error:
+            problems = {"name": error.sentence}
+    context = {
+        "values": values,
+        "problems": problems,
+        "projects": projects,
+        "clusters": clusters,
+        "sources": [(source, SOURCES[source], LAYOUTS[source]) for source in SOURCES],
+        "options": _options(values, problems),
+        "command": _command(values),
+    }
+    return show(request, "datasets/new.html", context, status=422 if problems else 200)
+
+
+def _create(request: HttpRequest, values: dict[str, str]) -> str:
+    """Return the id of what was made. Raises what create_dataset raises."""
+    dataset = actions.create_dataset(
+        actor=person(request),
+        project=get_project(request.user, values["project"], Role.MEMBER),
+        cluster=_cluster(request, values),
+        name=values["name"],
+        source=values["source"],
+        location=values["location"],
+        options={
+            name: int(values[name]) if info.kind == "number" and NUMBER.fullmatch(values[name]) else values[name]
+            for name, info in options_of(values["source"]).items()
+            if values[name] and not _is_for_others(name, values["source"])
+        },
+    )
+    return dataset.pk
+
+
+def _cluster(request: HttpRequest, values: dict[str, str]) -> Cluster:
+    """Raises ValidationError where the project may not use the cluster: it is said beside the field."""
+    try:
+        project = get_project(request.user, values["project"], Role.MEMBER)
+        return get_cluster_for(request.user, project, values["cluster"])
+    except Forbidden as error:
+        raise ValidationError({"cluster": str(error)}) from None
+
+
+def _is_for_others(name: str, source: str) -> bool:
+    return source not in _sources_with(name)
+
+
+def _sources_with(name: str) -> list[str]:
+    return [source for source in SOURCES if name in options_of(source)]
+
+
+def _option_names() -> list[str]:
+    return list(dict.fromkeys(name for source in SOURCES for name in options_of(source)))
+
+
+def _options(values: dict[str, str], problems: dict[str, str]) -> list[dict[str, Any]]:
+    """The fields that only some sources have, each with the classes that show it beside these."""
+    made = []
+    for name in _option_names():
+        sources = _sources_with(name)
+        info = options_of(sources[0])[name]
+        only = " ".join(f"for-{source}" for source in sources)
+        about = {"value": values[name], "problem": problems.get(name, ""), "placeholder": str(info.default)}
+        made.append({"name": name, "label": info.label, "help": info.help, "only": only, **about})
+    return made
+
+
+def _asked(request: HttpRequest, projects: list[str], clusters: list[str]) -> dict[str, str]:
+    first = {
+        "project": "default" if "default" in projects else next(iter(projects), ""),
+        "cluster": "local" if "local" in clusters else next(iter(clusters), ""),
+        "source": "csv",
+    }
+    names = (*FIELDS, *_option_names())
+    return {name: request.POST.get(name, first.get(name, "")).strip() for name in names}
+
+
+def _command(values: dict[str, str]) -> str:
+    source = values["source"] if values["source"] in EXAMPLES else "csv"
+    location = values["location"] or EXAMPLES[source]
+    words = ["trainyard", "dataset", "add", values["name"] or "NAME", "--source", source, "--location", location]
+    for name in options_of(source):
+        if values.get(name):
+            words += [f"--{name.replace('_', '-')}", values[name]]
+    return shlex.join(words)

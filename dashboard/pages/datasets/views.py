@@ -1,0 +1,99 @@
+"""Data: what projects train on by name, what nodes found in it, and who used it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from dashboard.pages.datasets.preview import SOURCES, badge_of, preview
+from dashboard.pages.shared.frame import answer, page, person, show
+from dashboard.pages.shared.run_rows import rows
+from runs import actions
+from runs.access import Someone, can, get_dataset, projects_with, visible_datasets, visible_jobs, visible_runs
+from runs.datasets import options_of, recipe_of, runs_with
+from runs.models import Dataset, Role, Run
+
+LIMIT = 200
+NUM_RUNS = 10
+USED = "spec__task__data__dataset"
+ADD_COMMAND = "trainyard dataset add trees --source csv --location /data/trees.csv --target kind"
+
+
+@page()
+def table(request: HttpRequest) -> HttpResponse:
+    words = request.GET.get("q", "").strip()[:200]
+    found = visible_datasets(request.user)
+    if words:
+        found = found.filter(name__icontains=words)
+    datasets = list(found[:LIMIT])
+    uses = _uses(request.user, datasets)
+    lines = [
+        {
+            "dataset": dataset,
+            "badge": badge_of(dataset),
+            "source": SOURCES.get(dataset.source, dataset.source),
+            "num_rows": dataset.facts.get("num_rows"),
+            "num_runs": uses.get((dataset.project_id, dataset.name), 0),
+        }
+        for dataset in datasets
+    ]
+    context = {"lines": lines, "q": words, "may_add": _may_add(request.user), "command": ADD_COMMAND}
+    return show(request, "datasets/table.html", context, fragments={"table": "datasets/_table.html"})
+
+
+@page()
+def dataset(request: HttpRequest, dataset_id: str) -> HttpResponse:
+    chosen = get_dataset(request.user, dataset_id)
+    runs = _runs(request.user, chosen)
+    context = {
+        "dataset": chosen,
+        "badge": badge_of(chosen),
+        "source": SOURCES.get(chosen.source, chosen.source),
+        "recipe": recipe_of(chosen.source, chosen.options),
+        "preview": preview(chosen),
+        "options": [(_label(chosen, name), value) for name, value in chosen.options.items()],
+        "rows": rows(list(runs[:NUM_RUNS])),
+        "num_runs": runs.count(),
+        "jobs": visible_jobs(request.user).newest().filter(project=chosen.project_id, **{USED: chosen.name})[:NUM_RUNS],
+        "may_act": can(request.user, chosen.project, Role.MEMBER),
+        "command": f"trainyard dataset show {chosen.name}",
+    }
+    return show(request, "datasets/dataset.html", context, fragments={"dataset": "datasets/_dataset.html"})
+
+
+@page(methods=("POST",))
+def check(request: HttpRequest, dataset_id: str) -> HttpResponse:
+    chosen = actions.check_dataset(actor=person(request), dataset=get_dataset(request.user, dataset_id))
+    to = "" if request.headers.get("X-Requested-With") == "fetch" else reverse("dataset", args=(chosen.pk,))
+    return answer(request, f"A node will look at {chosen.name} again.", to=to, home="datasets")
+
+
+@page(methods=("POST",))
+def delete(request: HttpRequest, dataset_id: str) -> HttpResponse:
+    chosen = get_dataset(request.user, dataset_id)
+    actions.delete_dataset(actor=person(request), dataset=chosen)
+    return answer(request, f"Deleted dataset {chosen.name}.", to=reverse("datasets"))
+
+
+def _label(chosen: Dataset, name: str) -> str:
+    known = options_of(chosen.source)
+    return known[name].label if name in known else name
+
+
+def _may_add(user: Someone) -> bool:
+    return projects_with(user, Role.MEMBER).exists()
+
+
+def _runs(user: Someone, chosen: Dataset) -> QuerySet[Run]:
+    return runs_with(visible_runs(user), chosen).order_by("-created_at", "-pk")
+
+
+def _uses(user: Someone, datasets: list[Dataset]) -> dict[tuple[Any, Any], int]:
+    """How many runs name each, by its project and name, in one query."""
+    names = {one.name for one in datasets}
+    found = Run.objects.filter(project__in={one.project_id for one in datasets}, dataset__in=names)
+    counted = found.order_by().values_list("project_id", "dataset").annotate(num=Count("pk"))
+    return {(project, name): num for project, name, num in counted}

@@ -1,0 +1,101 @@
+"""What needs a person: runs and nodes, each with the reason in one line and the one action that helps."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db.models import Q, QuerySet
+
+from dashboard.pages.shared.run_rows import Row
+from runs.access import Someone, visible_nodes
+from runs.models import Cluster, Node, Run
+from runs.ordered import first_rows, is_none, one_of
+from runs.server_state import contact_time
+from runs.status import Status
+
+LATELY = timedelta(hours=24)
+WAITS_LONG = timedelta(minutes=10)
+MAX_FAILED = 5
+MAX_TROUBLED = 20
+MAX_NAMED = 4  # nodes of a cluster
+SEVERITY = ("red", "rust", "amber", "grey")
+
+
+class Need(NamedTuple):
+    row: Row
+    sentence: str
+    colour: str
+    verb: str  # a verb of run_verbs, or "" where looking is what helps
+    label: str
+
+
+class Away(NamedTuple):
+    """Nodes of a cluster that are out of contact and that nobody drains."""
+
+    cluster: Cluster
+    nodes: list[Node]
+    names: str
+    sentence: str
+    since: datetime | None  # the last word of any of them
+
+
+def failed_lately(runs: QuerySet[Run], now: datetime) -> list[Run]:
+    """Runs that failed within a day and that nobody has restarted or archived since."""
+    failed = runs.filter(one_of("status", [Status.FAILED]), ended_at__gte=now - LATELY)
+    return first_rows(failed.order_by("-ended_at", "-pk"), MAX_FAILED)
+
+
+def troubled(runs: QuerySet[Run], now: datetime) -> list[Run]:
+    """Live runs whose row says that they need a person, the longest first, however many others there are."""
+    waits_long = one_of("status", [Status.QUEUED]) & Q(created_at__lt=now - WAITS_LONG)
+    is_troubled = one_of("status", [Status.LOST, Status.RECOVERING]) | waits_long
+    found = runs.filter(is_troubled, is_none("local_id"), ended_at=None)
+    return first_rows(found.order_by("created_at", "pk"), MAX_TROUBLED)
+
+
+def away_nodes(user: Someone, now: datetime) -> list[Away]:
+    """Nodes that the person sees and that do not answer, by cluster. A drained node may be switched off."""
+    known = contact_time(now)
+    found: dict[str, list[Node]] = {}
+    for node in visible_nodes(user).filter(is_draining=False):
+        if not node.is_in_contact(known):
+            found.setdefault(node.cluster_id, []).append(node)
+    return [_away(nodes) for nodes in found.values()]
+
+
+def _away(nodes: list[Node]) -> Away:
+    cluster, names = nodes[0].cluster, [node.name for node in nodes]
+    seen = [node.seen_at for node in nodes if node.seen_at is not None]
+    shown = ", ".join(names[:MAX_NAMED]) + (f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else "")
+    them = "it" if len(nodes) == 1 else "them"
+    sentence = f"Out of contact with the server: nothing is started on {them}." if seen else "Never in contact so far."
+    return Away(cluster, nodes, shown, sentence, max(seen, default=None))
+
+
+def needs(live: list[Row], failed: list[Row], now: datetime) -> list[Need]:
+    found = [
+        Need(row, row.run.reason_sentence, "red", *(("", "") if row.run.is_local else ("restart", "Restart")))
+        for row in failed
+    ]
+    for row in live:
+        need = _need(row, now)
+        if need is not None:
+            found.append(need)
+    return sorted(found, key=lambda need: SEVERITY.index(need.colour))
+
+
+def _need(row: Row, now: datetime) -> Need | None:
+    run = row.run
+    if run.is_local:  # its end comes with the next sync, or never: nothing to be alarmed about
+        return Need(row, run.reason_sentence, "grey", "give-up", "Give up")
+    if run.status == Status.LOST:
+        return Need(row, run.reason_sentence, "rust", "give-up", "Give up")
+    if run.status == Status.RECOVERING:
+        return Need(row, run.reason_sentence, "amber", "", "")
+    if run.status == Status.QUEUED and now - run.created_at > WAITS_LONG:
+        return Need(row, run.reason_sentence, "grey", "stop", "Cancel")
+    for lamp in row.lamps:
+        if run.status == Status.RUNNING and lamp["colour"] == "red":
+            return Need(row, lamp["sentence"], "amber", "", "")
+    return None

@@ -1,0 +1,110 @@
+"""Home: what needs a person, what is running, how full the clusters are, what ended last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from django.conf import settings
+from django.db.models import Case, When
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from dashboard.pages.home import attention
+from dashboard.pages.shared.frame import answer, page, show
+from dashboard.pages.shared.run_rows import coloured, rows
+from runs.access import projects_with, visible_clusters, visible_runs
+from runs.actions import submit_run
+from runs.models import Cluster, HeldSlot, Node, Role, User
+from runs.ordered import first_rows, is_none, one_of
+from runs.server_state import contact_time
+from runs.status import FINAL, LIVE, PLACED, Status
+
+MAX_RUNNING = 12
+MAX_WAITING = 6
+WAITING = LIVE - PLACED
+NEAREST_FIRST = Case(  # what trains, what trained, what will
+    When(status=Status.RUNNING, then=0), When(status__in=(Status.SCHEDULED, Status.STARTING), then=2), default=1
+)
+MAX_ENDED = 6
+MAX_ENDLESS = 5  # of those that were logged elsewhere: nobody knows whether they run
+EXAMPLE = settings.BASE_DIR / "examples/hello-gpt.yaml"
+
+
+@page()
+def home(request: HttpRequest) -> HttpResponse:
+    now = timezone.now()
+    runs = visible_runs(request.user).filter(archived_at=None)
+    unended = runs.filter(ended_at=None)
+    from_here = unended.filter(is_none("local_id"))
+    running, waiting = from_here.filter(one_of("status", PLACED)), from_here.filter(one_of("status", WAITING))
+    live = rows(first_rows(running.order_by(NEAREST_FIRST, "-created_at", "-pk"), MAX_RUNNING), now=now)
+    queued = rows(first_rows(waiting.order_by("created_at", "pk"), MAX_WAITING), now=now)
+    shown = {row.run.pk for row in live}
+    troubled = rows([run for run in attention.troubled(runs, now) if run.pk not in shown], now=now)
+    elsewhere = unended.filter(one_of("status", LIVE)).exclude(local_id=None)
+    endless = rows(first_rows(elsewhere, MAX_ENDLESS), now=now)
+    over = runs.filter(one_of("status", FINAL), ended_at__isnull=False).order_by("-ended_at", "-pk")
+    ended = rows(first_rows(over, MAX_ENDED), now=now)
+    may_act_in = set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True))
+    failed = rows(attention.failed_lately(runs, now), now=now)
+    needs = attention.needs([*live, *troubled, *endless], failed, now)
+    away = attention.away_nodes(request.user, now)
+    context: dict[str, Any] = {
+        "needs": needs,
+        "away": away,
+        "num_needs": len(needs) + len(away),
+        "live": coloured(request.user, live),
+        "num_live": running.count() if len(live) == MAX_RUNNING else len(live),
+        "queued": coloured(request.user, queued),
+        "num_queued": waiting.count() if len(queued) == MAX_WAITING else len(queued),
+        "ended": coloured(request.user, ended),
+        "clusters": _clusters(request),
+        "is_first_start": not any((live, queued, endless, ended)) and not visible_runs(request.user).exists(),
+        "may_act_in": may_act_in,
+        "may_launch": bool(may_act_in),
+    }
+    if context["is_first_start"]:
+        context["example"] = EXAMPLE.read_text()
+    return show(request, "home/home.html", context, fragments={"home": "home/_home.html"})
+
+
+@page(methods=("POST",))
+def launch_example(request: HttpRequest) -> HttpResponse:
+    user = request.user
+    assert isinstance(user, User)
+    names = [project.name for project in projects_with(user, Role.MEMBER)]
+    document = yaml.safe_load(EXAMPLE.read_text())
+    if names and document["project"] not in names:
+        document["project"] = names[0]
+    clusters = list(Cluster.objects.filter(projects__name=document["project"]).values_list("name", flat=True))
+    if clusters and document["cluster"] not in clusters:
+        document["cluster"] = clusters[0]
+    run = submit_run(actor=user, document=document)
+    return answer(request, f"Launched {run.name}.", to=reverse("run", args=(run.pk,)))
+
+
+def _clusters(request: HttpRequest) -> list[dict[str, object]]:
+    """Slots of each cluster: held, free on nodes in contact, and asked for by waiting runs."""
+    heard_at = contact_time(timezone.now())
+    waiting = visible_runs(request.user).filter(status=Status.QUEUED)
+    made = []
+    for cluster in visible_clusters(request.user):
+        nodes = list(Node.objects.filter(cluster=cluster, removed_at=None))
+        usable = [node for node in nodes if node.is_in_contact(heard_at) and not node.is_draining]
+        held = HeldSlot.objects.filter(node__cluster=cluster).count()
+        slots = sum(node.slots for node in nodes)
+        made.append(
+            {
+                "cluster": cluster,
+                "num_nodes": len(nodes),
+                "num_away": sum(not node.is_in_contact(heard_at) for node in nodes),
+                "num_draining": sum(node.is_draining for node in nodes),
+                "slots": slots,
+                "held": held,
+                "free": max(0, sum(node.slots for node in usable) - held),
+                "waiting": waiting.filter(cluster=cluster).count(),
+            }
+        )
+    return made

@@ -1,0 +1,225 @@
+"""The launch page: a form that is generated from the spec, and beside it what would come of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+
+from dashboard.pages.launch import code_upload
+from dashboard.pages.launch import sources as launch_sources
+from dashboard.pages.launch.plan import plan
+from dashboard.pages.launch.sources import OWN, Source
+from dashboard.pages.launch.spec_form import (
+    TASKS,
+    Option,
+    Typed,
+    document_of,
+    kinds,
+    problems_by_path,
+    sections,
+    typed_in,
+    typed_of,
+)
+from dashboard.pages.shared.frame import page, person, refusal, show
+from runs.access import (
+    Forbidden,
+    NotFound,
+    get_project,
+    projects_with,
+    visible_datasets,
+    visible_projects,
+)
+from runs.actions import save_job, store_bundle, submit_run
+from runs.datasets import recipes_with
+from runs.models import CodeBundle, Dataset, Role, Run
+from trainyard.bundle import BundleError
+from trainyard.spec import Problem, SpecError
+
+NUM_BUNDLES = 20
+NUM_DATASETS = 200
+
+
+@page(methods=("GET", "POST"))
+def launch(request: HttpRequest) -> HttpResponse:
+    """Show the form; on POST launch it (or, with ``do=save``, keep it as a job), or show it with what is wrong.
+
+    What needs more memory than there is, is launched with ``do=launch-anyway`` alone: the planner may be wrong.
+    """
+    source = _source(request)
+    if request.method != "POST":
+        return _show(request, source, _at_home(request, source), [])
+    typed = typed_in(request.POST)
+    try:
+        document = _with_code(request, typed)
+        if request.POST.get("do") == "save":
+            job = save_job(actor=person(request), document=document)
+            return redirect("job", job.pk)
+        if request.POST.get("do") != "launch-anyway" and _prospect(request, typed)["plan"].overflow:
+            return _show(request, source, typed, [], status=422, must_confirm=True)
+        return redirect("run", _submit(request, source, document).pk)
+    except SpecError as error:
+        problems = error.errors
+    except (NotFound, Forbidden) as error:  # of the project: said beside it, so that nothing typed is lost
+        problems = [Problem("project", str(error))]
+    return _show(request, source, typed, problems, status=422)
+
+
+@page(methods=("POST",))
+def preview(request: HttpRequest) -> HttpResponse:
+    """The right column for what the form holds now; nothing is written."""
+    return show(request, "launch/_aside.html", _prospect(request, typed_in(request.POST)))
+
+
+@page(methods=("POST",))
+def upload_code(request: HttpRequest) -> HttpResponse:
+    """Keep a folder's files as a bundle of the project, and say what it is called."""
+    project = get_project(request.user, request.POST.get("project", ""), Role.MEMBER)
+    try:
+        data = code_upload.uploaded(request)
+        if data is None:
+            return refusal(request, 422, "No file came with this.")
+        stored = store_bundle(actor=person(request), project=project, data=data)
+    except ValueError as error:
+        return refusal(request, 422, f"This cannot be used as code: {error}.")
+    return JsonResponse({"sha256": stored.sha256, "label": _label(stored), "files": stored.files[:500]})
+
+
+def _source(request: HttpRequest) -> Source:
+    key = request.POST.get("from") or request.GET.get("from", "")
+    return launch_sources.find(request.user, key or f"example:{launch_sources.FIRST}")
+
+
+def _at_home(request: HttpRequest, source: Source) -> Typed:
+    """What the source says; of what is shipped, in a project and on a cluster that this person has."""
+    typed = typed_of(source.document)
+    if source.job is None and source.run is None:
+        for path, options in (("project", _projects(request)), ("cluster", _clusters(request))):
+            names = [one.value for one in options if not one.projects or typed["project"] in one.projects.split()]
+            if names and typed[path] not in names:
+                typed[path] = names[0]
+    return typed
+
+
+def _submit(request: HttpRequest, source: Source, document: dict[str, Any]) -> Run:
+    user = person(request)
+    if source.job is not None and source.job.spec["task"].get("recipe") == document["task"].get("recipe"):
+        # It stays a run of that job, without those of its tags that were taken away.
+        return submit_run(actor=user, job=source.job, overrides={"tags": [], **document})
+    return submit_run(actor=user, document=document, parent=source.run)
+
+
+def _with_code(request: HttpRequest, typed: Typed) -> dict[str, Any]:
+    """Store the code that came along, note its digest in ``typed``, and return the document."""
+    if typed["task"] == "script":
+        try:
+            data = code_upload.uploaded(request)
+            if data is None and typed["task.code"].startswith(OWN):
+                data = launch_sources.own_code(typed["task.code"].removeprefix(OWN))[0]
+            if data is not None:
+                project = get_project(request.user, typed["project"], Role.MEMBER)
+                typed["task.code"] = store_bundle(actor=person(request), project=project, data=data).sha256
+        except (BundleError, ValueError) as error:
+            raise SpecError([Problem("task.code", str(error))]) from None
+    return document_of(typed)
+
+
+def _show(
+    request: HttpRequest,
+    source: Source,
+    typed: Typed,
+    problems: list[Problem],
+    *,
+    status: int = 200,
+    must_confirm: bool = False,
+) -> HttpResponse:
+    choices = _choices(request, typed)
+    context = {
+        **_prospect(request, typed),
+        "source": source,
+        "offered": launch_sources.offered(request.user),
+        "task": typed["task"],
+        "kinds": kinds(launch_sources.examples_by_kind()),
+        "sections": sections(typed, problems, choices),
+        "may_launch": bool(choices["project"]),
+        "problems": problems,
+        "must_confirm": must_confirm,
+        "is_saving": request.POST.get("do") == "save",
+        "problem": problems_by_path(problems).get("", ""),
+        "scripts": _scripts(request, typed["task.code"]),
+    }
+    return show(request, "launch/launch.html", context, status=status)
+
+
+def _prospect(request: HttpRequest, typed: Typed) -> dict[str, Any]:
+    code, packed = typed["task.code"], {}
+    if code.startswith(OWN):
+        _, code, files = launch_sources.own_code(code.removeprefix(OWN))
+        packed = {code: files}
+    document, coloured_by = document_of({**typed, "task.code": code}), request.POST.get("coloured-by", "")
+    now = timezone.now()
+    found = plan(request.user, document, settings.PUBLIC_URL, now, coloured_by=coloured_by, packed=packed)
+    by_path = {path: words for path, words in problems_by_path(found.problems).items() if path}
+    return {"plan": found, "found_problems": by_path}
+
+
+def _choices(request: HttpRequest, typed: Typed) -> dict[str, list[Option]]:
+    """What there is to choose from, of what a spec takes as text."""
+    bundles = [Option(one.sha256, _label(one)) for one in _bundles(request)]
+    code = typed["task.code"]
+    if code.startswith(OWN):
+        bundles = [Option(code, "the example's own folder"), *bundles]
+    return {
+        "project": _projects(request),
+        "cluster": _clusters(request),
+        "task.code": [Option("", "none yet"), *bundles],
+        "task.data.dataset": [Option("", "none"), *_datasets(request)],
+    }
+
+
+def _projects(request: HttpRequest) -> list[Option]:
+    return [Option(one.name, one.name) for one in projects_with(request.user, Role.MEMBER)]
+
+
+def _clusters(request: HttpRequest) -> list[Option]:
+    """What the person's projects may use, each with the names of those that may."""
+    projects = projects_with(request.user, Role.MEMBER)
+    found: dict[str, list[str]] = {}
+    for cluster, project in projects.filter(clusters__isnull=False).values_list("clusters__name", "name"):
+        found.setdefault(cluster, []).append(project)
+    return [Option(name, name, projects=" ".join(sorted(found[name]))) for name in sorted(found)]
+
+
+def _datasets(request: HttpRequest) -> list[Option]:
+    """What the projects named, each name once and for the recipes that read what any of them calls so."""
+    found: dict[str, list[Dataset]] = {}
+    for one in visible_datasets(request.user).defer("facts")[:NUM_DATASETS]:
+        found.setdefault(one.name, []).append(one)
+    made = []
+    for name, same in found.items():
+        readers = {recipe for one in same for recipe in recipes_with(one.source)}
+        words = " or ".join(dict.fromkeys(f"{one.source}, {one.state}" for one in same))
+        made.append(Option(name, f"{name} ({words})", " ".join(task for task in TASKS if task in readers)))
+    return made
+
+
+def _bundles(request: HttpRequest) -> list[CodeBundle]:
+    found = CodeBundle.objects.filter(project__in=visible_projects(request.user)).select_related("created_by")
+    return list(found.order_by("-created_at")[:NUM_BUNDLES])
+
+
+def _scripts(request: HttpRequest, code: str) -> list[str]:
+    """The Python files that the chosen code has."""
+    if code.startswith(OWN):
+        files = launch_sources.own_code(code.removeprefix(OWN))[2]
+    else:
+        files = next((one.files for one in _bundles(request) if one.sha256 == code), [])
+    return [name for name in files if name.endswith(".py")][:500]
+
+
+def _label(stored: CodeBundle) -> str:
+    num = len(stored.files)
+    return f"{stored.sha256[:12]} · {num} {'file' if num == 1 else 'files'} · {stored.created_at:%d %b, %H:%M}"

@@ -1,0 +1,126 @@
+"""The page of one node: how it feels now and felt lately, what it is made of, what it trains."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from dashboard.pages.clusters.views import boxes_of
+from dashboard.pages.node.gauges import gauges
+from dashboard.pages.shared.frame import answer, page, person, problems_of, refusal, show
+from dashboard.pages.shared.numbers import size
+from dashboard.pages.shared.run_rows import rows
+from runs import actions
+from runs.access import can_manage_clusters, get_node, visible_runs
+from runs.metrics.nodes import node_history
+from runs.models import Node
+
+RANGES = (("30 min", 1800), ("3 h", 3 * 3600), ("24 h", 24 * 3600))
+NUM_RUNS = 8
+
+
+# What keeps a script here from the server's files, as the node found out (docs/isolation.md): heading and sentences.
+KEPT = "Trainyard's own files, its sockets and its other processes are closed to it."
+OTHER_USER = f"A rank here is another Unix user, one for each project: {KEPT} It reads files that are open to all users"
+ISOLATION = {
+    "user and namespace": ("Kept apart by user and by mounts", OTHER_USER),
+    "user": ("Kept apart by user", OTHER_USER),
+    "namespace": (
+        "Kept apart by mounts",
+        f"A rank here has its own view of the disk: {KEPT} It reads what else the node's user may read",
+    ),
+    "none": (
+        "Not kept apart",
+        "A script here can read what the node's user can read: the node's key, and on a machine that also runs the "
+        "server its key and its databases. Let only people launch here whom you trust with all of it",
+    ),
+}
+
+
+class Verb(NamedTuple):
+    action: Callable[..., Any]
+    sentence: str
+    undo: str = ""
+    leads_away: bool = False
+
+
+VERBS = {
+    "drain": Verb(actions.drain_node, "Draining {name}: nothing new is placed on it.", undo="enable"),
+    "enable": Verb(actions.enable_node, "{name} takes runs again.", undo="drain"),
+    "remove": Verb(actions.remove_node, "Removed {name}.", leads_away=True),
+}
+
+
+@page()
+def node(request: HttpRequest, node_id: str) -> HttpResponse:
+    found = get_node(request.user, node_id)
+    now = timezone.now()
+    seconds = next((span for _, span in RANGES if str(span) == request.GET.get("range")), RANGES[0][1])
+    history = node_history(found.pk, since=now.timestamp() - seconds, until=now.timestamp())
+    here = visible_runs(request.user).filter(attempts__placements__node=found).distinct()
+    context = {
+        "node": found,
+        "box": boxes_of(request.user, [found], now)[0],
+        "gauges": gauges(found.health, history, now.timestamp() - seconds, now.timestamp()),
+        "facts": facts(found),
+        "rows": rows(list(here[:NUM_RUNS])),
+        "may_manage": can_manage_clusters(request.user),
+        "most_slots": actions.most_slots(found),
+        "isolation": ISOLATION.get(str(found.inventory.get("isolation")), ISOLATION["none"]),
+        "ranges": RANGES,
+        "range": seconds,
+    }
+    return show(request, "nodes/node.html", context, fragments={"node": "nodes/_node.html"})
+
+
+@page(methods=("POST",))
+def do(request: HttpRequest, node_id: str, verb: str) -> HttpResponse:
+    if verb not in VERBS:
+        raise Http404(f"nodes have no verb {verb!r}")
+    chosen = VERBS[verb]
+    found = get_node(request.user, node_id, manage=True)
+    chosen.action(actor=person(request), node=found)
+    undo = reverse("do-node", args=(found.name, chosen.undo)) if chosen.undo else ""
+    to = reverse("clusters") if chosen.leads_away else ""
+    return answer(request, chosen.sentence.format(name=found.name), undo=undo, to=to, home="clusters")
+
+
+@page(methods=("POST",))
+def slots(request: HttpRequest, node_id: str) -> HttpResponse:
+    found = get_node(request.user, node_id, manage=True)
+    given = request.POST.get("slots", "").strip()
+    wanted = int(given) if given.isascii() and given.isdecimal() and len(given) < 10 else 0
+    try:
+        actions.set_slots(actor=person(request), node=found, slots=wanted)
+    except ValidationError as error:
+        return refusal(request, 422, " ".join(problems_of(error).values()))
+    sentence = f"{found.name} has {found.slots} slot{'s'[: found.slots != 1]} now."
+    return answer(request, sentence, home="clusters")
+
+
+def facts(node: Node) -> list[tuple[str, str, str]]:
+    """What the machine is made of: name, value, and how to show it (text or size)."""
+    found = node.inventory or {}
+    cpu = found.get("cpu") if isinstance(found.get("cpu"), dict) else {}
+    pairs = [
+        ("Host", found.get("hostname"), "text"),
+        ("Address", node.address, "text"),
+        ("System", found.get("platform"), "text"),
+        ("Processor", cpu.get("model") if isinstance(cpu, dict) else "", "text"),
+        ("Cores", cpu.get("count") if isinstance(cpu, dict) else "", "text"),
+        ("Memory", found.get("memory_bytes"), "size"),
+        ("Disk", found.get("disk_bytes"), "size"),
+        ("Driver", found.get("driver"), "text"),
+        ("Python", found.get("python"), "text"),
+        ("PyTorch", found.get("torch"), "text"),
+        ("Trainyard", node.version, "text"),
+    ]
+    kinds = Counter((str(gpu.get("name")), gpu.get("memory_bytes")) for gpu in found.get("gpus") or [])
+    gpus = [("GPUs", f"{num} × {name}, {size(memory)} each", "text") for (name, memory), num in kinds.items()]
+    return [(name, value, kind) for name, value, kind in [*gpus, *pairs] if value]

@@ -1,0 +1,116 @@
+"""The Checkpoints tab: what a run can be gone on from, who took it and who went on from it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from django.db.models import Sum
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from dashboard.pages.run.views import HEADER, around
+from dashboard.pages.shared.frame import page, show
+from runs.access import Someone, get_run, visible_runs
+from runs.checkpoints import documents
+from runs.metrics.checkpoints import OFF
+from runs.metrics.models import Checkpoint, CheckpointUse
+from runs.models import Run
+
+NUM_SHOWN = 100
+COLOURS = {"valid": "green", "invalid": "red", "deleted": "grey", "late": "amber", "missing": "amber"}
+LATE = "a newer attempt had begun when it was saved"
+
+
+class Use(NamedTuple):
+    """An attempt that went on from a checkpoint; ``name`` is its run's where that is another."""
+
+    run: str
+    name: str
+    attempt: int | None
+
+
+class Kept(NamedTuple):
+    doc: dict[str, Any]
+    colour: str
+    why: str
+    layout: str
+    uses: list[Use]
+    launch_url: str  # where a launch from here begins; empty where none can
+
+
+@page()
+def checkpoints(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request.user, run_id)
+    rows = Checkpoint.objects.filter(run_id=run.pk)
+    kept = _kept(request.user, run, list(rows.order_by("-pk")[:NUM_SHOWN]))
+    missing = [one.doc for one in kept if one.doc["state"] == "missing"]
+    context = {
+        **around(request, run, "checkpoints"),
+        "kept": kept,
+        "num_sound": rows.sound().count() - len(missing),
+        "num_all": rows.count(),
+        "num_shown": NUM_SHOWN,
+        "sound_bytes": (rows.sound().aggregate(total=Sum("bytes"))["total"] or 0) - _bytes(missing),
+        "stall_s": rows.aggregate(total=Sum("stall_s"))["total"],
+        "trouble_words": _trouble(run),
+        "is_script": run.steps is None,
+        **_words(run),
+    }
+    fragments = {**HEADER, "checkpoints": "runs/_checkpoints.html"}
+    return show(request, "runs/checkpoints.html", context, fragments=fragments)
+
+
+def _bytes(documents: list[dict[str, Any]]) -> int:
+    return sum(one["bytes"] or 0 for one in documents)
+
+
+def _kept(user: Someone, run: Run, rows: list[Checkpoint]) -> list[Kept]:
+    found = documents(user, run, rows)
+    others = {use["run"] for doc in found for use in doc["restored_by"]} - {run.pk}
+    names = dict(visible_runs(user).filter(pk__in=others).values_list("pk", "name"))
+    newest: set[int] = set()  # RUN@STEP means the newest attempt's
+    made = []
+    for doc in found:
+        may_launch = doc["valid"] and doc["step"] not in newest and run.steps is not None
+        newest |= {doc["step"]} if doc["valid"] else set()
+        made.append(
+            Kept(
+                doc,
+                COLOURS[doc["state"]],
+                doc["why"] or (LATE if doc["state"] == "late" else ""),
+                ", ".join(f"{axis} {number}" for axis, number in doc["degrees"].items() if number > 1),
+                [Use(use["run"], names.get(use["run"], ""), use["attempt"]) for use in doc["restored_by"]],
+                _launch_url(run, doc["step"]) if may_launch else "",
+            )
+        )
+    return made
+
+
+def _launch_url(run: Run, step: int) -> str:
+    return f"{reverse('launch')}?{urlencode({'from': f'checkpoint:{run.pk}@{step}'})}"
+
+
+def _words(run: Run) -> dict[str, Any]:
+    """What an empty tab teaches."""
+    every = (run.spec.get("checkpoint") or {}).get("every_steps")
+    when = f"One is taken every {every:,} steps, and at the end" if every else "One is taken every so many steps"
+    end = (
+        "a restart goes on from the newest." if run.is_live or not run.is_final else "this run ended before the first."
+    )
+    return {
+        "every_steps": every,
+        "empty_sentence": f"No checkpoints{' yet' if run.is_live else ''}. {when}; {end}",
+        "list_command": f"trainyard checkpoints {run.pk}",
+        "again_url": f"{reverse('launch')}?{urlencode({'from': f'run:{run.pk}'})}",
+        "again_command": f"trainyard clone {run.pk} --set checkpoint.every_steps=100",
+    }
+
+
+def _trouble(run: Run) -> str:
+    """Why the newest attempt keeps none, or could not keep the last; nothing where it saved one since."""
+    said = CheckpointUse.objects.filter(run_id=run.pk, attempt=run.fence, state=OFF).order_by("-pk").first()
+    if said is None or Checkpoint.objects.filter(run_id=run.pk, fence=run.fence, at__gt=said.at).exists():
+        return ""
+    what = "No checkpoints are kept" if said.step is None else f"The checkpoint of step {said.step:,} could not be kept"
+    return f"{what}: {said.why.rstrip('.') or 'the ranks do not say why'}."

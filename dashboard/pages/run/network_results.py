@@ -1,0 +1,101 @@
+"""What a communication benchmark found: a table of operations and sizes, and a matrix of pairs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dashboard.pages.shared.numbers import scaled, seconds, size, speed
+from runs.metrics.facts import facts_of
+from runs.models import Run
+from runs.planning import RATES
+from trainyard.planner import Rates
+
+FOUND = "communication"  # the fact that rank 0 tells: see workers.training.communication.reports
+NUM_SHADES = 6
+MAX_SIDE = 32  # nodes in the matrix
+
+
+class Cell(NamedTuple):
+    latency: str
+    bandwidth: str
+    shade: int  # 0 to NUM_SHADES - 1, of the fastest in the table
+
+
+class Line(NamedTuple):
+    name: str
+    cells: list[Cell | None]
+
+
+class NetworkResults(NamedTuple):
+    world_size: int
+    sizes: list[str]
+    operations: list[Line]
+    names: list[str]
+    pairs: list[Line]
+    slowest: str  # a sentence about the slowest pair
+    num_hidden: int  # nodes that the matrix has no room for
+    compute: list[tuple[str, str]]  # what a rank does alone, while its neighbours do the same
+
+
+def network_results(run: Run) -> NetworkResults | None:
+    """None until rank 0 has told."""
+    found = facts_of(run.pk, FOUND).get(0)
+    if not isinstance(found, dict):
+        return None
+    operations = {name: points for name, points in (found.get("operations") or {}).items() if points}
+    links = [link for link in found.get("links") or [] if isinstance(link, dict)]
+    sizes = sorted({int(point[0]) for points in operations.values() for point in points})
+    fastest = max((point[2] for points in operations.values() for point in points), default=0.0)
+    names = sorted({str(link[end]) for link in links for end in ("from", "to")})
+    return NetworkResults(
+        world_size=int(found.get("world_size") or 0),
+        sizes=[size(one) for one in sizes],
+        operations=[Line(name, _cells(points, sizes, fastest)) for name, points in operations.items()],
+        names=names[:MAX_SIDE],
+        pairs=_matrix(names[:MAX_SIDE], links),
+        slowest=_slowest(links),
+        num_hidden=max(0, len(names) - MAX_SIDE),
+        compute=_compute(facts_of(run.pk, RATES).get(0)),
+    )
+
+
+def _compute(document: Any) -> list[tuple[str, str]]:
+    try:
+        rates = Rates.from_document(document)
+    except ValueError:  # nothing was told, or nothing that is understood here
+        return []
+    return [
+        ("Matrix products", f"{scaled(max(rate for _, rate in rates.matmul), 'FLOP/s')} at best"),
+        ("Memory", f"{speed(rates.memory_bytes_per_s)} read and written"),
+        ("Calling an operator", seconds(rates.operator_s)),
+        ("A process of its own", size(rates.base_memory_bytes)),
+    ]
+
+
+def _cells(points: list[list[float]], sizes: list[int], fastest: float) -> list[Cell | None]:
+    by_size = {int(point[0]): point for point in points}
+    return [_cell(by_size[one][1], by_size[one][2], fastest) if one in by_size else None for one in sizes]
+
+
+def _cell(latency_s: float, bytes_per_s: float, fastest: float) -> Cell:
+    share = bytes_per_s / fastest if fastest > 0 else 0.0
+    return Cell(seconds(latency_s), speed(bytes_per_s), min(NUM_SHADES - 1, int(share * NUM_SHADES)))
+
+
+def _matrix(names: list[str], links: list[dict[str, Any]]) -> list[Line]:
+    fastest = max((link["bytes_per_s"] for link in links), default=0.0)
+    cells = {}
+    for link in links:
+        cell = _cell(link["latency_s"], link["bytes_per_s"], fastest)
+        cells[str(link["from"]), str(link["to"])] = cells[str(link["to"]), str(link["from"])] = cell
+    return [Line(one, [cells.get((one, other)) for other in names]) for one in names]
+
+
+def _slowest(links: list[dict[str, Any]]) -> str:
+    if len(links) < 2:
+        return ""
+    ordered = sorted(links, key=lambda link: link["bytes_per_s"])
+    slow, middle = ordered[0], ordered[len(ordered) // 2]
+    ratio = middle["bytes_per_s"] / slow["bytes_per_s"] if slow["bytes_per_s"] else 0
+    words = f"{slow['from']} and {slow['to']} have the slowest link: {speed(slow['bytes_per_s'])}"
+    return f"{words}, {ratio:.1f} times less than the middle one." if ratio >= 1.2 else f"{words}."

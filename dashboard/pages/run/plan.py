@@ -1,0 +1,185 @@
+"""The plan of a run beside what came of it: row by row, with the difference, and a word where it is large."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from dashboard.pages.shared.estimate import ASSUMED, spans
+from dashboard.pages.shared.numbers import percent, rate, scaled, seconds, size
+from runs.measured import plan_document
+from runs.models import Run
+
+NEAR = 0.2  # a difference above this gets a word…
+SLIGHT = 0.02  # …unless it is less than this of a step: a part of a millisecond may be off by as much
+MAX_KINDS = 16  # of ranks, each with a row of its own
+MANY_TIMES = 3.0  # from where a difference is told as a factor
+ALIKE = 1.05  # a ratio within which ranks hold the same
+
+
+class Row(NamedTuple):
+    label: str
+    help: str
+    predicted: str
+    measured: str
+    difference: str
+    tone: str  # green: near; amber: off by more; none: by too little of a step to matter
+    why: str
+
+
+class PlanTab(NamedTuple):
+    time: list[Row]
+    rates: list[Row]
+    memory: list[Row]
+    warnings: list[str]
+    has_prediction: bool
+    num_steps: int | None  # that the measured numbers are over; None: nothing was measured yet
+    is_measured: bool  # the rates that the prediction counted with
+
+
+def plan_tab(run: Run) -> PlanTab:
+    document = plan_document(run)
+    predicted, measured = document["predicted"] or {}, document["measured"] or {}
+    is_measured = bool(predicted.get("is_measured"))
+    return PlanTab(
+        time=_said_once(_time_rows(predicted, measured, is_measured)),
+        rates=_said_once(_rate_rows(predicted, measured)),
+        memory=_said_once(_memory_rows(predicted, measured)),
+        warnings=[one for one in predicted.get("warnings") or [] if not one.startswith(ASSUMED)],
+        has_prediction=bool(predicted),
+        num_steps=measured.get("num_steps"),
+        is_measured=is_measured,
+    )
+
+
+def _said_once(rows: Iterator[Row]) -> list[Row]:
+    """A reason that several rows share stands at the first of them."""
+    made: list[Row] = []
+    for row in rows:
+        made.append(row._replace(why="") if row.why in [one.why for one in made] else row)
+    return made
+
+
+def _time_rows(predicted: dict[str, Any], measured: dict[str, Any], is_measured: bool) -> Iterator[Row]:
+    plan, found = predicted.get("step_time") or {}, measured.get("step_time") or {}
+    slight = SLIGHT * (plan.get("total") or 0.0)
+    slower = (
+        "Something else ran on the machines, or their clocks were lowered: the Ranks tab says which rank was slow."
+        if is_measured
+        else "The plan counted with assumed speeds. Run the communication benchmark: the next plan counts with yours."
+    )
+    quicker = slower if not is_measured else "The machines were busier when the benchmark measured them."
+    yield _row("A whole step", "of the slowest rank", plan.get("total"), found.get("total"), seconds, slower, quicker)
+    yield _row(
+        "Compute",
+        "forward and backward",
+        plan.get("compute"),
+        found.get("compute"),
+        seconds,
+        slower,
+        quicker,
+        slight=slight,
+    )
+    waiting = _sum(plan.get("communication"), plan.get("bubble"))
+    yield _row(
+        "Communication",
+        "and waiting for other ranks, a pipeline's bubble too",
+        waiting,
+        found.get("communication"),
+        seconds,
+        "Ranks wait for the slowest here: where their speed differs, this grows.",
+        "More of it was hidden behind computing.",
+        slight=slight,
+    )
+    yield _row("Optimizer", "", plan.get("optimizer"), found.get("optimizer"), seconds, slower, quicker, slight=slight)
+    yield _row("Data", "waiting for the next batch; the plan counts with none", None, found.get("data"), seconds)
+    if found.get("checkpoint"):
+        yield _row("Checkpoint", "what one takes from training, over all steps", None, found["checkpoint"], seconds)
+
+
+def _rate_rows(predicted: dict[str, Any], measured: dict[str, Any]) -> Iterator[Row]:
+    pace = "It follows from the time of a step."
+    unit = str(predicted.get("unit") or "samples")
+    yield _row(
+        "Throughput",
+        f"{unit} in a second, over all ranks",
+        *_both(predicted, measured, "units_per_second"),
+        lambda value: rate(value, unit),
+        pace,
+        pace,
+    )
+    sent = "A run sends more at its start and end, and when it validates; over few steps that counts."
+    yield _row("Sent in a step", "by the busiest rank", *_both(predicted, measured, "sent_bytes"), size, sent, sent)
+    yield _row("Model FLOPs in a step", "over all ranks", *_both(predicted, measured, "flops_per_step"), _flops)
+    if bubble := predicted.get("bubble"):
+        yield _row("Pipeline bubble", "as a share of a step; measured, it is in communication", bubble, None, percent)
+    if measured.get("mfu") is not None:
+        yield _row("MFU", "of what the devices can do at best", None, measured.get("mfu"), percent)
+
+
+def _memory_rows(predicted: dict[str, Any], measured: dict[str, Any]) -> Iterator[Row]:
+    plan = dict(enumerate(one.get("total") for one in predicted.get("memory") or []))
+    found: dict[int, float | None] = measured.get("memory") or {}
+    kinds: dict[tuple[int | None, int | None], list[int]] = {}
+    for rank in sorted({*plan, *found}):
+        key = (_rounded(plan.get(rank)), None if len(plan) > MAX_KINDS else _rounded(found.get(rank)))
+        kinds.setdefault(key, []).append(rank)
+    for ranks in list(kinds.values())[:MAX_KINDS]:
+        most = max((value for rank in ranks if (value := found.get(rank)) is not None), default=None)
+        label = f"{'Rank' if len(ranks) == 1 else 'Ranks'} {spans(ranks)}"
+        yield _row(
+            label,
+            "at the fullest moment",
+            plan.get(ranks[0]),
+            most,
+            size,
+            "Something holds memory that the plan does not know of, such as a library's own buffers.",
+            "Less was kept than counted, such as buffers that were used again.",
+        )
+
+
+def _row(
+    label: str,
+    help: str,
+    predicted: float | None,
+    measured: float | None,
+    words: Callable[[float], str],
+    more: str = "",
+    less: str = "",
+    *,
+    slight: float = 0.0,
+) -> Row:
+    difference, tone, why = "", "", ""
+    if predicted and measured is not None:
+        off = measured / predicted - 1
+        tone = "green" if abs(off) <= NEAR else "amber" if abs(measured - predicted) > slight else ""
+        difference = _difference(off)
+        why = "" if tone != "amber" else more if off > 0 else less
+    shown = [words(value) if value is not None else "–" for value in (predicted, measured)]
+    return Row(label, help, shown[0], shown[1], difference, tone, why)
+
+
+def _difference(off: float) -> str:
+    if off >= MANY_TIMES - 1:
+        return f"{1 + off:.3g} times"
+    points = round(100 * off)
+    return f"{points:+d} %".replace("-", "−") if points else "0 %"
+
+
+def _both(predicted: dict[str, Any], measured: dict[str, Any], name: str) -> tuple[float | None, float | None]:
+    return predicted.get(name), measured.get(name)
+
+
+def _sum(*values: float | None) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _rounded(value: float | None) -> int | None:
+    """The same for what differs by a few percent."""
+    return None if not value or value <= 0 else round(math.log(value, ALIKE))
+
+
+def _flops(value: float) -> str:
+    return scaled(value, "FLOP")

@@ -1,0 +1,107 @@
+"""What the ranks of an attempt measured of their steps: a bar of phases for each, and who keeps the others waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from dashboard.pages.shared.estimate import Slice
+from dashboard.pages.shared.numbers import percent, seconds
+from runs import stragglers
+from runs.measured import MEASURED
+from runs.metrics.models import Fact
+from runs.models import Attempt
+from trainyard.spec.mesh import Mesh
+
+# Names, what they are, and their series' colours: computing and communication as in the bars of a plan.
+PHASES = {
+    "data": ("Data", "waiting for the next batch", 5),
+    "forward": ("Forward", "the forward passes, and the loss", 1),
+    "backward": ("Backward", "the backward passes, until the last gradient", 6),
+    "communication": ("Communication", "standing in collectives: sending, and waiting for other ranks", 2),
+    "optimizer": ("Optimizer", "clipping the gradients, updating the weights", 3),
+    "checkpoint": ("Checkpoint", "until a copy of the weights is taken", 9),
+}
+BALANCE = "With parallel.balance speed, slower ranks get fewer rows of the batch."
+
+
+class RankMeasures(NamedTuple):
+    rank: int
+    node: str
+    slices: list[Slice]
+    step: str
+    waits: str
+    rows: int | None
+    peak_bytes: float | None
+    sent_bytes: float | None
+    mfu: str
+    is_slow: bool
+
+
+class Measures(NamedTuple):
+    ranks: list[RankMeasures]
+    legend: list[Slice]
+    remark: str
+    advice: str
+    num_steps: int
+    step: int
+    at: datetime
+    is_balanced: bool
+
+
+def measures(attempt: Attempt, nodes: Mapping[int, str], spec: Mapping[str, Any], mesh: Mesh | None) -> Measures | None:
+    """Return what the ranks of ``attempt`` told last; None where none told anything. ``nodes`` are names by rank."""
+    if "script" in spec.get("task", {}):
+        return None  # what it tells under this name is its own, and may be anything
+    facts = {one.rank: one for one in Fact.objects.filter(run_id=attempt.run_id, attempt=attempt.fence, name=MEASURED)}
+    told = {rank: one.data for rank, one in sorted(facts.items()) if isinstance(one.data.get("phases"), dict)}
+    if not told:
+        return None
+    # Stages of a pipeline have other work each and wait by plan: there, nobody is to blame.
+    found = stragglers.stragglers(told) if mesh is None or mesh.stages == 1 else None
+    parallel = spec.get("parallel", {})
+    ranks = [_rank(rank, nodes.get(rank, ""), data, found) for rank, data in told.items()]
+    return Measures(
+        ranks,
+        [Slice(*words, "", "", "") for words in PHASES.values()],
+        stragglers.sentence(found, nodes, num_ranks=len(told)) if found else "",
+        BALANCE if found and _could_balance(parallel, mesh) else "",
+        min(int(data.get("num_steps") or 0) for data in told.values()),
+        max(int(data.get("step") or 0) for data in told.values()),
+        datetime.fromtimestamp(max(facts[rank].at for rank in told), UTC),
+        len({data.get("rows") for data in told.values()}) > 1 or parallel.get("balance") == "speed",
+    )
+
+
+def _rank(rank: int, node: str, data: Mapping[str, Any], found: stragglers.Stragglers | None) -> RankMeasures:
+    phases = {name: float(data["phases"].get(name) or 0.0) for name in PHASES}
+    total = sum(phases.values()) or 1.0
+    return RankMeasures(
+        rank,
+        node,
+        _slices(phases, total),
+        seconds(float(data.get("step_time_s") or 0.0)),
+        percent(phases[stragglers.WAITING] / total),
+        data.get("rows"),
+        data.get("peak_memory_bytes"),
+        data.get("sent_bytes"),
+        percent(data.get("mfu")),
+        found is not None and rank in found.ranks,
+    )
+
+
+def _slices(phases: Mapping[str, float], total: float) -> list[Slice]:
+    made, left = [], 0.0
+    for name, (label, words, colour) in PHASES.items():
+        width = 100 * phases[name] / total
+        if phases[name] > 0:
+            text = f"{seconds(phases[name])}, {percent(phases[name] / total)}"
+            made.append(Slice(label, words, colour, text, f"{left:.2f}%", f"{width:.2f}%"))
+        left += width
+    return made
+
+
+def _could_balance(parallel: Mapping[str, Any], mesh: Mesh | None) -> bool:
+    is_plain = parallel.get("compression") == "none" and parallel.get("synchronization", {}).get("kind") == "every-step"
+    return is_plain and parallel.get("balance") == "none" and mesh is not None and mesh.data == mesh.world_size

@@ -1,0 +1,119 @@
+"""The ranks of every attempt of a run, from what its nodes reported last."""
+
+from __future__ import annotations
+
+import signal
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from dashboard.pages.run.rank_measures import Measures, measures
+from runs.ingest.commit import REST
+from runs.metrics.models import Producer
+from runs.models import Attempt, Placement, Run
+from runs.status import Phase
+from trainyard.spec.mesh import Mesh, make_mesh
+
+
+class Rank(NamedTuple):
+    rank: int
+    local_rank: int
+    node: str
+    pid: int | None
+    state: str
+    colour: str
+    started_at: datetime | None
+    duration_s: float | None
+    error: str
+    place: list[int]  # its coordinates on the attempt's axes
+
+
+class AttemptView(NamedTuple):
+    attempt: Attempt
+    placements: list[Placement]
+    ranks: list[Rank]
+    axes: dict[str, int]  # the degrees above 1, outermost first
+    measures: Measures | None
+
+
+def attempts(run: Run) -> list[AttemptView]:
+    """Newest first."""
+    found = run.attempts.order_by("-number").prefetch_related("placements__node")
+    return [_view(one, run.spec) for one in found]
+
+
+def processes_elsewhere(run: Run) -> list[Producer]:
+    """What is known of each process of a run that was logged outside of Trainyard: its records."""
+    return list(Producer.objects.filter(run_id=run.pk).exclude(role=REST).order_by("rank", "pk"))
+
+
+def _view(attempt: Attempt, spec: dict[str, Any]) -> AttemptView:
+    mesh = _mesh(spec, attempt.world_size)
+    ranks = _ranks(attempt, mesh)
+    found = measures(attempt, {one.rank: one.node for one in ranks}, spec, mesh)
+    return AttemptView(attempt, list(attempt.placements.all()), ranks, mesh.used if mesh else {}, found)
+
+
+def _mesh(spec: dict[str, Any], world_size: int) -> Mesh | None:
+    """How the ranks of an attempt share the work; None for a script, and where the degrees give no such world."""
+    try:
+        return make_mesh(spec["parallel"], world_size)
+    except (KeyError, ValueError):
+        return None
+
+
+def _ranks(attempt: Attempt, mesh: Mesh | None) -> list[Rank]:
+    made = []
+    for placement in attempt.placements.all():
+        reported = {rank.get("rank"): rank for rank in placement.report.get("ranks", [])}
+        for local in range(placement.num_ranks):
+            rank = placement.first_rank + local
+            made.append(_rank(rank, local, placement, reported.get(rank) or {}, attempt, _place(mesh, rank)))
+    return made
+
+
+def _place(mesh: Mesh | None, rank: int) -> list[int]:
+    if mesh is None or rank >= mesh.world_size:
+        return []
+    at = mesh.coordinates_of(rank)
+    return [at[axis] for axis in mesh.used]
+
+
+def _rank(
+    rank: int, local: int, placement: Placement, said: dict[str, Any], attempt: Attempt, place: list[int]
+) -> Rank:
+    started, ended = _moment(said.get("started_at")), _moment(said.get("ended_at"))
+    state, colour = _state(said, placement, attempt)
+    error = said.get("error") or {}
+    return Rank(
+        rank,
+        local,
+        placement.node.name,
+        said.get("pid"),
+        state,
+        colour,
+        started,
+        (ended - started).total_seconds() if started and ended else None,
+        f"{error.get('type', '')}: {error.get('message', '')}".strip(": ") if error else "",
+        place,
+    )
+
+
+def _state(said: dict[str, Any], placement: Placement, attempt: Attempt) -> tuple[str, str]:
+    """A word and a colour: what the node proved of the rank, else how far its node is."""
+    if said.get("signal"):
+        number = int(said["signal"])
+        name = signal.Signals(number).name if number in {one.value for one in signal.Signals} else f"signal {number}"
+        return f"killed by {name}", "red"
+    if said.get("exit_code") is not None:
+        return ("finished", "green") if said["exit_code"] == 0 else (f"exit code {said['exit_code']}", "red")
+    if said.get("pid") and attempt.ended_at is None:
+        return ("stopping", "grey") if placement.phase == Phase.STOPPING else ("running", "green")
+    if attempt.ended_at is not None:
+        return "not known", "grey"
+    return {Phase.PREPARING: "preparing", Phase.READY: "ready", Phase.REFUSED: "refused"}.get(
+        Phase(placement.phase), str(placement.phase)
+    ), ("red" if placement.phase == Phase.REFUSED else "blue")
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return datetime.fromtimestamp(seconds, UTC) if seconds else None

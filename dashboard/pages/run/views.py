@@ -1,0 +1,161 @@
+"""The page of one run, a view per tab."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from dashboard.pages.run import evidence, output_files
+from dashboard.pages.run import ranks as ranks_table
+from dashboard.pages.run.network_results import network_results
+from dashboard.pages.run.plan import plan_tab
+from dashboard.pages.shared.chart_runs import charts_context
+from dashboard.pages.shared.frame import page, person, show
+from dashboard.pages.shared.run_rows import Row, rows
+from runs.access import can, get_run
+from runs.metrics import read
+from runs.models import Role, Run
+from runs.planning import BENCHMARK
+
+TABS = (
+    ("charts", "Charts", "run", "charts"),
+    ("ranks", "Ranks", "run-ranks", "ranks"),
+    ("plan", "Plan", "run-plan", "plan"),
+    ("logs", "Logs", "run-logs", "logs"),
+    ("media", "Media", "run-media", "media"),
+    ("checkpoints", "Checkpoints", "run-checkpoints", "checkpoints"),
+    ("files", "Files", "run-files", "files"),
+    ("spec", "Spec", "run-spec", "spec"),
+    ("timeline", "Timeline", "run-timeline", "timeline"),
+)
+HEADER = {"header": "runs/_header.html"}
+MEDIA_EXAMPLE = """run.log({"samples/first": trainyard.Image("sample.png", caption="a sample")}, step=step)
+run.log({"weights/head": trainyard.Histogram(model.head.weight)}, step=step)
+run.log({"answers": trainyard.Table(["prompt", "answer"], rows)}, step=step)"""
+
+
+@page()
+def charts(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request.user, run_id)
+    context = {**around(request, run, "charts"), **charts_context(person(request), [run])}
+    return show(request, "runs/charts.html", context, fragments=HEADER)
+
+
+@page()
+def ranks(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request.user, run_id)
+    context = {
+        **around(request, run, "ranks"),
+        "attempts": ranks_table.attempts(run),
+        "processes": ranks_table.processes_elsewhere(run) if run.is_local else [],
+    }
+    return show(request, "runs/ranks.html", context, fragments={**HEADER, "ranks": "runs/_ranks.html"})
+
+
+@page()
+def plan(request: HttpRequest, run_id: str) -> HttpResponse:
+    """What was predicted and what was measured; of a benchmark, what it found."""
+    run = get_run(request.user, run_id)
+    is_benchmark = _is_benchmark(run)
+    context = {
+        **around(request, run, "plan"),
+        "is_benchmark": is_benchmark,
+        "plan": None if is_benchmark else plan_tab(run),
+        "network": network_results(run) if is_benchmark else None,
+    }
+    return show(request, "runs/plan.html", context, fragments={**HEADER, "plan": "runs/_plan.html"})
+
+
+@page()
+def logs(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request.user, run_id)
+    context = {
+        **around(request, run, "logs"),
+        "attempts": list(run.attempts.order_by("number").values("fence", "number")),
+        "start_s": run.started_at.timestamp() if run.started_at else run.created_at.timestamp(),
+        "has_no_log": run.is_local and not read.telemetry([run.pk])[run.pk].num_lines,
+    }
+    return show(request, "runs/logs.html", context, fragments=HEADER)
+
+
+@page()
+def media(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request.user, run_id)
+    context = {**around(request, run, "media"), "example": MEDIA_EXAMPLE}
+    return show(request, "runs/media.html", context, fragments=HEADER)
+
+
+@page()
+def files(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request.user, run_id)
+    found = output_files.listed(run)
+    has_traces = any(output_files.is_trace(one) for one in found)
+    context = {
+        **around(request, run, "files"),
+        "files": found,
+        "has_traces": has_traces,
+        "pending": output_files.on_the_way(run),
+        "left": output_files.left_on_nodes(run),
+    }
+    return show(request, "runs/files.html", context, fragments={**HEADER, "files": "runs/_files.html"})
+
+
+@page()
+def spec(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request.user, run_id)
+    text = yaml.safe_dump(run.spec, sort_keys=False, allow_unicode=True, width=100)
+    return show(request, "runs/spec.html", {**around(request, run, "spec"), "yaml": text}, fragments=HEADER)
+
+
+@page()
+def timeline(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request.user, run_id)
+    context = {
+        **around(request, run, "timeline"),
+        "events": run.events.select_related("actor", "attempt").order_by("-at", "-id")[:500],
+    }
+    return show(request, "runs/timeline.html", context, fragments={**HEADER, "timeline": "runs/_timeline.html"})
+
+
+def around(request: HttpRequest, run: Run, tab: str) -> dict[str, Any]:
+    """What the header and the tabs need, whichever tab is open."""
+    row = rows([run], now=timezone.now())[0]
+    url = reverse(next(name for key, _, name, _ in TABS if key == tab), args=(run.pk,))
+    return {
+        "run": run,
+        "row": row,
+        "doc": row.doc,
+        "tab": tab,
+        "title": title_of(row),
+        "tabs": [(key, label, reverse(name, args=(run.pk,)), icon) for key, label, name, icon in tabs_of(run)],
+        "url": url,
+        "trouble": evidence.trouble(run),
+        "remarks": evidence.remarks(row.doc["troubles"]),
+        "may_act": can(request.user, run.project, Role.MEMBER),
+        "is_live": run.is_live,
+    }
+
+
+def tabs_of(run: Run) -> list[tuple[str, str, str, str]]:
+    """All but those that a run of its kind has nothing for: nobody plans a script, and a benchmark has results."""
+    if "recipe" not in run.spec.get("task", {}):
+        return [tab for tab in TABS if tab[0] != "plan"]
+    if _is_benchmark(run):
+        return [("plan", "Results", *tab[2:]) if tab[0] == "plan" else tab for tab in TABS]
+    return list(TABS)
+
+
+def _is_benchmark(run: Run) -> bool:
+    return bool(run.spec.get("task", {}).get("recipe") == BENCHMARK)
+
+
+def title_of(row: Row) -> str:
+    """What the browser's tab says: how far a live run is, how another one stands, and its name."""
+    progress = row.doc["progress"]
+    if row.run.is_live and progress is not None:
+        return f"{progress:.0%} {row.run.name}"
+    return f"{row.run.name}, {row.badge.word}"

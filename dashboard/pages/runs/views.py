@@ -1,0 +1,107 @@
+"""The table of runs; everything that chooses what it shows is in the URL."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.http import content_disposition_header
+
+from dashboard.pages.runs.csv_export import MAX_RUNS, as_csv
+from dashboard.pages.shared.frame import page, refusal, show
+from dashboard.pages.shared.run_rows import coloured, rows
+from runs.access import projects_with
+from runs.api import paging
+from runs.listing import SORTS, BadQuery, check_sort, find_runs, statuses_of
+from runs.models import Role, Run
+
+LIMIT = 50
+VIEWS = (
+    ("All", ""),
+    ("Live", "live"),
+    ("Succeeded", "succeeded"),
+    ("Failed", "failed"),
+    ("Cancelled", "cancelled"),
+    ("Archived", "archived"),
+)
+ASKED = ("view", "q", "tag", "project", "sort", "cursor")
+NEWEST_FIRST = "-created_at"
+
+
+class View(NamedTuple):
+    label: str
+    url: str
+    is_current: bool
+
+
+@page()
+def table(request: HttpRequest) -> HttpResponse:
+    asked = _asked(request)
+    try:
+        sort = check_sort(asked["sort"] or NEWEST_FIRST)
+        found = paging.page(_runs(request, asked), rows, sort=sort, cursor=asked["cursor"], limit=LIMIT)
+    except (BadQuery, paging.BadCursor) as error:
+        return refusal(request, 400, str(error))
+    context = {
+        **asked,
+        "rows": coloured(request.user, found["items"]),
+        "may_act_in": set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True)),
+        "views": [View(label, _url(asked, view=view, cursor=""), asked["view"] == view) for label, view in VIEWS],
+        "without_tag": _url(asked, tag="", cursor=""),
+        "without_project": _url(asked, project="", cursor=""),
+        "sorts": {name: _sort(asked, name) for name in SORTS},
+        "next_url": _url(asked, cursor=found["next"]) if found["next"] else "",
+        "first_url": _url(asked, cursor="") if asked["cursor"] else "",
+        "kept": [(name, asked[name]) for name in ("view", "tag", "project", "sort") if asked[name]],
+        "is_filtered": any(asked[name] for name in ("view", "q", "tag", "project")),
+        "fragment_url": _url(asked, fragment="table"),
+        "csv_url": reverse("runs-csv") + _url(asked, cursor=""),
+    }
+    return show(request, "runs/table.html", context, fragments={"table": "runs/_table.html"})
+
+
+@page()
+def export(request: HttpRequest) -> HttpResponse:
+    """The runs that the table shows, on all its pages, as CSV."""
+    asked = _asked(request)
+    try:
+        sort = check_sort(asked["sort"] or NEWEST_FIRST)
+        runs = _runs(request, asked).order_by(sort, "-pk" if sort.startswith("-") else "pk")
+    except BadQuery as error:
+        return refusal(request, 400, str(error))
+    answer = HttpResponse(as_csv(runs), content_type="text/csv; charset=utf-8")
+    name = f"runs-first-{MAX_RUNS}.csv" if runs.count() > MAX_RUNS else "runs.csv"
+    answer["Content-Disposition"] = content_disposition_header(True, name)
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+def _asked(request: HttpRequest) -> dict[str, str]:
+    return {name: request.GET.get(name, "").strip()[:200] for name in ASKED}
+
+
+def _runs(request: HttpRequest, asked: dict[str, str]) -> QuerySet[Run]:
+    return find_runs(
+        request.user,
+        status=statuses_of(asked["view"]) if asked["view"] not in ("", "archived") else (),
+        is_archived=asked["view"] == "archived",
+        project=asked["project"],
+        tags=[asked["tag"]] if asked["tag"] else (),
+        words=asked["q"],
+    )
+
+
+def _url(asked: dict[str, str], **changes: str) -> str:
+    query = {name: value for name, value in {**asked, **changes}.items() if value}
+    return f"?{urlencode(query)}"
+
+
+def _sort(asked: dict[str, str], name: str) -> dict[str, str]:
+    """Where a click on the column's head leads, and how it is sorted now."""
+    now = asked["sort"] or NEWEST_FIRST
+    state = "descending" if now == f"-{name}" else "ascending" if now == name else "none"
+    wanted = name if state == "descending" else f"-{name}" if state == "ascending" else name
+    return {"url": _url(asked, sort=wanted, cursor=""), "state": state}

@@ -1,0 +1,124 @@
+"""Runs as the charts know them: what stands beside their points, in two queries for any number of runs."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from dashboard.pages.shared.run_colours import colour_of
+from runs.metrics.models import Series
+from runs.models import Attempt, Event, Run, User, Workspace
+
+TOLD = ("restarted", "restored")  # of what happens between two attempts, what people ask about
+MAX_FIELDS = 400
+MAX_SERIES = 1_000
+MAX_CHARS = 120
+ITS_OWN = ("name", "project", "local.id")  # of a spec, what says nothing about how it trains
+
+
+def charts_context(user: User, runs: Sequence[Run], *, colours: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Return what ``runs/_charts.html`` needs: the runs, and how this person looks at the project's charts.
+
+    The project is the first run's. ``colours`` are what the runs have by id where nobody chose others.
+    """
+    project_id = runs[0].project_id if runs else ""
+    kept = Workspace.objects.filter(user=user, project_id=project_id).first()
+    known = chart_runs(runs)
+    for one in known:
+        one["colour"] = (colours or {}).get(one["id"], one["colour"])
+    return {
+        "charts": {
+            "runs": known,
+            "project_id": project_id,
+            "state": kept.state if kept else {},
+            "series": _series(runs),
+        }
+    }
+
+
+def _series(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Return the first series, so that a page has cards to draw before it has asked; it asks for all of them."""
+    rows = Series.objects.filter(run_id__in=[run.pk for run in runs]).order_by("name", "labels_key")
+    found = rows.values_list("run_id", "name", "labels")[:MAX_SERIES]
+    return [{"run": run, "name": name, "labels": labels} for run, name, labels in found]
+
+
+def chart_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Return of each run its name, the zero of its relative time (Unix seconds), status, colour, the fields of its spec
+    as short texts, and its attempts with why each began."""
+    events = _events(runs)
+    attempts: defaultdict[str, list[Attempt]] = defaultdict(list)
+    for attempt in Attempt.objects.filter(run__in=runs).order_by("number"):
+        attempts[attempt.run_id].append(attempt)
+    return [
+        {
+            "id": run.pk,
+            "name": run.name,
+            "start": (run.started_at or run.created_at).timestamp(),
+            "status": run.status.lower(),
+            "colour": colour_of(run.pk),
+            "isLive": run.is_live,
+            "fields": fields_of(run.spec),
+            "attempts": _attempts(attempts[run.pk], events[run.pk]),
+        }
+        for run in runs
+    ]
+
+
+def fields_of(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return the leaves of a spec by their paths: ``{"train.batch_size": "32"}``; no more than people would look at."""
+    found: dict[str, str] = {}
+    for path, value in _leaves(spec):
+        if len(found) == MAX_FIELDS:
+            break
+        if path not in ITS_OWN:
+            found[path[:MAX_CHARS]] = _short(value)
+    return found
+
+
+def _leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, one in value.items():
+        if isinstance(one, dict) and one:
+            yield from _leaves(one, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", one
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, list):
+        text = ", ".join(map(_short, value))
+    else:
+        text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MAX_CHARS else f"{text[: MAX_CHARS - 1]}…"
+
+
+def _events(runs: Sequence[Run]) -> defaultdict[str, list[Event]]:
+    found: defaultdict[str, list[Event]] = defaultdict(list)
+    for event in Event.objects.filter(run__in=runs, code__in=TOLD).order_by("at", "pk"):
+        found[event.run_id].append(event)
+    return found
+
+
+def _attempts(attempts: Sequence[Attempt], events: Sequence[Event]) -> list[dict[str, Any]]:
+    first = [{"fence": one.fence, "number": one.number, "cause": ""} for one in attempts[:1]]
+    later = [
+        {"fence": new.fence, "number": new.number, "cause": _cause(old, new, events)} for old, new in pairwise(attempts)
+    ]
+    return first + later
+
+
+def _cause(old: Attempt, new: Attempt, events: Sequence[Event]) -> str:
+    """Return why an attempt that is not the first began, and what it went on from, in sentences."""
+    between = [one.sentence for one in events if one.attempt_id is None and _is_between(old, one, new)]
+    after = [one.sentence for one in events if one.attempt_id == new.pk]
+    why = [f"Attempt {old.number} ended: {old.reason_sentence}"] if old.reason_sentence else []
+    return " ".join([f"Attempt {new.number} began.", *why, *between, *after[:1]])
+
+
+def _is_between(old: Attempt, event: Event, new: Attempt) -> bool:
+    return old.created_at <= event.at <= new.created_at

@@ -1,0 +1,188 @@
+"""An estimate as the launch page draws it: bars, each part with its number, and sentences."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from dashboard.pages.launch.spec_form import as_text
+from dashboard.pages.shared.numbers import count, duration, number, percent, rate, scaled, seconds, size
+from trainyard.planner import Estimate, Memory, Proposal
+from trainyard.spec import RecipeSpec, fields_of
+
+MAX_BARS = 6
+FULL, NEARLY_FULL = 1.0, 0.85
+ASSUMED = "Speeds are assumed"  # how a warning begins that the page says with a link
+# Colours are of series-N; the same part has the same colour in every bar.
+MEMORY_PARTS = {
+    "base": ("Process", "Python, PyTorch and its buffers", 9),
+    "parameters": ("Parameters", "the weights of this rank", 1),
+    "gradients": ("Gradients", "one for each weight", 2),
+    "optimizer": ("Optimizer", "moments that the optimizer keeps", 3),
+    "activations": ("Activations", "what the forward pass keeps for the backward pass", 4),
+    "copies": ("Copies", "of weights, for a strategy or a checkpoint", 5),
+}
+TIME_PARTS = {
+    "compute": ("Compute", "forward and backward", 1),
+    "communication": ("Communication", "that no computing hides", 2),
+    "bubble": ("Bubble", "waiting for other pipeline stages", 5),
+    "optimizer": ("Optimizer", "updating the weights", 3),
+}
+
+
+class Slice(NamedTuple):
+    """A part of a bar. ``left`` and ``width`` are percent of the bar, as SVG takes them."""
+
+    name: str
+    words: str
+    colour: int
+    text: str
+    left: str
+    width: str
+
+
+class Bar(NamedTuple):
+    label: str
+    total: str
+    slices: list[Slice]
+    limit: str = ""
+    share: float = 0.0  # of the limit; may be above 1
+    tone: str = ""
+
+    @property
+    def percent(self) -> str:
+        return percent(self.share) if self.share >= 0.01 else "less than 1 %"
+
+
+class Suggestion(NamedTuple):
+    """A better plan: ``fields`` is the text of each field of the form that it changes."""
+
+    sentence: str
+    changes: str
+    fields: dict[str, str]
+    time: str
+    memory: str
+    is_same: bool
+
+    @property
+    def fields_json(self) -> str:
+        return json.dumps(self.fields)
+
+
+class EstimateView(NamedTuple):
+    time: Bar
+    memory: list[Bar]
+    num_more: int
+    facts: list[tuple[str, str]]
+    warnings: Sequence[str]
+
+
+def view(spec: RecipeSpec, estimate: Estimate) -> EstimateView:
+    bars = memory_bars(spec, estimate)
+    seconds = estimate.step_time.total * spec.train.steps
+    facts = [
+        ("Throughput", rate(estimate.units_per_second, estimate.unit)),
+        (f"All {count(spec.train.steps)} step{'' if spec.train.steps == 1 else 's'}", f"about {duration(seconds)}"),
+        ("Sent in a step", f"{size(estimate.sent_bytes)} by the busiest rank" if estimate.sent_bytes else "nothing"),
+        *([("Pipeline bubble", f"{percent(estimate.bubble)} of a step")] if estimate.bubble else []),
+        ("Parameters", number(estimate.num_parameters)),
+        ("Model FLOPs", f"{scaled(estimate.flops_per_step, 'FLOP')} in a step"),
+    ]
+    warnings = [one for one in estimate.warnings if not one.startswith(ASSUMED)]
+    return EstimateView(time_bar(estimate), bars[:MAX_BARS], max(0, len(bars) - MAX_BARS), facts, warnings)
+
+
+def overflow(bars: Sequence[Bar]) -> str:
+    """A sentence about the rank that lacks most memory; empty where all have what they need. ``bars`` are of memory."""
+    fullest = bars[0] if bars else None
+    if fullest is None or fullest.tone != "red":
+        return ""
+    ranks = fullest.label[0].lower() + fullest.label[1:]
+    return (
+        f"It does not fit into memory: {ranks} would need {fullest.total}, and the node has {fullest.limit} for a rank."
+    )
+
+
+def time_bar(estimate: Estimate) -> Bar:
+    values = [(getattr(estimate.step_time, name), *words) for name, words in TIME_PARTS.items()]
+    total = estimate.step_time.total
+    return Bar("One step", seconds(total), _slices(values, total, seconds))
+
+
+def memory_bars(spec: RecipeSpec, estimate: Estimate) -> list[Bar]:
+    """One bar for each kind of rank, the fullest first."""
+    kinds: dict[tuple[Any, ...], list[int]] = {}
+    for rank, (memory, limit) in enumerate(zip(estimate.memory, estimate.memory_limits, strict=True)):
+        key = (*(round(getattr(memory, part) / 2**16) for part in MEMORY_PARTS), round(limit / 2**16))
+        kinds.setdefault(key, []).append(rank)
+    bars = [
+        _memory_bar(kind_of(spec, ranks, len(kinds)), estimate.memory[ranks[0]], estimate.memory_limits[ranks[0]])
+        for ranks in kinds.values()
+    ]
+    return sorted(bars, key=lambda bar: -bar.share)
+
+
+def _memory_bar(label: str, memory: Memory, limit: float) -> Bar:
+    values = [(getattr(memory, name), *words) for name, words in MEMORY_PARTS.items()]
+    share = memory.total / limit if limit > 0 else 0.0
+    tone = "red" if share > FULL else "amber" if share > NEARLY_FULL else ""
+    return Bar(
+        label, size(memory.total), _slices(values, memory.total, size), size(limit) if limit > 0 else "", share, tone
+    )
+
+
+def kind_of(spec: RecipeSpec, ranks: Sequence[int], num_kinds: int) -> str:
+    """What such ranks are called: by their stage, where that is what makes them differ."""
+    world = spec.world_size()
+    if len(ranks) == world:
+        return "The one rank" if world == 1 else f"Each of the {count(world)} ranks"
+    mesh = spec.mesh()
+    stages = {mesh.coordinates_of(rank)["pipeline"] for rank in ranks}
+    words = f"{'Rank' if len(ranks) == 1 else 'Ranks'} {spans(ranks)}"
+    return f"{words}, stage {stages.pop()}" if mesh.stages > 1 and len(stages) == 1 else words
+
+
+def spans(ranks: Iterable[int]) -> str:
+    """``0, 1, 2, 5`` -> ``0 to 2, 5``; what is many is cut short."""
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1] = [runs[-1][0], rank]
+        else:
+            runs.append([rank])
+    words = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[1]}" for run in runs]
+    return ", ".join(words[:4]) + (", …" if len(words) > 4 else "")
+
+
+def suggestions(spec: RecipeSpec, proposals: Iterable[Proposal]) -> list[Suggestion]:
+    fields, made = fields_of(spec.task.recipe), []
+    for one in proposals:
+        fullest = max((memory.total for memory in one.estimate.memory), default=0.0)
+        texts = {path: as_text(fields[path], value) for path, value in one.changes.items() if path in fields}
+        changes = ", ".join(f"{fields[path].label.lower()} {_shown(one.changes[path])}" for path in texts)
+        made.append(
+            Suggestion(
+                one.sentence if texts else "",
+                changes,
+                texts,
+                seconds(one.estimate.step_time.total),
+                size(fullest),
+                not texts,
+            )
+        )
+    return made
+
+
+def _slices(values: Sequence[tuple[float, str, str, int]], total: float, words: Any) -> list[Slice]:
+    made, left = [], 0.0
+    for value, name, help_, colour in values:
+        width = 100 * value / total if total > 0 else 0.0
+        if value > 0:
+            made.append(Slice(name, help_, colour, words(value), f"{left:.2f}%", f"{width:.2f}%"))
+        left += width
+    return made
+
+
+def _shown(value: Any) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)

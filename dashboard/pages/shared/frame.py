@@ -1,0 +1,147 @@
+"""What every page shares: who may open it, how it is drawn, and how refusals look.
+
+Every view in ``dashboard/pages`` wears ``@page``; ``urls.route`` refuses one that does not, so that a new page is
+closed until somebody says who may open it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate
+from urllib.parse import urlencode
+
+import structlog
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.db import DataError
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+
+from dashboard.pages.shared.navigation import entries
+from runs import server_state
+from runs.access import Forbidden, NotFound
+from runs.actions import Refused
+from runs.models import User
+from trainyard.spec import SpecError
+
+log = structlog.get_logger(__name__)
+
+View = Callable[Concatenate[HttpRequest, ...], HttpResponse]
+SIGNED_OUT = "You are signed out. Sign in again."
+THEMES = ("light", "dark")
+# The bar of a phone has no room for People; the menu has.
+ME_LINKS = (
+    {"url_name": "account", "icon": "key", "label": "Your account"},
+    {"url_name": "people", "icon": "people", "label": "People"},
+    {"url_name": "api:openapi-view", "icon": "spec", "label": "REST API"},
+)
+
+
+def page(*, methods: tuple[str, ...] = ("GET",), public: bool = False) -> Callable[[View], View]:
+    """Let signed-in people (everybody when ``public``) call the view with ``methods``; answer its refusals."""
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if not public and not request.user.is_authenticated:
+                return to_sign_in(request)
+            if request.method not in (*methods, "HEAD"):
+                return HttpResponseNotAllowed(methods)
+            try:
+                return view(request, *args, **kwargs)
+            except NotFound as error:
+                return refusal(request, 404, str(error) or "There is nothing here, or nothing that you may see.")
+            except Forbidden as error:
+                return refusal(request, 403, str(error) or "Your role in this project does not allow that.")
+            except Refused as error:
+                return refusal(request, 409, error.sentence)
+            except DataError as error:  # a NUL in an address or a form, which PostgreSQL takes nowhere in a text
+                log.warning("page.not_storable", path=request.path, error=str(error))
+                return refusal(request, 422, "The address or the form holds what the database does not take.")
+            except SpecError as error:  # a spec that fitted when it was written, and fits the cluster no more
+                return refusal(request, 422, f"This cannot run: {error}.")
+
+        guarded.admits = "anybody" if public else "signed in"  # type: ignore[attr-defined]
+        return guarded
+
+    return decorate
+
+
+def person(request: HttpRequest) -> User:
+    """Who is signed in; only for views that are not public."""
+    assert isinstance(request.user, User)
+    return request.user
+
+
+def show(
+    request: HttpRequest,
+    template: str,
+    context: dict[str, Any] | None = None,
+    *,
+    fragments: dict[str, str] | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    """Draw the page, or the one of its partials that ``?fragment=name`` asks for."""
+    wanted = request.GET.get("fragment", "")
+    if fragments and wanted in fragments:
+        template = fragments[wanted]
+    theme = request.COOKIES.get("theme", "")
+    frame = {
+        "nav": entries(request.path),
+        "me_links": ME_LINKS,
+        "server_sentences": server_state.known().sentences,
+        "theme": theme if theme in THEMES else "",
+        "rail": "folded" if request.COOKIES.get("rail") == "folded" else "",
+        "is_script": is_script(request),
+    }
+    response = render(request, template, {**frame, **(context or {})}, status=status)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def answer(request: HttpRequest, sentence: str, *, undo: str = "", to: str = "", home: str = "runs") -> HttpResponse:
+    """Answer a form that did something: JSON for our script, a redirect with a message without it.
+
+    ``undo`` is a URL that takes it back by POST; ``to`` is where to go next, else the page the form was on.
+    """
+    if is_script(request):
+        return JsonResponse({"sentence": sentence, "undo": undo, "to": to})
+    messages.success(request, sentence, extra_tags=undo)
+    return redirect(to or safe_next(request, request.headers.get("Referer", ""), reverse(home)))
+
+
+def is_script(request: HttpRequest) -> bool:
+    """Whether a script of a page asks, which wants words and no page."""
+    return request.headers.get("X-Requested-With") == "fetch"
+
+
+def refusal(request: HttpRequest, status: int, sentence: str) -> HttpResponse:
+    if is_script(request):
+        return JsonResponse({"sentence": sentence}, status=status)
+    return show(request, "error.html", {"status": status, "sentence": sentence}, status=status)
+
+
+def to_sign_in(request: HttpRequest, wanted: str = "") -> HttpResponse:
+    """Lead to the sign-in and from there to ``wanted``, else back to this page."""
+    if is_script(request):
+        return JsonResponse({"sentence": SIGNED_OUT}, status=401)
+    if not wanted and request.method in ("GET", "HEAD"):
+        wanted = request.get_full_path()
+    query = f"?{urlencode({'next': wanted})}" if wanted and wanted != "/" else ""
+    return HttpResponseRedirect(reverse("sign-in") + query)
+
+
+def problems_of(error: ValidationError) -> dict[str, str]:
+    """The first sentence about each field of a form, for beside it."""
+    if not hasattr(error, "error_dict"):
+        return {"": " ".join(error.messages)}
+    return {field: sentences[0] for field, sentences in error.message_dict.items()}
+
+
+def safe_next(request: HttpRequest, wanted: str, otherwise: str) -> str:
+    """Return ``wanted`` when it leads to this site, else ``otherwise``."""
+    is_ours = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
+    return wanted if wanted and is_ours else otherwise

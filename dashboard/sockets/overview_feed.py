@@ -1,0 +1,62 @@
+"""What happens to all runs and nodes: each member hears of the runs that its person sees."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from channels.db import database_sync_to_async
+
+from dashboard.sockets import feeds
+from dashboard.sockets.feeds import Feed, Member
+from runs.access import projects_of_runs
+from runs.metrics.parcel import text_of
+
+PING = text_of({"type": "ping", "cursor": 0})
+
+
+class OverviewFeed(Feed):
+    def __init__(self, group: str) -> None:
+        self._is_listening = False
+        self._changed: set[str] = set()
+        self._stirred = asyncio.Event()
+        super().__init__(group)
+
+    def join(self, member: Member, since: int | None) -> None:
+        super().join(member, since)
+        if self._is_listening:
+            member.outbox.hint(PING)
+
+    def hear(self, message: dict[str, Any]) -> None:
+        if "run" in message:
+            self._changed.add(message["run"])
+            self._stirred.set()
+        else:
+            self.hint(text_of(message))
+
+    async def beat(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._is_listening = True
+        self.hint(PING)  # from here on nothing is missed
+        projects: dict[str, str] = {}
+        ping_at = loop.time() + feeds.PING_EVERY_S
+        while True:
+            try:
+                async with asyncio.timeout_at(ping_at):
+                    await self._stirred.wait()
+            except TimeoutError:
+                ping_at = loop.time() + feeds.PING_EVERY_S
+                projects.clear()  # what was true of a run need not stay so
+                self.hint(text_of({"type": "ping", "cursor": 0, "server": await feeds.server_sentences()}))
+            self._stirred.clear()
+            changed, self._changed = self._changed, set()
+            if unknown := changed - projects.keys():
+                projects.update(await database_sync_to_async(projects_of_runs)(unknown))
+            for run_id in changed:
+                self._tell(run_id, projects.get(run_id))
+
+    def _tell(self, run_id: str, project_id: str | None) -> None:
+        text = text_of({"type": "run", "run": run_id})
+        for member in self.members:
+            if member.sight.sees(project_id):
+                member.outbox.hint(text)

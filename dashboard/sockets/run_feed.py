@@ -1,0 +1,172 @@
+"""What happens to one run: points, log lines, pings with its cursor, and hints that it changed.
+
+No hole stays and nothing is told twice. Messages of the channel layer are hints: one that continues the feed's cursor
+is handed on as it is, any other only says that there is more, which the feed reads from the store. A member has a
+cursor of its own; where a message does not continue it, the feed reads for that member until it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+from channels.db import database_sync_to_async
+
+from dashboard.sockets import feeds
+from dashboard.sockets.feeds import Feed, Member
+from runs.metrics import read
+from runs.metrics.delta import Delta
+from runs.metrics.parcel import Parcel, from_wire, parcel_of, text_of
+from runs.throttle import Throttle
+
+EVERY_S = 0.1  # between two messages with points
+EVERY_REFETCH_S = 1.0  # who is told to read it all again needs longer
+
+
+class RunFeed(Feed):
+    def __init__(self, group: str) -> None:
+        self.run_id = group.removeprefix("run.")
+        self.cursor = 0  # up to where the members were told that are in step
+        self._known = 0  # up to where there is something, as far as was heard
+        self._is_reading = True  # what is heard meanwhile may lie in what is read
+        self._coming: dict[Member, int | None] | None = {}  # until the cursor is known
+        self._behind: set[Member] = set()
+        self._is_helping = False
+        self._is_quiet = True  # nothing was told since the last ping
+        self._throttle = Throttle(EVERY_S)
+        self._stirred = asyncio.Event()
+        super().__init__(group)
+
+    def join(self, member: Member, since: int | None) -> None:
+        """Tell the member everything that comes after its cursor; without one, what comes from now on."""
+        super().join(member, since)
+        if self._coming is None:
+            self._begin(member, since)
+        else:
+            self._behind.add(member)
+            self._coming[member] = since
+
+    def leave(self, member: Member) -> None:
+        self._behind.discard(member)
+        if self._coming:
+            self._coming.pop(member, None)
+        super().leave(member)
+
+    def hear(self, message: dict[str, Any]) -> None:
+        if message["type"] not in ("batch", "moved"):
+            self.hint(text_of(message))
+            return
+        self._known = max(self._known, message["cursor"])
+        is_next = message["type"] == "batch" and message["from"] == self.cursor and not self._is_reading
+        if is_next and self._throttle.wait_s(self._now()) == 0:
+            self._tell(from_wire(message))
+        else:
+            self._stirred.set()
+
+    async def beat(self) -> None:
+        self.cursor = await database_sync_to_async(read.cursor_of)(self.run_id)
+        self._known = max(self._known, self.cursor)
+        self._is_reading = False
+        coming, self._coming = self._coming or {}, None
+        self._behind.difference_update(coming)
+        for member, since in coming.items():
+            self._begin(member, since)
+        ping_at = self._now() + feeds.PING_EVERY_S
+        while True:
+            await self._wait(ping_at)
+            if self._known > self.cursor:
+                await self._read_on()
+            if self._now() >= ping_at:
+                ping_at = self._now() + feeds.PING_EVERY_S
+                await self._ping_all()
+
+    def _begin(self, member: Member, since: int | None) -> None:
+        member.outbox.begin(self.cursor if since is None else since)
+        if member.outbox.cursor == self.cursor:
+            member.outbox.hint(_ping(self.cursor))
+        else:
+            self._help(member)
+
+    async def _wait(self, until: float) -> None:
+        """Return then, or as soon as that may be read which was only heard of."""
+        while (now := self._now()) < until:
+            is_stale = self._known > self.cursor
+            wait_s = self._throttle.wait_s(now)
+            if is_stale and wait_s == 0:
+                return
+            self._stirred.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(min(until, now + wait_s) if is_stale else until):
+                    await self._stirred.wait()
+
+    async def _ping_all(self) -> None:
+        """What the channel layer lost is found by the next message; where none came since the last ping, here."""
+        if self._is_quiet:
+            stored = await database_sync_to_async(read.cursor_of)(self.run_id)
+            self._known = max(self._known, stored)
+            if stored != self.cursor:
+                await self._read_on()
+        self._is_quiet = True
+        ping = text_of({"type": "ping", "cursor": self.cursor, "server": await feeds.server_sentences()})
+        for member in self.members - self._behind:
+            if member.outbox.is_empty and member.outbox.cursor == self.cursor:
+                member.outbox.hint(ping)
+
+    async def _read_on(self) -> None:
+        self._is_reading = True
+        try:
+            change = await self._since(self.cursor)
+        finally:
+            self._is_reading = False
+        if change.cursor < self.cursor:  # the store was emptied, or an older one put in its place
+            self._known = change.cursor
+        if change.refetch or change.cursor > self.cursor:
+            self._tell(parcel_of(change))
+
+    async def _since(self, cursor: int) -> Delta:
+        change: Delta = await database_sync_to_async(read.delta_since)(self.run_id, cursor)
+        self._known = max(self._known, change.cursor)
+        return change
+
+    def _tell(self, parcel: Parcel) -> None:
+        is_reset = parcel.cursor < self.cursor
+        self.cursor = parcel.cursor
+        self._is_quiet = False
+        self._throttle.note(self._now(), every_s=EVERY_REFETCH_S if parcel.is_refetch else None)
+        for member in self.members - self._behind:
+            if member.outbox.cursor == parcel.start or is_reset:
+                member.outbox.put(parcel)
+            elif member.outbox.cursor < parcel.cursor:
+                self._help(member)
+
+    def _help(self, member: Member) -> None:
+        self._behind.add(member)
+        if not self._is_helping:
+            self._is_helping = True
+            self.spawn(self._bring_up())
+
+    async def _bring_up(self) -> None:
+        """Read for the members that are behind until they are in step; those with one cursor share what is read."""
+        while self._behind:
+            cursor = min(member.outbox.cursor for member in self._behind)
+            at_least = self.cursor
+            change = await self._since(cursor)
+            parcel = parcel_of(change)
+            for member in [one for one in self._behind if one.outbox.cursor == cursor]:
+                if change.refetch or change.cursor > cursor:
+                    member.outbox.put(parcel)
+                # A store with less than it had (see _read_on) is found at the next ping, for all members.
+                if change.cursor >= self.cursor or change.cursor < at_least:
+                    self._behind.discard(member)
+                    member.outbox.hint(_ping(change.cursor))
+        self._is_helping = False
+        self._stirred.set()
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _ping(cursor: int) -> str:
+    return text_of({"type": "ping", "cursor": cursor})

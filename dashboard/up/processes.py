@@ -1,0 +1,221 @@
+"""Everything under one parent: what is started in which order, what is written about it, and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from dashboard.home import make_private, socket_path, write_private
+from dashboard.up import database as house
+from dashboard.up import orphans, programs
+from dashboard.up.checks import CannotStart
+from dashboard.up.children import Child, Program
+from dashboard.up.output import Console
+from dashboard.up.shares import shares, usable_cores, usable_gpus
+from dashboard.up.valkey import NoValkey, answers
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+READY_S = 90.0
+REMOVE_AGAIN_S = 10.0
+# Stopping takes ten seconds at most, all together; these are the parts of it, in order.
+NODES_S = 4.5
+SETTLE_S = 1.2
+SITE_S = 2.8
+VALKEY_S = 0.6
+REVOKE_S = 0.5
+
+
+class Yard:
+    """The processes of one home."""
+
+    def __init__(self, home: Path, listener: socket.socket, url: str, num_nodes: int, console: Console) -> None:
+        self.home = home
+        self.listener = listener
+        self.url = url
+        self.names = [f"local-{number}" for number in range(1, num_nodes + 1)]
+        self.console = console
+        self.children: dict[str, Child] = {}
+        self.owner: Any = None
+        self.started_at = time.time()
+        self._strangers: set[int] = set()
+        self._removing: asyncio.Task[None] | None = None
+        self._database = ThreadPoolExecutor(1, thread_name_prefix="database")
+
+    async def ask(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call what blocks, or touches the database, in the one thread for that."""
+        call = asyncio.get_running_loop().run_in_executor
+        return await call(self._database, lambda: function(*args, **kwargs))
+
+    async def start(self) -> None:
+        """Start everything, in parallel where one does not need the other. Raises CannotStart."""
+        valkey = asyncio.create_task(self._start_valkey())
+        try:
+            await self.ask(house.set_up_django)
+            await self.ask(house.open_database)
+            self.owner = await self.ask(house.owner)
+            await self.ask(house.revoke_client, self.home)  # of a start before this one
+            await self.ask(house.write_client, self.home, self.url, self.owner)
+        finally:
+            await valkey
+        ingests = [programs.ingest(shard) for shard in range(await self.ask(house.num_shards))]
+        for program in (programs.control(), *ingests):
+            await self._start_child(program)
+        await self.ask(_collect_static)  # the first time takes seconds, and only the web process needs it
+        await self._start_child(programs.web(self.listener))
+        await self._start_nodes()
+        await self._wait_until_ready()
+
+    async def renew_client(self) -> None:
+        """Write this machine's next token in time, for as long as we run."""
+        pause_s = house.RENEW_EVERY_S
+        while True:
+            await asyncio.sleep(pause_s)
+            try:
+                await self.ask(house.write_client, self.home, self.url, self.owner)
+                pause_s = house.RENEW_EVERY_S
+            except Exception as error:  # a full disk, a database that is away: the one before lasts a while
+                self.console.say(f"The token in {house.CLIENT} could not be renewed: {error}")
+                pause_s = house.RENEW_AGAIN_S
+
+    async def wait_for_nodes(self) -> None:
+        """Return when every node is in contact. Raises CannotStart when that takes too long."""
+        deadline = time.monotonic() + READY_S
+        while len(await self.ask(house.nodes_in_contact, self.names)) < len(self.names):
+            if time.monotonic() > deadline:
+                raise CannotStart(f"Not every node came into contact within {READY_S:.0f} s; see {self.home / 'logs'}.")
+            await asyncio.sleep(0.1)
+
+    async def stop(self) -> None:
+        """End everything: first the nodes, so that their last reports and records still get through."""
+        if self._removing is not None:
+            self._removing.cancel()
+        nodes = [self.children[name] for name in self.names if name in self.children]
+        deadline = time.monotonic() + NODES_S
+        await asyncio.gather(*(node.stop(NODES_S) for node in nodes))
+        while self.reap() and time.monotonic() < deadline:  # their supervisors, which became ours
+            await asyncio.sleep(0.05)
+        if nodes and "control" in self.children:
+            await self._settle()
+        last = [name for name in self.children if name == "valkey"]
+        site = [name for name in self.children if name not in (*last, *self.names)]
+        for names, seconds in ((site, SITE_S), (last, VALKEY_S)):
+            here = [self.children[name] for name in names]
+            await asyncio.gather(*(child.stop(seconds) for child in here))
+        orphans.end_all()
+        if self.owner is not None:
+            with contextlib.suppress(Exception):  # a database that is gone now keeps nobody from stopping
+                await asyncio.wait_for(self.ask(house.revoke_client, self.home), REVOKE_S)
+        self._database.shutdown(wait=False, cancel_futures=True)
+        (self.home / "processes.json").unlink(missing_ok=True)
+
+    def reap(self) -> int:
+        """Take leave of dead orphans and return how many live. One that we see for the first time may be a child
+        that is just being started, which its keeper waits for: it is left alone until the next look."""
+        own = {child.pid for child in self.children.values() if child.pid}
+        strangers = set(orphans.children()) - own
+        orphans.reap(strangers & self._strangers)
+        self._strangers = strangers
+        return len(strangers)
+
+    def kill(self) -> None:
+        for child in self.children.values():
+            child.kill()
+        orphans.end_all()
+
+    async def _start_valkey(self) -> None:
+        if os.environ.get("REDIS_URL"):
+            return
+        unix_socket = socket_path(self.home)
+        try:
+            await asyncio.to_thread(make_private, unix_socket.parent)
+            await self._start_child(programs.valkey(self.home, unix_socket))
+        except NoValkey as error:
+            raise CannotStart(str(error)) from error
+        deadline = time.monotonic() + READY_S  # a long file takes its time to load
+        while not answers(unix_socket):
+            if time.monotonic() > deadline:
+                raise CannotStart(f"The embedded Valkey does not answer; see {self.home / 'logs' / 'valkey.log'}.")
+            await asyncio.sleep(0.01)
+
+    async def _start_nodes(self) -> None:
+        parts = shares(len(self.names), usable_cores(), usable_gpus())
+        for name, share in zip(self.names, parts, strict=True):
+            node_home = self.home / "nodes" / name
+            secret = await self.ask(house.join_secret, node_home, name, self.owner)
+            await self._start_child(programs.node(self.home, name, self.url, secret, share))
+        self._removing = asyncio.create_task(self._remove_other_nodes())
+
+    async def _remove_other_nodes(self) -> None:
+        """Take the nodes of an earlier start off their cluster that are not started now. One that a run still holds is
+        tried again until the run has left it."""
+        said = ""
+        while True:
+            try:
+                held = await self.ask(house.remove_other_nodes, self.home, self.names, self.owner)
+                if not held:
+                    return
+                words = f"Not started, and removed once no run holds them: {', '.join(held)}"
+            except Exception as error:  # a database that is away for a moment
+                words = f"Nodes that are not started could not be removed yet: {error}"
+            if words != said:
+                self.console.say(words)
+            said = words
+            await asyncio.sleep(REMOVE_AGAIN_S)
+
+    async def _start_child(self, program: Program) -> None:
+        child = Child(program, self.home / "logs", self.console, self._write_processes)
+        self.children[program.name] = child
+        await child.start()
+
+    async def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + READY_S
+        while not await asyncio.to_thread(_is_healthy, self.listener):
+            if time.monotonic() > deadline:
+                raise CannotStart(
+                    f"The site does not answer after {READY_S:.0f} s; see {self.home / 'logs' / 'web.log'}."
+                )
+            await asyncio.sleep(0.05)
+
+    async def _settle(self) -> None:
+        """Give control the moment that it needs to write down what the nodes said last."""
+        deadline = time.monotonic() + SETTLE_S
+        with contextlib.suppress(Exception):  # a database that is gone now keeps nobody from stopping
+            while await self.ask(house.num_live_attempts) and time.monotonic() < deadline:
+                await asyncio.sleep(0.1)
+
+    def _write_processes(self) -> None:
+        alive = [("up", os.getpid(), self.started_at)]
+        alive += [(name, child.pid, child.started_at) for name, child in self.children.items() if child.pid]
+        rows = [{"name": name, "pid": pid, "started_at": round(at, 3)} for name, pid, at in alive]
+        try:
+            write_private(self.home / "processes.json", json.dumps(rows, indent=1) + "\n")
+        except OSError as error:  # a full disk: the list is old then, and the children are kept running all the same
+            self.console.say(f"processes.json could not be written: {error}")
+
+
+def _collect_static() -> bool:
+    from dashboard.frontend.storage import collect
+
+    return collect()
+
+
+def _is_healthy(listener: socket.socket) -> bool:
+    """Whether the web process answers a request; the socket itself is always open, since it is ours."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    try:
+        with socket.create_connection((host, port), timeout=2) as connection:
+            connection.sendall(b"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            return b" 200 " in connection.recv(64)
+    except OSError:
+        return False

@@ -1,0 +1,29 @@
+"""Which names the server answers to."""
+
+from __future__ import annotations
+
+import socket
+
+from dashboard.http.hosts import allowed, url
+
+
+def test_a_server_for_this_machine_answers_to_nobody_elses_name() -> None:
+    assert allowed("127.0.0.1", "http://127.0.0.1:8000", "") == ["127.0.0.1", "[::1]", "localhost"]
+
+
+def test_a_server_on_every_address_answers_to_the_machine_s_own_names() -> None:
+    names = allowed("0.0.0.0", "http://127.0.0.1:8000", "")
+    assert socket.gethostname().lower() in names
+    assert "127.0.0.1" in names
+    assert not {"0.0.0.0", "*", ""} & set(names)
+
+
+def test_the_public_name_and_those_that_are_given_are_answered() -> None:
+    names = allowed("10.0.0.5", "https://train.lab.example", "alias.lab.example, other.example")
+    assert {"10.0.0.5", "train.lab.example", "alias.lab.example", "other.example"} <= set(names)
+
+
+def test_the_url_is_one_that_a_browser_opens() -> None:
+    assert url("0.0.0.0", 8000) == "http://127.0.0.1:8000"
+    assert url("::1", 8000) == "http://[::1]:8000"
+    assert url("::", 8000) == "http://127.0.0.1:8000"

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from django.db import connections
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from dashboard.pages.clusters.views import boxes_of
+from dashboard.pages.compare import views as compare
+from dashboard.pages.shared.run_colours import colour_of, colours_apart, colours_for
+from runs.models import Project, Run, User, Workspace
+from runs.status import Status
+from tests.cast import Cast, make_attempt, make_node, spec
+from tests.series import write_series
+
+pytestmark = pytest.mark.django_db
+AsUser = Callable[[User], Client]
+MakeRun = Callable[..., Run]
+
+
+def address(*runs: Run | str, **query: str) -> str:
+    named = [("run", run if isinstance(run, str) else run.pk) for run in runs]
+    return f"/runs/compare/?{urlencode([*named, *query.items()])}"
+
+
+def text_of(client: Client, url: str) -> str:
+    answer = client.get(url)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def batch(size: int, **changes: Any) -> dict[str, Any]:
+    return spec(train={"steps": 300, "batch_size": size}, **changes)
+
+
+def test_runs_stand_side_by_side_with_what_differs_and_what_they_reached(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    small, large = make_run(name="small", spec=batch(32)), make_run(name="large", spec=batch(64))
+    write_series(small, "train/loss", [5.0, 2.5])
+    write_series(large, "train/loss", [5.0, 3.123])
+    context = as_user(cast.viewer).get(address(large, small)).context
+    rows = context["groups"][0].rows
+    assert [(row.run.name, row.value, row.note) for row in rows] == [
+        ("large", 3.123, "highest"),
+        ("small", 2.5, "lowest"),
+    ]
+    assert [(fact.path, fact.name, fact.text) for fact in rows[0].facts] == [("train.batch_size", "batch_size", "64")]
+    assert [one["fields"] for one in context["charts"]["runs"]] == [
+        {"train.batch_size": "64"},
+        {"train.batch_size": "32"},
+    ]
+    text = text_of(as_user(cast.viewer), address(small, large))
+    for words in ("small", "large", "3.12", "2.50", "lowest", "batch_size"):
+        assert words in text
+
+
+def test_without_runs_the_page_teaches_how_to_choose_some(cast: Cast, as_user: AsUser) -> None:
+    text = text_of(as_user(cast.viewer), "/runs/compare/")
+    assert "select those that you wonder about" in text
+    assert 'href="/runs/"' in text
+
+
+def test_who_is_not_signed_in_is_asked_to_be(anybody: Client, make_run: MakeRun) -> None:
+    assert "/sign-in/" in anybody.get(address(make_run())).headers["Location"]
+
+
+def test_runs_that_are_gone_or_of_others_are_counted_and_never_named(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    secret = make_run(name="secret", project=Project.objects.create(name="other"))
+    mine = make_run(name="mine")
+    text = text_of(as_user(cast.viewer), address(mine, secret))
+    assert "One run of this address is not shown: deleted, or not yours to see." in text
+    assert secret.pk not in text.replace(f"run={secret.pk}", "")
+    assert "secret" not in text
+    assert "2 runs of this address are not shown" in text_of(as_user(cast.viewer), address(mine, secret, "nothing"))
+    assert "are not shown" in text_of(as_user(cast.outsider), address(mine, secret))
+
+
+def test_no_more_are_compared_than_can_be(
+    cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compare, "MAX_RUNS", 2)
+    answer = as_user(cast.viewer).get(address(*[make_run() for _ in range(3)]))
+    assert answer.context["num_runs"] == 2
+    assert "This address names 3 runs; the first 2 are compared." in answer.content.decode()
+
+
+@pytest.mark.parametrize(
+    "query", [{"metric": "no/such"}, {"sort": "nonsense"}, {"group": "no.such"}, {"base": "x" * 900}]
+)
+def test_what_means_nothing_in_the_address_changes_nothing(
+    query: dict[str, str], cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    run = make_run(name="first")
+    write_series(run, "train/loss", [5.0])
+    context = as_user(cast.viewer).get(address(run, make_run(), **query)).context
+    assert context["metric"].name == "train/loss"
+    assert [group.text for group in context["groups"]] == [""]
+    assert context["specs"].base == run.pk
+
+
+@pytest.mark.parametrize(
+    ("sort", "names"),
+    [
+        ("", ["middle", "none", "top", "bottom"]),
+        ("value", ["bottom", "middle", "top", "none"]),
+        ("-value", ["top", "middle", "bottom", "none"]),
+        ("name", ["bottom", "middle", "none", "top"]),
+        ("status", ["middle", "none", "bottom", "top"]),
+    ],
+)
+def test_the_list_is_ordered_as_asked(
+    sort: str, names: list[str], cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    runs = [
+        make_run(name="middle"),
+        make_run(name="none"),
+        make_run(name="top", status=Status.SUCCEEDED),
+        make_run(name="bottom", status=Status.RUNNING),
+    ]
+    for run, value in zip(runs, [2.0, float("nan"), 3.0, 1.0], strict=True):
+        write_series(run, "train/loss", [value])
+    rows = as_user(cast.viewer).get(address(*runs, sort=sort)).context["groups"][0].rows
+    assert [row.run.name for row in rows] == names
+
+
+def test_any_metric_and_its_extremes_can_be_shown(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run()
+    write_series(run, "train/loss", [5.0, 1.0])
+    write_series(run, "val/accuracy", [0.2, 0.9, 0.5])
+    context = as_user(cast.viewer).get(address(run, metric="val/accuracy", statistic="max")).context
+    assert context["metric"].names == ["train/loss", "val/accuracy"]
+    assert context["groups"][0].rows[0].value == 0.9
+
+
+def test_runs_are_grouped_by_what_differs(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    runs = [make_run(spec=batch(size)) for size in (32, 64, 32)]
+    for run, value in zip(runs, (1.0, 5.0, 3.0), strict=True):
+        write_series(run, "train/loss", [value])
+    context = as_user(cast.viewer).get(address(*runs, group="train.batch_size", band="sd")).context
+    groups = [(group.text, [row.run.pk for row in group.rows], group.mean) for group in context["groups"]]
+    assert groups == [("batch_size 32", [runs[0].pk, runs[2].pk], 2.0), ("batch_size 64", [runs[1].pk], 5.0)]
+    context = as_user(cast.viewer).get(address(*runs, group="train.batch_size", sort="-value")).context
+    assert [group.mean for group in context["groups"]] == [5.0, 2.0]
+
+
+def test_the_spec_table_has_the_differences_or_everything(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    runs = [make_run(spec=batch(32)), make_run(spec=batch(64, resources={"nodes": 2}))]
+    client = as_user(cast.viewer)
+    lines = client.get(address(*runs, base=runs[1].pk)).context["specs"].lines
+    assert [line.path for line in lines] == ["resources.nodes", "train.batch_size", "resources.processes_per_node"]
+    assert [(cell.text, cell.is_other) for cell in lines[2].cells] == [("1", True), ("–", False)]
+    whole = client.get(address(*runs, all="1")).context["specs"]
+    assert "train.steps" in [line.path for line in whole.lines if not line.is_different]
+
+
+def test_markup_in_names_and_specs_is_text(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    evil = "</script><img src=x onerror=alert(1)>"
+    runs = [make_run(name=evil, spec=spec(notes=evil)), make_run()]
+    write_series(runs[0], f"a/{evil}", [1.0])
+    text = text_of(as_user(cast.viewer), address(*runs, group="notes", metric=f"a/{evil}"))
+    assert "<img" not in text
+
+
+def test_the_fragments_are_the_partials_of_the_page(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run, other = make_run(name="hello", spec=batch(32)), make_run(spec=batch(64))
+    for fragment in ("list", "specs"):
+        text = text_of(as_user(cast.viewer), address(run, other, fragment=fragment))
+        assert "hello" in text
+        assert "<html" not in text
+
+
+def test_many_runs_cost_no_more_queries_than_few(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    def num_queries(num_runs: int) -> int:
+        url = address(*[make_run() for _ in range(num_runs)])
+        client = as_user(cast.viewer)
+        text_of(client, url)  # the first time, colours are kept
+        with CaptureQueriesContext(connections["default"]) as queries:
+            text_of(client, url)
+        return len(queries)
+
+    assert num_queries(8) == num_queries(2)
+
+
+def test_runs_beside_each_other_have_colours_of_their_own(cast: Cast, make_run: MakeRun) -> None:
+    runs = [make_run() for _ in range(12)]
+    apart = colours_apart(cast.viewer, runs)
+    assert sorted(list(apart.values())[:10]) == list(range(10))
+    assert apart[runs[0].pk] == colour_of(runs[0].pk)
+
+
+def test_a_run_keeps_the_colour_of_a_comparison_on_every_page(cast: Cast, make_run: MakeRun) -> None:
+    runs = [make_run() for _ in range(10)]
+    apart = colours_apart(cast.viewer, runs)
+    assert sorted(apart.values()) == list(range(10))
+    assert colours_for(cast.viewer, runs) == apart
+    assert colours_apart(cast.viewer, runs[::-1]) == apart, "the order makes no difference any more"
+    assert colours_for(cast.mate, runs) == {run.pk: colour_of(run.pk) for run in runs}, "another person's are theirs"
+    others = [make_run() for _ in range(9)]
+    again = colours_apart(cast.viewer, [*others, runs[0]])
+    assert again[runs[0].pk] == apart[runs[0].pk] and len(set(again.values())) == 10
+    with CaptureQueriesContext(connections["default"]) as queries:
+        assert colours_apart(cast.viewer, [*others, runs[0]]) == again
+    assert len(queries) == 1, "nothing is written where nothing changed"
+
+
+def test_a_cluster_shows_its_runs_in_the_colours_of_the_other_pages(cast: Cast, make_run: MakeRun) -> None:
+    node = make_node(cast.cluster, "node-a")
+    run = make_run()
+    make_attempt(run, [node])
+    Workspace.objects.create(user=cast.viewer, project=cast.project, state={"colours": {run.pk: 6}})
+    [box] = boxes_of(cast.viewer, [node], timezone.now())
+    assert [colour for _, colour in box.runs] == [7]
+
+
+def test_a_colour_that_somebody_chose_is_theirs_alone(cast: Cast, make_run: MakeRun) -> None:
+    run, other = make_run(), make_run()
+    chosen = (colour_of(run.pk) + 1) % 10
+    state = {"colours": {run.pk: chosen, other.pk: "red", "nothing": 3}}
+    Workspace.objects.create(user=cast.viewer, project=cast.project, state=state)
+    assert colours_for(cast.viewer, [run, other]) == {run.pk: chosen, other.pk: colour_of(other.pk)}
+    assert colours_apart(cast.viewer, [other, run])[run.pk] == chosen
+    assert colours_for(cast.mate, [run]) == {run.pk: colour_of(run.pk)}
+    Workspace.objects.update(state={"colours": [1]})
+    assert colours_for(cast.viewer, [run]) == {run.pk: colour_of(run.pk)}
+
+
+def test_the_page_names_its_runs_for_the_script(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run(name="hello")
+    text = text_of(as_user(cast.viewer), address(run, make_run()))
+    assert re.search(r'<script id="compared-runs" type="application/json">\[\{"id": "' + run.pk, text)

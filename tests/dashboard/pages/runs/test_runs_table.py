@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db import connections
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from dashboard.pages.runs import csv_export as runs_csv
+from dashboard.pages.runs import views as runs_table
+from dashboard.pages.shared.run_colours import colour_of
+from runs.models import Project, Run, User, Workspace
+from runs.status import Status
+from tests.cast import Cast, spec
+from tests.series import write_series
+
+pytestmark = pytest.mark.django_db
+AsUser = Callable[[User], Client]
+MakeRun = Callable[..., Run]
+
+
+def text_of(client: Client, url: str = "/runs/") -> str:
+    answer = client.get(url)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_a_run_is_listed_with_its_status_progress_and_loss(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run(name="hello", status=Status.RUNNING, tags=["baseline"])
+    write_series(run, "train/loss", [5.0, 4.0, 3.123])
+    text = text_of(as_user(cast.viewer))
+    for words in ("hello", "running", "baseline", "3.12", '<path d="M0.0,', "/ 300"):
+        assert words in text
+
+
+def test_without_runs_the_page_teaches_how_to_make_one(cast: Cast, as_user: AsUser) -> None:
+    assert "trainyard submit" in text_of(as_user(cast.viewer))
+
+
+def test_an_outsider_sees_none_of_them(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    make_run(name="secret-project")
+    assert "secret-project" not in text_of(as_user(cast.outsider))
+
+
+def test_markup_in_names_and_tags_is_text(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    make_run(name="<b>bold</b>", tags=["<script>alert(1)</script>"], reason_sentence='"><img src=x>')
+    text = text_of(as_user(cast.viewer))
+    assert "<script>alert" not in text
+    assert "<b>bold</b>" not in text
+    assert "<img" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("view=live", {"alive"}),
+        ("view=failed", {"broken"}),
+        ("view=ended", {"broken"}),
+        ("view=archived", {"old"}),
+        ("q=bro", {"broken"}),
+        ("q=blue", {"alive"}),
+        ("tag=blue", {"alive"}),
+        ("q=größe", {"alive"}),
+        ("tag=größe", {"alive"}),
+        ("tag=blu", set()),
+        ("project=default", {"alive", "broken"}),
+        ("project=other", set()),
+        ("", {"alive", "broken"}),
+    ],
+)
+def test_the_url_chooses_what_is_shown(
+    query: str, shown: set[str], cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    make_run(name="alive", status=Status.RUNNING, tags=["blue", "größe"])
+    make_run(name="broken", status=Status.FAILED)
+    make_run(name="old", status=Status.FAILED, archived_at=timezone.now())
+    text = text_of(as_user(cast.viewer), f"/runs/?{query}")
+    assert {name for name in ("alive", "broken", "old") if f">{name}</a>" in text} == shown
+
+
+def test_runs_are_sorted_as_the_url_says(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    for name in ("bravo", "alpha", "charlie"):
+        make_run(name=name)
+    text = text_of(as_user(cast.viewer), "/runs/?sort=name")
+    assert text.index(">alpha<") < text.index(">bravo<") < text.index(">charlie<")
+    assert 'aria-sort="ascending"' in text
+
+
+def test_pages_follow_each_other_without_a_run_twice_or_missing(
+    cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs_table, "LIMIT", 2)
+    at = timezone.now()
+    for number in range(5):
+        run = make_run(name=f"run-{number}")
+        Run.objects.filter(pk=run.pk).update(created_at=at - timedelta(minutes=number // 2))  # some at one instant
+    client, query, seen = as_user(cast.viewer), "", []
+    while True:
+        context = client.get(f"/runs/{query}").context
+        seen += [row.run.name for row in context["rows"]]
+        query = context["next_url"]
+        if not query:
+            break
+    assert sorted(seen) == [f"run-{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("query", ["view=nonsense", "sort=spec", "cursor=@@@", "cursor=WzFd"])
+def test_a_filter_that_means_nothing_is_refused(query: str, cast: Cast, as_user: AsUser) -> None:
+    assert as_user(cast.viewer).get(f"/runs/?{query}").status_code == 400
+
+
+def test_the_fragment_is_the_partial_of_the_page(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    make_run(name="hello")
+    text = text_of(as_user(cast.viewer), "/runs/?fragment=table")
+    assert ">hello</a>" in text
+    assert "<html" not in text
+
+
+def test_many_runs_cost_no_more_queries_than_few(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    def num_queries() -> int:
+        client = as_user(cast.viewer)
+        with CaptureQueriesContext(connections["default"]) as queries:
+            text_of(client)
+        return len(queries)
+
+    make_run()
+    few = num_queries()
+    for _ in range(8):
+        make_run()
+    assert num_queries() == few
+
+
+def test_a_viewer_is_offered_nothing_that_would_be_refused(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    make_run(name="hello", status=Status.SUCCEEDED)
+    offered = ("Clone hello", "Delete hello", ">Launch</a>")
+    mates, viewers = text_of(as_user(cast.mate)), text_of(as_user(cast.viewer))
+    assert all(words in mates for words in offered)
+    assert not any(words in viewers for words in offered)
+
+
+def test_every_run_has_its_colour_and_one_checkbox_for_whoever_sees_it(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    run, other = make_run(name="hello"), make_run(name="other")
+    Workspace.objects.create(user=cast.viewer, project=cast.project, state={"colours": {run.pk: 6}})
+    text = text_of(as_user(cast.viewer))
+    box = text[text.index(f'value="{run.pk}"') :].partition(">")[0]
+    assert 'aria-label="Select hello"' in box and "disabled" not in box
+    assert "data-eye" not in text, "what is selected is selected once"
+    assert "Archive</button>" not in text and "Archive</button>" in text_of(as_user(cast.mate))
+    rows = {row.run.pk: row.colour for row in as_user(cast.viewer).get("/runs/").context["rows"]}
+    assert rows == {run.pk: 7, other.pk: colour_of(other.pk) + 1}
+
+
+def saved(client: Client, query: str = "") -> list[dict[str, str]]:
+    answer = client.get(f"/runs/csv/{query}")
+    assert answer["Content-Type"] == "text/csv; charset=utf-8"
+    return list(csv.DictReader(io.StringIO(answer.content.decode(), newline="")))
+
+
+def test_the_table_is_saved_as_csv_in_its_order_with_specs_and_losses(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    first = make_run(name="alpha", spec=spec(train={"steps": 3, "learning_rate": 0.1}), tags=["x", "y"])
+    make_run(name="bravo")
+    make_run(name="secret", project=Project.objects.create(name="other"))
+    write_series(first, "train/loss", [3.0, -1.5])
+    rows = saved(as_user(cast.viewer), "?sort=-name")
+    assert [row["name"] for row in rows] == ["bravo", "alpha"]
+    assert (rows[1]["id"], rows[1]["tags"], rows[1]["status"]) == (first.pk, "x y", "QUEUED")
+    assert (rows[1]["train/loss last"], rows[1]["train/loss max"], rows[0]["train/loss last"]) == ("-1.5", "3.0", "")
+    assert (rows[1]["train.learning_rate"], rows[0]["train.learning_rate"]) == ("0.1", "")
+    assert [row["name"] for row in saved(as_user(cast.viewer), "?q=alp")] == ["alpha"]
+
+
+def test_a_spreadsheet_runs_nothing_of_what_people_named(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    make_run(name="=cmd", spec=spec(notes='@SUM(1, "2")', shift="-3"))
+    (row,) = saved(as_user(cast.viewer))
+    assert (row["name"], row["notes"], row["shift"]) == ("'=cmd", '\'@SUM(1, "2")', "-3")
+
+
+def test_a_file_has_each_column_once_and_no_more_than_it_has_room_for(
+    cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs_csv, "MAX_FIELDS", 4)
+    make_run(name="alpha", tags=["x"], spec={"name": "alpha", "tags": ["x", "y"], "a": 1, "step": 7, "b": 2, "c": 3})
+    header = as_user(cast.viewer).get("/runs/csv/").content.decode().partition("\n")[0].split(",")
+    assert len(set(header)) == len(header)
+    assert header[-4:] == ["spec tags", "a", "spec step", "b"]
+    (row,) = saved(as_user(cast.viewer))
+    assert (row["tags"], row["spec tags"], row["spec step"], row["b"]) == ("x", "x, y", "7", "2")
+
+
+def test_a_file_that_is_not_everything_says_so_in_its_name(
+    cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (runs_table, runs_csv):
+        monkeypatch.setattr(module, "MAX_RUNS", 2)
+    for _ in range(3):
+        make_run()
+    client = as_user(cast.viewer)
+    assert "runs-first-2.csv" in client.get("/runs/csv/")["Content-Disposition"]
+    assert len(saved(client)) == 2
+
+
+def test_a_file_of_a_filter_that_means_nothing_is_refused(cast: Cast, as_user: AsUser) -> None:
+    assert as_user(cast.viewer).get("/runs/csv/?sort=spec").status_code == 400

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.test import Client, RequestFactory
+from django.urls import URLPattern, reverse
+
+from dashboard.frontend import icons
+from dashboard.pages import urls
+from dashboard.pages.shared.frame import safe_next
+from runs.models import Run, User
+from tests.cast import Cast
+
+pytestmark = pytest.mark.django_db
+TEMPLATES = sorted((settings.BASE_DIR / "templates").rglob("*.html"))
+AsUser = Callable[[User], Client]
+PUBLIC = {"sign-in", "use-link", "sign-out", "invitation"}
+
+
+def words_for(pattern: URLPattern) -> dict[str, object]:
+    return {
+        name: 1 if "int" in type(one).__name__.lower() else "abc" for name, one in pattern.pattern.converters.items()
+    }
+
+
+@pytest.mark.parametrize("pattern", urls.urlpatterns, ids=lambda pattern: str(pattern.name))
+def test_nobody_opens_a_page_without_signing_in(pattern: URLPattern, anybody: Client) -> None:
+    if pattern.name in PUBLIC:
+        assert pattern.callback.admits == "anybody"
+        return
+    url = reverse(str(pattern.name), kwargs=words_for(pattern))
+    for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
+        answer = anybody.generic(method, url)
+        assert answer.status_code == 302
+        assert answer["Location"].startswith("/sign-in/")
+
+
+def test_a_script_that_is_signed_out_gets_401(anybody: Client) -> None:
+    assert anybody.get("/runs/", headers={"X-Requested-With": "fetch"}).status_code == 401
+
+
+def test_a_view_that_does_not_say_who_may_open_it_is_no_page() -> None:
+    def view(request: HttpRequest) -> HttpResponse:
+        return HttpResponse()
+
+    with pytest.raises(TypeError, match="@page"):
+        urls.route("open/", view, "open")
+
+
+def test_a_method_that_a_page_does_not_name_is_refused(cast: Cast, as_user: AsUser) -> None:
+    assert as_user(cast.owner).post("/runs/").status_code == 405
+    assert as_user(cast.owner).get("/launch-example/").status_code == 405
+
+
+def test_a_form_without_its_token_is_refused(cast: Cast, as_user: AsUser, make_run: Callable[..., Run]) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(cast.owner)
+    assert client.post(f"/runs/{make_run().pk}/do/stop/").status_code == 403
+
+
+def test_the_import_map_carries_the_nonce_of_the_policy(cast: Cast, as_user: AsUser) -> None:
+    answer = as_user(cast.owner).get("/")
+    (nonce,) = re.findall(r"'nonce-([^']+)'", answer["Content-Security-Policy"])
+    assert f'<script type="importmap" nonce="{nonce}">' in answer.content.decode()
+
+
+def test_the_theme_of_the_cookie_is_in_the_first_response(cast: Cast, as_user: AsUser) -> None:
+    client = as_user(cast.owner)
+    client.cookies["theme"] = "dark"
+    assert '<html lang="en" data-theme="dark"' in client.get("/").content.decode()
+
+
+def test_a_theme_that_does_not_exist_is_left_out(cast: Cast, as_user: AsUser) -> None:
+    client = as_user(cast.owner)
+    client.cookies["theme"] = '"><script>'
+    assert "data-theme=" not in client.get("/").content.decode().split("<body>")[0]
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_a_template_has_nothing_that_the_policy_forbids(path: Path) -> None:
+    text = path.read_text()
+    text = text.replace("{{ swagger_settings|safe }}", "")  # ninja's own JSON: constants and the document's URL
+    assert not re.search(r"<[^>]*\sstyle=", text)
+    assert not re.search(r"<[^>]*\son[a-z]+=", text)
+    assert "javascript:" not in text
+    assert "<style" not in text
+    for script in re.findall(r"<script[^>]*>", text):
+        assert "nonce=" in script or "src=" in script or 'type="application/json"' in script
+    assert "|safe" not in text
+    assert "autoescape off" not in text
+
+
+def test_every_icon_that_is_named_exists() -> None:
+    for name in icons.ICONS:
+        assert "<path" in icons.icon(name)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "place"),
+    [
+        ("/runs/?q=x", "/runs/?q=x"),
+        ("", "/"),
+        ("https://elsewhere.example/", "/"),
+        ("//elsewhere.example/", "/"),
+        ("javascript:alert(1)", "/"),
+    ],
+)
+def test_what_comes_next_is_on_this_site(wanted: str, place: str) -> None:
+    assert safe_next(RequestFactory().get("/", HTTP_HOST="127.0.0.1"), wanted, "/") == place
