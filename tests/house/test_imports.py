@@ -1,5 +1,6 @@
 """Imports flow one way, and a process loads only what its part of the house is allowed."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,12 @@ CLEAN = {
     "the SDK": ("import trainyard", ["django", "torch", "pydantic", "numpy", "httpx", "rich"]),
     "the spec": ("import trainyard.spec", ["django", "torch"]),
     "the terminal": ("import trainyard.cli", ["django", "torch", "celery"]),
-    "the contract": ("import workers.contract", ["django", "torch", "celery"]),
+    "the states": ("import trainyard.contract.statuses", ["msgspec", "django", "torch"]),
+    "the contract": (
+        "import trainyard.contract.desired, trainyard.contract.seals, trainyard.contract.reports",
+        ["django", "torch", "celery", "pydantic", "cryptography"],
+    ),
+    "locked orders": ("import trainyard.contract.locks", ["django", "torch", "celery"]),
     "the product": ("import django; django.setup(); import runs.actions, runs.ingest", ["torch"]),
     "the site": ("import dashboard.asgi", ["torch"]),
     "the set-up": ("import dashboard.setup.__main__", ["django", "torch", "celery", "pydantic"]),
@@ -56,6 +62,15 @@ def test_a_package_itself_imports_nothing(package: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_contract_between_product_and_nodes_imports_nothing_else_of_ours() -> None:
+    for path in (ROOT / "trainyard" / "contract").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or "."] if isinstance(node, ast.ImportFrom) else []
+            ours = [name for name in names if name.split(".")[0] in ("", "trainyard", "workers", "runs", "dashboard")]
+            assert all(name.startswith("trainyard.contract") for name in ours), path
 
 
 def test_import_contracts_hold() -> None:

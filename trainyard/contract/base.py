@@ -1,0 +1,138 @@
+"""The base of all documents, and how their JSON is read: cleaned, checked against the type, errors with their place."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+MAX_DEPTH = 50
+MAX_TRIES = 100  # entries of a mapping that are looked at to name the one that is wrong
+MAX_SHOWN = 100  # characters of a wrong value in an error
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]  # Unix time; no calendar has a later one
+Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # what a database column holds
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Name = Annotated[str, msgspec.Meta(max_length=200)]
+Id = Annotated[str, msgspec.Meta(max_length=40)]
+Sentence = Annotated[str, msgspec.Meta(max_length=1_000)]
+JsonObject = dict[str, Any]  # of which this package does not know the fields: a spec, the evidence of a reason
+
+T = TypeVar("T")
+PLACE = re.compile(r"(?P<problem>.*) - at (?P<inside>`key(?: in|\[\.\.\.\] in)?` in )?`(?P<path>\$[^`]*)`", re.DOTALL)
+STEP = re.compile(r"\.(?P<field>[^.\[]+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
+
+
+class BadMessage(ValueError):
+    """A message that is not taken: its seal does not fit, or its content has another shape."""
+
+
+class BadDocument(BadMessage):
+    """A document of another shape than its type says; the message names the field and the value."""
+
+
+class WireStruct(msgspec.Struct):
+    """A document, or a part of one, that crosses a process border. Unknown fields are ignored."""
+
+
+def encode(document: object) -> str:
+    """Return the document as JSON. A text may hold half of a surrogate pair, as the output of a rank may."""
+    return json.dumps(to_builtins(document), separators=(",", ":"))
+
+
+def decode(text: str | bytes, kind: type[T]) -> T:
+    """Return the document in the JSON text. Raises BadDocument."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:  # its sender is broken, or hostile
+        raise BadDocument(f"it cannot be read: {error}") from error
+    return convert(value, kind)
+
+
+def convert(value: object, kind: type[T]) -> T:
+    """Return plain values (dicts, lists, texts, numbers) as the type, cleaned. Raises BadDocument."""
+    cleaned = clean(value)
+    try:
+        return msgspec.convert(cleaned, kind, strict=True)
+    except msgspec.ValidationError as error:
+        raise BadDocument(_problem(str(error), cleaned, kind)) from error
+
+
+def to_builtins(document: object) -> Any:
+    """Return the document as dicts, lists, texts and numbers: what a JSON column or ``json.dumps`` takes."""
+    return msgspec.to_builtins(document)
+
+
+def clean(value: Any, depth: int = 0) -> Any:
+    """Return the value without what no database takes: NUL and half of a surrogate pair in a text (a rank's last lines
+    may hold anything), and numbers that are not finite, which become None. Raises BadDocument for what is nested too
+    deeply."""
+    if depth > MAX_DEPTH:
+        raise BadDocument(f"it is nested deeper than {MAX_DEPTH}")
+    if isinstance(value, str):
+        if value.isascii() and "\0" not in value:
+            return value
+        return value.replace("\0", REPLACEMENT).encode("utf-8", "replace").decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {clean(name): clean(one, depth + 1) for name, one in value.items()}
+    if isinstance(value, list):
+        return [clean(one, depth + 1) for one in value]
+    return value
+
+
+def _problem(message: str, value: Any, kind: type[Any]) -> str:
+    """Return msgspec's message with the field in front and the value behind."""
+    found = PLACE.fullmatch(message)
+    if found is None:
+        return f"the document: {message} (it is {_shown(value)})"
+    names: list[str] = []
+    for step in STEP.finditer(found["path"]):
+        name: str | int | None = step["field"] if step["field"] else int(step["index"]) if step["index"] else None
+        if name is None:
+            name = _wrong_entry(message, value, names, kind)
+        names.append(str(name))
+    at = _value_at(value, names)
+    return f"{'.'.join(names) or 'the document'}: {found['problem']} (it is {_shown(at)})"
+
+
+def _wrong_entry(message: str, value: Any, names: list[str], kind: type[Any]) -> str:
+    """Return the key of the entry that the message is about: msgspec does not name keys of mappings."""
+    entries = _value_at(value, names)
+    if isinstance(entries, Mapping):
+        for key, one in list(entries.items())[:MAX_TRIES]:
+            try:
+                msgspec.convert(_with_value(value, names, {key: one}), kind, strict=True)
+            except msgspec.ValidationError as error:
+                if str(error) == message:
+                    return str(key)
+    return "…"
+
+
+def _value_at(value: Any, names: list[str]) -> Any:
+    for name in names:
+        try:
+            value = value[int(name)] if isinstance(value, list) else value[name]
+        except (KeyError, IndexError, TypeError, ValueError):
+            return None
+    return value
+
+
+def _with_value(value: Any, names: list[str], new: Any) -> Any:
+    if not names:
+        return new
+    first, *rest = names
+    if isinstance(value, list):
+        place = int(first)
+        return [*value[:place], _with_value(value[place], rest, new), *value[place + 1 :]]
+    return {**value, first: _with_value(value[first], rest, new)}
+
+
+def _shown(value: Any) -> str:
+    return repr(str(value)[:MAX_SHOWN])

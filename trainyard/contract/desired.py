@@ -1,0 +1,48 @@
+"""The down document: what control wants of one node, rewritten from the database every tick."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from trainyard.contract.base import WireStruct
+from trainyard.contract.orders import Go, Locked
+from trainyard.contract.statuses import WantedPhase
+
+
+class TraceRequest(WireStruct):
+    """Which steps of an attempt are to be traced."""
+
+    id: str
+    first: int  # step
+    steps: int  # how many
+    ranks: Literal["all"] | list[int] = "all"
+
+
+class DesiredAttempt(WireStruct, kw_only=True):
+    """What is wanted of a node's part of one attempt."""
+
+    run: str
+    fence: int
+    wanted: WantedPhase
+    order: Locked | None = None  # an `Order`, until the node has reported the attempt
+    go: Go | None = None  # once every node of the attempt is ready
+    grace_s: float | None = None  # with "stop": seconds for the ranks to end; None: what the spec's limits.grace says
+    # Whether the server may place another attempt once it has heard nothing of this one for `lease_s`. If not, the
+    # ranks go on without contact for as long as it takes. A supervisor repeats it as `AttemptReport.is_leased`: only
+    # then is silence a proof that nothing runs. Before go no rank exists, and silence ends the supervisor in any case.
+    may_replace: bool = False
+    leftovers: Literal["", "upload", "discard"] = ""  # a person's decision about what was not sent
+    is_gone: bool = False  # the run was deleted: nobody waits for what is left of it
+    trace: TraceRequest | None = None
+    watermarks: dict[str, int] = {}  # by producer: the last sequence that is stored without a gap
+    resend: list[str] = []  # producers with a gap: send again from the watermark
+
+
+class Desired(WireStruct):
+    """What control wants of a node. An absent attempt, or an old document, means *unknown*, never *stop*."""
+
+    at: float  # Unix seconds, by the server's clock
+    node: str = ""  # id
+    epoch: str = ""  # of Valkey's data
+    server: str = ""  # URL of the server's REST, for a node that finds nobody where it used to be
+    attempts: dict[str, DesiredAttempt] = {}  # by attempt id

@@ -1,0 +1,81 @@
+"""The up document: which attempts a node has, and how its machine is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from trainyard.contract.base import (
+    BadDocument,
+    Count,
+    Id,
+    JsonObject,
+    Name,
+    Seconds,
+    Sentence,
+    Whole,
+    WireStruct,
+    convert,
+)
+from trainyard.contract.machines import Health, Inventory
+
+MAX_ATTEMPTS = 10_000  # that have a folder on one node
+MAX_FILES = 100  # of each kind in an OutputState
+
+Files = Annotated[dict[Name, Whole], msgspec.Meta(max_length=MAX_FILES)]
+
+
+class OutputState(WireStruct):
+    """The output files of an attempt on their way to the server. Some are named, all are counted."""
+
+    problem: Sentence = ""  # why what is to be sent waits
+    num_refused: Count = 0
+    refused: Annotated[dict[Name, Sentence], msgspec.Meta(max_length=MAX_FILES)] = {}  # why, by file: these never come
+    # All is sent that is sent unasked. The attempt may still not be done: what was refused, or is left in the working
+    # folder, waits for a person's decision.
+    is_sent: bool = False
+    num_pending: Count = 0
+    pending: Files = {}  # bytes, by file
+    sending: Files = {}  # bytes that have gone, by file
+
+
+class ListedAttempt(WireStruct):
+    """An attempt that has a folder on the node."""
+
+    run: Id
+    fence: Whole
+    phase: Name = ""
+    # It is over, and all of its records and output have arrived. Control lists it no more, takes no file of it, and the
+    # node forgets its folder a day later.
+    is_done: bool = False
+    output: OutputState | None = None
+
+
+class NodeStatus(WireStruct, kw_only=True):
+    """What a node worker sends every second."""
+
+    at: Seconds
+    node: Id
+    name: Name = ""
+    version: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    address: Annotated[str, msgspec.Meta(max_length=120)] = ""
+    pid: Whole | None = None
+    inventory: Inventory | None = None
+    health: Health | None = None
+    attempts: Annotated[dict[Id, ListedAttempt], msgspec.Meta(max_length=MAX_ATTEMPTS)] = {}  # by attempt id
+    troubles: Annotated[dict[Id, str], msgspec.Meta(max_length=MAX_ATTEMPTS)] = {}  # why an attempt is not prepared yet
+    inspecting: list[Id] = []  # questions about datasets that are worked on, or whose answer waits
+
+
+def lenient_status(document: JsonObject) -> tuple[NodeStatus, dict[str, str]]:
+    """Return the status, and why an inventory or health was left out: a node whose sensors are wrong stays in contact.
+    Raises BadDocument where the rest has another shape."""
+    kept, left_out = dict(document), {}
+    for section, kind in (("inventory", Inventory), ("health", Health)):
+        try:
+            convert(kept.get(section) or {}, kind)
+        except BadDocument as error:
+            left_out[section] = str(error)
+            del kept[section]
+    return convert(kept, NodeStatus), left_out

@@ -1,0 +1,82 @@
+"""What control has a node do with an attempt: prepare it, then begin. Both travel as commands and in ``Desired``."""
+
+from __future__ import annotations
+
+from trainyard.contract.base import JsonObject, WireStruct
+from trainyard.contract.limits import DEFAULT_LEASE_S
+
+
+class CodeReference(WireStruct):
+    """The bundle of a script's files; the node fetches it over REST."""
+
+    sha256: str
+    size_bytes: int = 0
+
+
+class Order(WireStruct, kw_only=True):
+    """What a node must know to prepare its part of an attempt. It travels locked: a run's environment is in it.
+
+    The node keeps it in the attempt's folder. Of an attempt that never started there, only the first four fields count.
+    """
+
+    attempt: str
+    run: str
+    fence: int
+    node: str = ""  # id
+    node_name: str = ""
+    node_rank: int = 0  # among the attempt's nodes
+    num_nodes: int = 1
+    first_rank: int = 0  # of this node's ranks
+    num_ranks: int = 0  # on this node
+    world_size: int = 0
+    slots: list[int] = []  # one for each rank here
+    shard: int = 0  # of the stream
+    name: str = ""  # of the run
+    spec: JsonObject = {}  # frozen, as `trainyard.spec` reads it
+    accelerator: str = "cpu"  # or "gpu"
+    code: CodeReference | None = None
+    lease_s: float = DEFAULT_LEASE_S  # silence of the server after which the ranks may have to end
+
+
+class CheckpointReference(WireStruct):
+    """A checkpoint by the run and the attempt (its fence) that wrote it."""
+
+    run: str
+    step: int
+    fence: int
+
+
+class Go(WireStruct):
+    """Every node of the attempt is ready: where the ranks meet, and what they go on from."""
+
+    master_addr: str
+    master_port: int
+    checkpoints: list[CheckpointReference] = []  # newest first, MAX_OFFERED at most; none: the ranks start anew
+
+
+class Locked(WireStruct):
+    """A document that only the node's key opens: see ``locks``."""
+
+    locked: str  # base64 of nonce and AES-256-GCM
+
+
+class Prepare(Locked):
+    """The command PREPARE; locked is an ``Order``."""
+
+    at: float = 0.0  # Unix seconds
+
+
+class GoCommand(WireStruct):
+    """The command GO."""
+
+    attempt: str
+    run: str
+    fence: int
+    go: Go
+    at: float = 0.0  # Unix seconds
+
+
+class Nudge(WireStruct):
+    """The command NUDGE: read your ``Desired`` now."""
+
+    at: float = 0.0  # Unix seconds

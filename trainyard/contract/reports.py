@@ -1,0 +1,103 @@
+"""The report of a node's part of an attempt: the phase, the ranks, and why it ended."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from trainyard.contract.base import Id, JsonObject, Name, Seconds, Whole, WireStruct
+from trainyard.contract.statuses import Phase
+
+# What is known of a script's rank and torch's process group: nothing of a cold rank.
+Group = Literal["unknown", "none", "waiting", "joined"]
+
+
+class RankError(WireStruct):
+    """The exception that ended a rank."""
+
+    type: str | None = None
+    message: str | None = None
+    traceback: str | None = None
+
+
+class RankReport(WireStruct, kw_only=True):
+    """One process of the training. Times are Unix seconds by the node's clock."""
+
+    rank: Whole
+    pid: Whole | None = None
+    started_at: Seconds | None = None
+    ended_at: Seconds | None = None
+    exit_code: Whole | None = None
+    signal: Whole | None = None
+    error: RankError | None = None
+    has_joined: bool = False  # once ended: whether all ranks were together by then
+    group: Name | None = "unknown"  # a `Group`; a newer node may know more of them
+    waiting_since: Seconds | None = None  # with "waiting"
+    has_listened: bool | None = None  # of a cold rank 0: whether MASTER_PORT was seen open
+    has_torchrun: bool = True  # whether it has torchrun's variables
+    was_ended: bool = False  # the supervisor killed it
+    printed_at: Seconds | None = None  # when it last printed, to within 15 s
+    computed_at: Seconds | None = None  # when it last used the processor, to within 15 s
+    exit_hang: bool = False  # its script was over and its process did not exit: it was ended
+
+    @property
+    def is_over(self) -> bool:
+        return self.ended_at is not None
+
+
+class Reason(WireStruct):
+    """Why an attempt ended on a node."""
+
+    code: Name = ""
+    sentence: str = ""
+    at: Seconds | None = None  # of the cause, where known
+    evidence: JsonObject | None = None  # fields depend on the code: `StopEvidence`, `RankEvidence`, or others
+
+
+class SavedStep(WireStruct):
+    """Where rank 0 of a recipe stopped."""
+
+    step: int
+    saved: bool | None = None  # whether the checkpoint behind the step is whole; None: the run keeps no checkpoints
+
+
+class StopEvidence(WireStruct):
+    """How ranks that were asked to stop ended."""
+
+    took_s: float
+    grace_s: float = 0.0
+    killed: list[int] = []  # ranks
+    hurried: bool = False  # the server has named a shorter grace while it ran
+    saved: SavedStep | None = None
+
+
+class RankEvidence(WireStruct):
+    """The rank that a node saw fail first."""
+
+    node: str = ""
+    rank: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    error: RankError | None = None
+    stderr: list[str] = []  # last lines
+    stdout: list[str] = []  # last lines
+    disk_full: bool = False
+
+
+class AttemptReport(WireStruct, kw_only=True):
+    """What a supervisor reports on every change and every second."""
+
+    at: Seconds
+    attempt: Id
+    run: Id
+    fence: Whole
+    node: Id
+    phase: Phase
+    address: Annotated[str, msgspec.Meta(max_length=120)] | None = None  # where ranks of other nodes reach this one
+    port: Whole | None = None  # free for MASTER_PORT, with "ready"
+    supervisor_pid: Whole | None = None
+    reason: Reason | None = None  # None when every rank ended with 0
+    ranks: list[RankReport] = []
+    producers: dict[Id, Whole] = {}  # last sequence by producer; final only when the phase is "ended"
+    is_leased: bool = False  # silence of the server ends it at 0.8 of `lease_s`

@@ -1,0 +1,55 @@
+"""The states of runs and of their parts. The standard library alone: the SDK and the terminal read these too."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """The state of a run."""
+
+    QUEUED = "QUEUED"
+    SCHEDULED = "SCHEDULED"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    RECOVERING = "RECOVERING"
+    RESIZING = "RESIZING"
+    PAUSED = "PAUSED"
+    STOPPING = "STOPPING"
+    LOST = "LOST"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+FINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED})
+LIVE = frozenset(Status) - FINAL
+
+
+class Phase(StrEnum):
+    """How far one node is with an attempt, in their order."""
+
+    PREPARING = "preparing"
+    READY = "ready"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    ENDED = "ended"
+    REFUSED = "refused"
+
+
+OVER = (Phase.ENDED, Phase.REFUSED)
+
+
+class Wanted(StrEnum):
+    """What a person wants of a run."""
+
+    RUN = "run"
+    STOP = "stop"
+
+
+class WantedPhase(StrEnum):
+    """What control wants of a node's part of an attempt."""
+
+    PREPARE = "prepare"
+    RUN = "run"
+    STOP = "stop"
