@@ -31,9 +31,9 @@ def stream_key(shard: int) -> str:
     """Return the key of the shard's stream.
 
     Its entries have the fields ``n`` node id, ``r`` run id, ``a`` attempt id, ``f`` fence, ``d`` frames as
-    ``trainyard.spooling.frames`` writes them, one behind the other, and ``m`` the HMAC over ``d``. Health samples travel the
-    same way, with ``r`` and ``a`` empty, ``f`` 0, and in ``d`` one ``HealthSample``. A supervisor waits while the
-    stream has STREAM_LIMIT_ENTRIES or takes STREAM_LIMIT_BYTES; nothing is ever trimmed.
+    ``trainyard.spooling.frames`` writes them, one behind the other, and ``m`` the HMAC over ``d``. Health samples
+    travel the same way, with ``r`` and ``a`` empty, ``f`` 0, and in ``d`` one ``HealthSample``. A supervisor waits
+    while the stream has STREAM_LIMIT_ENTRIES or takes STREAM_LIMIT_BYTES; nothing is ever trimmed.
     """
     return f"{PREFIX}:stream:{shard}"
 
