@@ -27,7 +27,7 @@ from benchmarks import goals
 from benchmarks.ranks import on_ranks
 from benchmarks.table import Row, middle, scaled, spread_of
 from workers.training import process_group
-from workers.training.data.feed import Feed
+from workers.training.data.batches.feed import Feed
 from workers.training.mesh import BatchShare
 from workers.training.numerics import Precision
 from workers.training.phases import Phases

@@ -20,7 +20,7 @@ from benchmarks.training import prepared
 from trainyard.spec import load_spec_file, parse_spec
 from workers.training import process_group
 from workers.training.build import Training
-from workers.training.data.feed import positions
+from workers.training.data.batches.feed import positions
 from workers.training.loop import settle, take_step
 from workers.training.place import Place
 from workers.training.recipes import Batch, Task

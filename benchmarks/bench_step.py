@@ -19,7 +19,7 @@ from benchmarks.table import Goal, Row, middle, scaled, spread_of
 from benchmarks.training import prepared
 from workers.training import process_group
 from workers.training.build import Training
-from workers.training.data.feed import positions
+from workers.training.data.batches.feed import positions
 from workers.training.loop import report, settle, take_step
 from workers.training.optimizers import ADAM_BETAS
 from workers.training.place import Place

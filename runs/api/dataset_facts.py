@@ -67,7 +67,7 @@ class Picture(Part):
 
 
 class Facts(Part):
-    """See workers.training.data.inspect."""
+    """See workers.training.data.inspection.inspect."""
 
     kind: Literal["text", "table", "images"]
     num_rows: Count | None = None

@@ -34,7 +34,7 @@ NUM_LOOKS = 2  # at once: one that is long keeps few others waiting
 REMEMBERED = 100  # questions that were answered; a hint that comes late is one of them
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
-LOOKER = "workers.training.data.inspect"
+LOOKER = "workers.training.data.inspection.inspect"
 ROOT = Path(__file__).resolve().parents[2]
 
 

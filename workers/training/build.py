@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from workers.training import activation_checkpointing, compilation, optimizers, process_group, schedules
 from workers.training.balance import Balance, make_balance
-from workers.training.data.feed import Feed
+from workers.training.data.batches.feed import Feed
 from workers.training.early_stopping import EarlyStopping
 from workers.training.flops import flops_per_row
 from workers.training.heap import Heap

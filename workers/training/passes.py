@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from workers.training.data.feed import Feed
+from workers.training.data.batches.feed import Feed
 from workers.training.mesh import BatchShare
 from workers.training.numerics import Precision
 from workers.training.phases import BACKWARD, COMMUNICATION, DATA, FORWARD, Phases

@@ -6,7 +6,7 @@ import pytest
 
 from trainyard.spec import SpecError, parse_spec
 from trainyard.spec.locations import PROTOCOLS, location_problem
-from workers.training.data.fetch_stores import PACKAGES
+from workers.training.data.fetching.stores import PACKAGES
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_what_is_read_ahead_follows_the_sizes_that_are_tried() -> None:
 
 
 def fill_the_memory_and_read_ahead() -> None:
-    from workers.training.data import feed
+    from workers.training.data.batches import feed
 
     feed.WORTH_A_THREAD_S, feed.NUM_READS = 0.0, 1
     fill_the_memory_of_rank_1()

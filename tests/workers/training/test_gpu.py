@@ -44,7 +44,7 @@ def test_batches_that_a_thread_reads_arrive_whole_on_a_gpu() -> None:
 
 
 def read_ahead() -> None:
-    from workers.training.data import feed
+    from workers.training.data.batches import feed
 
     feed.WORTH_A_THREAD_S, feed.NUM_READS = 0.0, 1
 

@@ -27,7 +27,7 @@ def spec(world: int = 2, **changes: Any) -> dict[str, Any]:
 def before_each_batch(act: Any) -> None:
     """In a rank: call ``act`` with its number and the step before it takes each batch."""
     from workers.training import main
-    from workers.training.data.feed import Feed
+    from workers.training.data.batches.feed import Feed
 
     ranks: list[int] = []
     make_mesh, batch = main.make_mesh, Feed.batch

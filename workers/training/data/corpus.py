@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from workers.training.data.arrays import NpyWriter, open_array
-from workers.training.data.cache import cached, read_facts, release, write_facts
 from workers.training.data.problems import DataProblem
 from workers.training.data.progress import Progress
-from workers.training.data.text import TextSource, open_text
+from workers.training.data.sources.text import TextSource, open_text
+from workers.training.data.storage.arrays import NpyWriter, open_array
+from workers.training.data.storage.cache import cached, read_facts, release, write_facts
 
 Tokens = np.ndarray[Any, np.dtype[Any]]
 

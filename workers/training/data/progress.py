@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any
 
-from workers.training.data.cache import in_words
+from workers.training.data.storage.cache import in_words
 
 EVERY_S = 10.0
 

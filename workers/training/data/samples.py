@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workers.training.data.builtin import BUILTIN, builtin_version, write_builtin
-from workers.training.data.cache import cached, write_facts
-from workers.training.data.files import SUFFIXES, Files, content_digest, find_files, refuse_other_content
-from workers.training.data.images import write_arrays, write_folder
 from workers.training.data.problems import DataProblem
-from workers.training.data.sample_files import Samples, open_samples
-from workers.training.data.table_samples import write_table
-from workers.training.data.tables import open_table
+from workers.training.data.sources.builtin import BUILTIN, builtin_version, write_builtin
+from workers.training.data.sources.files import SUFFIXES, Files, content_digest, find_files, refuse_other_content
+from workers.training.data.sources.images import write_arrays, write_folder
+from workers.training.data.storage.cache import cached, write_facts
+from workers.training.data.storage.sample_files import Samples, open_samples
+from workers.training.data.tabular.table_samples import write_table
+from workers.training.data.tabular.tables import open_table
 
 __all__ = ["Samples", "load_samples"]
 

@@ -15,7 +15,7 @@ from torch import nn
 from torch.distributed.tensor.parallel import ParallelStyle
 
 from trainyard.extras import explained
-from workers.training.data.order import Rows
+from workers.training.data.batches.order import Rows
 
 Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets
 

@@ -15,7 +15,7 @@ from torch.distributed.tensor.parallel import (
     RowwiseParallel,
 )
 
-from workers.training.data.sample_files import Samples
+from workers.training.data.storage.sample_files import Samples
 from workers.training.recipes import resnet, vit
 from workers.training.recipes.alike import Alike
 from workers.training.recipes.parts import run_of

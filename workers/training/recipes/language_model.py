@@ -14,11 +14,11 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ParallelStyle
 
+from workers.training.data.batches.order import EpochOrder, Rows
+from workers.training.data.batches.transfer import on_device
 from workers.training.data.corpus import TOKENIZER, Corpus, Tokens, load_corpus
-from workers.training.data.fetch_problems import shown
-from workers.training.data.order import EpochOrder, Rows
+from workers.training.data.fetching.problems import shown
 from workers.training.data.problems import DataProblem
-from workers.training.data.transfer import on_device
 from workers.training.recipes import Batch
 from workers.training.recipes.gpt import GPT, Shape
 from workers.training.recipes.gpt_plan import tensor_plan

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from workers.training.data.order import EpochOrder, Rows
-from workers.training.data.sample_files import Samples
-from workers.training.data.transfer import on_device
+from workers.training.data.batches.order import EpochOrder, Rows
+from workers.training.data.batches.transfer import on_device
+from workers.training.data.storage.sample_files import Samples
 from workers.training.recipes import Batch
 from workers.training.recipes.parts import keep_part
 

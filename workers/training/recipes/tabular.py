@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel
 
-from workers.training.data.sample_files import Samples
+from workers.training.data.storage.sample_files import Samples
 from workers.training.recipes.alike import Alike
 from workers.training.recipes.mlp import MLP, Shape
 from workers.training.recipes.sample_task import SampleTask

@@ -31,7 +31,7 @@ from torch.distributed.pipelining import (
     ScheduleZBVZeroBubble,
 )
 
-from workers.training.data.feed import Feed
+from workers.training.data.batches.feed import Feed
 from workers.training.mesh import BatchShare
 from workers.training.numerics import Precision
 from workers.training.passes import Passed, StartSum, nothing, summed

@@ -30,7 +30,7 @@ def numbered(path: Path) -> dict[str, Any]:
 
 def write_rows_down(folder: Path, attempt: int, killed_at: int = 0) -> None:
     """Let each rank write down which rows it takes, read ahead by a thread; at a step all are killed."""
-    from workers.training.data import feed
+    from workers.training.data.batches import feed
 
     feed.WORTH_A_THREAD_S, feed.NUM_READS = 0.0, 1
     plain = feed.Feed.batch

@@ -1,0 +1,126 @@
+"""Which samples each step takes, and the batches of them: read ahead by a thread where that is worth one, and where it
+is not, several at once, since most of what a small batch costs is the calls that read it."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from itertools import count, islice
+
+import numpy as np
+import torch
+
+from workers.training.data.batches.ahead import Ahead
+from workers.training.data.batches.order import Rows
+from workers.training.data.batches.transfer import Arrival, Reader
+from workers.training.mesh import BatchShare
+from workers.training.recipes import Batch, Task
+
+DEPTH = 2  # batches that are ready before they are asked for
+WORTH_A_THREAD_S = 200e-6  # below it a batch is read sooner than two threads have taken turns
+NUM_READS = 3  # in a row that took longer: one may have been the first of a file
+AT_ONCE = 64  # batches at most that are read together…
+AT_ONCE_S = 1e-3  # …and for how long: no step waits for more, and none of them is large
+
+
+class Feed:
+    """This rank's batches. A step takes the ``batch_size`` samples behind those of the step before, over all ranks.
+
+    ``restart`` says where a training goes on, whose batch may have had another size until then.
+    """
+
+    def __init__(self, task: Task, batch_size: int, share: BatchShare, device: torch.device | None = None) -> None:
+        self._read = task.train_batch
+        self._device = device or torch.device("cpu")
+        self._batch_size = batch_size
+        self._share = share
+        self._first_step, self._first_sample = 1, 0
+        self._num_slow = 0
+        self._at_once = 1  # batches: more where they were quick to read
+        self._read_before: deque[tuple[slice, Batch]] = deque()
+        self._ahead: Ahead[Arrival] | None = None
+
+    def restart(self, step: int, sample: int) -> None:
+        """Let ``step`` begin with ``sample``, counted from 0 over all epochs."""
+        self.close()
+        self._first_step, self._first_sample = step, sample
+
+    def resize(self, batch_size: int, share: BatchShare) -> None:
+        """Take another share of every batch from now on; what was read ahead is dropped. Another ``batch_size`` is that
+        of all steps since the training began, or was restarted."""
+        self.close()
+        self._batch_size, self._share = batch_size, share
+
+    def samples_before(self, step: int) -> int:
+        """Return how many samples all ranks have taken before ``step``."""
+        return self._first_sample + (step - self._first_step) * self._batch_size
+
+    def batch(self, step: int, index: int) -> Batch:
+        """Return this rank's micro-batch ``index`` of ``step``, on the task's device. Raises what reading it raised."""
+        first = self.samples_before(step)
+        wanted = positions(first, self._share, index)
+        if self._ahead is not None:
+            arrival = self._ahead.take(wanted)
+            if arrival is not None:
+                return arrival()
+            self.close()  # another than the next one was asked for
+        if self._read_before and self._read_before[0][0] == wanted:
+            return self._read_before.popleft()[1]
+        later = following(first, index, self._batch_size, self._share)
+        places = [wanted, *islice(later, self._at_once - 1)]
+        started = time.perf_counter()
+        batch, *rest = self._read_all(places)
+        self._note((time.perf_counter() - started) / len(places))
+        self._read_before = deque(zip(places[1:], rest, strict=False))  # fewer, where only the first can be read
+        if self._num_slow >= NUM_READS:
+            self._read_before.clear()
+            places_ahead = following(first, index, self._batch_size, self._share)
+            self._ahead = Ahead(Reader(self._read, self._device).read, places_ahead, DEPTH)
+        return batch
+
+    def _read_all(self, places: list[slice]) -> list[Batch]:
+        """Return the batches at ``places``; that of the first alone where others cannot be read: whoever needs them
+        will be told."""
+        if len(places) == 1:
+            return [self._read(places[0])]
+        sizes = [place.stop - place.start for place in places]
+        try:
+            inputs, targets = self._read(every_position(places, sizes))
+        except Exception:  # of a row that may never be wanted; read alone, the one that is says what is wrong
+            return [self._read(places[0])]
+        return list(zip(torch.split(inputs, sizes), torch.split(targets, sizes), strict=True))
+
+    def _note(self, seconds: float) -> None:
+        """Take note of how long a batch took to read."""
+        is_quick = seconds <= WORTH_A_THREAD_S
+        self._at_once = max(1, min(AT_ONCE, int(AT_ONCE_S / seconds))) if is_quick else 1
+        self._num_slow = 0 if is_quick else self._num_slow + 1
+
+    def close(self) -> None:
+        """End the thread, if there is one, and drop what was read before it was wanted."""
+        self._read_before.clear()
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead = None
+
+
+def positions(first: int, share: BatchShare, index: int) -> slice:
+    """Return which samples micro-batch ``index`` takes in the step that begins with sample ``first``."""
+    rows = share.rows(index)
+    return slice(first + rows.start, first + rows.stop)
+
+
+def every_position(places: list[slice], sizes: list[int]) -> Rows:
+    """Return what lies in ``places``, of these sizes, one position after the other: int64."""
+    starts, lengths = np.array([place.start for place in places]), np.array(sizes)
+    ends = lengths.cumsum()
+    found: Rows = (starts - ends + lengths).repeat(lengths) + np.arange(ends[-1])
+    return found
+
+
+def following(first: int, index: int, batch_size: int, share: BatchShare) -> Iterator[slice]:
+    """Yield what comes behind micro-batch ``index`` of the step that begins with sample ``first``, without an end."""
+    yield from (positions(first, share, later) for later in range(index + 1, share.accumulate))
+    for start in count(first + batch_size, batch_size):
+        yield from (positions(start, share, later) for later in range(share.accumulate))

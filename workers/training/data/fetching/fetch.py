@@ -1,0 +1,142 @@
+"""What a URL names, fetched once into the node's cache: files of a web server, an object store or an archive."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from workers.training.data.fetching.hosts import only_allowed_hosts
+from workers.training.data.fetching.problems import explained, is_passing, shown
+from workers.training.data.fetching.stores import ARCHIVES, Entry, archive_of, entries_of, open_store
+from workers.training.data.problems import DataProblem
+from workers.training.data.progress import Progress
+from workers.training.data.storage.cache import cached
+
+__all__ = ["fetched", "fetched_file", "is_local", "is_url", "shown", "without_file_scheme"]
+
+NUM_FETCHING_THREADS = 8
+NUM_TRIES = 3
+PAUSE_S = 1.0  # before the second try; twice that before the third
+
+
+def is_url(location: str) -> bool:
+    """Say whether ``location`` has to be fetched: a URL of another machine, or an archive, also one of this machine."""
+    return not is_local(location) or location.lower().endswith(ARCHIVES)
+
+
+def is_local(location: str) -> bool:
+    """Say whether ``location`` is a path of this machine, if need be one of an archive."""
+    return "://" not in location or location.startswith("file://")
+
+
+def without_file_scheme(location: str) -> str:
+    """Return the path of a local location, which may be written as file:///path."""
+    return unquote(location.removeprefix("file://")) if location.startswith("file://") else location
+
+
+def fetched(location: str, suffixes: Sequence[str], *, local: Callable[[str], Path]) -> Path:
+    """Return the folder or file in the cache that holds what ``location`` names; of a folder, the files whose names end
+    in one of ``suffixes`` (none: all). ``local`` gives this machine's file for an archive, which may itself be a URL.
+
+    Raises DataProblem, in one sentence, for whatever keeps them from being fetched.
+    """
+    if inner := archive_of(location):
+        return _fetched(location, inner.path, suffixes, inner.protocol, {"fo": str(local(inner.archive))})
+    return _fetched(location, location, suffixes, location.partition("://")[0].lower(), {})
+
+
+def fetched_file(location: str) -> Path:
+    """Return the one file in the cache that a URL names, also where it is an archive."""
+    path = _fetched(location, location, (), location.partition("://")[0].lower(), {})
+    if path.is_dir():
+        raise DataProblem(f"task.data.location names {shown(location)}, which is a folder and no archive")
+    return path
+
+
+def _fetched(location: str, path: str, suffixes: Sequence[str], protocol: str, options: dict[str, Any]) -> Path:
+    with _in_words(location):
+        store = open_store(protocol, path, options)
+        entries = entries_of(store, protocol, path, suffixes)
+    if not entries:
+        ends = f" that ends in {' or '.join(suffixes)}" if suffixes else ""
+        raise DataProblem(f"task.data.location is {shown(location)}, where there is no file{ends}")
+    # Of a local archive the path holds its own state; a store that tells nothing is asked anew by each attempt.
+    state = "\n".join(f"{entry.name}\0{entry.size}\0{entry.version}" for entry in entries)
+    source = f"{location}\0{_state(options['fo'])}" if options else location
+    if not options and not all(entry.version for entry in entries):
+        source += os.environ.get("TRAINYARD_ATTEMPT", "")
+
+    def build(folder: Path) -> None:
+        with _in_words(location):
+            _download(store, entries, folder / "files", location, num_threads=1 if options else NUM_FETCHING_THREADS)
+
+    size = sum(entry.size or 0 for entry in entries)
+    what = hashlib.sha256(f"{source} {state}".encode(errors="surrogateescape")).hexdigest()  # a key is shown
+    folder = cached(f"fetched {_readable(location)} {what}", build, needed_bytes=size) / "files"
+    alone = entries[0].name if len(entries) == 1 and entries[0].is_named else ""
+    return folder / alone if alone else folder
+
+
+def _state(archive: str) -> str:
+    found = Path(archive).stat()
+    return f"{archive}\0{found.st_size}\0{found.st_mtime_ns}\0{found.st_ctime_ns}"
+
+
+def _readable(location: str) -> str:
+    return PurePosixPath(urlsplit(location).path).name
+
+
+def _download(store: Any, entries: Sequence[Entry], folder: Path, location: str, *, num_threads: int) -> None:
+    """Fetch the entries into ``folder``. Their time of change is 0 there: the cache's name says what they are."""
+    folder.mkdir()
+    for parent in sorted({(folder / entry.name).parent for entry in entries}):
+        parent.mkdir(parents=True, exist_ok=True)
+    sizes = [entry.size for entry in entries]
+    total = sum(size for size in sizes if size is not None) if None not in sizes else None
+    progress = Progress(f"fetching {shown(location)}", total)
+
+    def one(entry: Entry) -> None:
+        target = folder / entry.name
+        _get(store, entry, target, progress)
+        if entry.size is not None and target.stat().st_size < entry.size:
+            raise DataProblem(f"{shown(entry.path)} ended before its {entry.size} bytes: try again")
+        os.utime(target, (0, 0))
+
+    with ThreadPoolExecutor(num_threads) as threads:
+        try:
+            for _ in threads.map(one, entries):
+                pass
+        except BaseException:
+            threads.shutdown(cancel_futures=True)
+            raise
+
+
+def _get(store: Any, entry: Entry, target: Path, progress: Progress) -> None:
+    """Fetch one file, and try again where the connection was lost on the way."""
+    for number in range(NUM_TRIES):
+        try:
+            store.get_file(entry.path, str(target), callback=progress.callback())
+            return
+        except Exception as error:  # each store has errors of its own: they are told apart by what they say
+            if number + 1 == NUM_TRIES or not is_passing(error):
+                raise
+            time.sleep(PAUSE_S * 2**number)
+
+
+@contextmanager
+def _in_words(location: str) -> Iterator[None]:
+    """Turn what a store raises into a sentence; a full disk is the cache's to tell."""
+    try:
+        with only_allowed_hosts():
+            yield
+    except DataProblem:
+        raise
+    except Exception as error:  # as above
+        raise explained(error, location) from None

@@ -1,0 +1,1 @@
+"""What files hold, described for people."""

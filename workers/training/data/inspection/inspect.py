@@ -1,0 +1,69 @@
+"""What files hold, for people: ``python -m workers.training.data.inspection.inspect`` on a node, stdin to stdout.
+
+It reads ``{"recipe": …, "data": {…}}``, where data is ``task.data`` of a spec, and prints ``{"facts": {…}}`` or
+``{"problem": sentence}``. Statistics are of the first 100,000 rows, which the facts then say; sizes, the digest and,
+where it is cheap, the number of rows are of all. It opens what users bring, so it runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workers.training.data.inspection.images import look_into_arrays, look_into_folder
+from workers.training.data.inspection.table import look_into_table
+from workers.training.data.inspection.text import look_into_text
+from workers.training.data.problems import DataProblem
+from workers.training.data.sources.files import SUFFIXES, Files, content_digest, find_files, refuse_other_content
+
+MAX_BYTES = 58_000  # as JSON; who keeps it takes 60,000 with what is around it
+SHORTENED = ("images", "rows", "columns", "classes", "text")
+
+Facts = dict[str, Any]
+
+
+def inspect(recipe: str, data: Mapping[str, Any]) -> Facts:
+    """Return what the files of ``data`` hold, for ``recipe``. Raises DataProblem for what cannot be trained on."""
+    source = str(data["source"])
+    if source not in SUFFIXES:
+        raise DataProblem(f"task.data.source is {source!r}, which is built in; files are of {', '.join(SUFFIXES)}")
+    files = find_files(str(data["location"]), SUFFIXES[source])
+    refuse_other_content(files, str(data.get("digest", "")))
+    found = _looker(recipe, source)(files, data)
+    common = {
+        "num_files": len(files.paths),
+        "size_bytes": files.size_bytes,
+        "digest": content_digest(files),
+    }
+    return fitted({**common, **{name: value for name, value in found.items() if value is not None}})
+
+
+def fitted(facts: Facts) -> Facts:
+    """Return the facts with as much of their longest lists as MAX_BYTES have room for."""
+    while len(json.dumps(facts)) > MAX_BYTES:
+        longest = max((name for name in SHORTENED if facts.get(name)), key=lambda name: len(json.dumps(facts[name])))
+        facts = {**facts, longest: facts[longest][: len(facts[longest]) * 3 // 4]}
+    return facts
+
+
+def _looker(recipe: str, source: str) -> Callable[[Files, Mapping[str, Any]], Facts]:
+    if source == "images":
+        return look_into_folder
+    if recipe == "image-classifier":
+        return look_into_arrays
+    return look_into_text if source in ("text", "jsonl") else look_into_table
+
+
+def main() -> None:
+    asked = json.load(sys.stdin)
+    try:
+        answer: Facts = {"facts": inspect(asked["recipe"], asked["data"])}
+    except DataProblem as problem:
+        answer = {"problem": str(problem)}
+    json.dump(answer, sys.stdout, allow_nan=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Readers of data in each form: files, text, images, and the sets that are built in."""

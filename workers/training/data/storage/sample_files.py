@@ -1,0 +1,96 @@
+"""Samples on the disk of a node: four arrays that ranks map into memory, and what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy.typing as npt
+
+from workers.training.data.problems import DataProblem
+from workers.training.data.storage.arrays import Array, NpyWriter, open_array
+from workers.training.data.storage.cache import read_facts
+from workers.training.data.storage.split import Numbers, Split
+
+PARTS = ("train", "validation")
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Rows to learn from and rows to validate with.
+
+    Inputs are images, uint8 (rows, channels, size, size), or a table, float32 (rows, features), standardised by the
+    training rows. Targets are int64, places in ``classes``; float32 and standardised where a quantity is learnt, which
+    has no classes. ``digest`` names the content that they were made of. ``encoding`` says of each feature of a table
+    what made it of its column: a mean and a deviation, a word, or that it is missing.
+    """
+
+    train_inputs: Array
+    train_targets: Array
+    validation_inputs: Array
+    validation_targets: Array
+    classes: tuple[str, ...]
+    digest: str
+    facts: dict[str, Any]
+    encoding: list[dict[str, Any]]
+
+
+class SamplesWriter:
+    """Writes rows into an entry of the cache, each to the side of the split on which it is."""
+
+    def __init__(
+        self, folder: Path, split: Split, inputs: tuple[npt.DTypeLike, tuple[int, ...]], targets: npt.DTypeLike
+    ) -> None:
+        self._split, self._files = split, ExitStack()
+        self._writers = {
+            part: (
+                self._files.enter_context(NpyWriter(folder / f"{part}_inputs.npy", *inputs)),
+                self._files.enter_context(NpyWriter(folder / f"{part}_targets.npy", targets)),
+            )
+            for part in PARTS
+        }
+
+    def append(self, inputs: Array, targets: Array, classes: Numbers) -> Array:
+        """Write these rows; ``classes`` are their numbers for the split. Return which of them validate."""
+        validates = self._split.validates(classes)
+        for part, rows in (("train", ~validates), ("validation", validates)):
+            inputs_file, targets_file = self._writers[part]
+            inputs_file.append(inputs[rows])
+            targets_file.append(targets[rows])
+        return validates
+
+    @property
+    def num_rows(self) -> dict[str, int]:
+        """How many rows each side has: facts that all samples have."""
+        return {f"num_{part}_rows": self._writers[part][0].num_rows for part in PARTS}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._files.__exit__(kind, error, trace)
+
+
+def refuse_too_few(location: str, class_counts: Sequence[int]) -> None:
+    """Raise DataProblem where no row could validate, or there would be nothing to tell apart."""
+    total = sum(class_counts)
+    if max(class_counts, default=0) < 2:
+        raise DataProblem(
+            f"{location} has {total} rows, and no two of a class: one row trains and another one validates; bring more"
+        )
+
+
+def open_samples(folder: Path) -> Samples:
+    """Return what a ``SamplesWriter`` wrote, memory-mapped."""
+    facts = read_facts(folder)
+    arrays = {
+        f"{part}_{kind}": open_array(folder / f"{part}_{kind}.npy") for part in PARTS for kind in ("inputs", "targets")
+    }
+    classes, encoding = tuple(facts.pop("classes")), facts.pop("encoding", [])
+    return Samples(**arrays, classes=classes, digest=facts["digest"], facts=facts, encoding=encoding)

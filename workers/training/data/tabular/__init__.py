@@ -1,0 +1,1 @@
+"""Tables: their readers, their columns, and the numbers that a model sees of them."""

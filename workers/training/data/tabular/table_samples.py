@@ -1,0 +1,132 @@
+"""Samples of a table: its columns as standardised numbers, words one-hot, an indicator for what is missing.
+
+Two passes over the files, for what the columns hold and for the rows, and one over what the second wrote: only then
+are mean and deviation of the training rows known. Nothing is in memory but a block of rows and what is told of columns.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workers.training.data.progress import Progress
+from workers.training.data.sources.files import Files
+from workers.training.data.storage.arrays import Array, NpyWriter, open_array
+from workers.training.data.storage.sample_files import PARTS, SamplesWriter, refuse_too_few
+from workers.training.data.storage.split import Split
+from workers.training.data.tabular.columns import look_at, read_cells
+from workers.training.data.tabular.features import MAX_WORDS, Features, read_features
+from workers.training.data.tabular.table_parts import Table
+from workers.training.data.tabular.targets import MAX_CLASSES, Targets, read_targets
+
+ROWS_AT_ONCE = 65_536
+
+
+def write_table(folder: Path, table: Table, files: Files, target: str, *, is_quantity: bool = False) -> dict[str, Any]:
+    """Write the table's samples into ``folder``, an entry of the cache, and return the facts.
+
+    Raises DataProblem for what is wrong with a cell or a column.
+    """
+    place = table.names.index(target)
+    columns = look_at(table, [MAX_CLASSES if index == place else MAX_WORDS for index in range(len(table.names))])
+    targets = read_targets(table, columns.pop(place), files.location, is_quantity=is_quantity)
+    features = read_features(columns, files.location)
+    refuse_too_few(files.location, targets.class_counts)
+    raw = folder / "raw"
+    raw.mkdir()
+    sums = _Sums(features, targets)
+    with SamplesWriter(raw, Split(targets.class_counts), (np.float32, (features.width,)), targets.dtype) as writer:
+        progress = Progress(f"reading {files.location}", sum(targets.class_counts), "rows")
+        for batch in table.batches():
+            progress.add(batch.num_rows)
+            cells = [read_cells(column) for column in batch.columns]
+            answers, classes = targets.encode(cells.pop(place))
+            inputs = features.encode(cells)
+            validates = writer.append(inputs, answers, classes)
+            sums.add(inputs[~validates], answers[~validates])
+    for part in PARTS:
+        sums.finish_inputs(raw / f"{part}_inputs.npy", folder / f"{part}_inputs.npy")
+        sums.finish_targets(raw / f"{part}_targets.npy", folder / f"{part}_targets.npy")
+    raw.rmdir()
+    mean, deviation = sums.target_scale
+    quantity = {"target_mean": mean, "target_deviation": deviation} if targets.is_quantity else {}
+    return {
+        **writer.num_rows,
+        "num_rows": sum(targets.class_counts),
+        "num_features": features.width,
+        "num_classes": len(targets.classes),
+        "classes": list(targets.classes),
+        "encoding": features.described(*sums.scales),
+        **quantity,
+    }
+
+
+class _Sums:
+    """Mean and deviation of the training rows, of what pass two wrote, and the pass that applies them."""
+
+    def __init__(self, features: Features, targets: Targets) -> None:
+        self._features, self._targets = features, targets
+        width = features.width
+        self._count, self._sum, self._squares = np.zeros(width), np.zeros(width), np.zeros(width)
+        self._answers = np.zeros(3)
+
+    def add(self, inputs: Array, answers: Array) -> None:
+        there = ~np.isnan(inputs)
+        values = np.where(there, inputs, 0).astype(np.float64)
+        self._count += there.sum(0)
+        self._sum += values.sum(0)
+        self._squares += (values**2).sum(0)
+        if self._targets.is_quantity:
+            exact = answers.astype(np.float64)
+            self._answers += (len(exact), exact.sum(), (exact**2).sum())
+
+    @property
+    def scales(self) -> tuple[Array, Array]:
+        """Mean and deviation of the features, of what pass two wrote; 0 and 1 of what is no number."""
+        mean, deviation = _scales(self._count, self._sum, self._squares)
+        mean[~self._features.are_numbers], deviation[~self._features.are_numbers] = 0, 1
+        return mean, deviation
+
+    @property
+    def target_scale(self) -> tuple[float, float]:
+        """Mean and deviation of the training rows' targets, in the unit of the table."""
+        mean, deviation = _scale(*self._answers)
+        return self._targets.shift + mean * self._targets.scale, deviation * self._targets.scale
+
+    def finish_inputs(self, source: Path, target: Path) -> None:
+        """Standardise what is a number and put the mean where none is; one-hots and indicators stay 0 and 1."""
+        mean, deviation = self.scales
+        with NpyWriter(target, np.float32, (self._features.width,)) as writer:
+            for block in _blocks(source):
+                writer.append(np.nan_to_num((block - mean) / deviation, nan=0.0))
+        source.unlink()
+
+    def finish_targets(self, source: Path, target: Path) -> None:
+        if not self._targets.is_quantity:
+            source.rename(target)
+            return
+        mean, deviation = _scale(*self._answers)
+        with NpyWriter(target, np.float32) as writer:
+            for block in _blocks(source):
+                writer.append((block - mean) / deviation)
+        source.unlink()
+
+
+def _blocks(path: Path) -> Any:
+    values = open_array(path)
+    for start in range(0, len(values), ROWS_AT_ONCE):
+        yield values[start : start + ROWS_AT_ONCE].astype(np.float64)
+
+
+def _scale(count: float, total: float, squares: float) -> tuple[float, float]:
+    mean, deviation = _scales(np.array([count]), np.array([total]), np.array([squares]))
+    return float(mean[0]), float(deviation[0])
+
+
+def _scales(count: Array, total: Array, squares: Array) -> tuple[Array, Array]:
+    """Return mean and deviation, which is 1 where all values are alike: there is nothing to divide by."""
+    mean = total / np.maximum(count, 1)
+    deviation = np.sqrt(np.maximum(squares / np.maximum(count, 1) - mean**2, 0))
+    return mean, np.where(deviation > 1e-6, deviation, 1.0)
