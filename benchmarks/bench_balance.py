@@ -17,11 +17,11 @@ from benchmarks import goals
 from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Row, middle, scaled
 from benchmarks.training import prepared
-from workers.training import process_group
 from workers.training.build import Training
 from workers.training.loop import StepResult, rebalance, settle, take_step
 from workers.training.passes import Passed
-from workers.training.place import Place
+from workers.training.startup import process_group
+from workers.training.startup.place import Place
 
 WORLD = 2
 SLOW_RANK = 1

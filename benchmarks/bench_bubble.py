@@ -26,12 +26,12 @@ from torch import nn
 from benchmarks import goals
 from benchmarks.ranks import on_ranks
 from benchmarks.table import Row, middle, scaled, spread_of
-from workers.training import process_group
 from workers.training.data.batches.feed import Feed
+from workers.training.measuring.phases import Phases
 from workers.training.mesh import BatchShare
-from workers.training.numerics import Precision
-from workers.training.phases import Phases
-from workers.training.place import Place
+from workers.training.optimizing.numerics import Precision
+from workers.training.startup import process_group
+from workers.training.startup.place import Place
 from workers.training.strategies.pipeline import PipelinePasses
 from workers.training.strategies.pipeline_plan import Plan
 from workers.training.synchronization import no_sum

@@ -20,8 +20,8 @@ from benchmarks import goals
 from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Row, middle, scaled, spread_of
 from workers.training.main import train
-from workers.training.place import Place
 from workers.training.recipes.gpt import GPT, Shape
+from workers.training.startup.place import Place
 
 MODEL = {"layers": 6, "width": 448, "heads": 8, "context": 64}  # 9.9 million parameters
 EVERY_STEPS = 100  # the default of checkpoint.every_steps

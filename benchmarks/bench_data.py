@@ -18,12 +18,12 @@ from benchmarks.ranks import on_ranks
 from benchmarks.table import Row, scaled, spread_of
 from benchmarks.training import prepared
 from trainyard.spec import load_spec_file, parse_spec
-from workers.training import process_group
 from workers.training.build import Training
 from workers.training.data.batches.feed import positions
 from workers.training.loop import settle, take_step
-from workers.training.place import Place
 from workers.training.recipes import Batch, Task
+from workers.training.startup import process_group
+from workers.training.startup.place import Place
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 WORLD = 2

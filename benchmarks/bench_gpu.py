@@ -10,9 +10,9 @@ import torch
 from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Row, middle, scaled
 from benchmarks.training import prepared
-from workers.training import process_group
 from workers.training.loop import settle, take_step
-from workers.training.place import Place, choose_device
+from workers.training.startup import process_group
+from workers.training.startup.place import Place, choose_device
 
 WARM_STEPS = 5  # the first of them compile
 STEPS = 20

@@ -23,15 +23,15 @@ from benchmarks.bench_step import BLOCK, MODELS, WARM_STEPS, WORLD, Times, inter
 from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Goal, Row, middle, scaled, spread_of
 from benchmarks.training import prepared
-from workers.training import process_group
 from workers.training.build import Training
-from workers.training.collectives import FUNCTIONS, METHODS
 from workers.training.loop import report, report_measures, settle, take_step
-from workers.training.measures import Measured, Measures
+from workers.training.measuring.collectives import FUNCTIONS, METHODS
+from workers.training.measuring.measures import Measured, Measures
+from workers.training.measuring.phases import Phases
+from workers.training.measuring.progress import Progress
 from workers.training.passes import PlainPasses
-from workers.training.phases import Phases
-from workers.training.place import Place
-from workers.training.progress import Progress
+from workers.training.startup import process_group
+from workers.training.startup.place import Place
 
 PAIRS = 8
 WATCHED: list[tuple[Any, str]] = [

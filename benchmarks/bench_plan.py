@@ -26,17 +26,17 @@ from benchmarks.training import prepared
 from trainyard.planner import DataFacts, Estimate, NodeFacts, Rates, estimate
 from trainyard.spec import parse_spec
 from trainyard.spec.models import RecipeSpec
-from workers.training import process_group
-from workers.training.calibration import measure_ranks
 from workers.training.checkpoints.agreement import tell_all
+from workers.training.communication.calibration import measure_ranks
 from workers.training.communication.main import worst
 from workers.training.communication.pairs import measure_pairs
 from workers.training.communication.reports import rates as rates_document
 from workers.training.communication.sweeps import Sweeps
 from workers.training.communication.timing import sizes_between
 from workers.training.loop import settle, take_step
-from workers.training.memory import peak_bytes, restart_peak
-from workers.training.place import Place
+from workers.training.measuring.memory import peak_bytes, restart_peak
+from workers.training.startup import process_group
+from workers.training.startup.place import Place
 
 WORLD = 2
 STEPS = 20

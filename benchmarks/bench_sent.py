@@ -12,9 +12,9 @@ from benchmarks import goals
 from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Goal, Row
 from benchmarks.training import prepared
-from workers.training import process_group
 from workers.training.loop import settle, take_step
-from workers.training.place import Place
+from workers.training.startup import process_group
+from workers.training.startup.place import Place
 
 WORLD = 2
 EVERY_STEPS = 10  # of the kinds that agree every so many; as many steps are counted

@@ -17,13 +17,13 @@ from benchmarks import goals
 from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Goal, Row, middle, scaled, spread_of
 from benchmarks.training import prepared
-from workers.training import process_group
 from workers.training.build import Training
 from workers.training.data.batches.feed import positions
 from workers.training.loop import report, settle, take_step
-from workers.training.optimizers import ADAM_BETAS
-from workers.training.place import Place
-from workers.training.progress import Progress
+from workers.training.measuring.progress import Progress
+from workers.training.optimizing.optimizers import ADAM_BETAS
+from workers.training.startup import process_group
+from workers.training.startup.place import Place
 
 WORLD = 2
 BLOCK = 50  # steps

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks import goals
 from benchmarks.table import Row, middle, scaled, spread_of
-from workers.training.tracing import Tracing
+from workers.training.measuring.tracing import Tracing
 
 STEPS = 5_000
 ROUNDS = 20  # of ours and of the bare question, in turns

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from workers.training.calibration import model_pass
+from workers.training.communication.calibration import model_pass
 
 PASSES = 2  # that are timed, after one that warms the caches
 READY_S = 120.0

@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.stack import free_port
 from trainyard.spec import parse_spec
-from workers.training.place import Place
+from workers.training.startup.place import Place
 
 TIMEOUT_S = 900.0
 Answer = TypeVar("Answer")

@@ -6,9 +6,9 @@ from typing import Any
 
 from workers.training.build import Training, build
 from workers.training.mesh import make_mesh
-from workers.training.place import Place, choose_device
 from workers.training.recipes import load_task
 from workers.training.settings import read_train
+from workers.training.startup.place import Place, choose_device
 
 
 def prepared(spec: dict[str, Any], place: Place) -> Training:

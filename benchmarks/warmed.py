@@ -7,7 +7,7 @@ import os
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
-from workers.training.warm import warm  # after the limits, for numpy starts its threads as it is imported
+from workers.training.startup.warm import warm  # after the limits, for numpy starts its threads as it is imported
 
 warm()
 gc.collect()

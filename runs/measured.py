@@ -10,7 +10,7 @@ from runs.metrics.facts import facts_of
 from runs.models import Run
 from runs.throughput import throughputs
 
-MEASURED = "measured"  # the fact that every rank tells: see workers.training.measures
+MEASURED = "measured"  # the fact that every rank tells: see workers.training.measuring.measures
 Facts = dict[int, dict[str, Any]]
 
 

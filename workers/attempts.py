@@ -22,7 +22,7 @@ from workers.processes import Process
 # Linux's struct flock: type, whence, start, length, pid.
 FLOCK = struct.Struct("hhqqi4x")
 ENDED = ("ended", "refused")
-TRACE = re.compile(r"step-\d+\.rank-\d+\.json\.gz")  # as workers.training.tracing names them
+TRACE = re.compile(r"step-\d+\.rank-\d+\.json\.gz")  # as workers.training.measuring.tracing names them
 
 
 class AttemptTaken(RuntimeError):

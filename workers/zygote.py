@@ -19,7 +19,7 @@ from typing import Any
 # What supervisors and ranks need is imported here, once, and shared by all of them.
 from workers.fence import become_fence
 from workers.processes import name_process, num_threads
-from workers.training.warm import warm
+from workers.training.startup.warm import warm
 
 MAX_REQUEST_BYTES = 1 << 16
 

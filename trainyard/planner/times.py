@@ -27,7 +27,7 @@ OPTIMIZER_BYTES = {"adamw": 28, "sgd": 20, "muon": 28}  # read and written of ea
 CLIP_BYTES = 12  # of each gradient: read once for the norm, then read and written
 NEWTON_SCHULZ = 5  # iterations of Muon, each of three products (Jordan et al. 2024)
 PAGE_BYTES = 4096
-GIVEN_BACK_STEPS = 5  # from one giving back of shards' heaps on a CPU to the next: workers/training/heap.py
+GIVEN_BACK_STEPS = 5  # from one giving back of shards' heaps on a CPU to the next: workers/training/measuring/heap.py
 
 
 class Computing(NamedTuple):

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from workers.training.measuring.phases import COMMUNICATION
 from workers.training.mesh import BatchShare
-from workers.training.phases import COMMUNICATION
 
 FIRST_EXCHANGES = (4, 8, 12)  # steps of an attempt: what is far from balanced should not stay so for long
 EVERY_STEPS = 10

@@ -11,19 +11,21 @@ import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
-from workers.training import activation_checkpointing, compilation, optimizers, process_group, schedules
+from workers.training import activation_checkpointing, compilation
 from workers.training.balance import Balance, make_balance
 from workers.training.data.batches.feed import Feed
-from workers.training.early_stopping import EarlyStopping
-from workers.training.flops import flops_per_row
-from workers.training.heap import Heap
-from workers.training.measures import Measures
+from workers.training.measuring.flops import flops_per_row
+from workers.training.measuring.heap import Heap
+from workers.training.measuring.measures import Measures
+from workers.training.measuring.phases import Phases
 from workers.training.mesh import BatchShare, Mesh, make_device_mesh, share_batch
-from workers.training.numerics import Precision
+from workers.training.optimizing import optimizers, schedules
+from workers.training.optimizing.early_stopping import EarlyStopping
+from workers.training.optimizing.numerics import Precision
 from workers.training.passes import Passes, PlainPasses, StartSum
-from workers.training.phases import Phases
 from workers.training.recipes import Task
 from workers.training.settings import TrainSettings
+from workers.training.startup import process_group
 from workers.training.strategies import data_parallel, pipeline, shard, tensor
 from workers.training.strategies.compression import Compression, make_compression
 from workers.training.strategies.kinds import make_synchronization

@@ -13,13 +13,13 @@ import torch
 
 from workers.training.build import Training
 from workers.training.clip import clip
-from workers.training.measures import Measured
-from workers.training.memory import memory_bytes
-from workers.training.phases import OPTIMIZER
-from workers.training.progress import Progress
+from workers.training.measuring.measures import Measured
+from workers.training.measuring.memory import memory_bytes
+from workers.training.measuring.phases import OPTIMIZER
+from workers.training.measuring.progress import Progress
+from workers.training.measuring.tracing import read_tracing
+from workers.training.measuring.validation import validation_means
 from workers.training.stopping import Stopping
-from workers.training.tracing import read_tracing
-from workers.training.validation import validation_means
 
 
 class Checkpoints(Protocol):

@@ -14,18 +14,18 @@ from typing import Any
 import torch
 
 import trainyard
-from workers.training import process_group
-from workers.training.batch_size import batch_size_found_before, find_batch_size
 from workers.training.build import build
 from workers.training.checkpoints import DiskCheckpoints, read_store
+from workers.training.checkpoints.weights import save_weights
 from workers.training.communication.main import measure
 from workers.training.data.together import load_together
 from workers.training.loop import Metrics, Stopped, run_loop
 from workers.training.mesh import make_mesh
-from workers.training.place import Place, choose_device, num_threads, read_place
 from workers.training.recipes import load_task
 from workers.training.settings import read_train
-from workers.training.weights import save_weights
+from workers.training.startup import process_group
+from workers.training.startup.batch_size import batch_size_found_before, find_batch_size
+from workers.training.startup.place import Place, choose_device, num_threads, read_place
 
 
 def main(spec: dict[str, Any]) -> None:

@@ -13,9 +13,9 @@ import torch.distributed as dist
 from torch import nn
 
 from workers.training.data.batches.feed import Feed
+from workers.training.measuring.phases import BACKWARD, COMMUNICATION, DATA, FORWARD, Phases
 from workers.training.mesh import BatchShare
-from workers.training.numerics import Precision
-from workers.training.phases import BACKWARD, COMMUNICATION, DATA, FORWARD, Phases
+from workers.training.optimizing.numerics import Precision
 from workers.training.recipes import Task
 
 StartSum = Callable[[torch.Tensor], "dist.Work | None"]  # sums in place over all ranks; the caller waits

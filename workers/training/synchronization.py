@@ -8,7 +8,7 @@ from typing import Protocol
 
 import torch
 
-from workers.training.numerics import Precision
+from workers.training.optimizing.numerics import Precision
 
 
 class Synchronization(Protocol):

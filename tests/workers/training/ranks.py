@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from trainyard.spec import parse_spec
-from workers.training.warm import warm
+from workers.training.startup.warm import warm
 
 TIMEOUT_S = 60
 NOTE = "note"
@@ -21,7 +21,7 @@ NOTE = "note"
 warm()
 from workers.training.communication.main import measure  # noqa: E402
 from workers.training.main import train  # noqa: E402  # after warm, so that warm alone brings all that a rank needs
-from workers.training.place import Place  # noqa: E402
+from workers.training.startup.place import Place  # noqa: E402
 
 Point = tuple[str, int | None, dict[str, str], float]
 

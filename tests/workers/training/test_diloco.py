@@ -6,7 +6,7 @@ from torch import nn
 
 from tests.workers.training.ranks import series, train_on
 from tests.workers.training.test_local_sgd import spec, tell_weights, weights
-from workers.training.numerics import Precision
+from workers.training.optimizing.numerics import Precision
 from workers.training.strategies.diloco import DiLoCo
 from workers.training.synchronization import OwnLoss
 

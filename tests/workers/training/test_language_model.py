@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from workers.training.data.problems import DataProblem
-from workers.training.optimizers import make_optimizer
+from workers.training.optimizing.optimizers import make_optimizer
 from workers.training.recipes import load_task
 from workers.training.recipes.gpt import GPT, Shape, rotary_table, rotate
 from workers.training.recipes.language_model import LanguageModelTask, refuse_too_little

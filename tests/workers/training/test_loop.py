@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 
 from tests.workers.training.ranks import Point, Recorder, series, tiny_spec, train_on
 from workers.training.main import train
-from workers.training.place import Place
 from workers.training.recipes.gpt import GPT, Shape
+from workers.training.startup.place import Place
 
 GLOBAL = {
     "train/loss",

@@ -12,16 +12,16 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from workers.training import process_group
-from workers.training.calibration import measure_ranks
 from workers.training.checkpoints.agreement import tell_all
 from workers.training.communication import reports
+from workers.training.communication.calibration import measure_ranks
 from workers.training.communication.exchanges import bus_factor
 from workers.training.communication.pairs import Link, measure_pairs
 from workers.training.communication.sweeps import Sweeps
 from workers.training.communication.timing import Fit, Points, sizes_between
 from workers.training.loop import Metrics
-from workers.training.place import Place, choose_device, num_threads
+from workers.training.startup import process_group
+from workers.training.startup.place import Place, choose_device, num_threads
 
 ALONE = ("compute", "send-receive")  # not between all ranks at once
 

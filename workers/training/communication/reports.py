@@ -11,7 +11,7 @@ from workers.training.communication.exchanges import bus_factor
 from workers.training.communication.pairs import Link
 from workers.training.communication.timing import Fit
 from workers.training.loop import Metrics
-from workers.training.progress import with_unit
+from workers.training.measuring.progress import with_unit
 
 COLUMNS = ("operation", "from", "to", "bytes", "seconds", "bytes per second")
 MAX_LINKS = 400  # in the facts, the slowest first; every one is in the series

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from workers.training.numerics import Precision
+from workers.training.optimizing.numerics import Precision
 from workers.training.strategies.flat import Flat
 from workers.training.strategies.local_sgd import LocalSGD
 from workers.training.synchronization import OwnLoss

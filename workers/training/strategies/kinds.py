@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from workers.training.mesh import Mesh
-from workers.training.numerics import Precision
-from workers.training.schedules import Schedule
+from workers.training.optimizing.numerics import Precision
+from workers.training.optimizing.schedules import Schedule
 from workers.training.strategies import parameter_server
 from workers.training.strategies.compression import CompressedStep, Compression
 from workers.training.strategies.diloco import DiLoCo

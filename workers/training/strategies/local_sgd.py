@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from workers.training.numerics import Precision
+from workers.training.optimizing.numerics import Precision
 from workers.training.strategies.flat import Flat
 from workers.training.synchronization import OwnLoss, ring_bytes
 

@@ -29,8 +29,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from workers.training.collectives import waiting
-from workers.training.schedules import Schedule
+from workers.training.measuring.collectives import waiting
+from workers.training.optimizing.schedules import Schedule
 from workers.training.strategies.clocks import Clocks
 from workers.training.strategies.flat import Flat
 from workers.training.synchronization import OwnLoss

@@ -32,10 +32,10 @@ from torch.distributed.pipelining import (
 )
 
 from workers.training.data.batches.feed import Feed
+from workers.training.measuring.phases import BACKWARD, COMMUNICATION, DATA, FORWARD, Phases
 from workers.training.mesh import BatchShare
-from workers.training.numerics import Precision
+from workers.training.optimizing.numerics import Precision
 from workers.training.passes import Passed, StartSum, nothing, summed
-from workers.training.phases import BACKWARD, COMMUNICATION, DATA, FORWARD, Phases
 from workers.training.recipes import Task
 from workers.training.strategies.pipeline_plan import Plan
 

@@ -32,7 +32,7 @@ def limit_the_size_of_files() -> None:
 def limit_the_size_of_files_of_rank_1() -> None:
     import torch.distributed as dist
 
-    from workers.training import process_group
+    from workers.training.startup import process_group
 
     join = process_group.join
 

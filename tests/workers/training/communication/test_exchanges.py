@@ -28,7 +28,7 @@ def spec(world: int, **task: Any) -> dict[str, Any]:
 
 def compute_little() -> None:
     """What a device computes is another test's business."""
-    from workers.training import calibration
+    from workers.training.communication import calibration
 
     calibration.ROUNDS, calibration.TRIAL_S = 1, 0.0
 

@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from tests.workers.training.ranks import tiny_spec, train_on
 from tests.workers.training.recipes.tasks import QUANTITY, RESNET, TABLE, VIT
 from trainyard.spec import parse_spec
+from workers.training.checkpoints.weights import CONFIG, WEIGHTS
 from workers.training.recipes import Task, load_task, mlp, resnet, vit
-from workers.training.weights import CONFIG, WEIGHTS
 
 CPU = torch.device("cpu")
 TASKS = {"resnet": RESNET, "vit": VIT, "table": TABLE, "quantity": QUANTITY}

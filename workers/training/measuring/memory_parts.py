@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import torch
 
-from workers.training.heap import give_back
-from workers.training.memory import ROLLUP, kibibytes, memory_bytes
+from workers.training.measuring.heap import give_back
+from workers.training.measuring.memory import ROLLUP, kibibytes, memory_bytes
 
 
 class Held(NamedTuple):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.workers.training.ranks import series, tiny_spec, train_on
-from workers.training.numerics import Precision
+from workers.training.optimizing.numerics import Precision
 
 CPU = torch.device("cpu")
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import torch
 
-from workers.training.memory import own_bytes
+from workers.training.measuring.memory import own_bytes
 
 EVERY_STEPS = 5
 FIRST_STEPS = 2  # after which a training has what it needs

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from workers.training.memory import LOOK_PERIOD_S, look_for_peak, peak_bytes, restart_peak
-from workers.training.memory_parts import held
+from workers.training.measuring.memory import LOOK_PERIOD_S, look_for_peak, peak_bytes, restart_peak
+from workers.training.measuring.memory_parts import held
 
 CPU = torch.device("cpu")
 

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.workers.training.ranks import tiny_spec, train_on
-from workers.training.weights import CONFIG, WEIGHTS
+from workers.training.checkpoints.weights import CONFIG, WEIGHTS
 
 TOLERANCE = 1e-5
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from workers.training.schedules import make_schedule
+from workers.training.optimizing.schedules import make_schedule
 
 
 @pytest.mark.parametrize(

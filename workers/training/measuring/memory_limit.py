@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from workers.training.memory import memory_bytes, own_bytes, own_peak_bytes, restart_peak
+from workers.training.measuring.memory import memory_bytes, own_bytes, own_peak_bytes, restart_peak
 
 CPU_SHARE = 0.7  # of what is available; the rest is for page cache, checkpoints in memory and everybody else
 GPU_SHARE = 0.9  # of what is free; the rest is for what the allocator cannot fill

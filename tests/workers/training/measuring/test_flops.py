@@ -7,7 +7,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.workers.training.ranks import tiny_spec
-from workers.training.flops import PROBE_S, flops_per_row, measured_peak, peak_flops
+from workers.training.measuring.flops import PROBE_S, flops_per_row, measured_peak, peak_flops
 from workers.training.recipes import load_task
 
 CUDA = torch.device("cuda")

@@ -7,7 +7,7 @@ import sys
 PROBE = """
 import json, os, sys
 from pathlib import Path
-from workers.training.warm import warm
+from workers.training.startup.warm import warm
 warm()
 import torch
 print(json.dumps({

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from tests.workers.training.ranks import facts, series, tiny_spec, train_on
-from workers.training import measures
-from workers.training.measures import FACTS, NOTE_PERIOD_S, Measures
+from workers.training.measuring import measures
+from workers.training.measuring.measures import FACTS, NOTE_PERIOD_S, Measures
 from workers.training.mesh import make_mesh
 
 PARALLEL: dict[str, Any] = {"data": "auto", "shard": 1, "tensor": 1, "pipeline": {"stages": 1}}
@@ -48,7 +48,7 @@ def test_a_rank_tells_what_its_steps_took(made: Measures) -> None:
 
 def test_it_tells_soon_and_then_every_ten_seconds(made: Measures, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("workers.training.measures.time.monotonic", lambda: now)
+    monkeypatch.setattr("workers.training.measuring.measures.time.monotonic", lambda: now)
     told = []
     for step in range(1, 9):
         take(made, 1.0)

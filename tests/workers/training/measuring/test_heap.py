@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from trainyard.planner.times import GIVEN_BACK_STEPS
-from workers.training import heap
-from workers.training.heap import EVERY_STEPS, FIRST_STEPS, Heap, give_back
-from workers.training.memory import own_bytes
+from workers.training.measuring import heap
+from workers.training.measuring.heap import EVERY_STEPS, FIRST_STEPS, Heap, give_back
+from workers.training.measuring.memory import own_bytes
 
 CPU = torch.device("cpu")
 MIB = 2**20

@@ -7,7 +7,7 @@ import pytest
 
 from tests.workers.training.ranks import series, tiny_spec, train_on
 from tests.workers.training.recipes.tasks import TABLE
-from workers.training.early_stopping import EarlyStopping
+from workers.training.optimizing.early_stopping import EarlyStopping
 
 
 def test_so_many_validations_without_a_better_loss_are_enough() -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from tests.workers.training.ranks import series, tiny_spec, train_on
-from workers.training.optimizers import Together, make_optimizer
+from workers.training.optimizing.optimizers import Together, make_optimizer
 from workers.training.recipes.gpt import GPT, Shape
 
 SHAPE = Shape(layers=2, width=16, heads=2, context=16, vocabulary=256)

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from trainyard.planner import Rates
-from workers.training import calibration
-from workers.training.memory_parts import held
+from workers.training.communication import calibration
+from workers.training.measuring.memory_parts import held
 
 CPU = torch.device("cpu")
 SMALL = {

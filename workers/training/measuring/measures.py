@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from workers.training import memory
-from workers.training.collectives import watch
-from workers.training.flops import peak_flops
+from workers.training.measuring import memory
+from workers.training.measuring.collectives import watch
+from workers.training.measuring.flops import peak_flops
+from workers.training.measuring.phases import CHECKPOINT, NAMES, OPTIMIZER, Phases
 from workers.training.mesh import Mesh
-from workers.training.phases import CHECKPOINT, NAMES, OPTIMIZER, Phases
 
 FACTS = "measured"
 NOTE_PERIOD_S = 10.0

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tests.workers.training.ranks import Point, tiny_spec, train_on
-from workers.training import phases
-from workers.training.phases import IN_A_STEP, Phases
+from workers.training.measuring import phases
+from workers.training.measuring.phases import IN_A_STEP, Phases
 
 STEPS = 12
 PIPELINE = {"data": 1, "pipeline": {"stages": 2}}

@@ -29,7 +29,7 @@ from trainyard.planner.rates import VERSION, Rates
 from trainyard.planner.tape import Pass, Section
 from trainyard.planner.times import PAGE_BYTES, section_time
 from workers.training.checkpoints.agreement import tell_all
-from workers.training.memory_parts import Held, held, release
+from workers.training.measuring.memory_parts import Held, held, release
 from workers.training.recipes import gpt
 
 Timed = tuple[str, int]  # the curve of a program, and which of its points it makes

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.workers.training.ranks import Point, tiny_spec, train_on
-from workers.training.collectives import gathered_bytes, scattered_bytes
+from workers.training.measuring.collectives import gathered_bytes, scattered_bytes
 from workers.training.recipes import load_task
 from workers.training.synchronization import ring_bytes
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.workers.training.ranks import Point, Recorder, tiny_spec, train_on
-from workers.training.tracing import Tracing
+from workers.training.measuring.tracing import Tracing
 
 CPU = torch.device("cpu")
 
