@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 
 from runs.models import Cluster, Dataset, Project, Run
 from trainyard.spec import FieldInfo, Problem, Spec, SpecError, fields_of, merge, parse_spec
-from trainyard.spec.data import SOURCE
+from trainyard.spec.sections.data import SOURCE
 
 RECIPES = ("language-model", "image-classifier", "tabular")
 READERS = {"text": "language-model", "images": "image-classifier", "table": "tabular"}  # of what a node found

@@ -18,7 +18,7 @@ from runs.models import Attempt, Placement, Run
 from runs.reconcile.judge import INCOMPLETE
 from runs.status import FINAL, Phase, Status
 from runs.throughput import Throughput, throughputs
-from trainyard.spec.durations import words_of
+from trainyard.spec.values.durations import words_of
 from workers.contract import CONTACT_LOST_S
 
 GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from runs.models import Attempt, Run, User
 from runs.status import Status, Wanted
-from trainyard.spec.durations import grace_s, time_limit_s, words_of
+from trainyard.spec.values.durations import grace_s, time_limit_s, words_of
 
 ASKED, TIME_LIMIT = "asked", "time-limit"
 TWICE_S = 1.0  # so soon after the first, a second Stop is a double click

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trainyard.spec.variables import expand
+from trainyard.spec.values.variables import expand
 from workers.attempts import AttemptFolder, write_json
 from workers.departing import keep_destroyed_groups
 from workers.interpreter import ROOT, flush_files, forget_the_parent, new_main, print_error, renew_streams, set_path

@@ -18,7 +18,7 @@ from runs.datasets import options_of, recipe_of, runs_with
 from runs.models import Cluster, Dataset, Node, Project, Role, Run, User
 from runs.status import LIVE
 from trainyard.spec import SpecError, parse_spec
-from trainyard.spec.data import LOCATED
+from trainyard.spec.sections.data import LOCATED
 
 MAX_PROBLEM = 2_000
 State = Dataset.State

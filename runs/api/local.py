@@ -16,7 +16,7 @@ from runs.api.shapes import Body, RunOut
 from runs.ingest.local import Foreign, store_frames, watermarks
 from runs.models import Role
 from runs.presenters import run_documents
-from trainyard.spec.fields import Name
+from trainyard.spec.values.fields import Name
 
 router = Router(tags=["points"])
 

@@ -24,7 +24,7 @@ class Dataset(models.Model):
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="datasets")
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="datasets")  # whose nodes can read it
     name = models.SlugField(max_length=60)
-    source = models.CharField(max_length=20)  # of trainyard.spec.data.LOCATED
+    source = models.CharField(max_length=20)  # of trainyard.spec.sections.data.LOCATED
     location = models.CharField(max_length=2_000)
     options = models.JSONField(default=dict, blank=True)  # other fields of task.data: target, text_field, image_size
     state = models.CharField(max_length=12, choices=State.choices, default=State.WAITING)

@@ -17,8 +17,8 @@ from runs.reconcile.hear import Ear, forget, later
 from runs.reconcile.judge import MISSING_S, OVER, Case, Part, Verdict, judge, listed
 from runs.reconcile.restoring import missing_origin, offered_to, place_of
 from runs.status import Phase, Status, TransitionError, Wanted
-from trainyard.spec.durations import time_limit_s, words_of
 from trainyard.spec.survival import outlives_workers
+from trainyard.spec.values.durations import time_limit_s, words_of
 from workers import contract
 
 log = structlog.get_logger(__name__)

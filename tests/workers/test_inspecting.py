@@ -14,7 +14,7 @@ import pytest
 
 from runs.api.dataset_facts import Facts
 from tests.workers.control import until
-from trainyard.spec.locations import PROTOCOLS
+from trainyard.spec.values.locations import PROTOCOLS
 from workers.attempts import AttemptFolder
 from workers.contract import Document
 from workers.data_roots import REMOTE, ROOTS, location_problem

@@ -7,12 +7,12 @@ import json
 from collections.abc import Callable
 from itertools import groupby
 
-from trainyard.spec.fields import Needs
 from trainyard.spec.form import GROUPS, FieldInfo, fields_of, form_fields
 from trainyard.spec.mesh import AXES
 from trainyard.spec.models import KINDS
 from trainyard.spec.parallel import KIND
 from trainyard.spec.products import LIMITS, SYNCHRONOUS, Limit, field_of
+from trainyard.spec.values.fields import Needs
 
 TITLES = {
     "what": "What",

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo as PydanticField
 
-from trainyard.spec.fields import Group, Kind, Needs
 from trainyard.spec.models import KINDS
+from trainyard.spec.values.fields import Group, Kind, Needs
 
 GROUPS: tuple[Group, ...] = ("what", "where", "parallel", "train", "safety")
 

@@ -6,10 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from trainyard.spec.fields import Name, Part, Slug, Tag, field
 from trainyard.spec.mesh import Mesh, make_mesh
 from trainyard.spec.parallel import Parallel
-from trainyard.spec.tasks import (
+from trainyard.spec.sections.tasks import (
     CommunicationTask,
     ImageClassifierTask,
     LanguageModelTask,
@@ -17,7 +16,8 @@ from trainyard.spec.tasks import (
     ScriptTask,
     TabularTask,
 )
-from trainyard.spec.train import Checkpoint, EarlyStopping, Limits, Restarts, Train
+from trainyard.spec.sections.train import Checkpoint, EarlyStopping, Limits, Restarts, Train
+from trainyard.spec.values.fields import Name, Part, Slug, Tag, field
 
 
 class Resources(Part):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from trainyard.spec.fields import Degree, Needs, Number, Part, field
+from trainyard.spec.values.fields import Degree, Needs, Number, Part, field
 
 KIND = "parallel.synchronization.kind"
 STAGES = Needs("parallel.pipeline.stages", above=1)

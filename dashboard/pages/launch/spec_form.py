@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from runs.datasets import HERE, NAME, PLACE
 from trainyard.spec import KINDS, FieldInfo, Problem, fields_of, form_fields, merge
-from trainyard.spec.data import SOURCE
+from trainyard.spec.sections.data import SOURCE
 
 GROUPS = {
     "what": ("What", "What the run does, and with which data."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from trainyard.spec.fields import Column, Location, Needs, Part, Sha256, SlugOrEmpty, field
+from trainyard.spec.values.fields import Column, Location, Needs, Part, Sha256, SlugOrEmpty, field
 
 SOURCE = "task.data.source"
 

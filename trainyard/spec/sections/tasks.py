@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from trainyard.spec.data import ImageData, TableData, TextData
-from trainyard.spec.fields import Argument, Code, Degree, Environment, Interpreter, Needs, Part, Script, field
 from trainyard.spec.problems import show
+from trainyard.spec.sections.data import ImageData, TableData, TextData
+from trainyard.spec.values.fields import Argument, Code, Degree, Environment, Interpreter, Needs, Part, Script, field
 
 
 def environment_field() -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from trainyard.spec.durations import DEFAULT_GRACE_S, duration
-from trainyard.spec.fields import Grace, Needs, Number, Part, Point, TimeLimit, field
+from trainyard.spec.values.durations import DEFAULT_GRACE_S, duration
+from trainyard.spec.values.fields import Grace, Needs, Number, Part, Point, TimeLimit, field
 
 
 class Train(Part):

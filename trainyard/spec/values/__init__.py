@@ -1,0 +1,1 @@
+"""The values that fields of a spec hold."""
