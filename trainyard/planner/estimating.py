@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trainyard.planner.facts import DataFacts, NodeFacts
-from trainyard.planner.hosts import Places, place_ranks
+from trainyard.planner.architectures.tape import Pass
 from trainyard.planner.layout import Layout, lay_out
+from trainyard.planner.machines.facts import DataFacts, NodeFacts
+from trainyard.planner.machines.hosts import Places, place_ranks
+from trainyard.planner.machines.rates import Rates
 from trainyard.planner.memory import Stage, stage_memory, stages_of
 from trainyard.planner.models import find_model, sections_of
-from trainyard.planner.rates import Rates
 from trainyard.planner.remarks import remarks
 from trainyard.planner.results import Estimate, Memory, StepTime
-from trainyard.planner.tape import Pass
 from trainyard.planner.times import Computing, optimizer_time, pass_time, refill_time
 from trainyard.planner.traffic import messages, seconds_of
 from trainyard.spec.models import RecipeSpec

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from trainyard.planner.tape import Pass
+from trainyard.planner.architectures.tape import Pass
 from trainyard.spec.mesh import Mesh
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.pipelines import CHUNKS, choose_microbatches

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trainyard.planner.architectures.tape import SMALL, WHOLE, Section
 from trainyard.planner.layout import Layout
-from trainyard.planner.rates import Rates
+from trainyard.planner.machines.rates import Rates
 from trainyard.planner.results import Memory
-from trainyard.planner.tape import SMALL, WHOLE, Section
 from trainyard.spec.models import RecipeSpec
 
 MOMENTS = {"adamw": 2, "sgd": 1, "muon": 2}

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
-from trainyard.planner.facts import DataFacts
-from trainyard.planner.gpt import GPT
-from trainyard.planner.mlp import MLP
-from trainyard.planner.resnet import ResNet
-from trainyard.planner.tape import Pass, Section
-from trainyard.planner.vit import ViT
+from trainyard.planner.architectures.gpt import GPT
+from trainyard.planner.architectures.mlp import MLP
+from trainyard.planner.architectures.resnet import ResNet
+from trainyard.planner.architectures.tape import Pass, Section
+from trainyard.planner.architectures.vit import ViT
+from trainyard.planner.machines.facts import DataFacts
 
 BYTES = 256  # tokens of a text in bytes
 BUILT_IN = {

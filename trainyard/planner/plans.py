@@ -7,8 +7,8 @@ from typing import Any
 
 from trainyard.formats.figures import rate, size
 from trainyard.planner.estimating import estimate
-from trainyard.planner.facts import DataFacts, NodeFacts
-from trainyard.planner.rates import Rates
+from trainyard.planner.machines.facts import DataFacts, NodeFacts
+from trainyard.planner.machines.rates import Rates
 from trainyard.planner.results import Estimate, Proposal
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.pipelines import accepted_microbatches

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from trainyard.formats.figures import size
-from trainyard.planner.hosts import Places
 from trainyard.planner.layout import Layout
+from trainyard.planner.machines.hosts import Places
 from trainyard.planner.results import Estimate
 from trainyard.spec.models import RecipeSpec
 

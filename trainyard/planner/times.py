@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from trainyard.planner.architectures.tape import WHOLE, Section, Work
 from trainyard.planner.layout import Layout
+from trainyard.planner.machines.rates import Rates
 from trainyard.planner.memory import Stage
-from trainyard.planner.rates import Rates
 from trainyard.planner.results import Memory
-from trainyard.planner.tape import WHOLE, Section, Work
 from trainyard.spec.models import RecipeSpec
 
 # What Python does around the operators, in calls of an operator.

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from trainyard.planner.architectures.tape import SMALL, WHOLE
 from trainyard.planner.layout import Layout
+from trainyard.planner.machines.rates import Link, Rates
 from trainyard.planner.memory import Stage
-from trainyard.planner.rates import Link, Rates
-from trainyard.planner.tape import SMALL, WHOLE
 from trainyard.spec.models import RecipeSpec
 
 BUCKET_BYTES = 25 * 2**20

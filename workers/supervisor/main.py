@@ -15,7 +15,6 @@ from typing import IO, Any
 import redis
 import structlog
 
-from trainyard.reader import last_sequences
 from trainyard.spec.values.durations import grace_s
 from trainyard.spooling.reader import last_sequences
 from workers.attempts import AttemptFolder, AttemptTaken, write_json

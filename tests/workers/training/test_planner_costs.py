@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from trainyard.planner import gpt as gpt_costs
-from trainyard.planner import mlp as mlp_costs
-from trainyard.planner import resnet as resnet_costs
-from trainyard.planner import vit as vit_costs
+from trainyard.planner.architectures import gpt as gpt_costs
+from trainyard.planner.architectures import mlp as mlp_costs
+from trainyard.planner.architectures import resnet as resnet_costs
+from trainyard.planner.architectures import vit as vit_costs
+from trainyard.planner.architectures.tape import Pass
 from trainyard.planner.models import Model
-from trainyard.planner.tape import Pass
 from workers.training.recipes import gpt, mlp, resnet, vit
 
 ROWS = 3

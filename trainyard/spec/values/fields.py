@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from trainyard.formats.names import hidden_in, without_hidden
-from trainyard.names import hidden_in, without_hidden
 from trainyard.spec.problems import show
 from trainyard.spec.values.durations import LONGEST_GRACE_S, LONGEST_TIME_S, duration, seconds_of
 

@@ -23,10 +23,10 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from trainyard.planner import gpt as planner
-from trainyard.planner.defaults import HEAP, WORKSPACE_BYTES
-from trainyard.planner.rates import VERSION, Rates
-from trainyard.planner.tape import Pass, Section
+from trainyard.planner.architectures import gpt as planner
+from trainyard.planner.architectures.tape import Pass, Section
+from trainyard.planner.machines.defaults import HEAP, WORKSPACE_BYTES
+from trainyard.planner.machines.rates import VERSION, Rates
 from trainyard.planner.times import PAGE_BYTES, section_time
 from workers.training.checkpoints.agreement import tell_all
 from workers.training.measuring.memory_parts import Held, held, release

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from trainyard.planner.rates import MEMORY_BOUND
+from trainyard.planner.machines.rates import MEMORY_BOUND
 
 WHOLE = 4  # bytes of a float32
 SMALL = {"fp32": 4, "bf16": 2, "fp16": 2}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from trainyard.planner.rates import Curve, Link, Rates
+from trainyard.planner.machines.rates import Curve, Link, Rates
 
 MIB = 2.0**20
 # glibc's heap, to 2.37: a freed piece of aligned memory is too small for the next of its size by the alignment, so that

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainyard.planner.tape import WHOLE, Pass, Section, Tape
-from trainyard.planner.transformer import Stream, attention, mlp
+from trainyard.planner.architectures.tape import WHOLE, Pass, Section, Tape
+from trainyard.planner.architectures.transformer import Stream, attention, mlp
 
 INDEX = 8  # bytes of a token in a batch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainyard.planner.tape import WHOLE, Pass, Section, Tape
+from trainyard.planner.architectures.tape import WHOLE, Pass, Section, Tape
 
 RATIO = 2
 TARGET = 8  # bytes of a class in a batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainyard.planner.tape import WHOLE, Tape
+from trainyard.planner.architectures.tape import WHOLE, Tape
 
 MLP_RATIO = 2
 

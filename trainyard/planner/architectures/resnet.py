@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trainyard.planner.tape import WHOLE, Pass, Section, Tape
+from trainyard.planner.architectures.tape import WHOLE, Pass, Section, Tape
 
 SMALLEST_SIDE = 4
 MOST_RUNS = 4

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from trainyard.planner.facts import NodeFacts
+from trainyard.planner.machines.facts import NodeFacts
 
 
 @dataclass(frozen=True)  # without slots: what is computed once needs a place

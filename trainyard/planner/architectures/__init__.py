@@ -1,0 +1,1 @@
+"""What each built-in model computes, moves and keeps, layer by layer."""
