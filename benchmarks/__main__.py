@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...]`: run `benchmarks/bench_NAME.py`, all where no name is given.
+"""`python -m benchmarks [NAME ...]`: run `bench_NAME.py` of either folder of cases, all where no name is given.
 
 Each benchmark runs in a process of its own and writes its rows as JSON; this process prints them as one table and
 keeps them in RESULTS.md. A benchmark that fails is named, and the others go on.
@@ -18,11 +18,21 @@ from benchmarks import results, table
 from benchmarks.table import Row
 
 FOLDER = Path(__file__).parent
+CASES = ("training_cases", "server_cases")
 PREFIX = "bench_"
 
 
 def names() -> list[str]:
-    return sorted(path.stem.removeprefix(PREFIX) for path in FOLDER.glob(f"{PREFIX}*.py"))
+    return sorted(modules())
+
+
+def modules() -> dict[str, str]:
+    """Return the dotted name of every benchmark's module by the name of the benchmark."""
+    return {
+        path.stem.removeprefix(PREFIX): f"benchmarks.{folder}.{path.stem}"
+        for folder in CASES
+        for path in (FOLDER / folder).glob(f"{PREFIX}*.py")
+    }
 
 
 def main(wanted: list[str]) -> int:
@@ -69,7 +79,7 @@ def rows_of(name: str) -> list[Row] | None:
 
 def write_rows(name: str, path: str) -> int:
     """In the benchmark's own process: measure, and leave the rows in a file. What it prints is for people."""
-    module = importlib.import_module(f"benchmarks.{PREFIX}{name}")
+    module = importlib.import_module(modules()[name])
     Path(path).write_text(table.dumps(module.rows()))
     return 0
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from benchmarks.calls import METRICS, costs
+from benchmarks.load.calls import METRICS, costs
 
 NAMES = tuple(METRICS)
 SEED = 7

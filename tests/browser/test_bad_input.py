@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, WebSocketRoute, expect
 
-from benchmarks.planting import START_S, Writer, plant, send
+from benchmarks.load.planting import START_S, Writer, plant, send
 from tests.browser.conftest import Seat
 from tests.browser.test_launching import chart, drawn
 from tests.up_process import wait_until

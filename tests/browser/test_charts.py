@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from benchmarks.planting import START_S, Writer, plant, plant_points
+from benchmarks.load.planting import START_S, Writer, plant, plant_points
 from tests.browser.conftest import Seat
 from tests.browser.test_launching import chart
 from tests.browser.test_pages import AXE, barriers

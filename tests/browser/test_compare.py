@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from benchmarks.planting import Writer, plant, plant_points
+from benchmarks.load.planting import Writer, plant, plant_points
 from tests.browser.conftest import Seat, Sit, scripted, tiny
 from tests.browser.test_launching import chart, drawn
 from tests.up_process import wait_until

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from benchmarks.planting import plant_lines
+from benchmarks.load.planting import plant_lines
 from tests.browser.conftest import PATIENCE_MS, Seat, Sit
 from tests.browser.test_pages import AXE, barriers
 from tests.whole.runs import Yard

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from benchmarks.planting import plant_lines, plant_odd
+from benchmarks.load.planting import plant_lines, plant_odd
 from tests.browser.conftest import PATIENCE_MS, scripted, sign_in_link, sitting
 from tests.browser.places import FOR_STRANGERS, PLACES, furnish
 from tests.servers import short_folder

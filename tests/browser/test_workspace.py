@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from benchmarks.planting import START_S, Writer, plant, plant_points
+from benchmarks.load.planting import START_S, Writer, plant, plant_points
 from tests.browser.conftest import Seat, Sit
 from tests.browser.test_launching import chart
 from tests.browser.test_pages import AXE, PHONE, TOO_WIDE, barriers

@@ -4,9 +4,9 @@ import struct
 
 import numpy as np
 
-from benchmarks import bench_chart
-from benchmarks.generate import BATCH_BYTES, Sender, batches, frames, noisy, series_names
+from benchmarks.load.generate import BATCH_BYTES, Sender, batches, frames, noisy, series_names
 from benchmarks.peers.drive import NAMES, noisy_rows
+from benchmarks.server_cases import bench_chart
 from trainyard.spooling import frames as records
 from workers.contract import check_mac, frames_scope, new_key
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # In halves, so that this file does not have them either; beside each, what is written.
 SPELLINGS = {"optimi" + "ser": "optimizer, as torch writes it", "tokens" + "/s": "tok/s"}
 HISTORY = {"CHANGELOG.md"}
-LOGS_OF_OTHERS = {"benchmarks/bench_search.py"}
+LOGS_OF_OTHERS = {"benchmarks/server_cases/bench_search.py"}
 
 
 @pytest.mark.parametrize("wrong", SPELLINGS)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.planting import plant_points
+from benchmarks.load.planting import plant_points
 from tests.up_process import ROOT
 from tests.whole.runs import FINAL, Yard, example
 from trainyard.bundle import pack

@@ -83,7 +83,10 @@ class Layout:
 
     @property
     def bubble(self) -> float:
-        """Return the share of a step's time that a stage waits for others. Sources: benchmarks/bench_bubble.py."""
+        """Return the share of a step's time that a stage waits for others.
+
+        Sources: benchmarks/training_cases/bench_bubble.py.
+        """
         stages, number = self.mesh.stages, self.microbatches
         work = {"interleaved": 2 * number, "zero-bubble": 6 * number}.get(self.schedule, number)
         return (stages - 1) / (work + stages - 1)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from trainyard.formats.names import without_hidden
 from trainyard.rest.client import ApiError, Client, Document, Unreachable
-from trainyard.sdk.run import local_run as local
+from trainyard.sdk import local_run as local
 from trainyard.spooling import frames as records
 from trainyard.spooling.reader import READ_BYTES, RawFrame, SpoolReader
 from trainyard.spooling.writer import spool_files, spool_path

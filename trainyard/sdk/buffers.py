@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from trainyard.formats.media import is_media
-from trainyard.sdk.run.devices import Arriving, is_remote
+from trainyard.sdk.devices import Arriving, is_remote
 from trainyard.spooling.frames import Payload
 
 FRAME_BYTES = 255 * 1024  # frames stay under 256 KiB with their header

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from trainyard.formats.media import Media
-from trainyard.sdk.run.buffers import MAX_LABELS, Labels, Refuse, is_name
+from trainyard.sdk.buffers import MAX_LABELS, Labels, Refuse, is_name
 from trainyard.spooling.frames import MAX_FRAME_BYTES, Payload, encode
 
 MAX_BYTES = 64 * 1024 * 1024  # that wait for the disk, encoded or not

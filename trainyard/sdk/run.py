@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainyard.sdk.run import local_run as local
-from trainyard.sdk.run import streaming
-from trainyard.sdk.run.buffers import (
+from trainyard.sdk import local_run as local
+from trainyard.sdk import streaming
+from trainyard.sdk.buffers import (
     Groups,
     Labels,
     Late,
@@ -33,8 +33,8 @@ from trainyard.sdk.run.buffers import (
     payloads,
     whole_step,
 )
-from trainyard.sdk.run.media_queue import Album, Logged, MediaQueue, spread
-from trainyard.sdk.run.outbox import Outbox
+from trainyard.sdk.media_queue import Album, Logged, MediaQueue, spread
+from trainyard.sdk.outbox import Outbox
 from trainyard.spooling.frames import Payload, encode
 
 FLUSH_PERIOD_S = 0.05

@@ -18,7 +18,7 @@ from typing import Self
 
 from trainyard.rest import config, sync
 from trainyard.rest.client import ApiError, Client, Unreachable
-from trainyard.sdk.run.streaming import Warn
+from trainyard.sdk.streaming import Warn
 from trainyard.spooling.reader import SpoolReader
 
 PERIOD_S = 1.0

@@ -24,7 +24,7 @@ def begin(folder: Path, local_id: str, warn: Warn) -> Stream | None:
         return None
     try:
         # Here, in the thread that called: a process that forks while another thread imports would hang.
-        from trainyard.sdk.run.sender import Sender  # `import trainyard` stays light
+        from trainyard.sdk.sender import Sender  # `import trainyard` stays light
 
         return Sender.start(folder, local_id, warn)
     except Exception as error:  # whatever is wrong with the installation, the address or the token's file

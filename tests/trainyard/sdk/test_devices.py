@@ -12,8 +12,8 @@ import pytest
 
 import trainyard
 from tests.trainyard.spooled import eventually, points, producers, told
-from trainyard.sdk.run import devices
-from trainyard.sdk.run import run as sdk
+from trainyard.sdk import devices
+from trainyard.sdk import run as sdk
 
 torch = pytest.importorskip("torch")
 
@@ -38,9 +38,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
         queue.num_events += 1
         return queue
 
-    monkeypatch.setattr(
-        "trainyard.sdk.run.buffers.is_remote", lambda value: getattr(value, "dtype", None) == torch.float32
-    )
+    monkeypatch.setattr("trainyard.sdk.buffers.is_remote", lambda value: getattr(value, "dtype", None) == torch.float32)
     monkeypatch.setattr(devices, "event_on", event_on)
     return queue
 
@@ -87,7 +85,7 @@ def test_one_may_wait_for_the_gpu(spool: Path, queue: Queue) -> None:
 def test_what_turns_out_to_be_no_number_is_left_out_of_its_call(
     spool: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("trainyard.sdk.run.buffers.is_remote", lambda value: hasattr(value, "dtype"))
+    monkeypatch.setattr("trainyard.sdk.buffers.is_remote", lambda value: hasattr(value, "dtype"))
     queue.is_done = True
     run = trainyard.init()
     run.log({"complex": torch.tensor(1j), "loss": torch.tensor(math.nan)}, step=3)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.up_process import ROOT
-from trainyard.sdk.run import local_run as local
+from trainyard.sdk import local_run as local
 
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "none", "GROUP_WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
 
@@ -92,7 +92,7 @@ def test_children_of_multiprocessing_are_in_their_parents_run_even_when_it_logs_
     text = f"""
 import os
 import multiprocessing as mp
-from trainyard.sdk.run import local_run as local
+from trainyard.sdk import local_run as local
 def child():
     os.write(1, (local.begin(None) + "\\n").encode())
 if __name__ == "__main__":
@@ -107,14 +107,14 @@ if __name__ == "__main__":
 def test_forked_children_and_programs_that_a_run_starts_belong_to_it(tmp_path: Path) -> None:
     text = """
 import os, subprocess, sys
-from trainyard.sdk.run import local_run as local
+from trainyard.sdk import local_run as local
 mine = local.begin("x")
 print(mine, flush=True)
 if os.fork() == 0:
     print(local.begin(None), flush=True)
     os._exit(0)
 os.wait()
-code = "from trainyard.sdk.run import local_run as local; print(local.begin('y'))"
+code = "from trainyard.sdk import local_run as local; print(local.begin('y'))"
 subprocess.run([sys.executable, "-c", code], check=True)
 """
     found = run_script(tmp_path, text).split()
@@ -133,7 +133,7 @@ subprocess.run([sys.executable, "-c", code], check=True)
 def test_an_exit_says_why_as_far_as_python_knows(tmp_path: Path, code: str, reason: str) -> None:
     text = f"""
 import atexit
-from trainyard.sdk.run import local_run as local
+from trainyard.sdk import local_run as local
 atexit.register(lambda: print(local.reason_of_exit(), flush=True))
 {code}
 """

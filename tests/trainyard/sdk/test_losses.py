@@ -14,7 +14,7 @@ import pytest
 
 import trainyard
 from tests.trainyard.spooled import eventually, points, producers, told
-from trainyard.sdk.run import run as sdk
+from trainyard.sdk import run as sdk
 from trainyard.spooling import writer as spool_module
 from trainyard.spooling.writer import spool_path
 

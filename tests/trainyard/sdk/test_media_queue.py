@@ -14,8 +14,8 @@ import pytest
 import trainyard
 from tests.trainyard.media_records import frames, media
 from tests.trainyard.spooled import eventually, told
-from trainyard.sdk.run import media_queue
-from trainyard.sdk.run import run as sdk
+from trainyard.sdk import media_queue
+from trainyard.sdk import run as sdk
 from trainyard.spooling.frames import decode
 from trainyard.spooling.reader import READ_BYTES, SpoolReader
 from trainyard.spooling.writer import spool_files

@@ -11,7 +11,7 @@ import pytest
 
 import trainyard
 from tests.trainyard.spooled import eventually, points, producers, told
-from trainyard.sdk.run import run as sdk
+from trainyard.sdk import run as sdk
 
 SAVED = {"state": "saved", "step": 100, "fence": 1, "bytes": 4096, "degrees": {"data": 2}}
 

@@ -16,7 +16,7 @@ import pytest
 
 import trainyard
 from tests.trainyard.spooled import eventually, points, producers
-from trainyard.sdk.run import run as sdk
+from trainyard.sdk import run as sdk
 
 
 def test_what_is_logged_lies_in_the_spool_between_begin_and_end(spool: Path) -> None:

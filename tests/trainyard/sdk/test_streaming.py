@@ -18,9 +18,9 @@ from runs.metrics.models import Producer, Telemetry
 from runs.models import Run
 from tests.trainyard.command import Trainyard
 from tests.up_process import ROOT, wait_until
-from trainyard.sdk.run import local_run as local
-from trainyard.sdk.run import run as sdk
-from trainyard.sdk.run import sender
+from trainyard.sdk import local_run as local
+from trainyard.sdk import run as sdk
+from trainyard.sdk import sender
 
 pytestmark = pytest.mark.usefixtures("valkey")
 Start = Callable[..., subprocess.Popen[str]]

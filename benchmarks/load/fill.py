@@ -1,4 +1,4 @@
-"""`python -m benchmarks.fill PLAN`: the process that fills the stream, as supervisors do.
+"""`python -m benchmarks.load.fill PLAN`: the process that fills the stream, as supervisors do.
 
 It makes everything first and says "ready" with the number of entries; at a line on its standard input it begins to
 send, and says "done".
@@ -17,7 +17,7 @@ from typing import Any
 
 import redis
 
-from benchmarks.generate import SEED, Sender, batches, frames, noisy
+from benchmarks.load.generate import SEED, Sender, batches, frames, noisy
 from workers.contract import stream_key
 
 PIPELINE = 16

@@ -18,7 +18,7 @@ from benchmarks import goals
 from benchmarks.table import Row, scaled
 from dashboard.setup.machine import find_postgres_folder
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SMALL, LARGE, PENDING = 100, 100_000, 10_000
 FAMILIES: dict[str, str | tuple[str, ...]] = {
     "REST, runs": "API runs",
@@ -53,7 +53,7 @@ def measured(database: str, environment: dict[str, str]) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="ty-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         home = Path(folder) / "home"
         (home / "static").mkdir(parents=True)
-        words = [sys.executable, "-m", "benchmarks.list_requests", str(small), str(large), str(pending)]
+        words = [sys.executable, "-m", "benchmarks.load.list_requests", str(small), str(large), str(pending)]
         done = subprocess.run(
             words, cwd=ROOT, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, check=True,
             env={**os.environ, "TRAINYARD_HOME": str(home), **environment},

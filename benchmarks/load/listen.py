@@ -1,7 +1,7 @@
 """A process that listens, for benchmarks of pushes: many sockets as cheaply as they can be read, or one bare channel.
 
-``python -m benchmarks.listen PLAN``: says "ready" when everybody listens, takes a line when all was sent, and writes
-what came as JSON: [who, from, cursor, Unix time] of every message that moved a cursor.
+``python -m benchmarks.load.listen PLAN``: says "ready" when everybody listens, takes a line when all was sent, and
+writes what came as JSON: [who, from, cursor, Unix time] of every message that moved a cursor.
 """
 
 from __future__ import annotations

@@ -16,9 +16,10 @@ from typing import Any
 import httpx
 import numpy as np
 
-from benchmarks import goals, planting
+from benchmarks import goals
 from benchmarks.chromium import Window, cpu_percent, window
-from benchmarks.planting import START_S, Writer
+from benchmarks.load import planting
+from benchmarks.load.planting import START_S, Writer
 from benchmarks.stack import Stack, running
 from benchmarks.table import Row, middle, scaled, spread_of
 

@@ -19,10 +19,10 @@ from torch.distributed.distributed_c10d import ProcessGroup, Work
 
 import trainyard
 from benchmarks import goals
-from benchmarks.bench_step import BLOCK, MODELS, WARM_STEPS, WORLD, Times, interval
 from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Goal, Row, middle, scaled, spread_of
 from benchmarks.training import prepared
+from benchmarks.training_cases.bench_step import BLOCK, MODELS, WARM_STEPS, WORLD, Times, interval
 from workers.training.build import Training
 from workers.training.loop import report, report_measures, settle, take_step
 from workers.training.measuring.collectives import FUNCTIONS, METHODS

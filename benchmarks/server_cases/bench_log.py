@@ -9,8 +9,8 @@ from pathlib import Path
 
 import trainyard
 from benchmarks import goals
-from benchmarks.calls import METRICS, Costs, calls, summary
 from benchmarks.compare import CALLS, Answers, measure
+from benchmarks.load.calls import METRICS, Costs, calls, summary
 from benchmarks.table import Row, scaled
 
 NUM_CALLS = 20_000

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from benchmarks import goals
-from benchmarks.flow import program
+from benchmarks.load.flow import program
+from benchmarks.metrics_stack import Yard, wait_for_line, yard
 from benchmarks.stack import percentile
 from benchmarks.table import Row, scaled
-from benchmarks.yard import Yard, wait_for_line, yard
 from trainyard.spooling import frames as records
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.fill import Plan
-from benchmarks.generate import Sender
-from benchmarks.yard import ROOT, Watch, Yard, wait_for_line
+from benchmarks.load.fill import Plan
+from benchmarks.load.generate import Sender
+from benchmarks.metrics_stack import ROOT, Watch, Yard, wait_for_line
 
 LOOK_S = 0.02
 WATCH_S = 0.2
@@ -49,9 +49,9 @@ def filling(plan: Plan) -> Iterator[Filling]:
 
 @contextmanager
 def program(name: str, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """Run ``python -m benchmarks.NAME``; it is ended where it does not end by itself."""
+    """Run ``python -m benchmarks.load.NAME``; it is ended where it does not end by itself."""
     process = subprocess.Popen(
-        [sys.executable, "-m", f"benchmarks.{name}", *words],
+        [sys.executable, "-m", f"benchmarks.load.{name}", *words],
         cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     with process:

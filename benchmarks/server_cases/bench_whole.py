@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import goals
-from benchmarks.compaction import wait_for_compaction
 from benchmarks.compare import STEPS, Answers, measure
+from benchmarks.load.compaction import wait_for_compaction
 from benchmarks.peers.drive import size_of_sqlite
 from benchmarks.stack import Stack, running
 from benchmarks.table import Row, middle, scaled, spread_of
 from trainyard.bundle import pack
 
-HERE = Path(__file__).parent
+BENCHMARKS = Path(__file__).parents[1]
 NUM_STEPS = 200_000
 NUM_SERIES = 10
 REPEATS = 3
@@ -85,10 +85,10 @@ def bundle(stack: Stack) -> str:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "whole.py").write_text(SCRIPT)
-        for shared in ("__init__.py", "calls.py", "peers/__init__.py", "peers/drive.py"):
+        for shared in ("__init__.py", "load/__init__.py", "load/calls.py", "peers/__init__.py", "peers/drive.py"):
             target = folder / "benchmarks" / shared
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(HERE / shared, target)
+            shutil.copyfile(BENCHMARKS / shared, target)
         return stack.bundle(pack(folder)[0])
 
 

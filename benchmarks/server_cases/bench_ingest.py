@@ -8,10 +8,10 @@ clock runs from its first entry until the database says that every point is comm
 from __future__ import annotations
 
 from benchmarks import goals
-from benchmarks.fill import Plan
-from benchmarks.flow import senders, through_ingest, through_prototype
+from benchmarks.load.fill import Plan
+from benchmarks.load.flow import senders, through_ingest, through_prototype
+from benchmarks.metrics_stack import Yard, yard
 from benchmarks.table import Goal, Row, middle, scaled, spread_of
-from benchmarks.yard import Yard, yard
 
 NUM_SERIES = 10
 REPEATS = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.generate import SEED, Points, noisy, series_names
+from benchmarks.load.generate import SEED, Points, noisy, series_names
 from runs.metrics import store
 from runs.metrics.codec import Columns
 from runs.metrics.compact import compact_run

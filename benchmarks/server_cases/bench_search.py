@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import goals
+from benchmarks.metrics_stack import yard
 from benchmarks.stack import percentile
 from benchmarks.table import Row, middle, scaled, spread_of
-from benchmarks.yard import yard
 
 if TYPE_CHECKING:
     from django.test import Client

@@ -11,14 +11,14 @@ import numpy as np
 from pcodec import ChunkConfig, standalone
 
 from benchmarks import goals
-from benchmarks.compaction import compact_now
 from benchmarks.compare import Answers, measure
-from benchmarks.fill import Plan
-from benchmarks.flow import senders, through_ingest
-from benchmarks.generate import noisy
+from benchmarks.load.compaction import compact_now
+from benchmarks.load.fill import Plan
+from benchmarks.load.flow import senders, through_ingest
+from benchmarks.load.generate import noisy
+from benchmarks.metrics_stack import Yard, yard
 from benchmarks.peers.drive import size_of_sqlite
 from benchmarks.table import Goal, Row, scaled
-from benchmarks.yard import Yard, yard
 
 NUM_SERIES = 10
 CASES = (

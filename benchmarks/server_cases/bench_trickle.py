@@ -7,10 +7,10 @@ import time
 import psutil
 
 from benchmarks import goals
-from benchmarks.fill import Plan
-from benchmarks.flow import filling, program, senders
+from benchmarks.load.fill import Plan
+from benchmarks.load.flow import filling, program, senders
+from benchmarks.metrics_stack import Watch, Yard, wait_for_line, yard
 from benchmarks.table import Row, scaled
-from benchmarks.yard import Watch, Yard, wait_for_line, yard
 
 NUM_RUNS, NUM_SERIES = 20, 100
 SECONDS = 30

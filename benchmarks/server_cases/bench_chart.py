@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import goals
 from benchmarks.compare import Answers, measure
+from benchmarks.metrics_stack import Yard, yard
 from benchmarks.stack import percentile
 from benchmarks.table import Goal, Row, middle, scaled, spread_of
-from benchmarks.yard import Yard, yard
 
 if TYPE_CHECKING:
     from runs.models import Run
@@ -28,7 +28,7 @@ REQUESTS = 200
 MANY_RUNS, MANY_POINTS, MANY_REQUESTS = 50, 100_000, 15
 PEER_STEPS = {"trackio": 100_000}
 SEED = 11
-TENTH_S = 0.1  # between two points, see benchmarks.generate
+TENTH_S = 0.1  # between two points, see benchmarks.load.generate
 
 
 def rows() -> list[Row]:
@@ -36,7 +36,7 @@ def rows() -> list[Row]:
     for known in peer.found.values():
         known["read_ms"] = 1_000 * known["read_s"]
     with yard() as place:
-        from benchmarks.prepare import fill
+        from benchmarks.load.prepare import fill
 
         short, long = place.make_run("short"), place.make_run("long")
         fill(short, SHORT)
@@ -89,7 +89,7 @@ def windows(num_points: int, count: int) -> Iterator[tuple[int, int]]:
 
 
 def wall(step: int) -> float:
-    from benchmarks.generate import START_S
+    from benchmarks.load.generate import START_S
 
     return START_S + TENTH_S * step
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.prototype {read|store} SOCKET FILE NUM_ENTRIES`: the limits of ingest.
+"""`python -m benchmarks.load.prototype {read|store} SOCKET FILE NUM_ENTRIES`: the limits of ingest.
 
 As little as can be done. ``read``: entries of the stream are read and acknowledged. ``store``: their frames are
 decoded too, each series of each frame is compressed as it came and inserted into SQLite, synced as ours is. No seals,

@@ -25,7 +25,7 @@ from workers.training.recipes import Batch, Task
 from workers.training.startup import process_group
 from workers.training.startup.place import Place
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 WORLD = 2
 WARM_STEPS = 10
 BLOCK = 25  # steps

@@ -1,4 +1,4 @@
-"""What lists are asked, and what each answer costs: `python -m benchmarks.list_requests 100 100000 10000`.
+"""What lists are asked, and what each answer costs: `python -m benchmarks.load.list_requests 100 100000 10000`.
 
 In a process of its own for each database, since Django is set up once. Prints one JSON object: for each number of runs,
 request -> milliseconds of processor time, those of PostgreSQL's own processes included; and the ticks' seconds.
@@ -20,7 +20,7 @@ import psutil
 if TYPE_CHECKING:
     from django.test import Client
 
-    from benchmarks.crowd import Crowd
+    from benchmarks.load.crowd import Crowd
 
 TIMES = 15
 DEEP = 0.7  # how far into a list a deep page lies
@@ -188,8 +188,8 @@ def tidy() -> None:
 
 def tick_costs(pending: int, server: psutil.Process | None) -> dict[str, float]:
     """Seconds of processor time of a tick without pending runs, of the first over many, and of a later one."""
-    from benchmarks.crowd import fill_queue
-    from benchmarks.yard import broker
+    from benchmarks.load.crowd import fill_queue
+    from benchmarks.metrics_stack import broker
 
     with broker():
         empty = tick_s(server)
@@ -210,7 +210,7 @@ def tick_s(server: psutil.Process | None, times: int = 5) -> float:
 
 
 def main(small: int, large: int, pending: int, server: psutil.Process | None) -> dict[str, dict[str, float]]:
-    from benchmarks.crowd import fill
+    from benchmarks.load.crowd import fill
 
     open_site()
     found = {"tick": tick_costs(pending, server)}

@@ -1,0 +1,1 @@
+"""Benchmarks of the server: ingest, charts, pages, and logging."""
