@@ -28,7 +28,7 @@ demo: ## set up, start on this machine with two CPU nodes, launch the hello-gpt 
 up: ## set up and serve, without a run
 	@$(SETUP) -- $(BIN)/python -m dashboard.up
 
-test: ## set up what the tests need, a browser too, and run them all (ARGS="tests/house -x")
+test: ## set up what the tests need, a browser too, and run them all (ARGS="tests/code_rules -x")
 	@$(PYTHON) -m dashboard.setup --for tests
 	@# All of them in parts, three at a time; picked ones in one pytest.
 	@$(BIN)/python -m $(if $(ARGS),pytest $(ARGS),tests.parts)
