@@ -15,7 +15,7 @@ from celery import Celery, bootsteps, signals
 from celery.exceptions import SecurityWarning
 
 from trainyard import lifeline
-from workers.broker import Gate
+from workers.transport.broker import Gate
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 # It warns of root because pickled messages could do anything; ours are JSON, and no other is accepted.

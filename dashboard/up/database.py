@@ -176,7 +176,7 @@ def isolation(home: Path) -> str:
     """Say what the scripts of runs can reach on this machine. Tried in a process of its own, as each node does."""
     level = "none"
     if os.environ.get("TRAINYARD_ISOLATION", "").lower() != "off":
-        command = [sys.executable, "-m", "workers.shelter", str(home)]
+        command = [sys.executable, "-m", "workers.sandbox.node", str(home)]
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             answer = subprocess.run(command, cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL, timeout=20)
             level = answer.stdout.decode().strip() or "none"

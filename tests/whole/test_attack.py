@@ -12,8 +12,8 @@ import pytest
 
 from tests.whole.runs import Yard
 from trainyard.bundle import pack
-from workers.isolation import Level
-from workers.shelter import find_shelter
+from workers.sandbox.node import find_shelter
+from workers.sandbox.process import Level
 
 SCRIPT = """
 import json, os, signal, sys

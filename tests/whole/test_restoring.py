@@ -14,7 +14,7 @@ from tests.browser.conftest import packed, tiny
 from tests.whole.runs import Yard
 from workers.node.checkpoints import sweep
 from workers.node.config import load_config, node_home
-from workers.node.rest import ServerClient
+from workers.node.server_client import ServerClient
 
 # Keeps a checkpoint every 10 steps; in its first life it is killed in step 35.
 SCRIPT = """

@@ -13,7 +13,7 @@ from tests.servers import Valkey, short_folder
 from tests.workers.control import ControlledNode
 from tests.workers.stream import KEY, ORDER
 from workers.supervisor.contact import Contact, connect
-from workers.supervisor.shipping import Shipper
+from workers.supervisor.records.shipper import Shipper
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,7 @@ import redis
 from celery import Celery
 
 from trainyard.spooling.frames import Frame, frames
-from workers.app import make_app
-from workers.attempts import AttemptFolder
+from workers.attempt.folder import AttemptFolder
 from workers.contract import (
     EPOCH_KEY,
     GO,
@@ -37,7 +36,8 @@ from workers.contract import (
     up_key,
 )
 from workers.node.config import NodeConfig, make_home, node_home, store_config
-from workers.sockets import socket_path
+from workers.transport.celery_app import make_app
+from workers.transport.control_socket import socket_path
 
 LIMIT_S = 60.0
 

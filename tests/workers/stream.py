@@ -10,7 +10,7 @@ import redis
 from trainyard.spooling.frames import Frame, frames
 from trainyard.spooling.writer import SpoolWriter
 from workers.contract import EPOCH_KEY, Document, check_mac, down_key, frames_scope, new_key, seal, stream_key
-from workers.supervisor.shipping import Shipper
+from workers.supervisor.records.shipper import Shipper
 
 KEY = new_key()
 ORDER: Document = {"attempt": "a", "run": "r", "fence": 3, "node": "n", "shard": 0, "lease_s": 600.0}

@@ -12,19 +12,19 @@ import httpx
 import redis
 import structlog
 
-from workers.attempts import AttemptFolder, attempts_in
+from workers.attempt.folder import AttemptFolder, attempts_in
 from workers.contract import Document, order_scope, unlock
-from workers.data_roots import location_problem
-from workers.node import leftovers
-from workers.node.afterlife import Afterlife
-from workers.node.bundles import Refusal, Source, lay_out_code
+from workers.data_access.roots import location_problem
 from workers.node.config import NodeConfig, checkpoints_root, project_cache
-from workers.node.interpreters import check_interpreter
-from workers.node.orphans import StillAlive, bury, never_started
-from workers.node.outputs import output_document
-from workers.node.warm import ZygoteGone, ZygoteKeeper
-from workers.shelter import OPEN, Shelter
-from workers.sockets import ask, socket_path
+from workers.node.dead_supervisors import StillAlive, bury, never_started
+from workers.node.finished import Afterlife
+from workers.node.output import working_folder as leftovers
+from workers.node.output.sending import output_document
+from workers.node.preparation.bundles import Refusal, Source, lay_out_code
+from workers.node.preparation.interpreters import check_interpreter
+from workers.node.zygote_keeper import ZygoteGone, ZygoteKeeper
+from workers.sandbox.node import OPEN, Shelter
+from workers.transport.control_socket import ask, socket_path
 
 log = structlog.get_logger(__name__)
 

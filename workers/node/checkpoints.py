@@ -9,7 +9,7 @@ from pathlib import Path
 
 import structlog
 
-from workers.node.rest import ServerClient
+from workers.node.server_client import ServerClient
 
 log = structlog.get_logger(__name__)
 

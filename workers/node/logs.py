@@ -6,7 +6,7 @@ import logging
 
 import structlog
 
-from workers.unfailing import Unfailing
+from workers.forking.safe_output import Unfailing
 
 
 def configure_logs() -> None:

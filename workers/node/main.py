@@ -15,9 +15,8 @@ from urllib.parse import urlsplit
 from celery.exceptions import SecurityWarning
 
 from trainyard import __version__, lifeline
-from workers.app import make_app
-from workers.data_roots import CLOSED
-from workers.inventory import take_inventory
+from workers.data_access.roots import CLOSED
+from workers.machine.inventory import take_inventory
 from workers.node.config import (
     CannotStart,
     NodeConfig,
@@ -29,10 +28,11 @@ from workers.node.config import (
     store_config,
 )
 from workers.node.logs import configure_logs
-from workers.node.rest import JoinRefused, join
+from workers.node.server_client import JoinRefused, join
 from workers.node.worker import NodeWorker
-from workers.shelter import Shelter, find_shelter
-from workers.tasks import Opener, register
+from workers.sandbox.node import Shelter, find_shelter
+from workers.transport.celery_app import make_app
+from workers.transport.commands import Opener, register
 
 NUM_COMMAND_THREADS = 4
 LAST_WORDS_S = 4.0

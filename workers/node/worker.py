@@ -18,18 +18,18 @@ import structlog
 from trainyard import __version__
 from workers.contract import BadSeal, Document, down_key, question_scope, unlock, unseal, up_key
 from workers.contract import seal as sealed_document
-from workers.health import HealthReader
-from workers.inventory import take_inventory
-from workers.node.afterlife import Afterlife
+from workers.machine.health import HealthReader
+from workers.machine.inventory import take_inventory
 from workers.node.attempts import Attempts
 from workers.node.checkpoints import sweep
-from workers.node.clock import ServerClock
 from workers.node.config import NodeConfig, checkpoints_root, store_config
-from workers.node.health import HealthSender
-from workers.node.inspecting import Inspector
-from workers.node.rest import ServerClient
-from workers.node.warm import ZygoteKeeper
-from workers.shelter import Shelter
+from workers.node.finished import Afterlife
+from workers.node.health_sender import HealthSender
+from workers.node.inspection.inspector import Inspector
+from workers.node.server_client import ServerClient
+from workers.node.server_clock import ServerClock
+from workers.node.zygote_keeper import ZygoteKeeper
+from workers.sandbox.node import Shelter
 from workers.supervisor.contact import connect
 
 log = structlog.get_logger(__name__)

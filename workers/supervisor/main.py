@@ -17,23 +17,23 @@ import structlog
 
 from trainyard.spec.values.durations import grace_s
 from trainyard.spooling.reader import last_sequences
-from workers.attempts import AttemptFolder, AttemptTaken, write_json
+from workers.attempt.folder import AttemptFolder, AttemptTaken, write_json
 from workers.contract import Document
-from workers.joining import can_watch
+from workers.forking.processes import Exit, descendants_of, identify, kill_children, send
 from workers.node.config import load_config
-from workers.processes import Exit, descendants_of, identify, kill_children, send
-from workers.shelter import Shelter
-from workers.sockets import answer, listen, socket_path
-from workers.supervisor.activity import Activity
-from workers.supervisor.collecting import Collector
+from workers.rank_process.group_formation import can_watch
+from workers.sandbox.node import Shelter
 from workers.supervisor.contact import Contact, connect
-from workers.supervisor.courier import Courier
-from workers.supervisor.launch import plan_rank, reserve_port, start_of_ranks
-from workers.supervisor.listening import is_listening
-from workers.supervisor.nursery import Nursery
+from workers.supervisor.ranks.activity import Activity
+from workers.supervisor.ranks.launch import plan_rank, reserve_port, start_of_ranks
+from workers.supervisor.ranks.port_check import is_listening
+from workers.supervisor.ranks.stopping import Stop
+from workers.supervisor.ranks.waiting import Nursery
+from workers.supervisor.records.collector import Collector
+from workers.supervisor.records.courier import Courier
+from workers.supervisor.records.shipper import Shipper
 from workers.supervisor.reports import Group, RankState, make_report, reason_of
-from workers.supervisor.shipping import Shipper
-from workers.supervisor.stopping import Stop
+from workers.transport.control_socket import answer, listen, socket_path
 
 log = structlog.get_logger(__name__)
 

@@ -13,10 +13,10 @@ import workers
 from trainyard.lost_peers import is_of_lost_peer, lost_peer_sentence
 from trainyard.spec.survival import outlives_workers
 from trainyard.spooling.plain_files import open_plain
-from workers.attempts import AttemptFolder, read_json
+from workers.attempt.folder import AttemptFolder, read_json
 from workers.contract import Document
-from workers.processes import Exit
-from workers.supervisor.tracebacks import error_in, explained
+from workers.forking.processes import Exit
+from workers.supervisor.ranks.tracebacks import error_in, explained
 
 CRASH = "Fatal Python error"
 OWN_FRAME = re.compile(rf'\s*File "(?:{re.escape(str(Path(workers.__file__).parent))}{os.sep}|<frozen runpy>)')

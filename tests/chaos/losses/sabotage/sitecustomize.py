@@ -40,13 +40,13 @@ def accept_everything(commit: Any) -> None:
     commit._Commit._accept = accept
 
 
-@patch_of("watermarks", "workers.supervisor.shipping")
+@patch_of("watermarks", "workers.supervisor.records.shipper")
 def send_nothing_again(shipping: Any) -> None:
     assert shipping.Shipper._rewind
     shipping.Shipper._rewind = lambda self, tails, **how: None
 
 
-@patch_of("watermarks", "workers.node.warm")
+@patch_of("watermarks", "workers.node.zygote_keeper")
 def pass_sabotage_on(warm: Any) -> None:
     """The warm process, of which supervisors are forked, is given a chosen few variables."""
     warm.PASSED_ON = (*warm.PASSED_ON, "PYTHONPATH", "CHAOS_SABOTAGE")

@@ -13,8 +13,8 @@ import pytest
 
 from tests.workers.training.data.bringing import load_table
 from tests.workers.training.data.file_server import FileServer, serve_files
-from workers.data_hosts import HOSTS, address_problem
-from workers.data_roots import ROOTS, location_problem
+from workers.data_access.hosts import HOSTS, address_problem
+from workers.data_access.roots import ROOTS, location_problem
 from workers.training.data.fetching import fetch
 from workers.training.data.fetching.hosts import RefusedAddress, only_allowed_hosts
 from workers.training.data.problems import DataProblem

@@ -1,0 +1,213 @@
+"""Who dies with whom, with real processes and SIGKILL."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from tests.disks import disk
+from tests.servers import Valkey, short_folder
+from tests.workers.control import ControlledNode, until
+from workers.contract import Document
+from workers.forking.processes import children_of, start_of
+
+# Each rank has a child that left its session, whose pid it prints; the child has one as well.
+FAMILY = """
+import os, subprocess, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.setsid()
+        print("grandchild", os.getpid(), flush=True)
+    time.sleep(3600)
+sleeper = subprocess.Popen(["sleep", "3600"], start_new_session=True)
+print("sleeper", sleeper.pid, flush=True)
+step = 0
+while True:
+    step += 1
+    print("step", step, flush=True)
+    time.sleep(0.1)
+"""
+
+
+def launch_family(node: ControlledNode) -> tuple[Document, list[int]]:
+    """Return the order and the pids of the rank and all its descendants."""
+    order = node.order(FAMILY)
+    node.launch(order)
+    rank = node.wait_for(order, "running")["ranks"][0]["pid"]
+    lines = until(lambda: _pids(node, order))
+    return order, [rank, *lines]
+
+
+def _pids(node: ControlledNode, order: Document) -> list[int]:
+    found = [int(line.split()[1]) for line in node.lines(order) if line.startswith(("grandchild", "sleeper"))]
+    return found if len(found) == 2 else []
+
+
+def num_steps(node: ControlledNode, order: Document) -> int:
+    text = node.folder(order["attempt"]).stream_path(0, "stdout").read_text()
+    return text.count("step")
+
+
+def supervisor_of(node: ControlledNode, order: Document) -> int:
+    return int(node.wait_for(order, "running")["supervisor_pid"])
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def zygote_of(node: ControlledNode) -> int:
+    assert node.process is not None
+    (pid,) = children_of(node.process.pid)
+    return pid
+
+
+def all_gone(pids: list[int]) -> bool:
+    return all(start_of(pid) is None for pid in pids)
+
+
+def test_a_killed_rank_is_reported_with_its_signal(bare_node: ControlledNode) -> None:
+    order, pids = launch_family(bare_node)
+    os.kill(pids[0], signal.SIGKILL)
+    report = bare_node.wait_for(order, "ended")
+    assert (report["reason"]["code"], report["ranks"][0]["signal"]) == ("rank_killed", 9)
+    assert all_gone(pids)
+
+
+def test_a_killed_supervisor_takes_everybody_with_it_and_the_node_worker_says_so(node: ControlledNode) -> None:
+    order, pids = launch_family(node)
+    supervisor = supervisor_of(node, order)
+    os.kill(supervisor, signal.SIGKILL)
+    until(lambda: all_gone(pids))
+    report = node.wait_for(order, "ended")
+    assert report["reason"]["code"] == "supervisor_killed"
+    assert report["reason"]["evidence"]["supervisor_pid"] == supervisor
+    assert report["ranks"][0]["ended_at"] is not None
+    node.wait_until_shipped(order)
+    printed = node.folder(order["attempt"]).stream_path(0, "stdout").read_text().splitlines()
+    assert node.lines(order) == printed
+
+
+def test_a_killed_fence_takes_everybody_with_it(bare_node: ControlledNode) -> None:
+    order, pids = launch_family(bare_node)
+    os.kill(parent_of(supervisor_of(bare_node, order)), signal.SIGKILL)
+    until(lambda: all_gone(pids))
+    reason = bare_node.wait_for(order, "ended")["reason"]
+    assert (reason["code"], reason["sentence"]) == (
+        "fence_killed",
+        "The fence on one was killed; its ranks ended with it.",
+    )
+
+
+def test_fence_and_supervisor_killed_at_once_leave_nobody_after_the_sweep(bare_node: ControlledNode) -> None:
+    order, pids = launch_family(bare_node)
+    supervisor = supervisor_of(bare_node, order)
+    folder = bare_node.folder(order["attempt"])
+    until(lambda: set(pids) <= {process.pid for process in folder.recorded_processes()})
+    fence = parent_of(supervisor)
+    for pid in (fence, supervisor):
+        os.kill(pid, signal.SIGSTOP)
+    for pid in (fence, supervisor):
+        os.kill(pid, signal.SIGKILL)
+    bare_node.wait_for(order, "ended")
+    assert all_gone(pids)
+
+
+def test_training_outlives_the_zygote_and_the_next_attempt_gets_a_new_one(bare_node: ControlledNode) -> None:
+    order, _ = launch_family(bare_node)
+    os.kill(zygote_of(bare_node), signal.SIGKILL)
+    before = num_steps(bare_node, order)
+    until(lambda: num_steps(bare_node, order) > before + 3)
+    another = bare_node.order("print('warm again')")
+    bare_node.launch(another)
+    assert bare_node.wait_for(another, "ended")["reason"] is None
+
+
+def test_training_outlives_the_node_worker_and_the_next_one_adopts_it(node: ControlledNode) -> None:
+    order, pids = launch_family(node)
+    node.kill()
+    before = num_steps(node, order)
+    until(lambda: num_steps(node, order) > before + 3)
+    assert node.wait_for(order, "running")["phase"] == "running"
+    node.start()
+    until(lambda: "attempt.adopted" in node.log())
+    up = until(lambda: (found := node.up()) and found["pid"] == node.process.pid and found)  # type: ignore[union-attr]
+    assert up["attempts"][order["attempt"]]["phase"] == "running"
+    node.say(order, wanted="stop")
+    assert node.wait_for(order, "ended")["reason"]["code"] == "stopped"
+    assert all_gone(pids)
+
+
+def test_what_died_while_no_node_worker_lived_is_buried_by_the_next_one(bare_node: ControlledNode) -> None:
+    order, pids = launch_family(bare_node)
+    supervisor = supervisor_of(bare_node, order)
+    bare_node.kill()
+    os.kill(supervisor, signal.SIGKILL)
+    until(lambda: all_gone(pids))
+    assert bare_node.report(order)["phase"] == "running"  # type: ignore[index]  # nobody is there to say otherwise
+    bare_node.start()
+    report = bare_node.wait_for(order, "ended")
+    assert report["reason"]["code"] == "supervisor_killed"
+    bare_node.wait_until_shipped(order)
+
+
+def test_the_end_of_the_lifeline_ends_everything_in_order(
+    home: Path, valkey: Valkey, python_without_torch: Path
+) -> None:
+    node = ControlledNode(home, valkey.url, python=python_without_torch)
+    node.start(with_lifeline=True)
+    try:
+        order, pids = launch_family(node)
+        assert node.process is not None
+        node.cut_lifeline()
+        node.process.wait(timeout=20)
+        assert all_gone(pids)
+        assert node.folder(order["attempt"]).lock_holder() is None
+        assert node.report(order)["reason"]["code"] == "interrupted"  # type: ignore[index]
+    finally:
+        node.close()
+
+
+def test_a_deleted_folder_ends_the_ranks_and_says_why(node: ControlledNode) -> None:
+    order, pids = launch_family(node)
+    folder = node.folder(order["attempt"]).path
+    folder.rename(folder.with_name("deleted"))  # at once: what is deleted file by file is noticed halfway
+    report = node.wait_for(order, "ended")
+    assert report["reason"]["code"] == "folder_deleted"
+    assert "was deleted while it trained" in report["reason"]["sentence"]
+    assert all_gone(pids)
+
+
+def test_ranks_that_fill_the_disk_of_their_node_end_with_their_own_reason(
+    valkey: Valkey, tmp_path: Path, python_without_torch: Path
+) -> None:
+    script = """
+import os, pathlib, sys
+with pathlib.Path(os.environ["TRAINYARD_OUTPUT"], "big").open("wb", buffering=0) as file:
+    try:
+        while True:
+            file.write(bytes(65536))
+    except OSError:
+        pass
+    try:
+        while True:
+            file.write(b"x")
+    except OSError:
+        os._exit(3)
+"""
+    with short_folder("ty-full-") as folder, disk(folder / "disk", mb=24) as home:
+        node = ControlledNode(home, valkey.url, python=python_without_torch)
+        node.start()
+        try:
+            order = node.order(script)
+            node.launch(order)
+            report = node.wait_for(order, "ended")
+            assert report["ranks"][0]["exit_code"] == 3
+            assert report["reason"]["sentence"] == "Rank 0 on one ended with exit code 3. The disk of one was full."
+            assert report["reason"]["evidence"]["disk_full"]
+            until(lambda: node.folder(order["attempt"]).is_ended())
+            assert node.folder(order["attempt"]).report()["reason"]["code"] == "rank_failed"  # type: ignore[index]
+        finally:
+            node.close()

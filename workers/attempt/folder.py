@@ -1,0 +1,274 @@
+"""The folder of one attempt on a node: what it holds, who lives in it, and how to tell that nobody does."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import trainyard
+from trainyard.spooling.plain_files import create_plain, open_plain
+from workers.contract import Document
+from workers.forking.processes import Process
+
+# Linux's struct flock: type, whence, start, length, pid.
+FLOCK = struct.Struct("hhqqi4x")
+ENDED = ("ended", "refused")
+TRACE = re.compile(r"step-\d+\.rank-\d+\.json\.gz")  # as workers.training.measuring.tracing names them
+
+
+class AttemptTaken(RuntimeError):
+    """Another supervisor lives in this folder."""
+
+
+@dataclass
+class AttemptFolder:
+    path: Path
+    # An order does not change, nor does a final report: each is read from the disk once.
+    _order: Document | None = None
+    _final: Document | None = None
+    _is_done: bool = False
+    _sent: Document | None = None
+    pending: dict[str, int] = field(default_factory=dict)  # output files with their sizes that are not sent yet
+    sending: dict[str, int] = field(default_factory=dict)  # the one that is being sent, and how far it is
+    output_problem: str = ""  # why the output waits, as far as this process knows
+
+    @property
+    def attempt(self) -> str:
+        return self.path.name
+
+    @property
+    def spool(self) -> Path:
+        return self.path / "spool"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def output(self) -> Path:
+        return self.path / "output"
+
+    @property
+    def code(self) -> Path:
+        return self.path / "code"
+
+    @property
+    def home(self) -> Path:
+        """Where its ranks are at home: $HOME."""
+        return self.path / "home"
+
+    @property
+    def sdk(self) -> Path:
+        """A folder that has the package trainyard and nothing else of ours."""
+        return self.path / "sdk"
+
+    @property
+    def rooms(self) -> list[Path]:
+        """The folders that its ranks may write. What lies beside these is the supervisor's and the node's."""
+        return [self.spool, self.logs, self.output, self.code, self.home, self.path / "tmp"]
+
+    @property
+    def uploaded_mark(self) -> Path:
+        return self.path / "uploaded"
+
+    @property
+    def decided_mark(self) -> Path:
+        """Nothing that was not sent waits for a person's word: there is none, or somebody has decided."""
+        return self.path / "decided"
+
+    @property
+    def reserve(self) -> Path:
+        """Room for the final report on a disk that is full by then."""
+        return self.path / "reserve"
+
+    @property
+    def taken_mark(self) -> Path:
+        """A later attempt has taken over what was in the working folder."""
+        return self.path / "taken"
+
+    @property
+    def shipped_mark(self) -> Path:
+        return self.path / "shipped"
+
+    @property
+    def fence_mark(self) -> Path:
+        """Made by a supervisor whose fence was killed, before it ends with its ranks."""
+        return self.path / "fence-killed"
+
+    @property
+    def _lock(self) -> Path:
+        return self.path / "lock"
+
+    def create(self, order: Document) -> None:
+        """Make the folder. The order is written last: a folder without one never was an attempt."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.path.chmod(0o711)  # its ranks may be another user's, and pass
+        for folder in self.rooms:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        self.sdk.mkdir(mode=0o755, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            (self.sdk / "trainyard").symlink_to(Path(trainyard.__file__).parent)
+        write_json(self.path / "order.json", order)
+        self._order = order
+
+    def order(self) -> Document | None:
+        if self._order is None:
+            self._order = read_json(self.path / "order.json")
+        return self._order
+
+    def report(self) -> Document | None:
+        if self._final is not None:
+            return self._final
+        report = read_json(self.path / "report.json")
+        if report is not None and report["phase"] in ENDED:
+            self._final = report
+        return report
+
+    def phase(self) -> str:
+        return str((self.report() or {"phase": "preparing"})["phase"])
+
+    def write_report(self, report: Document) -> None:
+        write_json(self.path / "report.json", report)
+
+    def is_ended(self) -> bool:
+        return self.phase() in ENDED
+
+    def is_uploaded(self) -> bool:
+        """Whether its output has been sent, and nothing here waits for a person's word."""
+        return self.uploaded_mark.exists() and self.decided_mark.exists()
+
+    def output_sent(self) -> Document:
+        """Return what became of each output file: {"sent": {name: stamp}, "refused": {name: why}}."""
+        if self._sent is None:
+            self._sent = read_json(self.path / "sent.json") or {"sent": {}, "refused": {}}
+        return self._sent
+
+    def record_output(self, sent: Document) -> None:
+        """Remember what became of the output files, for node workers after this one."""
+        write_json(self.path / "sent.json", sent)
+        self._sent = sent
+
+    def is_done(self) -> bool:
+        """Whether it is over and the server has all of it. Once true it stays true, and costs nothing to ask."""
+        self._is_done = self._is_done or (self.is_ended() and self.shipped_mark.exists() and self.is_uploaded())
+        return self._is_done
+
+    def error_path(self, rank: int) -> Path:
+        return self.logs / f"rank-{rank}.error.json"
+
+    def exit_path(self, rank: int) -> Path:
+        """Written by a rank whose script is over, with its exit code; what follows may hang."""
+        return self.logs / f"rank-{rank}.exit.json"
+
+    def joined_path(self, rank: int) -> Path:
+        """Made by a rank of a run that outlives it, once all ranks have found each other."""
+        return self.logs / f"rank-{rank}.joined"
+
+    def joining_path(self, rank: int) -> Path:
+        """Made by a script's warm rank as it begins to look for the others; then it makes ``joined_path`` too."""
+        return self.logs / f"rank-{rank}.joining"
+
+    def stream_path(self, rank: int, stream: str) -> Path:
+        return self.logs / f"rank-{rank}.{stream}"
+
+    @property
+    def trace_path(self) -> Path:
+        """Which steps are to be traced: written by the supervisor, looked at by its ranks."""
+        return self.path / "trace.json"
+
+    @property
+    def stopped_path(self) -> Path:
+        """Made by rank 0 of a recipe that was asked to stop: where it did, and whether that is saved."""
+        return self.logs / "stopped.json"
+
+    def unsent_traces(self) -> list[Path]:
+        """Return the finished traces that the server does not have yet. Links, and what else a script may keep in a
+        folder of that name, are none."""
+        folder = self.output / "traces"
+        try:
+            entries = [] if folder.is_symlink() else list(os.scandir(folder))
+        except OSError:  # there are none, as in almost all attempts
+            return []
+        names = sorted(one.name for one in entries if TRACE.fullmatch(one.name) and one.is_file(follow_symlinks=False))
+        return [folder / name for name in names if not self.sent_mark(name).exists()]
+
+    def sent_mark(self, name: str) -> Path:
+        return self.path / "sent" / name
+
+    def record_processes(self, processes: list[Process]) -> None:
+        """Remember who must be gone before anybody may say that this attempt is over."""
+        write_json(self.path / "processes.json", {"processes": [list(process) for process in processes]})
+
+    def recorded_processes(self) -> list[Process]:
+        document = read_json(self.path / "processes.json") or {"processes": []}
+        return [Process(pid, start) for pid, start in document["processes"]]
+
+    def take_lock(self) -> IO[bytes]:
+        """Lock the folder for this process; keep the answer. Raises AttemptTaken.
+
+        A POSIX record lock: forked children do not have it, so a dead supervisor never looks alive. It is lost as
+        soon as this process closes *any* descriptor of the file, so nobody else here may open it.
+        """
+        file = self._lock.open("ab")
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.close()
+            raise AttemptTaken(f"attempt {self.attempt} already has a supervisor") from error
+        return file
+
+    def was_started(self) -> bool:
+        return self._lock.exists()
+
+    def lock_holder(self) -> int | None:
+        """Return the pid of the supervisor that lives here, None when there is none. Never takes the lock."""
+        try:
+            descriptor = os.open(self._lock, os.O_RDWR)
+        except FileNotFoundError:
+            return None
+        try:
+            question = FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            kind, _, _, _, pid = FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
+        finally:
+            os.close(descriptor)
+        return None if kind == fcntl.F_UNLCK else int(pid)
+
+
+def attempts_in(home: Path) -> Iterator[AttemptFolder]:
+    """Yield the folders of a node's home that hold an order."""
+    for path in sorted((home / "attempts").glob("*/order.json")):
+        yield AttemptFolder(path.parent)
+
+
+def read_json(path: Path) -> Document | None:
+    try:
+        with open_plain(path) as file:
+            document = json.loads(file.read())
+    except (FileNotFoundError, ValueError):
+        return None
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EINVAL):
+            raise
+        return None  # a link or a pipe, which none of us made
+    assert isinstance(document, dict)
+    return document
+
+
+def write_json(path: Path, document: Document, *, mode: int = 0o600) -> None:
+    """Replace the file as a whole, so that a reader never meets half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with create_plain(temporary) as file:
+        file.write(json.dumps(document).encode())
+        file.flush()
+        os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
+    temporary.replace(path)

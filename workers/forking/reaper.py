@@ -1,0 +1,77 @@
+"""The process between the zygote and a supervisor: when the supervisor ends, however it does, nobody survives it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+from workers.attempt.folder import AttemptFolder
+from workers.forking.processes import adopt_orphans, die_with_parent, kill_children, name_process, open_descriptors
+from workers.forking.safe_output import never_fail
+from workers.supervisor import supervise
+
+
+def become_fence(request: dict[str, Any], *, notify: int, lifeline: int) -> NoReturn:
+    """Turn the forked child of the zygote into a fence, and its child into the supervisor. Never returns."""
+    os.setsid()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    adopt_orphans()
+    name_process("ty-fence")
+    _own_descriptors(Path(request["folder"]), keep={notify, lifeline})
+    supervisor = os.fork()
+    if supervisor == 0:
+        _become_supervisor(request, notify, lifeline)
+    os.close(notify)
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == supervisor:
+            break
+    kill_children()
+    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+def _become_supervisor(request: dict[str, Any], notify: int, lifeline: int) -> NoReturn:
+    fence = os.getppid()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    adopt_orphans()
+    name_process("ty-supervisor")
+    never_fail()  # its log may lie on a full disk
+    # SIGKILL would end the supervisor and leave the ranks' children without anybody to end them.
+    signal.signal(signal.SIGUSR1, lambda *_: _kill_tree(Path(request["folder"])))
+    die_with_parent(signal.SIGUSR1, fence)
+    code = 1
+    try:
+        code = supervise(request, notify=notify, lifeline=lifeline)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _kill_tree(folder: Path) -> NoReturn:
+    """Without a fence nothing holds the tree together: end it. The node worker reports it, with the proof."""
+    with contextlib.suppress(OSError):
+        AttemptFolder(folder).fence_mark.touch()
+    kill_children()
+    os._exit(1)
+
+
+def _own_descriptors(folder: Path, keep: set[int]) -> None:
+    """Leave the zygote's descriptors; ours are the supervisor's log and what ``keep`` names."""
+    log = os.open(folder / "logs" / "supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    for descriptor in set(open_descriptors()) - keep:
+        with contextlib.suppress(OSError):  # the one that listed the folder is closed already
+            os.close(descriptor)

@@ -1,0 +1,74 @@
+"""The node's warm process: has torch imported and does nothing but fork. Run by the node worker, never by hand.
+
+``python -m workers.forking.zygote SOCKET LIFELINE`` gets descriptors: a socket to the node worker, whose end-of-file
+ends it, and the lifeline pipe of ``up`` (-1 where there is none), which its supervisors watch. It runs no user code and
+no operator of torch: a fork from a process whose thread pools have worked hangs.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+import traceback
+from typing import Any
+
+from workers.forking.processes import name_process, num_threads
+
+# What supervisors and ranks need is imported here, once, and shared by all of them.
+from workers.forking.reaper import become_fence
+from workers.training.startup.warm import warm
+
+MAX_REQUEST_BYTES = 1 << 16
+
+
+def main() -> int:
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    lifeline = int(sys.argv[2])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the node worker's terminal is the node worker's affair
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # fences are reaped by the kernel
+    name_process("ty-zygote")
+    warm_up()
+    gc.collect()
+    gc.freeze()
+    channel.sendall(json.dumps({"ready": os.getpid(), "threads": num_threads()}).encode() + b"\n")
+    while (received := receive(channel)) is not None:
+        request, descriptor = received
+        threads = num_threads()
+        assert threads == 1, f"a zygote with {threads} threads must not fork"
+        pid = os.fork()
+        if pid == 0:
+            channel.close()
+            become_fence(request, notify=descriptor, lifeline=lifeline)
+        os.close(descriptor)
+        channel.sendall(json.dumps({"pid": pid}).encode() + b"\n")
+    return 0
+
+
+def warm_up() -> None:
+    """Import what ranks will need. A machine without torch still runs scripts that need none."""
+    try:
+        warm()
+    except ImportError:
+        traceback.print_exc()
+        print("the warm process has no torch: ranks that need it fail", file=sys.stderr, flush=True)
+
+
+def receive(channel: socket.socket) -> tuple[dict[str, Any], int] | None:
+    """Return the next request and the descriptor sent with it; None at end-of-file."""
+    data = b""
+    descriptors: list[int] = []
+    while not data.endswith(b"\n"):
+        part, found, _, _ = socket.recv_fds(channel, MAX_REQUEST_BYTES, 1)
+        if not part:
+            return None
+        data += part
+        descriptors += found
+    return json.loads(data), descriptors[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""How the machine feels now: psutil for the machine, NVML for its GPUs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pynvml
+
+from workers.contract import Document
+from workers.machine.gpus import visible_indexes
+
+
+class GpuReader:
+    """Reads GPUs by index through NVML. Without a driver, or without any index, it reads nothing."""
+
+    def __init__(self, indexes: list[int] | None = None) -> None:
+        self._handles: list[tuple[int, Any]] = []
+        if indexes == []:
+            return
+        try:
+            pynvml.nvmlInit()
+            wanted = range(pynvml.nvmlDeviceGetCount()) if indexes is None else indexes
+            self._handles = [(index, pynvml.nvmlDeviceGetHandleByIndex(index)) for index in wanted]
+        except pynvml.NVMLError:  # no driver here, or fewer GPUs than were promised
+            return
+
+    def read(self) -> list[Document]:
+        return [self._read_one(index, handle) for index, handle in self._handles]
+
+    @staticmethod
+    def _read_one(index: int, handle: Any) -> Document:
+        memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+        utilization = _ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
+        power = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
+        return {
+            "index": index,
+            "utilization_percent": None if utilization is None else utilization.gpu,
+            "memory_bytes": None if memory is None else memory.total,
+            "memory_used_bytes": None if memory is None else memory.used,
+            "temperature_c": _ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+            "power_w": None if power is None else power / 1000,
+        }
+
+
+class HealthReader:
+    """Samples the machine. Rates and percentages are about the time since the sample before."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._gpus = GpuReader(visible_indexes())
+        self._at = time.monotonic()
+        self._network = _network_bytes()
+        psutil.cpu_percent()
+
+    def sample(self) -> Document:
+        memory = psutil.virtual_memory()
+        disk = psutil.disk_usage(str(self._home))
+        received, sent = self._network_rates()
+        return {
+            "cpu_percent": psutil.cpu_percent(),
+            "load": os.getloadavg()[0],
+            "memory_bytes": memory.total,
+            "memory_used_bytes": memory.total - memory.available,
+            "disk_bytes": disk.total,
+            "disk_used_bytes": disk.used,
+            "network_received_bytes_per_s": received,
+            "network_sent_bytes_per_s": sent,
+            "gpus": self._gpus.read(),
+        }
+
+    def _network_rates(self) -> tuple[float, float]:
+        before, self._network = self._network, _network_bytes()
+        then, self._at = self._at, time.monotonic()
+        elapsed = max(self._at - then, 1e-3)
+        received, sent = (max(0.0, (new - old) / elapsed) for new, old in zip(self._network, before, strict=True))
+        return received, sent
+
+
+def _network_bytes() -> tuple[int, int]:
+    """Return what all interfaces but loopback have received and sent."""
+    counters = psutil.net_io_counters(pernic=True)
+    outer = [count for name, count in counters.items() if not name.startswith("lo")]
+    return sum(count.bytes_recv for count in outer), sum(count.bytes_sent for count in outer)
+
+
+def _ask(question: Callable[..., Any], *arguments: Any) -> Any:
+    """Return NVML's answer, None where this GPU has none (a MIG slice knows no utilisation)."""
+    with contextlib.suppress(pynvml.NVMLError):
+        return question(*arguments)
+    return None

@@ -1,0 +1,89 @@
+"""What the machine is made of, as the node's page shows it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+import pynvml
+
+from workers.contract import Document
+from workers.machine.gpus import visible_indexes
+
+CORES = "TRAINYARD_CORES"  # this node's share of the cores, set by whoever starts several nodes on one machine
+
+
+def take_inventory(home: Path, slots: int | None = None) -> Document:
+    """Return what the machine is made of, and how many ``slots`` the node was started with, where somebody said it."""
+    gpus, driver = _gpus()
+    return {
+        **({} if slots is None else {"slots": slots}),
+        "hostname": socket.gethostname(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "torch": torch_version(),
+        "cpu": {"model": _cpu_model(), "count": num_cpus(), "machine_count": num_usable_cpus()},
+        "memory_bytes": psutil.virtual_memory().total,
+        "disk_bytes": psutil.disk_usage(str(home)).total,
+        "gpus": gpus,
+        "driver": driver,
+    }
+
+
+def torch_version() -> str | None:
+    """Return the installed version without importing torch."""
+    try:
+        return metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def num_cpus() -> int:
+    """Return how many cores this node may use: a share, a container or taskset makes them fewer than there are."""
+    usable, share = num_usable_cpus(), os.environ.get(CORES, "")
+    return min(usable, int(share)) if share.isdecimal() and int(share) else usable
+
+
+def num_usable_cpus() -> int:
+    """Return how many cores the nodes of this machine may use together."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cpu_model() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor() or platform.machine()
+    named = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
+    return named[0] if named else platform.machine()
+
+
+def _gpus() -> tuple[list[Document], str | None]:
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:  # no driver: a CPU node
+        return [], None
+    try:
+        present, visible = range(pynvml.nvmlDeviceGetCount()), visible_indexes()
+        own = [index for index in (present if visible is None else visible) if index in present]
+        gpus: list[Document] = [
+            {
+                "index": index,
+                "name": _text(pynvml.nvmlDeviceGetName(handle)),
+                "uuid": _text(pynvml.nvmlDeviceGetUUID(handle)),
+                "memory_bytes": int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+            }
+            for index in own
+            for handle in [pynvml.nvmlDeviceGetHandleByIndex(index)]
+        ]
+        return gpus, _text(pynvml.nvmlSystemGetDriverVersion())
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,63 @@
+"""The user's code: fetched once per content, verified, unpacked afresh for every attempt."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import Protocol
+
+import httpx
+
+from trainyard.bundle import BundleError, unpack
+from workers.attempt.folder import AttemptFolder
+from workers.contract import Document
+
+
+class Refusal(Exception):
+    """This attempt cannot run here, and trying again would not help. The message is one sentence."""
+
+    def __init__(self, code: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class Source(Protocol):
+    def bundle(self, sha256: str) -> bytes: ...
+
+
+def lay_out_code(order: Document, folder: AttemptFolder, cache: Path, source: Source) -> None:
+    """Unpack the order's bundle into the attempt's code folder and check that the script is in it.
+
+    Raises Refusal, and what ``source`` raises when the server does not answer.
+    """
+    shutil.rmtree(folder.code, ignore_errors=True)
+    folder.code.mkdir(mode=0o700, parents=True)
+    if order["code"] is not None:
+        data = _cached(order["code"]["sha256"], cache / "bundles", source)
+        try:
+            unpack(data, folder.code)
+        except BundleError as error:
+            raise Refusal("code_refused", f"The run's code was refused on {order['node_name']}: {error}") from error
+    script = order["spec"]["task"].get("script")
+    if script is not None and not (folder.code / script).is_file():
+        raise Refusal("script_missing", f"The script {script} is not in the run's code.")
+
+
+def _cached(sha256: str, cache: Path, source: Source) -> bytes:
+    path = cache / sha256
+    if path.exists() and hashlib.sha256(data := path.read_bytes()).hexdigest() == sha256:
+        return data
+    try:
+        data = source.bundle(sha256)
+    except httpx.HTTPStatusError as error:
+        if error.response.status_code != 404:
+            raise
+        raise Refusal("code_missing", f"The server has no code bundle {sha256[:12]} for this node.") from error
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise Refusal("code_damaged", f"The server's code bundle {sha256[:12]} does not have that SHA-256.")
+    temporary = path.with_name(f".{sha256}.{os.getpid()}")
+    temporary.write_bytes(data)
+    temporary.replace(path)
+    return data

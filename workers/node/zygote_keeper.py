@@ -1,0 +1,164 @@
+"""Keeps the node's warm process alive and asks it for supervisors."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from workers.data_access.hosts import HOSTS
+from workers.data_access.roots import ROOTS
+from workers.machine.gpus import VISIBLE
+from workers.machine.inventory import CORES
+from workers.machine.passed_variables import passed
+
+log = structlog.get_logger(__name__)
+
+START_LIMIT_S = 120.0
+FORK_LIMIT_S = 30.0
+LONGEST_PAUSE_S = 5.0
+
+# What a warm process, and with it /proc/PID/environ of every rank, may show beside what passes to ranks too. Nothing
+# secret.
+PASSED_ON = (
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+    CORES,
+    VISIBLE,
+    ROOTS,
+    HOSTS,
+    "TRAINYARD_CACHE_LIMIT_BYTES",
+    "TRAINYARD_SPOOL_FILE_BYTES",
+    "TRAINYARD_SPOOL_LIMIT_BYTES",
+)
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+class ZygoteGone(RuntimeError):
+    """The warm process died, or did not answer; another is on its way."""
+
+
+class ZygoteKeeper:
+    """Starts the warm process, starts another when it dies, and forwards requests to it one at a time."""
+
+    def __init__(self, lifeline: int) -> None:
+        self._lifeline = lifeline
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._one_at_a_time = threading.Lock()
+        self._is_ready = threading.Event()
+        self._over = threading.Event()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def is_ready(self) -> bool:
+        return self._is_ready.is_set()
+
+    def keep(self) -> None:
+        """Run until ``stop``; the body of a thread."""
+        pause_s = 0.2
+        while not self._over.is_set():
+            try:
+                process = self._start()
+                if self._is_ready.is_set():
+                    pause_s = 0.2
+                process.wait()
+                why = f"status {process.returncode}"
+            except OSError as error:  # the machine has no process or descriptor to spare: it may have one later
+                why = str(error)
+            if not self._over.is_set():
+                self._is_ready.clear()
+                log.warning("zygote.died", why=why, pause_s=pause_s)
+                self._over.wait(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def stop(self) -> None:
+        """Close the channel: at its end-of-file the warm process exits."""
+        self._over.set()
+        self._is_ready.set()  # whoever waits for it hears at once that there is none
+        if self._channel is not None:
+            self._channel.close()
+
+    def start_supervisor(self, folder: Path, request: dict[str, Any]) -> None:
+        """Return once a supervisor has locked ``folder``. Raises ZygoteGone; then nobody lives there."""
+        if self._over.is_set() or not self._is_ready.wait(START_LIMIT_S):
+            raise ZygoteGone("the warm process does not come up")
+        told, notify = os.pipe()
+        try:
+            with self._one_at_a_time:
+                self._ask({**request, "folder": str(folder)}, notify)
+            os.close(notify)
+            notify = -1
+            readable, _, _ = select.select([told], [], [], FORK_LIMIT_S)
+            answer = os.read(told, 4096).decode() if readable else "no answer"
+        except OSError as error:
+            raise ZygoteGone(str(error)) from error
+        finally:
+            os.close(told)
+            if notify >= 0:
+                os.close(notify)
+        if answer.strip() != "locked":
+            raise ZygoteGone(f"the supervisor did not start: {answer.strip() or 'it died'}")
+
+    def _ask(self, request: dict[str, Any], descriptor: int) -> None:
+        channel = self._channel
+        if channel is None:
+            raise ZygoteGone("there is no warm process")
+        socket.send_fds(channel, [json.dumps(request).encode() + b"\n"], [descriptor])
+        channel.settimeout(FORK_LIMIT_S)
+        try:
+            answer = channel.recv(4096)
+        except TimeoutError:
+            if self._process is not None:
+                self._process.kill()  # it hangs: another takes its place
+            raise
+        if not answer:
+            raise ZygoteGone("the warm process died")
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        ours, theirs = socket.socketpair()
+        descriptors = [theirs.fileno(), *([self._lifeline] if self._lifeline >= 0 else [])]
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "workers.forking.zygote", str(theirs.fileno()), str(self._lifeline)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=descriptors,
+                cwd=Path(__file__).resolve().parents[2],
+                env={**passed(os.environ), **_kept(), **ONE_THREAD},
+            )
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        if self._channel is not None:
+            self._channel.close()
+        self._process, self._channel = process, ours
+        ours.settimeout(START_LIMIT_S)
+        try:
+            ready = json.loads(ours.recv(4096) or b"{}")
+        except (OSError, ValueError):
+            ready = {}
+        if "ready" in ready:
+            log.debug("zygote.ready", pid=process.pid, threads=ready["threads"])
+            self._is_ready.set()
+        else:
+            process.kill()
+        return process
+
+
+def _kept() -> dict[str, str]:
+    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}

@@ -1,0 +1,212 @@
+"""The forked child that becomes a rank: forgets the supervisor, then runs the recipe or the user's script.
+
+A fork inherits everything, so everything that a fresh interpreter would have is put back, step by step. The end is
+our own too: an interpreter that tears down modules under a live process group deadlocks now and then.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import faulthandler
+import json
+import os
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from trainyard.spec.values.variables import expand
+from workers.attempt.folder import AttemptFolder, write_json
+from workers.forking.processes import die_with_parent, name_process, open_descriptors
+from workers.rank_process.fresh_interpreter import (
+    ROOT,
+    flush_files,
+    forget_the_parent,
+    new_main,
+    print_error,
+    renew_streams,
+    set_path,
+)
+from workers.rank_process.group_destruction import keep_destroyed_groups
+from workers.rank_process.group_formation import watch
+from workers.sandbox.process import Cell, enter
+
+MAX_TRACEBACK_CHARACTERS = 20_000
+INTERRUPTED = 130
+OURS = f"{ROOT / 'workers'}{os.sep}"
+
+
+@dataclass(frozen=True)
+class RankPlan:
+    """All that a rank is to know. Holds no key and no address of Valkey."""
+
+    rank: int
+    folder: AttemptFolder
+    spec: dict[str, Any]
+    environment: dict[str, str]
+    threads: int
+    python: str = ""  # the interpreter to start cold with; empty is this one, which is warm
+    note: str = ""  # what the log is to say first
+    variables: dict[str, str] = field(default_factory=dict)  # what the arguments may name
+    cell: Cell = field(default_factory=Cell)
+
+    @property
+    def arguments(self) -> list[str]:
+        """The script's words, with its variables in them. Raises ValueError for one that it does not have."""
+        return [expand(str(word), self.variables or self.environment) for word in self.task.get("arguments") or []]
+
+    @property
+    def task(self) -> dict[str, Any]:
+        task: dict[str, Any] = self.spec["task"]
+        return task
+
+    def to_bytes(self) -> bytes:
+        return json.dumps({**vars(self), "folder": str(self.folder.path), "cell": self.cell.as_document()}).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RankPlan:
+        known = json.loads(data)
+        return cls(**{**known, "folder": AttemptFolder(Path(known["folder"])), "cell": Cell.of(known["cell"])})
+
+
+def become_rank(plan: RankPlan, parent: int) -> NoReturn:
+    """Turn this freshly forked child into the rank. Never returns."""
+    code, own_pid = 1, os.getpid()
+    try:
+        die_with_parent(signal.SIGKILL, parent)
+        name_process(f"ty-rank-{plan.rank}")
+        _reset_signals()
+        enter(plan.cell)  # before the first file of the rank's is made: it is to be its user's
+        die_with_parent(signal.SIGKILL, parent)  # another user begins without the wish
+        _reset_descriptors(plan)
+        _reset_environment(plan)
+        if plan.note:
+            os.write(2, f"{plan.note}\n".encode())
+        if plan.python:
+            _start_cold(plan)
+        _reset_randomness(plan.threads)
+        code = _exit_code_of(lambda: _run(plan), plan)
+        with contextlib.suppress(KeyboardInterrupt):
+            threading._shutdown()  # type: ignore[attr-defined]  # waits for the script's threads, as Python does
+        if os.getpid() == own_pid:  # a script's own fork comes here too
+            _note_exit(plan, code)
+        atexit._run_exitfuncs()
+        flush_files()
+    except BaseException as error:
+        _report_error(error, plan)
+        code = code or 1
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        if code == INTERRUPTED:  # by Ctrl-C's signal, and so Python ends too
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        os._exit(code & 0xFF)
+
+
+def _run(plan: RankPlan) -> None:
+    if "recipe" in plan.task:
+        from workers.training.main import main  # heavy: torch
+
+        main(plan.spec)
+    else:
+        keep_destroyed_groups()
+        watch(plan.folder.joining_path(plan.rank), plan.folder.joined_path(plan.rank))
+        run_script(Path.cwd() / plan.task["script"], plan)
+
+
+def run_script(path: Path, plan: RankPlan) -> None:
+    """Execute the script as ``python path arguments`` would, in a ``__main__`` that outlives it.
+
+    ``runpy`` drops the globals when the script ends; objects that a process group still calls went with them.
+    """
+    forget_the_parent(Path.cwd())
+    main = new_main(path, plan.arguments)
+    code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    set_path(path, plan.environment, Path.cwd(), plan.folder.sdk)
+    exec(code, main.__dict__)
+
+
+def _exit_code_of(run: Callable[[], None], plan: RankPlan) -> int:
+    """Run it and return the code with which Python would exit."""
+    try:
+        run()
+    except SystemExit as ending:
+        if ending.code is None or isinstance(ending.code, int):
+            return (ending.code or 0) & 0xFF
+        print(ending.code, file=sys.stderr)
+        return 1
+    except BaseException as error:
+        _report_error(error, plan)
+        return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def _report_error(error: BaseException, plan: RankPlan) -> None:
+    """Print the traceback from the user's own frames on, and leave it for the report."""
+    text = print_error(error, (__file__,) if "recipe" in plan.task else (OURS,))
+    document = {
+        "type": type(error).__name__,
+        "message": str(error)[:2000],
+        "traceback": text[-MAX_TRACEBACK_CHARACTERS:],
+    }
+    with contextlib.suppress(OSError):
+        write_json(plan.folder.error_path(plan.rank), document)
+
+
+def _note_exit(plan: RankPlan, code: int) -> None:
+    with contextlib.suppress(OSError):
+        plan.folder.exit_path(plan.rank).write_text(json.dumps({"exit_code": code}))
+
+
+def _reset_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        if signal.getsignal(number) is not None:
+            with contextlib.suppress(OSError, ValueError):
+                signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def _reset_descriptors(plan: RankPlan) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number, stream in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(plan.folder.stream_path(plan.rank, stream), flags, 0o600), number)
+    os.closerange(3, max(open_descriptors()) + 1)
+    if plan.environment.get("PYTHONFAULTHANDLER"):  # Python itself looks at it only as it starts
+        faulthandler.enable(2)
+    renew_streams()
+
+
+def _reset_environment(plan: RankPlan) -> None:
+    os.environ.clear()
+    os.environ.update(plan.environment)
+    os.umask(0o077)
+    os.chdir(plan.folder.code)
+
+
+def _reset_randomness(threads: int) -> None:
+    """Reseed: else all ranks of all attempts would draw the zygote's numbers."""
+    random.seed()
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed()
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.seed()
+        torch.set_num_threads(threads)  # OMP_NUM_THREADS has no effect after the fork
+
+
+def _start_cold(plan: RankPlan) -> NoReturn:
+    """Become an interpreter of the script's own. The parent-death signal and the fence stay."""
+    script = str(Path.cwd() / plan.task["script"])
+    words = [plan.python, script, *plan.arguments]
+    os.execvpe(plan.python, words, {**plan.environment, "PYTHONUNBUFFERED": "1"})

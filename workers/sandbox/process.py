@@ -1,0 +1,233 @@
+"""How a process that runs what users wrote is kept from what is the server's and the node's.
+
+Where the node worker is root, the process becomes another Unix user, one for each project. Where mount namespaces are
+to be had, it also gets a view of the disk in which the home of Trainyard is empty but for its own folders. An ordinary
+user gets such a view by a user namespace, and stays the user that they are.
+
+``enter`` is called once, by the process itself, while it has one thread. Nothing here starts a program or asks a name
+service: it runs in a fork of the warm process, within milliseconds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_REMOUNT, MS_NOATIME, MS_NODIRATIME, MS_BIND, MS_REC = 32, 1024, 2048, 4096, 16384
+MS_SLAVE, MS_RELATIME = 1 << 19, 1 << 21
+# What statvfs says of a mount, and what keeps it so: a remount in a user namespace may not drop any of them.
+KEPT_FLAGS = (
+    (os.ST_NOSUID, MS_NOSUID),
+    (os.ST_NODEV, MS_NODEV),
+    (os.ST_NOEXEC, MS_NOEXEC),
+    (os.ST_NOATIME, MS_NOATIME),
+    (os.ST_NODIRATIME, MS_NODIRATIME),
+    (os.ST_RELATIME, MS_RELATIME),
+)
+PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 4, 38
+CAPABILITY_VERSION_3 = 0x20080522
+ROOT = Path(__file__).resolve().parents[2]
+
+CELL = "TRAINYARD_CELL"  # the variable in which a program that is started gets its cell
+
+# Loaded once and before any fork: dlopen in a forked child may meet a lock that a thread of the parent held.
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+class Level(StrEnum):
+    """What keeps a script from the server's files, the strongest first."""
+
+    USER_AND_NAMESPACE = "user and namespace"
+    USER = "user"
+    NAMESPACE = "namespace"
+    NONE = "none"
+
+    @property
+    def is_other_user(self) -> bool:
+        return self in (Level.USER, Level.USER_AND_NAMESPACE)
+
+    @property
+    def has_namespace(self) -> bool:
+        return self in (Level.NAMESPACE, Level.USER_AND_NAMESPACE)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one process is shut in with. Paths are absolute; those of ``shown`` and ``own`` are there already.
+
+    ``hidden`` folders are empty for it, except for what ``shown`` (to read) and ``own`` (to write) name inside them.
+    ``user`` is its user's and its group's number where the level has another user.
+    """
+
+    level: Level = Level.NONE
+    user: int = -1
+    groups: tuple[int, ...] = ()
+    hidden: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+
+    def as_document(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> Cell:
+        lists = {name: tuple(document[name]) for name in ("groups", "hidden", "shown", "own")}
+        return cls(Level(document["level"]), document["user"], **lists)
+
+
+def enter(cell: Cell) -> None:
+    """Shut this process in, for good. Raises OSError; then it must not go on, for it may be shut in by half.
+
+    The parent-death signal is lost where the user changes: ask for it again.
+    """
+    if cell.level == Level.NONE:
+        return
+    if cell.level.has_namespace:
+        _leave_mounts(cell)
+    if cell.level.is_other_user:
+        _become(cell)
+    _drop_capabilities()
+    _prctl(PR_SET_NO_NEW_PRIVS, 1)
+    _prctl(PR_SET_DUMPABLE, 1)  # a change of user forbade core dumps and debuggers of one's own
+
+
+def _leave_mounts(cell: Cell) -> None:
+    """Build this process's own view of the disk."""
+    if cell.level == Level.NAMESPACE:
+        _own_user_namespace()
+    else:
+        _call("unshare", CLONE_NEWNS)
+    _mount(None, "/", None, MS_REC | MS_SLAVE)  # nothing of what follows is seen outside
+    covered = {folder for folder in cell.hidden if Path(folder).is_dir()}
+    if cell.level.is_other_user:
+        covered |= _closed_ways({*programs_of_ours(), *cell.own, *cell.shown})
+    programs = {place for place in programs_of_ours() if any(Path(place).is_relative_to(one) for one in covered)}
+    shown = {*cell.shown, *programs}
+    # Opened before anything is covered: afterwards their paths lead nowhere.
+    umask = os.umask(0o022)  # what is made to lead there is for its user to pass
+    with _opened([*shown, *cell.own]) as descriptors:
+        if cell.level == Level.NAMESPACE:
+            for program in _own_programs():
+                _bind(program, program, is_writable=False)
+        for place in sorted({*covered, *descriptors}, key=len):  # what holds others comes first
+            if place in covered:
+                _cover(place)
+            else:
+                _show(descriptors[place], place, is_writable=place in cell.own)
+    for folder in covered:
+        _close(folder)
+    os.umask(umask)
+    os.chdir("/")  # a working folder of before would still lead to what is covered now
+
+
+def _own_user_namespace() -> None:
+    """An unprivileged way to mounts of one's own: in it we have the user that we had, and no other."""
+    user, group = os.getuid(), os.getgid()
+    _call("unshare", CLONE_NEWUSER | CLONE_NEWNS)
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{user} {user} 1")
+    _write("/proc/self/gid_map", f"{group} {group} 1")
+
+
+def _closed_ways(places: Iterable[str]) -> set[str]:
+    """Return the outermost folders on the way to each place that others may not enter: they are covered, and what is
+    needed of them is shown."""
+    found = set()
+    for place in places:
+        for folder in reversed(Path(place).parents):
+            if not folder.stat().st_mode & stat.S_IXOTH:
+                found.add(os.fspath(folder))
+                break
+    return found
+
+
+def _own_programs() -> list[str]:
+    """What a process that stays our user could write, and others of ours would then run."""
+    return sorted((place for place in programs_of_ours() if os.access(place, os.W_OK)), key=len)
+
+
+def programs_of_ours() -> set[str]:
+    """Where Python and we are."""
+    return {os.path.realpath(place) for place in (ROOT, sys.prefix, sys.base_prefix)} - {"/"}
+
+
+def _become(cell: Cell) -> None:
+    os.setgroups(cell.groups)
+    os.setresgid(cell.user, cell.user, cell.user)
+    os.setresuid(cell.user, cell.user, cell.user)
+
+
+def _drop_capabilities() -> None:
+    """A user namespace gave us all of them, over the view that we just built."""
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    _call("capset", header, nothing)
+
+
+@contextmanager
+def _opened(places: Iterable[str]) -> Iterator[dict[str, int]]:
+    descriptors: dict[str, int] = {}
+    try:
+        for place in places:
+            descriptors[place] = os.open(place, os.O_PATH | os.O_CLOEXEC)
+        yield descriptors
+    finally:
+        for descriptor in descriptors.values():
+            os.close(descriptor)
+
+
+def _cover(folder: str) -> None:
+    Path(folder).mkdir(parents=True, exist_ok=True)  # inside of another that is covered it is not there any more
+    _mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
+
+
+def _close(folder: str) -> None:
+    _mount(None, folder, None, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
+
+
+def _show(descriptor: int, place: str, *, is_writable: bool) -> None:
+    Path(place).mkdir(parents=True, exist_ok=True)
+    _bind(f"/proc/self/fd/{descriptor}", place, is_writable=is_writable)
+
+
+def _bind(source: str, place: str, *, is_writable: bool) -> None:
+    _mount(source, place, None, MS_BIND | MS_REC)
+    if not is_writable:
+        flags = os.statvfs(place).f_flag
+        kept = sum(flag for said, flag in KEPT_FLAGS if flags & said)
+        _mount(None, place, None, MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
+    words = [None if word is None else os.fsencode(word) for word in (source, target, kind, options)]
+    _call("mount", words[0], words[1], words[2], ctypes.c_ulong(flags), words[3], about=target)
+
+
+def _prctl(option: int, value: int) -> None:
+    _call("prctl", option, value, 0, 0, 0)
+
+
+def _call(name: str, *arguments: object, about: str = "") -> None:
+    if _libc is None:
+        raise OSError(f"{name} is Linux's")
+    if getattr(_libc, name)(*arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name} {about}: {os.strerror(number)}".replace(" :", ":"))
+
+
+def _write(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)

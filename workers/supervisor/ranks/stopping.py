@@ -1,0 +1,41 @@
+"""How ranks that were asked to stop did so: how long it took, who had to be killed, and what was saved before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from workers.attempt.folder import AttemptFolder, read_json
+from workers.contract import Document
+from workers.supervisor.reports import RankState
+
+
+class Stop:
+    """``grace_s`` is what ranks have from SIGTERM to SIGKILL; what the server names goes before the spec's own."""
+
+    def __init__(self, grace_s: float) -> None:
+        self.grace_s = grace_s
+        self.began_at = 0.0  # monotonic
+        self._at = 0.0  # Unix seconds
+        self.is_hurried = False  # the server has named a shorter grace while it ran
+        self.killed: list[int] = []
+
+    def begin(self, now: float, grace_s: float | None) -> None:
+        self.began_at, self._at = now, time.time()
+        if grace_s is not None:
+            self.grace_s = grace_s
+
+    def hurry(self, grace_s: float) -> None:
+        self.grace_s, self.is_hurried = grace_s, True
+
+    def evidence(self, ranks: Sequence[RankState], folder: AttemptFolder) -> Document:
+        """Return what the server makes a sentence of. ``saved`` is what a recipe's rank 0 left: its last step, and
+        whether the checkpoint behind it is whole."""
+        ended = [rank.ended_at for rank in ranks if rank.ended_at is not None]
+        return {
+            "took_s": round(max(0.0, max(ended, default=self._at) - self._at), 3),
+            "grace_s": self.grace_s,
+            "killed": self.killed,
+            "hurried": self.is_hurried,
+            "saved": read_json(folder.stopped_path),
+        }

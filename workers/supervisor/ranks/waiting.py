@@ -1,0 +1,68 @@
+"""Processes that wait to become ranks.
+
+They are forked before the supervisor has read the node's key: what a rank's script finds in its own memory, or in that
+of the warm process, holds nothing of the node's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import traceback
+from typing import NoReturn
+
+from workers.forking.processes import die_with_parent, name_process, open_descriptors
+from workers.rank_process.run import RankPlan, become_rank
+
+
+class Nursery:
+    def __init__(self, num_ranks: int) -> None:
+        self._waiting = [_fork() for _ in range(num_ranks)]
+
+    def start(self, plan: RankPlan) -> int:
+        """Let the next one become that rank, and return its pid. One that was killed meanwhile is reaped as others."""
+        pid, writer = self._waiting.pop(0)
+        left = memoryview(plan.to_bytes())
+        with contextlib.suppress(BrokenPipeError):
+            while left:
+                left = left[os.write(writer, left) :]
+        os.close(writer)
+        return pid
+
+    def close(self) -> None:
+        """Send home who still waits."""
+        for _, writer in self._waiting:
+            os.close(writer)
+        self._waiting.clear()
+
+
+def _fork() -> tuple[int, int]:
+    parent = os.getpid()
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _wait(reader, parent)
+    os.close(reader)
+    return pid, writer
+
+
+def _wait(reader: int, parent: int) -> NoReturn:
+    try:
+        die_with_parent(signal.SIGKILL, parent)
+        name_process("ty-waiting")
+        for number in (signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(number, signal.SIG_DFL)
+        for descriptor in set(open_descriptors()) - {reader}:
+            with contextlib.suppress(OSError):  # the one that listed the folder is closed already
+                os.close(descriptor)
+        data = b"".join(iter(lambda: os.read(reader, 1 << 16), b""))
+        plan = RankPlan.from_bytes(data) if data else None
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    if plan is None:
+        os._exit(0)
+    become_rank(plan, parent)

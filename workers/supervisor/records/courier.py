@@ -1,0 +1,93 @@
+"""The one thread of a supervisor that talks to Valkey, so that a Valkey that hangs never delays the ranks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import redis
+import structlog
+
+from workers.contract import Document
+from workers.supervisor.contact import Contact
+from workers.supervisor.records.folder_watch import Watch
+from workers.supervisor.records.shipper import Shipper
+
+log = structlog.get_logger(__name__)
+
+GATHER_S = 0.02  # after something was sent: what comes meanwhile travels together
+BLOCKED_S = 0.1
+LOOK_EVERY_S = 0.02
+FIRST_PAUSE_S = 0.05
+EXCHANGE_EVERY_S = 1.0
+LONGEST_PAUSE_S = 2.0
+UNLISTED_LIMIT_S = 60.0
+
+
+class Courier(threading.Thread):
+    """Sends frames and reports, and hears what is wanted."""
+
+    def __init__(self, contact: Contact, shipper: Shipper, report: Callable[[], Document]) -> None:
+        super().__init__(name="courier", daemon=True)
+        self._contact = contact
+        self._shipper = shipper
+        self._report = report
+        self._watch = Watch(shipper.folder)
+        self._hurry = threading.Event()
+        self._over = threading.Event()
+
+    def hurry(self) -> None:
+        """Send the report now: it changed."""
+        self._hurry.set()
+        self._watch.wake()
+
+    def run(self) -> None:
+        exchange_at = 0.0
+        pause_s = FIRST_PAUSE_S
+        while not self._over.is_set():
+            try:
+                if self._hurry.is_set() or time.monotonic() >= exchange_at:
+                    self._hurry.clear()
+                    self._contact.exchange(self._report())
+                    self._shipper.look_back()
+                    self._shipper.clean()
+                    exchange_at = time.monotonic() + EXCHANGE_EVERY_S
+                is_sent = self._shipper.step()
+                if self._shipper.is_blocked:
+                    self._over.wait(BLOCKED_S)
+                elif not is_sent:
+                    self._watch.wait(exchange_at - time.monotonic())
+                elif not self._shipper.has_more:
+                    self._over.wait(GATHER_S)
+                pause_s = FIRST_PAUSE_S
+            except redis.RedisError as error:
+                log.warning("valkey.away", error=str(error), pause_s=pause_s)
+                self._over.wait(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            except Exception:  # nobody else ships or speaks for this attempt: silence would look like a dead node
+                log.exception("courier.failed")
+                self._over.wait(LONGEST_PAUSE_S)
+
+    def finish(self, producers: dict[str, int], *, limit_s: float) -> bool:
+        """Wait until the server has all of these sequences and return True; False when that takes too long.
+
+        Nobody may write into the spool any more.
+        An attempt that the server lists no more is given UNLISTED_LIMIT_S: nobody will tell us its watermarks. One of
+        a run that was deleted is given no time.
+        """
+        self._shipper.is_over = True
+        self.hurry()
+        began = listed_at = time.monotonic()
+        while not self._shipper.has_passed(producers):
+            now = time.monotonic()
+            if self._contact.is_listed or self._contact.silence_s() > EXCHANGE_EVERY_S * 5:
+                listed_at = now
+            if self._contact.is_gone or now - began > limit_s or now - listed_at > UNLISTED_LIMIT_S:
+                break
+            time.sleep(LOOK_EVERY_S)
+        self._over.set()
+        self.hurry()
+        self.join()
+        self._watch.close()
+        return self._shipper.has_passed(producers)

@@ -1,0 +1,38 @@
+"""The node's Celery application: commands come in by it, results and state never go out by it."""
+
+from __future__ import annotations
+
+from celery import Celery
+
+from workers.contract import broker_url, node_queue
+from workers.transport.broker import OPTIONS, Gate
+
+
+def make_app(redis_url: str, node_name: str, gate: Gate | None = None) -> Celery:
+    # No fixups: with DJANGO_SETTINGS_MODULE in the environment Celery would look for a Django project.
+    app = Celery("trainyard-node", fixups=[])
+    app.conf.update(
+        broker_url=broker_url(redis_url),
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        # A Valkey whose disk is full answers every command with an error: wait and connect again, do not end.
+        broker_channel_error_retry=True,
+        broker_transport_options={
+            "socket_timeout": 10,
+            "socket_connect_timeout": 2,
+            "socket_keepalive": True,
+            "health_check_interval": 10,
+            **OPTIONS,
+            "gate": gate,
+        },
+        accept_content=["json"],
+        task_serializer="json",
+        task_default_queue=node_queue(node_name),
+        task_ignore_result=True,
+        worker_disable_prefetch=True,
+        worker_prefetch_multiplier=1,
+        worker_enable_remote_control=False,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        worker_hijack_root_logger=False,
+    )
+    return app
