@@ -30,7 +30,7 @@ app.autodiscover_tasks()
 def guard(conf: Any, **_: Any) -> None:
     """Let the worker have nothing but hints that the server itself sealed. What is dropped, `/health` counts."""
     from runs import engine, tasks  # Django is ready by now
-    from runs.server_state import count_dropped
+    from runs.presenting.server_state import count_dropped
 
     gate = Gate(tasks.TASKS, lambda task, sealed: engine.opened(task, sealed) is not None, count_dropped)
     conf.broker_transport_options = {**conf.broker_transport_options, "gate": gate}

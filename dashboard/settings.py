@@ -79,7 +79,7 @@ AUTH_USER_MODEL = "runs.User"
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/sign-in/"
-PASSWORD_HASHERS = ["runs.hashing.Hasher"]
+PASSWORD_HASHERS = ["runs.serving.password_hashing.Hasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")

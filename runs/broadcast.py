@@ -15,7 +15,7 @@ from channels.layers import get_channel_layer
 from django.conf import settings
 from redis.exceptions import RedisError
 
-from runs.transport import redis
+from runs.serving.transport import redis
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +48,7 @@ def run_moved(run_id: str, cursor: int) -> None:
 
 
 def runs_progressed(batches: Iterable[tuple[str, Message]], run_ids: Iterable[str]) -> None:
-    """Send each batch (see runs.metrics.parcel) to whoever watches its run, and tell the overview, not the runs' own
+    """Send each batch (see runs.deltas.encoded) to whoever watches its run, and tell the overview, not the runs' own
     pages, which runs stepped on."""
     _send(
         *((run_group(run_id), {"type": "batch", **batch}) for run_id, batch in batches),

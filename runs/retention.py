@@ -9,7 +9,7 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 
-from runs import places
+from runs.files import paths as places
 from runs.metrics.erase import delete_run_data
 from runs.models import GoneRun, HeldSlot, Run
 from runs.status import FINAL

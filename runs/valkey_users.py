@@ -18,7 +18,7 @@ from django.conf import settings
 from redis.exceptions import RedisError, ResponseError
 
 from runs.models import Node
-from runs.transport import redis
+from runs.serving.transport import redis
 from workers import contract
 
 log = structlog.get_logger(__name__)

@@ -6,8 +6,8 @@ from itertools import groupby
 
 import numpy as np
 
-from runs.metrics.blocks import Part, encode_block
-from runs.metrics.sheets import Head, Sheet
+from runs.points.blocks import Part, encode_block
+from runs.points.tables import Head, Sheet
 
 
 def block_of(parts: list[Part]) -> bytes:

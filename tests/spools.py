@@ -11,7 +11,7 @@ from typing import Any
 from runs.ingest.commit import Source, commit
 from runs.ingest.validation.records import incoming
 from runs.models import Attempt, Node, Run
-from runs.transport import redis
+from runs.serving.transport import redis
 from trainyard.spooling import frames as records
 from workers.contract import frames_scope, mac, stream_key
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from runs.models import Node, Placement
-from runs.transport import redis
+from runs.serving.transport import redis
 from workers import contract
 
 

@@ -13,9 +13,10 @@ from typing import Any, Literal
 from django.conf import settings
 
 from dashboard.http.callers import is_known
-from runs import outputs
-from runs.api import bundles, local, points
+from runs.api.metrics import points
 from runs.api.problems import problem
+from runs.api.training import bundles, local
+from runs.files import outputs
 from workers.contract import UPLOAD_PART_BYTES
 
 Message = dict[str, Any]

@@ -8,7 +8,7 @@ from channels.db import database_sync_to_async
 from django.http.cookie import parse_cookie
 
 from dashboard.http.credentials import credential_of, visitors_of
-from runs.api.node_auth import Seal, node_of_seal
+from runs.api.machines.node_auth import Seal, node_of_seal
 
 
 async def is_known(scope: dict[str, Any], caller: Literal["person", "node"]) -> bool:

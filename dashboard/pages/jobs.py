@@ -18,9 +18,9 @@ from dashboard.pages.shared.frame import answer, page, person, refusal, show
 from dashboard.pages.shared.run_rows import rows
 from runs import actions
 from runs.access import can, get_job, projects_with, visible_jobs, visible_runs
-from runs.listing import last_runs
 from runs.models import Job, Role, Run
 from runs.ordered import first_rows
+from runs.presenting.listing import last_runs
 from trainyard.spec import SpecError
 
 LIMIT = 200

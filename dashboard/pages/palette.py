@@ -8,7 +8,7 @@ from django.urls import reverse
 from dashboard.pages.shared.badges import badge
 from dashboard.pages.shared.frame import page
 from dashboard.pages.shared.navigation import entries
-from runs.listing import find_runs
+from runs.presenting.listing import find_runs
 
 LIMIT = 12
 

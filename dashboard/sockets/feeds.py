@@ -14,8 +14,8 @@ from channels.layers import get_channel_layer
 
 from dashboard.sockets.admission import UNAVAILABLE
 from dashboard.sockets.outbox import Outbox
-from runs import server_state
 from runs.access import Sight
+from runs.presenting import server_state
 
 log = structlog.get_logger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from runs.metrics.parcel import Parcel, Steps, both, refetch
+from runs.deltas.encoded import Parcel, Steps, both, refetch
 
 MAX_TEXTS = 128  # six seconds and more of what one run may send
 MAX_CHARS = 2_000_000  # four of the largest parcels

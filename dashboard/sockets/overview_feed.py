@@ -10,7 +10,7 @@ from channels.db import database_sync_to_async
 from dashboard.sockets import feeds
 from dashboard.sockets.feeds import Feed, Member
 from runs.access import projects_of_runs
-from runs.metrics.parcel import text_of
+from runs.deltas.encoded import text_of
 
 PING = text_of({"type": "ping", "cursor": 0})
 

@@ -15,10 +15,10 @@ from channels.db import database_sync_to_async
 
 from dashboard.sockets import feeds
 from dashboard.sockets.feeds import Feed, Member
-from runs.metrics import read
-from runs.metrics.delta import Delta
-from runs.metrics.parcel import Parcel, from_wire, parcel_of, text_of
-from runs.throttle import Throttle
+from runs.deltas.delta import Delta
+from runs.deltas.encoded import Parcel, from_wire, parcel_of, text_of
+from runs.points import read
+from runs.serving.throttle import Throttle
 
 EVERY_S = 0.1  # between two messages with points
 EVERY_REFETCH_S = 1.0  # who is told to read it all again needs longer

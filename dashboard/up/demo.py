@@ -72,8 +72,8 @@ def _facts(run_id: str) -> dict[str, Any]:
 
 
 def _summary(run_id: str) -> list[str]:
-    from runs.metrics.read import series_data
     from runs.models import Placement, Run
+    from runs.points.read import series_data
 
     run = Run.objects.get(pk=run_id)
     nodes = Placement.objects.filter(attempt__run=run).values_list("node__name", flat=True).distinct()

@@ -20,7 +20,6 @@ from runs.actions.projects import (
     remove_member,
     withdraw_invitation,
 )
-from runs.actions.refused import Refused
 from runs.actions.runs import (
     archive_run,
     clone_run,
@@ -49,6 +48,7 @@ from runs.actions.sign_in import (
 )
 from runs.actions.tracing import Trace, trace_run
 from runs.models.clusters import MAX_SLOTS
+from runs.refused import Refused
 
 __all__ = [
     "MAX_SLOTS",

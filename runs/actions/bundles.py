@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 
 from runs.access import require
+from runs.files.paths import bundle_path
 from runs.models import CodeBundle, Project, Role, User
-from runs.places import bundle_path
 from trainyard import bundle
 
 

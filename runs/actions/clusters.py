@@ -13,9 +13,9 @@ from django.db.models import Q
 from django.utils import timezone
 
 from runs.access import require_manager
-from runs.actions.refused import Refused
 from runs.models import Cluster, JoinToken, Node, Project, User
 from runs.models.access import digest_of
+from runs.refused import Refused
 from runs.tasks import schedule_soon
 
 TOKEN_LIFE = timedelta(hours=24)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from runs.access import NotFound, Someone, get_run, require
-from runs.actions.refused import Refused
-from runs.metrics import checkpoints
+from runs.checkpoint_reference import Origin, origin_of
+from runs.checkpoints import store as checkpoints
 from runs.metrics.models import Checkpoint
 from runs.models import Cluster, Role, Run, User
-from runs.origins import Origin, origin_of
+from runs.refused import Refused
 from trainyard.spec import Problem
 
 FIELD = "checkpoint.restore"

@@ -13,9 +13,9 @@ from django.utils import timezone
 
 from runs import broadcast
 from runs.access import require, require_use
-from runs.actions.refused import Refused
 from runs.datasets import options_of, recipe_of, runs_with
 from runs.models import Cluster, Dataset, Node, Project, Role, Run, User
+from runs.refused import Refused
 from runs.status import LIVE
 from trainyard.spec import SpecError, parse_spec
 from trainyard.spec.sections.data import LOCATED

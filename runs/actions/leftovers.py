@@ -8,8 +8,8 @@ from django.db import transaction
 from django.db.models import Q
 
 from runs.access import require
-from runs.actions.refused import Refused
 from runs.models import Placement, Role, Run, User
+from runs.refused import Refused
 
 Word = Literal["upload", "discard"]
 SENTENCES = {

@@ -15,11 +15,11 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from runs.access import NotFound, can, require, visible_projects
-from runs.actions.refused import Refused
 from runs.ingest.commit import REST
 from runs.metrics.models import Producer
 from runs.models import Project, Role, Run, User
 from runs.models.runs import StaleStatus
+from runs.refused import Refused
 from runs.status import FINAL, Status
 
 FENCE = 1  # all that was logged counts as one attempt

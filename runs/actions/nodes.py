@@ -10,11 +10,11 @@ from django.utils import timezone
 
 from runs import broadcast, valkey_users
 from runs.access import Forbidden, join_tokens_that_open, require_manager
-from runs.actions.refused import Refused
 from runs.documents import BadDocument, Inventory, checked
 from runs.models import Cluster, JoinToken, Node, User
 from runs.models.access import digest_of
 from runs.models.clusters import MAX_SLOTS
+from runs.refused import Refused
 from runs.tasks import schedule_soon
 from workers.contract import new_key
 

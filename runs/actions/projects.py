@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from runs.access import NotFound, get_invitation, require, require_project_maker
 from runs.actions.handed_out import void_handed_out
-from runs.actions.refused import Refused
 from runs.models import Invitation, Membership, Project, Role, User
 from runs.models.access import digest_of
+from runs.refused import Refused
 
 INVITATION_LIFE = timedelta(days=7)
 

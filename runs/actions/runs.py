@@ -11,13 +11,13 @@ from runs import stopping
 from runs.access import require, require_use
 from runs.actions.checking import check_launch
 from runs.actions.continuing import newest_checkpoint
-from runs.actions.refused import Refused
+from runs.checkpoint_reference import Origin
 from runs.datasets import unresolved
 from runs.models import Attempt, HeldSlot, Job, Role, Run, User
 from runs.models.runs import StaleStatus
-from runs.origins import Origin
-from runs.planning import frozen_estimate
+from runs.placing.planning import frozen_estimate
 from runs.reconcile.judge import listed
+from runs.refused import Refused
 from runs.retention import forget
 from runs.status import PLACED, Phase, Status
 from runs.tasks import reconcile_soon, schedule_soon

@@ -13,11 +13,11 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from runs import guessing
 from runs.access import TOKEN_PREFIX, Forbidden, NotFound
-from runs.actions.refused import Refused
 from runs.models import Cluster, Membership, Project, Role, SignInLink, Token, User
 from runs.models.access import digest_of
+from runs.refused import Refused
+from runs.serving import login_limits as guessing
 from trainyard.formats.names import without_hidden
 
 log = structlog.get_logger(__name__)
@@ -52,7 +52,7 @@ class Paused(Refused):
 
 
 def sign_in(*, username: str, password: str, address: str, browser: str = "") -> User | None:
-    """Return who has that name and password, None where nobody has. Raises Paused, and Busy of runs.hashing.
+    """Return who has that name and password, None where nobody has. Raises Paused, and Busy (password_hashing).
 
     ``browser``: the name of one in which that person has signed in before; "" for any other.
     """

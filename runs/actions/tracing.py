@@ -10,11 +10,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from runs.access import require
-from runs.actions.refused import Refused
 from runs.ids import new_id
-from runs.metrics import read
 from runs.metrics.models import Telemetry
 from runs.models import Attempt, Role, Run, User
+from runs.points import read
+from runs.refused import Refused
 from runs.status import Status
 from trainyard.spec import Problem, SpecError
 from trainyard.spec.models import KINDS, RecipeSpec

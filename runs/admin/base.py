@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin, TabularInline
 
 from runs.actions import void_handed_out
-from runs.listing import holds
 from runs.models import Run
+from runs.presenting.listing import holds
 
 MAX_FOUND = 1_000  # runs, the newest, whose rows a search shows
 ROWS = 25  # on a page: drawing one costs about 0.7 ms

@@ -8,34 +8,14 @@ from ninja.constants import NOT_SET
 from ninja.openapi.docs import Swagger
 
 from runs.access import NotFound
-from runs.api import (
-    bundles,
-    checkpoints,
-    clusters,
-    csv_export,
-    datasets,
-    files,
-    health,
-    history,
-    jobs,
-    local,
-    logs,
-    media,
-    nodes,
-    plans,
-    points,
-    problems,
-    projects,
-    runs,
-    series,
-    tokens,
-    traces,
-    uploads,
-    workspaces,
-)
+from runs.api import health, problems
 from runs.api.auth import SessionAuth, TokenAuth
 from runs.api.idempotency import once
+from runs.api.machines import clusters, nodes
+from runs.api.metrics import csv_export, logs, media, points, series
 from runs.api.openapi import Api
+from runs.api.people import projects, tokens, workspaces
+from runs.api.training import bundles, checkpoints, datasets, files, history, jobs, local, plans, runs, traces, uploads
 
 __all__ = ["api"]
 

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Field, Router, Schema
 from ninja import Status as Answer
 
-from runs import server_state
+from runs.presenting import server_state
 
 router = Router(tags=["health"])
 

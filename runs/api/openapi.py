@@ -8,6 +8,7 @@ from typing import Any
 
 from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
+from ninja.operation import Operation
 
 from runs.api.problems import TITLES
 from trainyard.spec import json_schema
@@ -54,6 +55,11 @@ PROBLEM = {
 
 class Api(NinjaAPI):
     """The framework's, with a whole document."""
+
+    def get_openapi_operation_id(self, operation: Operation) -> str:
+        """Return a name made of the resource's module and the handler. Folders are left out: modules may move."""
+        handler = operation.view_func
+        return f"runs_api_{handler.__module__.rpartition('.')[2]}_{handler.__name__}"
 
     def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
         document = super().get_openapi_schema(**options)

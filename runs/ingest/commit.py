@@ -19,15 +19,18 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from runs.checkpoints import store as checkpoints
 from runs.ingest import troubles
 from runs.ingest.dead_letters import Letters
 from runs.ingest.memory import Known, Memory
 from runs.ingest.validation.records import Incoming, Record, named
-from runs.metrics import bulk, checkpoints, facts, media, store
+from runs.media import store as media
+from runs.metrics import bulk, facts
 from runs.metrics.models import Producer, Telemetry
-from runs.metrics.pace import Pace, advanced
-from runs.metrics.sheets import Sheet, merged
 from runs.models import Run
+from runs.points import store
+from runs.points.pace import Pace, advanced
+from runs.points.tables import Sheet, merged
 
 REST = "rest"
 NUMBER = struct.Struct("<d")

@@ -9,10 +9,10 @@ from django.utils import timezone
 from runs.ingest import dead_letters as letters
 from runs.ingest.commit import Committed
 from runs.ingest.dead_letters import Letters
-from runs.metrics.compact import Compactor
 from runs.metrics.erase import delete_run_data, sweep
 from runs.metrics.models import NodeSample, Telemetry
 from runs.models import Run
+from runs.points.compaction.compactor import Compactor
 from runs.retention import forget_old
 
 KEEP_SAMPLES_S = 24 * 3600.0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import structlog
 
-from runs.transport import redis
+from runs.serving.transport import redis
 from workers.contract import PREFIX
 
 log = structlog.get_logger(__name__)

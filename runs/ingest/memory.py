@@ -14,9 +14,9 @@ from django.conf import settings
 from django.db import connections
 
 from runs.ingest.troubles import MAX_SERIES_PER_RUN
-from runs.metrics.media import Totals
+from runs.media.store import Totals
 from runs.metrics.models import Producer, Telemetry
-from runs.metrics.summaries import SeriesTable
+from runs.points.summaries import SeriesTable
 
 KEPT_ROWS = 50_000  # of all runs together; a row takes up to a kilobyte
 

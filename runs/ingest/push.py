@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from runs import broadcast
+from runs.deltas.delta import delta
+from runs.deltas.encoded import Parcel, parcel_of
 from runs.ingest.commit import Committed
-from runs.metrics.delta import delta
-from runs.metrics.parcel import Parcel, parcel_of
-from runs.metrics.store import Lines, Piece
-from runs.throttle import Throttle
+from runs.points.store import Lines, Piece
+from runs.serving.throttle import Throttle
 
 EVERY_S = 0.1
 EVERY_REFETCH_S = 1.0  # who gets more than can be sent reads it back, and not ten times a second

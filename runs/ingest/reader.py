@@ -6,7 +6,7 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from runs.transport import redis
+from runs.serving.transport import redis
 from workers.contract import stream_key
 
 GROUP = "ingest"

@@ -10,8 +10,8 @@ from runs.ingest.commit import REST, Source, commit
 from runs.ingest.push import push_now
 from runs.ingest.validation.checks import rows
 from runs.ingest.validation.records import Incoming, Poison, Record
-from runs.metrics.sheets import Rows
 from runs.models import Run
+from runs.points.tables import Rows
 
 Point = tuple[str, dict[str, str], int, float | None, float]  # name, labels, step, time (None: now), value
 

@@ -34,7 +34,7 @@ class Series(models.Model):
 
 
 class Block(models.Model):
-    """What a batch brought in small pieces: points of many series of one run in one row (see runs.metrics.blocks).
+    """What a batch brought in small pieces: points of many series of one run in one row (see runs.points.blocks).
 
     A slow run commits a point or two of each series at a time; a row for each would cost ten times the points.
     Compaction turns blocks into segments.
@@ -71,7 +71,7 @@ class Segment(models.Model):
     """A stretch of points of one series: its values compressed, and where their steps and times are.
 
     Points lie in the order (step, time, arrival). A sealed segment is counted in every ladder level of the pyramid
-    from ``base`` up (see runs.metrics.pyramid); one that is not sealed is in none.
+    from ``base`` up (see runs.points.compaction.pyramid); one that is not sealed is in none.
     """
 
     series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="segments")
@@ -116,7 +116,7 @@ class Segment(models.Model):
 
 
 class Level(models.Model):
-    """A stretch of the pyramid: buckets of 2**level steps, aligned at multiples of that (see runs.metrics.pyramid)."""
+    """A stretch of the pyramid: buckets of 2**level steps, aligned at multiples of that (points.compaction.pyramid)."""
 
     series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="levels")
     attempt = models.PositiveIntegerField()
@@ -155,7 +155,7 @@ class LogStream(models.Model):
 
 
 class LogChunk(models.Model):
-    """Consecutive lines of one stream, compressed (see runs.metrics.chunks). The chunks of a stream follow each other
+    """Consecutive lines of one stream, compressed (see runs.logs.chunks). The chunks of a stream follow each other
     in their lines as in their times, and compaction joins small ones without changing either."""
 
     run_id = models.CharField(max_length=12)
@@ -197,7 +197,7 @@ class LogChunk(models.Model):
 
 
 class Media(models.Model):
-    """What was logged at a step and is no number: a histogram, an image, a text or a table (see runs.metrics.media)."""
+    """What was logged at a step and is no number: a histogram, an image, a text or a table (see runs.media.store)."""
 
     run_id = models.CharField(max_length=12)
     name = models.TextField()
@@ -277,7 +277,7 @@ class CheckpointQuerySet(models.QuerySet["Checkpoint"]):
 
 class Checkpoint(models.Model):
     """A state of a run that lies on its nodes' disks, as far as its records say. What can be gone on from is neither
-    deleted, nor invalid, nor late (see runs.metrics.checkpoints)."""
+    deleted, nor invalid, nor late (see runs.checkpoints.store)."""
 
     run_id = models.CharField(max_length=12)
     step = models.PositiveBigIntegerField()  # of the optimizer, behind which it was taken

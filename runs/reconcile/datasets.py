@@ -10,7 +10,7 @@ from django.db.models import F
 from runs import broadcast, datasets, engine
 from runs.models import Dataset, Node
 from runs.reconcile.hear import Ear
-from runs.transport import redis
+from runs.serving.transport import redis
 from workers import contract
 
 AGAIN_S = 5  # between two hints of one question

@@ -16,8 +16,8 @@ from django.db.models import Q
 
 from runs.documents import BadDocument, Health, Inventory, Report, Up, checked
 from runs.models import Node, Placement
+from runs.serving.transport import redis
 from runs.status import Phase
-from runs.transport import redis
 from workers import contract
 
 log = structlog.get_logger(__name__)

@@ -9,7 +9,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from runs import engine
-from runs.transport import redis
+from runs.serving.transport import redis
 from workers.contract import CHANGED_CHANNEL, CONTROL_QUEUE, RECONCILE_RUN
 
 log = structlog.get_logger(__name__)

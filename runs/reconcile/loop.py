@@ -23,8 +23,8 @@ from runs.reconcile.restoring import tell
 from runs.reconcile.sending import take_outputs
 from runs.reconcile.tell import write_down
 from runs.reconcile.tracing import tell_traces
+from runs.serving.transport import redis
 from runs.status import Status
-from runs.transport import redis
 from workers import contract
 
 __all__ = ["reconcile_run", "schedule", "tick"]

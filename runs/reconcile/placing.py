@@ -13,10 +13,10 @@ from django.db import IntegrityError, transaction
 from runs import broadcast, engine
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
-from runs.queue import requests_of, rooms_of, waiting_runs
+from runs.placing.queue import requests_of, rooms_of, waiting_runs
+from runs.placing.scheduling import Placed, Waiting, place
 from runs.reconcile.judge import listed
 from runs.reconcile.orders import locked_order
-from runs.scheduling import Placed, Waiting, place
 from runs.status import Status
 from workers.contract import PREPARE
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from django.db import transaction
 from django.db.models import Q
 
-from runs.metrics import checkpoints
-from runs.metrics.checkpoints import ANEW, OFF, RESTORED
+from runs.checkpoint_reference import Origin, origin_of
+from runs.checkpoints import store as checkpoints
+from runs.checkpoints.store import ANEW, OFF, RESTORED
 from runs.metrics.models import CheckpointUse
 from runs.models import Attempt, Run
-from runs.origins import Origin, origin_of
 from workers.contract import MAX_OFFERED, Document
 
 ATTEMPTS_PER_QUERY = 100

@@ -13,8 +13,8 @@ from runs.metrics.models import Producer
 from runs.models import Attempt, GoneRun, Node, Placement
 from runs.reconcile.orders import locked_order
 from runs.reconcile.tracing import wanted_trace
+from runs.serving.transport import redis
 from runs.status import Phase, Wanted
-from runs.transport import redis
 from workers import contract
 
 SETTLING_GRACE_S = 5.0

@@ -13,8 +13,9 @@ import pytest
 from django.test import Client
 
 from dashboard.up import programs
-from runs import engine, server_state, tasks
-from runs.transport import redis
+from runs import engine, tasks
+from runs.presenting import server_state
+from runs.serving.transport import redis
 from tests.servers import Valkey
 from tests.workers.junk import JUNK
 from workers import contract

@@ -16,8 +16,8 @@ from django.utils import timezone
 
 from runs import actions
 from runs.access import Forbidden, NotFound, get_cluster, get_node, visible_clusters
+from runs.actions.estimates import plans_of
 from runs.models import Cluster, Dataset, Membership, Project, Role, Run
-from runs.plans import plans_of
 from runs.reconcile.placing import schedule
 from runs.status import Status
 from tests.cast import Cast, make_node, make_run, make_user, spec

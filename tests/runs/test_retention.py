@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from runs import places
-from runs.metrics import read
+from runs.files import paths as places
 from runs.models import Run
+from runs.points import read
 from runs.retention import forget_old
 from runs.status import Status
 from tests.series import write_series

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from workers.contract import Document, check_mac, http_scope
 
-MAX_AGE_S = 300  # as runs.api.node_auth
+MAX_AGE_S = 300  # as runs.api.machines.node_auth
 
 
 class Site:

@@ -14,8 +14,8 @@ from dashboard.pages.shared.run_colours import colours_apart
 from runs.access import Someone, can_manage_clusters, visible_clusters, visible_nodes, visible_runs
 from runs.models import Cluster, HeldSlot, Node, Run
 from runs.ordered import first_rows
-from runs.queue import waiting_runs
-from runs.server_state import contact_time
+from runs.placing.queue import waiting_runs
+from runs.presenting.server_state import contact_time
 
 MAX_SLOTS = 128  # squares drawn of one node; the rest is counted
 MAX_QUEUE = 100

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from dashboard.pages.compare.specs import Fields, group_text
 from dashboard.pages.shared.badges import Badge, badge
-from runs.metrics import read
 from runs.models import Run
-from runs.throughput import MFU, RATES
+from runs.points import read
+from runs.presenting.throughput import MFU, RATES
 
 MAX_FACTS = 4
 LOSS = "train/loss"

@@ -13,8 +13,8 @@ from dashboard.pages.shared.chart_runs import charts_context
 from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.shared.run_colours import colours_apart
 from runs.access import visible_runs
-from runs.metrics import read
 from runs.models import Run
+from runs.points import read
 
 MAX_RUNS = 100
 MAX_CHARS = 500  # of a parameter

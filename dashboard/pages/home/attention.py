@@ -11,7 +11,7 @@ from dashboard.pages.shared.run_rows import Row
 from runs.access import Someone, visible_nodes
 from runs.models import Cluster, Node, Run
 from runs.ordered import first_rows, is_none, one_of
-from runs.server_state import contact_time
+from runs.presenting.server_state import contact_time
 from runs.status import Status
 
 LATELY = timedelta(hours=24)

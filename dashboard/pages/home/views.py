@@ -18,7 +18,7 @@ from runs.access import projects_with, visible_clusters, visible_runs
 from runs.actions import submit_run
 from runs.models import Cluster, HeldSlot, Node, Role, User
 from runs.ordered import first_rows, is_none, one_of
-from runs.server_state import contact_time
+from runs.presenting.server_state import contact_time
 from runs.status import FINAL, LIVE, PLACED, Status
 
 MAX_RUNNING = 12

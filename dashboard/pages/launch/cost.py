@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from dashboard.pages.shared import estimate as estimate_view
 from dashboard.pages.shared.estimate import EstimateView, Suggestion
-from runs import planning
 from runs.access import Someone
+from runs.actions.estimates import shown_run
 from runs.models import Node
-from runs.planning import Costs
-from runs.plans import shown_run
+from runs.placing import planning
+from runs.placing.planning import Costs
 from trainyard.spec import RecipeSpec, Spec
 
 MAX_RANKS = 256  # up to which it is worked out while somebody types

@@ -15,9 +15,9 @@ from dashboard.pages.launch.mesh_drawing import Drawing, draw
 from runs.access import Forbidden, NotFound, Someone, projects_with, require
 from runs.actions.checking import Launchable, NeverFits, Packed, check_launch
 from runs.models import Node, Project, Role
-from runs.planning import likely_nodes
-from runs.queue import forecast
-from runs.scheduling import Placed
+from runs.placing.planning import likely_nodes
+from runs.placing.queue import forecast
+from runs.placing.scheduling import Placed
 from trainyard.spec import Problem, Spec, SpecError, parse_spec
 
 

@@ -18,7 +18,7 @@ from dashboard.pages.shared.numbers import size
 from dashboard.pages.shared.run_rows import rows
 from runs import actions
 from runs.access import can_manage_clusters, get_node, visible_runs
-from runs.metrics.nodes import node_history
+from runs.metrics.node_health import node_history
 from runs.models import Node
 
 RANGES = (("30 min", 1800), ("3 h", 3 * 3600), ("24 h", 24 * 3600))

@@ -12,10 +12,10 @@ from django.urls import reverse
 from dashboard.pages.run.views import HEADER, around
 from dashboard.pages.shared.frame import page, show
 from runs.access import Someone, get_run, visible_runs
-from runs.checkpoints import documents
-from runs.metrics.checkpoints import OFF
+from runs.checkpoints.store import OFF
 from runs.metrics.models import Checkpoint, CheckpointUse
 from runs.models import Run
+from runs.presenting.checkpoints import documents
 
 NUM_SHOWN = 100
 COLOURS = {"valid": "green", "invalid": "red", "deleted": "grey", "late": "amber", "missing": "amber"}

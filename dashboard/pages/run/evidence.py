@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from runs import endings, groups, unsent
 from runs.ingest import troubles
 from runs.models import Run
+from runs.presenting import endings, groups, unsent
 from runs.status import Status
 
 # status -> (colour, headline): the sentence under it is the run's own reason

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from dashboard.pages.shared.numbers import scaled, seconds, size, speed
 from runs.metrics.facts import facts_of
 from runs.models import Run
-from runs.planning import RATES
+from runs.placing.planning import RATES
 from trainyard.planner import Rates
 
 FOUND = "communication"  # the fact that rank 0 tells: see workers.training.communication.reports

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import quote
 
-from runs import actions, places
+from runs import actions
+from runs.files import paths as places
 from runs.models import Run
 
 MAX_FILES = 2000

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from dashboard.pages.shared.estimate import ASSUMED, spans
 from dashboard.pages.shared.numbers import percent, rate, scaled, seconds, size
-from runs.measured import plan_document
 from runs.models import Run
+from runs.presenting.measured import plan_document
 
 NEAR = 0.2  # a difference above this gets a word…
 SLIGHT = 0.02  # …unless it is less than this of a step: a part of a millisecond may be off by as much

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from dashboard.pages.shared.estimate import Slice
 from dashboard.pages.shared.numbers import percent, seconds
-from runs import stragglers
-from runs.measured import MEASURED
 from runs.metrics.models import Fact
 from runs.models import Attempt
+from runs.presenting import stragglers
+from runs.presenting.measured import MEASURED
 from trainyard.spec.mesh import Mesh
 
 # Names, what they are, and their series' colours: computing and communication as in the bars of a plan.

@@ -17,9 +17,9 @@ from dashboard.pages.shared.chart_runs import charts_context
 from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.shared.run_rows import Row, rows
 from runs.access import can, get_run
-from runs.metrics import read
 from runs.models import Role, Run
-from runs.planning import BENCHMARK
+from runs.placing.planning import BENCHMARK
+from runs.points import read
 
 TABS = (
     ("charts", "Charts", "run", "charts"),

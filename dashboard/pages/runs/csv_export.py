@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from dashboard.pages.shared.chart_runs import fields_of
 from runs.models import Run
-from runs.presenters import run_documents
+from runs.presenting.runs import run_documents
 
 MAX_RUNS = 5000
 MAX_FIELDS = 2000  # of all specs together; a spreadsheet has 16,384 columns

@@ -15,8 +15,8 @@ from dashboard.pages.shared.frame import page, refusal, show
 from dashboard.pages.shared.run_rows import coloured, rows
 from runs.access import projects_with
 from runs.api import paging
-from runs.listing import SORTS, BadQuery, check_sort, find_runs, statuses_of
 from runs.models import Role, Run
+from runs.presenting.listing import SORTS, BadQuery, check_sort, find_runs, statuses_of
 
 LIMIT = 50
 VIEWS = (

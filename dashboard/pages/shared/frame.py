@@ -21,10 +21,10 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from dashboard.pages.shared.navigation import entries
-from runs import server_state
 from runs.access import Forbidden, NotFound
 from runs.actions import Refused
 from runs.models import User
+from runs.presenting import server_state
 from trainyard.spec import SpecError
 
 log = structlog.get_logger(__name__)

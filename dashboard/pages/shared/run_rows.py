@@ -11,12 +11,12 @@ from django.utils import timezone
 from dashboard.pages.shared.badges import Badge, badge
 from dashboard.pages.shared.numbers import percent
 from dashboard.pages.shared.run_colours import colour_of, colours_for
-from runs import presenters
 from runs.access import Someone
-from runs.metrics import read
 from runs.metrics.models import Telemetry
 from runs.models import Run
-from runs.throughput import throughputs
+from runs.points import read
+from runs.presenting import runs as presenters
+from runs.presenting.throughput import throughputs
 
 LOSS = "train/loss"
 SPARK_POINTS = 44

@@ -6,8 +6,8 @@ import math
 import re
 from typing import Any
 
+from runs.checkpoints.store import OFF, STATES, Note
 from runs.ingest.validation.checks import MAX_SEQUENCE, Poison, storable
-from runs.metrics.checkpoints import OFF, STATES, Note
 
 MAX_WHY = 1_000  # characters; what is beyond is cut off
 MAX_DEGREES = 16

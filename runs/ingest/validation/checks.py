@@ -8,8 +8,8 @@ from collections import OrderedDict
 from typing import Any
 
 from runs.ingest.troubles import LOST_CODES
-from runs.metrics.sheets import Head, Rows
-from runs.metrics.store import Lines
+from runs.points.store import Lines
+from runs.points.tables import Head, Rows
 
 MAX_NAME = 500
 MAX_LABELS = 32

@@ -11,7 +11,7 @@ import msgpack
 import numpy as np
 
 from runs.ingest.validation.checks import MAX_STEP, Poison, make_head, storable, time_of
-from runs.metrics.media import HISTOGRAM, IMAGE, KINDS, TABLE, TEXT, Item
+from runs.media.store import HISTOGRAM, IMAGE, KINDS, TABLE, TEXT, Item
 from trainyard.formats.binning import MAX_COUNT
 from trainyard.formats.media import MAX_BINS, MAX_CAPTION, MAX_COLUMN, MAX_COLUMNS, MAX_ROWS, TEXT_FORMATS
 from trainyard.formats.pictures import FORMATS, MAX_PIXELS, MAX_SIDE, format_of, size_of

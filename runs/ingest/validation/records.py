@@ -14,14 +14,14 @@ from typing import Any
 import msgpack
 import numpy as np
 
+from runs.checkpoints.store import Note
 from runs.ingest.validation import checkpoint_notes as notes
 from runs.ingest.validation import checks, facts, media
 from runs.ingest.validation.checks import MAX_LABELS, MAX_NAME, MAX_SEQUENCE, MAX_STEP, PRODUCER, Poison
-from runs.metrics.checkpoints import Note
+from runs.media.store import Item
 from runs.metrics.facts import Told
-from runs.metrics.media import Item
-from runs.metrics.sheets import Rows
-from runs.metrics.store import Lines
+from runs.points.store import Lines
+from runs.points.tables import Rows
 from trainyard.spooling import frames as records
 
 MAX_DAMAGED = 16  # of one entry; behind so many, the rest of it is one

@@ -15,8 +15,9 @@ from django.test import Client
 
 from dashboard.http import body_limits as bodies
 from dashboard.http.body_limits import DEFAULT_BYTES, BodyLimit, limit_of
-from runs import actions, outputs
-from runs.api.points import MAX_BODY_BYTES
+from runs import actions
+from runs.api.metrics.points import MAX_BODY_BYTES
+from runs.files import outputs
 from runs.models import Node
 from tests.cast import Cast, make_node
 from workers.contract import http_scope, mac

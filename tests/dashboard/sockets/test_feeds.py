@@ -21,11 +21,12 @@ from dashboard.sockets.run_feed import RunFeed
 from runs import broadcast
 from runs.access import Sight
 from runs.broadcast import run_group
+from runs.deltas import encoded as parcel
 from runs.ingest.commit import Source, commit
 from runs.ingest.push import Push, push_now
 from runs.ingest.validation.records import incoming
-from runs.metrics import parcel, read
 from runs.models import Run
+from runs.points import read
 from tests.cast import Cast
 from tests.servers import Valkey
 from tests.spools import Spool, some_points

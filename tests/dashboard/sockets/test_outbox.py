@@ -11,8 +11,8 @@ import pytest
 
 from dashboard.sockets import outbox as module
 from dashboard.sockets.outbox import AGAIN, MAX_HINTS, MAX_TEXTS, Outbox
-from runs.metrics.delta import Delta
-from runs.metrics.parcel import Parcel, parcel_of
+from runs.deltas.delta import Delta
+from runs.deltas.encoded import Parcel, parcel_of
 
 
 def parcel(start: int, *, lines: int = 0) -> Parcel:

@@ -12,8 +12,8 @@ from django.utils import timezone
 from runs import actions
 from runs.access import Forbidden, NotFound, can, get_project
 from runs.actions import Refused
+from runs.files.paths import bundle_path
 from runs.models import Invitation, Job, Membership, Role, User
-from runs.places import bundle_path
 from tests.cast import Cast, allow_projects, make_user, spec
 from trainyard import bundle
 

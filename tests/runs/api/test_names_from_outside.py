@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from runs import outputs
+from runs.files import outputs
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run
-from tests.runs.api.test_transfers import sealed
+from tests.runs.api.training.test_transfers import sealed
 
 LONG = "x" * 300
 WIDE = "%C3%B6" * 130  # 260 bytes in 130 characters

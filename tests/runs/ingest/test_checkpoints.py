@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from runs.checkpoints import store as checkpoints
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.validation.records import incoming
-from runs.metrics import checkpoints, read
 from runs.metrics.models import Checkpoint, CheckpointUse, DeadLetter, Telemetry
 from runs.models import Run
+from runs.points import read
 from tests.spools import Spool, some_points
 
 pytestmark = pytest.mark.django_db(databases="__all__")

@@ -14,9 +14,9 @@ import pytest
 from django.conf import settings
 from django.db import connections
 
-from runs.metrics import read
 from runs.models import Run
-from runs.transport import redis
+from runs.points import read
+from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
 from tests.servers import Valkey
 from tests.spools import Spool, send, some_points

@@ -14,10 +14,10 @@ from runs.ids import new_id
 from runs.ingest import commit as commit_module
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.validation.records import incoming
-from runs.metrics import read
-from runs.metrics.curves import raw
 from runs.metrics.models import Block, DeadLetter, Producer, Segment, Series, Telemetry
-from runs.metrics.sheets import merged
+from runs.points import read
+from runs.points.charts.series import raw
+from runs.points.tables import merged
 from tests.spools import Spool, packed, some_points
 from trainyard.spooling import frames as records
 

@@ -10,12 +10,12 @@ from django.db import connections
 
 from runs.ingest import housekeeping
 from runs.ingest.consumer import Consumer
-from runs.metrics import read, store
-from runs.metrics.blocks import encode_block
 from runs.metrics.models import DeadLetter, NodeSample, Producer, Telemetry
-from runs.metrics.sheets import Sheet
 from runs.models import Attempt, Node, Run
-from runs.transport import redis
+from runs.points import read, store
+from runs.points.blocks import encode_block
+from runs.points.tables import Sheet
+from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
 from tests.servers import Valkey
 from tests.spools import Spool, send, send_health, some_points

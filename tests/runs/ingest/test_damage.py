@@ -12,9 +12,9 @@ from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.memory import Memory
 from runs.ingest.validation import checks
 from runs.ingest.validation.records import MAX_DAMAGED, incoming
-from runs.metrics import read
 from runs.metrics.models import DeadLetter, Producer, Series, Telemetry
-from runs.metrics.sheets import Head
+from runs.points import read
+from runs.points.tables import Head
 from tests.spools import Spool, some_points
 from trainyard.spooling import frames as records
 

@@ -8,9 +8,10 @@ import pytest
 
 from runs.ingest import housekeeping
 from runs.ingest.consumer import Consumer
-from runs.metrics import compact, read
 from runs.metrics.models import Block, Segment
 from runs.models import Run
+from runs.points import read
+from runs.points.compaction import compactor as compact
 from tests.cast import Cast, make_attempt, make_node
 from tests.servers import Valkey
 from tests.spools import Spool, send, some_points

@@ -7,7 +7,7 @@ import pytest
 
 from runs.ingest import lock
 from runs.ingest.lock import ShardLock
-from runs.transport import redis
+from runs.serving.transport import redis
 from tests.servers import Valkey
 
 KEY = "trainyard:ingest:0"

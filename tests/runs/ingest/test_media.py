@@ -17,9 +17,9 @@ from runs.ingest import troubles
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.memory import Memory
 from runs.ingest.validation.records import incoming
-from runs.metrics import media as store
-from runs.metrics import read
+from runs.media import store
 from runs.metrics.models import DeadLetter, Media, Telemetry
+from runs.points import read
 from tests.media import PIXEL, histogram, image, table, text
 from tests.spools import Spool, some_points
 from trainyard.formats.pictures import png

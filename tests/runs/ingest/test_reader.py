@@ -5,7 +5,7 @@ from redis.exceptions import RedisError
 
 from runs.ingest import reader
 from runs.ingest.reader import Reader
-from runs.transport import redis
+from runs.serving.transport import redis
 from tests.servers import Valkey
 
 

@@ -13,12 +13,12 @@ from django.test.utils import CaptureQueriesContext
 from runs.ingest import commit as commit_module
 from runs.ingest.consumer import Consumer
 from runs.ingest.report import report_points
-from runs.metrics import read, store
-from runs.metrics.blocks import encode_block
 from runs.metrics.models import Series, Telemetry
-from runs.metrics.sheets import Sheet
 from runs.models import Attempt, Node, Run
-from runs.transport import redis
+from runs.points import read, store
+from runs.points.blocks import encode_block
+from runs.points.tables import Sheet
+from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
 from tests.servers import Valkey
 from tests.spools import Spool, send, some_points

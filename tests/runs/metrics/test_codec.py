@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from runs.metrics.blocks import decode_block
 from runs.metrics.codec import (
     BadSegment,
     Columns,
@@ -18,6 +17,7 @@ from runs.metrics.codec import (
     encode_axis,
     encode_values,
 )
+from runs.points.blocks import decode_block
 from tests.blocks import block_of
 
 any_float = st.floats(width=64)

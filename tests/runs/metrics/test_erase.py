@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from django.db import connections
 
-from runs.metrics import erase, read, store
+from runs.metrics import erase
 from runs.metrics.codec import Columns
-from runs.metrics.compact import Compactor
 from runs.metrics.models import (
     Axis,
     Block,
@@ -22,6 +21,8 @@ from runs.metrics.models import (
     Series,
     Telemetry,
 )
+from runs.points import read, store
+from runs.points.compaction.compactor import Compactor
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 

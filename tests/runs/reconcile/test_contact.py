@@ -8,8 +8,8 @@ import pytest
 
 from runs import actions
 from runs.models import Attempt, HeldSlot
+from runs.serving.transport import redis
 from runs.status import Phase
-from runs.transport import redis
 from tests.runs.reconcile.conftest import Yard
 from tests.voices import rank
 from workers import contract

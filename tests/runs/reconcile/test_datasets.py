@@ -32,7 +32,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, contract.Document]]
 
 def forget_the_hint(dataset: Dataset) -> None:
     """Let those seconds pass in which a question is not repeated: Valkey has a clock of its own."""
-    from runs.transport import redis
+    from runs.serving.transport import redis
 
     redis().delete(f"trainyard:control:asked:{dataset.question}")
 

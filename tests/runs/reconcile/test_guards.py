@@ -14,7 +14,7 @@ from runs.models import Cluster, HeldSlot, Run
 from runs.reconcile.clock import Clock
 from runs.reconcile.hear import HEARD_KEY, MAX_NOTES
 from runs.reconcile.loop import TICK_KEY
-from runs.transport import redis
+from runs.serving.transport import redis
 from tests.cast import make_node, make_run
 from tests.runs.reconcile.conftest import Yard
 from tests.servers import Valkey

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runs.reconcile.hints import Hints
-from runs.transport import redis
+from runs.serving.transport import redis
 from tests.servers import Valkey
 from workers.contract import CHANGED_CHANNEL
 

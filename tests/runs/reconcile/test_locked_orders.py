@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import redis as redis_library
 
-from runs.transport import redis
+from runs.serving.transport import redis
 from tests.cast import spec
 from tests.runs.reconcile.conftest import Yard
 from tests.servers import Valkey

@@ -9,7 +9,7 @@ from django.test import Client
 
 from runs.ingest.senders import AttemptDone, Entry, Senders
 from runs.metrics.models import Telemetry
-from runs.presenters import run_documents
+from runs.presenting.runs import run_documents
 from tests.runs.reconcile.conftest import Yard
 from tests.voices import rank
 from workers import contract

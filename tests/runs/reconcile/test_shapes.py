@@ -14,7 +14,7 @@ from runs.ingest.samples import store_samples
 from runs.metrics.models import DeadLetter, NodeSample
 from runs.models import JoinToken, Node
 from runs.models.access import digest_of
-from runs.transport import redis
+from runs.serving.transport import redis
 from tests.runs.reconcile.conftest import Yard
 from tests.voices import Voice, rank
 from workers import contract

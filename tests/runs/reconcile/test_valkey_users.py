@@ -10,9 +10,10 @@ import pytest
 import redis as redis_library
 from django.test import Client
 
-from runs import actions, server_state, valkey_users
+from runs import actions, valkey_users
 from runs.models import Node
-from runs.transport import redis
+from runs.presenting import server_state
+from runs.serving.transport import redis
 from runs.valkey_users import user_of
 from tests.runs.reconcile.conftest import Yard
 from tests.servers import Valkey

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from runs import places
+from runs.files import paths as places
 from runs.models import Run
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node

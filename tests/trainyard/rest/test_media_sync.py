@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runs.metrics import media
+from runs.media import store as media
 from runs.metrics.models import Media
 from tests.trainyard.command import Trainyard
 from trainyard import Image, Text, init

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from runs import actions
-from runs.api import local as api
+from runs.api.training import local as api
 from runs.metrics.models import Producer, Telemetry
 from runs.models import Project, Run
 from tests.cast import Cast

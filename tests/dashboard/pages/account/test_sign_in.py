@@ -8,9 +8,10 @@ import pytest
 from django.test import Client
 from limits import parse_many
 
-from runs import guessing, hashing
 from runs.actions import make_sign_in_link
 from runs.models import User
+from runs.serving import login_limits as guessing
+from runs.serving import password_hashing as hashing
 from tests.cast import Cast
 from tests.servers import Valkey
 

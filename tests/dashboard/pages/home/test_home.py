@@ -166,6 +166,6 @@ def test_nodes_are_not_called_away_because_control_is(
     cast: Cast, as_user: AsUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_node(cast.cluster, "node-a", seen_at=timezone.now() - timedelta(hours=1))
-    monkeypatch.setattr("runs.server_state.control_silence_s", lambda: 3_600.0)
+    monkeypatch.setattr("runs.presenting.server_state.control_silence_s", lambda: 3_600.0)
     text = text_of(as_user(cast.viewer))
     assert "Needs you" not in text and "out of contact" not in text

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from runs import places
+from runs.files import paths as places
 from runs.metrics.models import Telemetry
 from runs.models import Run, User
 from runs.status import Phase, Status

@@ -12,7 +12,7 @@ import httpx
 import psutil
 import pytest
 
-from runs.api.dataset_facts import Facts
+from runs.api.training.dataset_facts import Facts
 from tests.workers.control import until
 from trainyard.spec.values.locations import PROTOCOLS
 from workers.attempt.folder import AttemptFolder

@@ -11,8 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 from playwright.sync_api import Page, Route
 
-from runs.api.columns import CONTENT_TYPE, as_columns
-from runs.metrics.curves import Curve
+from runs.api.metrics.columns import CONTENT_TYPE, as_columns
+from runs.points.charts.series import Curve
 
 ORIGIN = 30.0  # when each run started
 Data = dict[str, list[float]]

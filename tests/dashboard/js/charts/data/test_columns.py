@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runs.api.columns import as_columns
-from runs.metrics.curves import Curve
+from runs.api.metrics.columns import as_columns
+from runs.points.charts.series import Curve
 from tests.dashboard.js.conftest import Ask
 
 pytestmark = pytest.mark.browser

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from runs.api import dataset_facts
+from runs.api.training import dataset_facts
 from tests.workers.training.data.bringing import write_csv, write_image
 from workers.training.data.inspection import table as inspect_table
 from workers.training.data.inspection import text as inspect_text

@@ -1,0 +1,63 @@
+"""What a spec would cost a person who asks, where they could launch it: nothing is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from runs.access import NotFound, Someone, visible_projects, visible_runs
+from runs.actions.checking import cluster_of, parse_launch
+from runs.datasets import resolve
+from runs.models import Cluster, Node
+from runs.placing.planning import MAX_RANKS, Costs, KnownRates, costs, likely_nodes
+from runs.placing.queue import forecast
+from runs.placing.scheduling import Placed
+from trainyard.spec import Problem, RecipeSpec, SpecError, check_fits
+
+
+@dataclass(frozen=True)
+class Plans:
+    """``nodes`` are those that it was worked out for: where it would start now, or would if they were idle."""
+
+    nodes: list[Node]
+    costs: Costs
+
+
+def plans_of(user: Someone, document: Any, *, count: int, now: datetime) -> Plans:
+    """Raises SpecError for what is wrong with the spec, or cannot be planned, and NotFound for its project."""
+    spec = parse_launch(user, document)
+    if not isinstance(spec, RecipeSpec):
+        raise SpecError([Problem("task", "is nothing that the planner knows: it plans the recipes that train")])
+    if spec.world_size() > MAX_RANKS:
+        raise SpecError([Problem("resources", f"{spec.world_size():,} ranks are more than are planned: {MAX_RANKS:,}")])
+    project = visible_projects(user).filter(name=spec.project).first()
+    if project is None:
+        raise NotFound(f"There is no project {spec.project!r} that you can see.")
+    cluster = cluster_of(user, project, spec)
+    filled = resolve(spec, project, cluster)
+    assert isinstance(filled, RecipeSpec), "a dataset changes no recipe"
+    nodes = _nodes(filled, cluster, now)
+    try:
+        return Plans(nodes, costs(filled, cluster, nodes, num_proposals=count))
+    except ValueError as error:
+        raise SpecError([Problem("", f"cannot be planned: {error}")]) from None
+
+
+def shown_run(user: Someone, known: KnownRates) -> str:
+    """Return the benchmark whose rates these are; empty where the person does not see it, or nobody has measured."""
+    return known.run_id if known.run_id and visible_runs(user).filter(pk=known.run_id).exists() else ""
+
+
+def _nodes(spec: RecipeSpec, cluster: Cluster, now: datetime) -> list[Node]:
+    nodes = {node.pk: node for node in cluster.nodes.filter(removed_at=None)}
+    facts = [{"name": one.name, "slots": one.slots, "accelerator": one.accelerator} for one in nodes.values()]
+    if problems := check_fits(spec, facts):
+        raise SpecError(problems)
+    answer = forecast(cluster, spec.resolved(), now)
+    if isinstance(answer, Placed):
+        return [nodes[part.node] for part in answer.parts]
+    chosen = likely_nodes(spec, list(nodes.values()))
+    if not chosen:
+        raise SpecError([Problem("cluster", f"{cluster.name} has no nodes yet, for which to plan")])
+    return chosen

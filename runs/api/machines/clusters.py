@@ -1,0 +1,126 @@
+"""``/clusters``, and the tokens that let machines into them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Field, Query, Router, Schema
+from ninja import Status as Answer
+
+from runs import actions
+from runs.access import can_manage_clusters, get_cluster, visible_clusters, visible_projects
+from runs.api.auth import actor
+from runs.api.paging import Page, page
+from runs.api.shapes import Body
+from runs.api.training.history import ListQuery
+from runs.models import Cluster, Project, User
+from runs.presenting.runs import stamp
+from runs.presenting.server_state import contact_time
+from runs.status import Status
+
+router = Router(tags=["clusters"])
+
+
+class ClusterIn(Body):
+    name: str
+    region: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
+    projects: list[str] = Field(default_factory=list, description="names or ids of those that may use it")
+
+
+class ClusterEdit(Body):
+    name: str | None = None
+    region: str | None = None
+    labels: dict[str, str] | None = None
+    projects: list[str] | None = Field(None, description="names or ids of all that may use it from now on")
+
+
+class ClusterOut(Schema):
+    id: str
+    name: str
+    engine: str
+    region: str
+    labels: dict[str, Any]
+    projects: list[str] = Field(description="that may use it, as far as you see them")
+    created_at: str
+    num_nodes: int
+    num_nodes_in_contact: int
+    num_slots: int
+    num_free_slots: int = Field(description="on nodes in contact that are not draining")
+    num_queued: int
+
+
+class JoinTokenOut(Schema):
+    id: str
+    token: str = Field(description="shown this once")
+    expires_at: str
+
+
+@router.get("/clusters", response=Page[ClusterOut])
+def find(request: HttpRequest, query: Query[ListQuery]) -> dict[str, Any]:
+    user = actor(request)
+    return page(visible_clusters(user), partial(_clusters, user), sort="name", cursor=query.cursor, limit=query.limit)
+
+
+@router.post("/clusters", response={201: ClusterOut})
+def create(request: HttpRequest, body: ClusterIn) -> Answer[dict[str, Any]]:
+    user = actor(request)
+    cluster = actions.create_cluster(actor=user, **body.dict())
+    return Answer(201, _clusters(user, [cluster])[0])
+
+
+@router.get("/clusters/{cluster_id}", response=ClusterOut)
+def show(request: HttpRequest, cluster_id: str) -> dict[str, Any]:
+    user = actor(request)
+    return _clusters(user, [get_cluster(user, cluster_id)])[0]
+
+
+@router.patch("/clusters/{cluster_id}", response=ClusterOut)
+def edit(request: HttpRequest, cluster_id: str, body: ClusterEdit) -> dict[str, Any]:
+    user = actor(request)
+    cluster = get_cluster(user, cluster_id, manage=True)
+    return _clusters(user, [actions.edit_cluster(actor=user, cluster=cluster, **body.dict())])[0]
+
+
+@router.delete("/clusters/{cluster_id}", response={204: None})
+def delete(request: HttpRequest, cluster_id: str) -> Answer[None]:
+    user = actor(request)
+    actions.delete_cluster(actor=user, cluster=get_cluster(user, cluster_id, manage=True))
+    return Answer(204, None)
+
+
+@router.post("/clusters/{cluster_id}/join-tokens", response={201: JoinTokenOut}, summary="Let one machine in")
+def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse) -> Answer[dict[str, Any]]:
+    user = actor(request)
+    token, secret = actions.new_join_token(actor=user, cluster=get_cluster(user, cluster_id, manage=True))
+    response["Cache-Control"] = "no-store"
+    return Answer(201, {"id": token.pk, "token": secret, "expires_at": stamp(token.expires_at)})
+
+
+def _clusters(user: User, rows: Sequence[Cluster]) -> list[dict[str, Any]]:
+    seen = Project.objects.all() if can_manage_clusters(user) else visible_projects(user)
+    return [_cluster(row, list(seen.filter(clusters=row).values_list("name", flat=True))) for row in rows]
+
+
+def _cluster(row: Cluster, projects: list[str]) -> dict[str, Any]:
+    now = contact_time(timezone.now())
+    nodes = list(row.nodes.filter(removed_at=None).prefetch_related("held_slots"))
+    usable = [node for node in nodes if node.is_in_contact(now) and not node.is_draining]
+    return {
+        "id": row.pk,
+        "name": row.name,
+        "engine": row.engine,
+        "region": row.region,
+        "labels": row.labels,
+        "projects": projects,
+        "created_at": stamp(row.created_at),
+        "num_nodes": len(nodes),
+        "num_nodes_in_contact": sum(node.is_in_contact(now) for node in nodes),
+        "num_slots": sum(node.slots for node in nodes),
+        "num_free_slots": sum(max(0, node.slots - len(node.held_slots.all())) for node in usable),
+        "num_queued": row.runs.filter(status=Status.QUEUED).count(),
+    }

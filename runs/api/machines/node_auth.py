@@ -1,0 +1,93 @@
+"""A node's own REST calls: sealed with its key, bound to method, path, time and body.
+
+A node that sends a large body names its digest in ``X-Trainyard-Digest``, so that a wrong seal is refused before the
+body is read; whoever reads it then holds it against ``request.sealed_digest``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from dataclasses import dataclass
+
+import structlog
+from django.http import HttpRequest
+from ninja.errors import HttpError
+from ninja.security import APIKeyHeader
+from redis.exceptions import RedisError
+
+from runs.models import Node
+from runs.serving.transport import redis
+from workers.contract import PREFIX, BadSeal, check_mac, http_scope
+
+log = structlog.get_logger(__name__)
+
+MAX_AGE_S = 300
+DIGEST = re.compile(r"[0-9a-f]{64}")
+NONCE = re.compile(r"[0-9a-f]{32}")
+USED_KEY = f"{PREFIX}:control:used"  # the nonces of requests whose seals are not too old yet
+
+
+@dataclass(frozen=True)
+class Seal:
+    """Which node says that it sent something, when, and the code that only it can make."""
+
+    node_id: str
+    at: int  # Unix seconds
+    mac: str
+    nonce: str = ""
+
+    @classmethod
+    def from_headers(cls, node_id: str | None, value: str | None) -> Seal | None:
+        """Return what ``X-Trainyard-Node`` and ``X-Trainyard-Seal`` say; None where that is no seal."""
+        at, _, rest = (value or "").partition(".")
+        claimed, _, nonce = rest.partition(".")
+        is_time = at.isascii() and at.isdigit() and len(at) <= 12
+        is_seal = node_id and is_time and (not nonce or NONCE.fullmatch(nonce))
+        return cls(str(node_id), int(at), claimed, nonce) if is_seal else None
+
+
+def node_of_seal(seal: Seal, method: str, path: str, digest: str) -> Node | None:
+    """Return the node that sealed a request whose body has this SHA-256; None where the seal is old or not its."""
+    if abs(time.time() - seal.at) > MAX_AGE_S or not DIGEST.fullmatch(digest) or "\0" in seal.node_id:
+        return None
+    node = Node.objects.filter(pk=seal.node_id, removed_at=None).first()
+    if node is None:
+        return None
+    try:
+        check_mac(node.key, http_scope(method, path, seal.at, seal.nonce), digest.encode(), seal.mac)
+    except (BadSeal, TypeError) as error:
+        log.warning("node.bad_seal", node=node.name, path=path, error=str(error))
+        return None
+    return node
+
+
+class NodeAuth(APIKeyHeader):
+    """``X-Trainyard-Node: <id>`` and ``X-Trainyard-Seal: <unix time>.<mac>.<nonce>``, each nonce once. A node of the
+    version before has no nonce, and what it sends could be sent again."""
+
+    param_name = "X-Trainyard-Seal"
+
+    def authenticate(self, request: HttpRequest, key: str | None) -> Node | None:
+        seal = Seal.from_headers(request.headers.get("X-Trainyard-Node"), key)
+        if seal is None:
+            return None
+        named = request.headers.get("X-Trainyard-Digest")
+        digest = hashlib.sha256(request.body).hexdigest() if named is None else named
+        request.sealed_digest = digest  # type: ignore[attr-defined]
+        node = node_of_seal(seal, str(request.method), request.path, digest)
+        return node if node is not None and _is_new(node, seal) else None
+
+
+def _is_new(node: Node, seal: Seal) -> bool:
+    """Whether the nonce was not used before; from here on it was. Raises HttpError where nobody can tell."""
+    if not seal.nonce:
+        return True
+    try:
+        is_new = redis().set(f"{USED_KEY}:{node.pk}:{seal.nonce}", 1, nx=True, ex=2 * MAX_AGE_S)
+    except (RedisError, OSError) as error:
+        raise HttpError(503, "Valkey is away: whether this request came before is not known. Try again.") from error
+    if not is_new:
+        log.warning("node.replayed", node=node.name)
+    return bool(is_new)

@@ -1,0 +1,32 @@
+"""Whose files a node may store: those of the newest attempt that it has a part of, until all of them have come."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja.errors import HttpError
+
+from runs.access import NotFound
+from runs.files.uploads import Sender
+from runs.models import Node, Placement
+
+
+def placement_of(request: HttpRequest, run_id: str, fence: int, *, is_newest: bool = True) -> Placement:
+    """Return the part of the attempt that the calling node has. Raises NotFound, and HttpError where it is over: what
+    an older attempt leaves, or what comes after the end, changes nothing, unless somebody has asked for it."""
+    node: Node = request.auth  # type: ignore[attr-defined]
+    found = Placement.objects.filter(node=node, attempt__run=run_id, attempt__fence=fence)
+    placement = found.select_related("attempt__run").first()
+    if placement is None:
+        raise NotFound(f"There is no run {run_id!r} with fence {fence} on this node.")
+    newest = placement.attempt.run.fence
+    if is_newest and newest != fence and placement.leftovers != "upload":
+        raise HttpError(409, f"Fence {fence} is over: the newest attempt of the run has fence {newest}.")
+    if not placement.takes_files(timezone.now()):
+        raise HttpError(410, "The attempt is over, and its node had sent everything or had time enough to.")
+    return placement
+
+
+def sender_of(placement: Placement) -> Sender:
+    number = Placement.objects.filter(attempt=placement.attempt_id).count()
+    return Sender(placement.attempt.run_id, placement.node_rank, number)

@@ -1,0 +1,152 @@
+"""``/nodes``: what machines there are, how they join, drain and leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Field, Query, Router, Schema
+from ninja import Status as Answer
+from ninja.errors import HttpError
+from redis.exceptions import RedisError
+
+from runs import actions, valkey_users
+from runs.access import get_node, visible_nodes
+from runs.api.auth import actor
+from runs.api.paging import Page, page
+from runs.api.shapes import Body
+from runs.api.training.history import ListQuery
+from runs.models import Node
+from runs.presenting.runs import stamp
+from runs.presenting.server_state import contact_time
+
+router = Router(tags=["nodes"])
+
+
+class Join(Body):
+    token: str = Field(max_length=200)
+    name: str = Field(max_length=60)
+    address: str = Field("", max_length=120)
+    slots: int | None = Field(None, ge=1, le=1024)
+    inventory: dict[str, Any] = Field(default_factory=dict)
+    version: str = Field("", max_length=40)
+
+
+class NodeEdit(Body):
+    slots: int = Field(ge=1, le=1024, description="ranks that it takes at once")
+
+
+class Joined(Schema):
+    id: str
+    name: str
+    cluster: str
+    key: str = Field(description="shown this once")
+    redis_url: str
+
+
+class NodesQuery(ListQuery):
+    cluster: str | None = None
+
+
+class HolderOut(Schema):
+    slot: int
+    run: str
+
+
+class NodeOut(Schema):
+    id: str
+    name: str
+    cluster: str
+    address: str
+    slots: int
+    held: list[HolderOut] = Field(description="which slots are held, and by which run")
+    accelerator: str
+    is_in_contact: bool
+    is_draining: bool
+    version: str
+    joined_at: str
+    seen_at: str | None
+    inventory: dict[str, Any]
+    health: dict[str, Any]
+
+
+@router.post("/nodes/join", response={201: Joined}, auth=None, summary="Join a cluster with a join token")
+def join(request: HttpRequest, body: Join, response: HttpResponse) -> Answer[dict[str, Any]]:
+    """Needs no user's token: the join token in the body lets one machine in."""
+    node = actions.join_node(
+        secret=body.token,
+        name=body.name,
+        address=body.address,
+        slots=body.slots,
+        inventory=body.inventory,
+        version=body.version,
+    )
+    response["Cache-Control"] = "no-store"
+    answer = {"id": node.pk, "name": node.name, "cluster": node.cluster.name, "key": node.key}
+    try:
+        return Answer(201, {**answer, "redis_url": valkey_users.url_for(node)})
+    except (RedisError, OSError) as error:
+        raise HttpError(503, "Valkey is away. Join with another token once it is back.") from error
+
+
+@router.get("/nodes", response=Page[NodeOut])
+def find(request: HttpRequest, query: Query[NodesQuery]) -> dict[str, Any]:
+    found = visible_nodes(actor(request)).prefetch_related("held_slots__placement__attempt")
+    if query.cluster:
+        found = found.filter(cluster__name=query.cluster)
+    return page(found, _nodes, sort="name", cursor=query.cursor, limit=query.limit)
+
+
+@router.get("/nodes/{node_id}", response=NodeOut)
+def show(request: HttpRequest, node_id: str) -> dict[str, Any]:
+    return _nodes([get_node(actor(request), node_id)])[0]
+
+
+@router.patch("/nodes/{node_id}", response=NodeOut, summary="Change its slots")
+def edit(request: HttpRequest, node_id: str, body: NodeEdit) -> dict[str, Any]:
+    user = actor(request)
+    return _nodes([actions.set_slots(actor=user, node=get_node(user, node_id, manage=True), slots=body.slots)])[0]
+
+
+@router.post("/nodes/{node_id}/drain", response=NodeOut, summary="Place nothing more on it")
+def drain(request: HttpRequest, node_id: str) -> dict[str, Any]:
+    user = actor(request)
+    return _nodes([actions.drain_node(actor=user, node=get_node(user, node_id, manage=True))])[0]
+
+
+@router.post("/nodes/{node_id}/enable", response=NodeOut, summary="Place on it again")
+def enable(request: HttpRequest, node_id: str) -> dict[str, Any]:
+    user = actor(request)
+    return _nodes([actions.enable_node(actor=user, node=get_node(user, node_id, manage=True))])[0]
+
+
+@router.delete("/nodes/{node_id}", response={204: None}, summary="Take it off its cluster")
+def remove(request: HttpRequest, node_id: str) -> Answer[None]:
+    user = actor(request)
+    actions.remove_node(actor=user, node=get_node(user, node_id, manage=True))
+    return Answer(204, None)
+
+
+def _nodes(rows: Sequence[Node]) -> list[dict[str, Any]]:
+    now = contact_time(timezone.now())
+    return [
+        {
+            "id": row.pk,
+            "name": row.name,
+            "cluster": row.cluster.name,
+            "address": row.address,
+            "slots": row.slots,
+            "held": [{"slot": slot.index, "run": slot.placement.attempt.run_id} for slot in row.held_slots.all()],
+            "accelerator": row.accelerator,
+            "is_in_contact": row.is_in_contact(now),
+            "is_draining": row.is_draining,
+            "version": row.version,
+            "joined_at": stamp(row.joined_at),
+            "seen_at": stamp(row.seen_at),
+            "inventory": row.inventory,
+            "health": row.health,
+        }
+        for row in rows
+    ]

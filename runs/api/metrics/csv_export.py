@@ -1,0 +1,94 @@
+"""``/runs/{id}/series.csv`` and ``/series.csv``: every point, sent while it is read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from django.http import HttpRequest, StreamingHttpResponse
+from django.utils.http import content_disposition_header
+from ninja import Field, Query, Router, Schema
+
+from runs.access import get_run, get_runs
+from runs.api.auth import actor
+from runs.api.metrics.curves import MAX_RUNS
+from runs.api.metrics.labels import labels_in
+from runs.api.streaming import stream
+from runs.deltas.delta import numbers
+from runs.models import Run
+from runs.points.charts.series import Curve, raw
+
+router = Router(tags=["series"])
+
+TITLES = ("run", "name", "labels", "attempt", "step", "time", "value")
+ROWS_AT_ONCE = 4096
+MAX_NAMES = 200
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+class CsvQuery(Schema):
+    name: list[str] = Field(default=[], max_length=MAX_NAMES, description="may repeat; absent: every series")
+    labels: str = Field(default="", description='series with at least these labels, as JSON: {"gpu": "0"}')
+    attempts: Literal["newest", "all"] = Field(default="newest", description="all: what a restart trained again, too")
+
+
+class ManyCsvQuery(CsvQuery):
+    run: list[str] = Field(min_length=1, max_length=MAX_RUNS, description="may repeat")
+
+
+@router.get("/runs/{run_id}/series.csv", summary="Every point as CSV")
+def series_csv(request: HttpRequest, run_id: str, query: Query[CsvQuery]) -> StreamingHttpResponse:
+    return _answer(request, [get_run(actor(request), run_id)], query, run_id)
+
+
+@router.get("/series.csv", summary="Every point of many runs as CSV")
+def many_series_csv(request: HttpRequest, query: Query[ManyCsvQuery]) -> StreamingHttpResponse:
+    return _answer(request, get_runs(actor(request), query.run), query, f"{len(query.run)}-runs")
+
+
+def _answer(request: HttpRequest, runs: Sequence[Run], query: CsvQuery, title: str) -> StreamingHttpResponse:
+    labels = labels_in(query.labels)
+    response = stream(request, lines(_curves(runs, query, labels)), "text/csv; charset=utf-8")
+    file_name = "-".join((title, *query.name[:1], "points")).replace("/", "-")[:120]
+    response["Content-Disposition"] = content_disposition_header(True, f"{file_name}.csv")
+    response["Cache-Control"] = "private, no-cache"
+    return response
+
+
+def _curves(runs: Sequence[Run], query: CsvQuery, labels: dict[str, str]) -> Generator[Curve]:
+    for run in runs:
+        yield from raw(run.pk, query.name, labels, query.attempts)
+
+
+def lines(curves: Iterable[Curve]) -> Generator[str]:
+    """Yield the file in parts of at most ROWS_AT_ONCE lines."""
+    yield _row(TITLES)
+    for curve in curves:
+        labels = json.dumps(curve.labels, ensure_ascii=False, sort_keys=True) if curve.labels else ""
+        head = _row((curve.run_id, _text(curve.name), _text(labels), curve.attempt))[:-1]
+        steps, times, values = (curve.columns[name] for name in TITLES[4:])
+        for start in range(0, steps.size, ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            is_finite = np.isfinite(values[part]).all()
+            rows = zip(
+                steps[part].tolist(),
+                times[part].tolist(),
+                values[part].tolist() if is_finite else numbers(values[part]),
+                strict=True,
+            )
+            yield "".join([f"{head},{step},{at},{value}\n" for step, at, value in rows])
+
+
+def _row(cells: Iterable[Any]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(cells)
+    return out.getvalue()
+
+
+def _text(text: str) -> str:
+    """Keep a spreadsheet from running a name as a formula."""
+    return f"'{text}" if text.startswith(FORMULA) else text

@@ -1,0 +1,226 @@
+"""``/runs/{id}/logs``: lines of all ranks by time, from one end to the other, by place, by what they say, as a file."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from ninja import Field, Query, Router, Schema
+
+from runs.access import get_run
+from runs.api.auth import actor
+from runs.api.streaming import text_response
+from runs.logs import patterns as log_patterns
+from runs.logs import search as log_search
+from runs.logs import windows as log_windows
+from runs.logs.levels import CODES
+from runs.logs.lines import BadLine, Filters, LineId, line_id
+from runs.points import read
+
+router = Router(tags=["logs"])
+LevelName = Literal["error", "warning", "info", "debug", "none", ""]  # none, or empty: of lines that say none
+
+
+class StreamName(StrEnum):
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+class Line(Schema):
+    id: str = Field(description="names the line for ever")
+    rank: int
+    stream: str
+    attempt: int
+    time: float = Field(description="Unix seconds at the rank")
+    level: str = Field(description="error, warning, info, debug, or empty where the line says none")
+    text: str
+
+
+class ListedLine(Line):
+    index: int = Field(description="its place, from 0, among the lines that fit the filters")
+    length: int | None = Field(default=None, description="characters of the whole text, where it is cut here")
+
+
+class Hit(ListedLine):
+    spans: list[list[int]] = Field(description="where in the text, [from, to] in UTF-16 units as JavaScript counts")
+
+
+class Lines(Schema):
+    items: list[Line]
+    next: str | None = Field(description="null when this is all there is")
+    cursor: str = Field(description="pass it as after= to read on later, when next is null too")
+
+
+class LinesQuery(Schema):
+    rank: int | None = None
+    after: str = ""
+    q: str = Field(default="", max_length=500, description="lines that contain this, in any case")
+    limit: Annotated[int, Field(ge=1, le=5000)] = 500
+    tail: bool = Field(default=False, description="the last lines instead of the first")
+
+
+class FiltersQuery(Schema):
+    rank: list[int] = Field(default=[], max_length=1000, description="lines of these ranks")
+    stream: StreamName | None = None
+    level: list[LevelName] = Field(default=[], max_length=20, description="lines of these levels")
+    attempt: int | None = Field(default=None, description="lines of the attempt with this fence")
+
+    @property
+    def filters(self) -> Filters:
+        levels = frozenset(CODES["" if level == "none" else level] for level in self.level)
+        return Filters(frozenset(self.rank), self.stream or "", levels, self.attempt)
+
+
+class FirstError(Schema):
+    id: str
+    index: int
+    rank: int
+    time: float
+
+
+class Overview(Schema):
+    total: int = Field(description="lines that fit the filters")
+    levels: dict[str, int] = Field(description="how many lines of each level fit the other filters")
+    ranks: dict[int, int]
+    streams: dict[str, int]
+    attempts: dict[int, int]
+    first_error: FirstError | None
+    first_time: float | None
+    last_time: float | None
+    cursor: int = Field(description="the number of batches that this has seen")
+    marks: list[list[int]] = Field(description="[place of the first line, errors, warnings] of at most 200 stretches")
+
+
+class WindowQuery(FiltersQuery):
+    start: Annotated[int, Field(ge=-(2**53), le=2**53)] = Field(default=0, description="below 0: from the end")
+    limit: Annotated[int, Field(ge=1, le=2000)] = 200
+
+
+class Window(Schema):
+    total: int
+    start: int
+    items: list[ListedLine]
+    cursor: int
+
+
+class ErrorName(StrEnum):
+    NEXT = "next"
+    PREVIOUS = "previous"
+
+
+class LocateQuery(FiltersQuery):
+    line: str = Field(default="", description="the id of a line")
+    time: float | None = Field(default=None, allow_inf_nan=False, description="Unix seconds: the first line from then")
+    error: ErrorName | None = Field(default=None, description="an error behind, or before, the place from=")
+    from_: int | None = Field(default=None, alias="from", ge=-1, le=2**53)
+
+
+class Located(Schema):
+    index: int
+    id: str
+
+
+class SearchQuery(FiltersQuery):
+    q: str = Field(
+        min_length=1, max_length=log_patterns.MAX_CHARS, description="a text, or an expression in RE2's syntax"
+    )
+    regex: bool = False
+    case: bool = Field(default=False, description="whether capitals and small letters differ")
+    after: str = Field(default="", max_length=500, description="next of the page before")
+    limit: Annotated[int, Field(ge=1, le=500)] = 100
+    budget_ms: Annotated[int, Field(ge=1, le=2000)] = 150
+
+
+class Hits(Schema):
+    items: list[Hit]
+    next: str | None = Field(description="pass it as after= to search on; null when all was searched")
+    num_scanned: int = Field(description="lines before the place that the search has come to")
+    total: int
+    is_over: bool
+
+
+@router.get("/runs/{run_id}/logs", response=Lines, summary="Log lines of a run")
+def list_lines(request: HttpRequest, run_id: str, query: Query[LinesQuery]) -> Any:
+    run = get_run(actor(request), run_id)
+    return read.logs(run.pk, query.rank, query.after, query.q, query.limit, query.tail)
+
+
+@router.get("/runs/{run_id}/logs/overview", response=Overview, summary="How many lines there are, and of which kinds")
+def overview(request: HttpRequest, run_id: str, query: Query[FiltersQuery]) -> Any:
+    run = get_run(actor(request), run_id)
+    return log_windows.overview(run.pk, query.filters)
+
+
+@router.get("/runs/{run_id}/logs/window", response=Window, exclude_none=True, summary="Lines by their place among all")
+def window(request: HttpRequest, run_id: str, query: Query[WindowQuery]) -> Any:
+    run = get_run(actor(request), run_id)
+    return _as_it_is(log_windows.window(run.pk, query.start, query.limit, query.filters))
+
+
+@router.get("/runs/{run_id}/logs/locate", response=Located, summary="The place of a line, a moment or an error")
+def locate(request: HttpRequest, run_id: str, query: Query[LocateQuery]) -> Any:
+    run = get_run(actor(request), run_id)
+    if [bool(query.line), query.time is not None, query.error is not None].count(True) != 1:
+        raise ValidationError({"line": "line, time or error: exactly one of them says what is sought"})
+    if query.line:
+        found = log_windows.locate(run.pk, _named("line", query.line), query.filters)
+    elif query.time is not None:
+        found = log_windows.locate_time(run.pk, query.time, query.filters)
+    else:
+        is_next = query.error == ErrorName.NEXT
+        place = query.from_ if query.from_ is not None else -1 if is_next else 2**53
+        found = log_windows.locate_error(run.pk, place, query.filters, is_next=is_next)
+    if found is None:
+        raise Http404("no such line")
+    return found
+
+
+def _named(field: str, text: str) -> LineId:
+    try:
+        return line_id(text)
+    except BadLine as error:
+        raise ValidationError({field: str(error)}) from error
+
+
+@router.get("/runs/{run_id}/logs/line", response=Line, summary="One line, whole")
+def line(request: HttpRequest, run_id: str, id: str) -> Any:
+    run = get_run(actor(request), run_id)
+    found = log_windows.whole_line(run.pk, _named("id", id))
+    if found is None:
+        raise Http404("no such line")
+    return found
+
+
+@router.get("/runs/{run_id}/logs/search", response=Hits, summary="Search the log, a while at a time")
+def search(request: HttpRequest, run_id: str, query: Query[SearchQuery]) -> Any:
+    run = get_run(actor(request), run_id)
+    make = log_patterns.regex if query.regex else log_patterns.literal
+    try:
+        pattern = make(query.q, is_case=query.case)
+    except log_patterns.BadPattern as error:
+        raise ValidationError({"q": str(error)}) from error
+    budget_s = query.budget_ms / 1000
+    try:
+        found = log_search.search(
+            run.pk, pattern, query.filters, after=query.after, limit=query.limit, budget_s=budget_s
+        )
+    except log_search.TooSlow as error:
+        raise ValidationError({"q": str(error)}) from error
+    return _as_it_is(found)
+
+
+def _as_it_is(found: dict[str, Any]) -> HttpResponse:
+    """Answer without having each of thousands of lines checked again: that would cost more than all before."""
+    return HttpResponse(json.dumps(found), content_type="application/json")
+
+
+@router.get("/runs/{run_id}/logs/download", summary="The log as text")
+def download(request: HttpRequest, run_id: str, query: Query[FiltersQuery]) -> StreamingHttpResponse:
+    run = get_run(actor(request), run_id)
+    response = text_response(request, read.log_text(run.pk, query.filters))
+    response["Content-Disposition"] = f'attachment; filename="{run.pk}.log"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response

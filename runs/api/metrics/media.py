@@ -1,0 +1,191 @@
+"""``/runs/{id}/media``: what a run logs that is no number. Files are handed out as they came, and never run."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any, Literal
+
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.utils.http import content_disposition_header, parse_etags
+from ninja import Field, Query, Router, Schema
+
+from runs.access import NotFound, get_run
+from runs.api.auth import actor
+from runs.api.metrics.labels import labels_in
+from runs.media import store as media
+from runs.metrics.models import Media
+from runs.points.read import cursor_of
+
+router = Router(tags=["media"])
+
+Kind = Literal["histogram", "image", "text", "table"]
+FOR_EVER = "private, max-age=31536000, immutable"
+
+
+class MediaItem(Schema):
+    name: str
+    labels: dict[str, str]
+    kind: Kind
+    count: int
+    first_step: int
+    last_step: int
+
+
+class MediaList(Schema):
+    items: list[MediaItem]
+    next: str | None = None
+
+
+class StepItem(Schema):
+    id: int
+    kind: Kind
+    step: int
+    time: float = Field(description="Unix seconds at the rank")
+    attempt: int
+    rank: int
+    meta: dict[str, Any] = Field(
+        description="histogram: bins, and count and num_not_finite where known; image: caption, width, height, format; "
+        "text: chars, format; table: columns, rows, and num_rows and num_columns of the whole where it was cut"
+    )
+    size: int = Field(description="bytes")
+    superseded: bool = Field(description="true: a newer attempt has reached this step again")
+
+
+class StepList(Schema):
+    items: list[StepItem]
+    cursor: int
+    thinned: bool = Field(description="true: an even choice of the steps, since there are more than 2,000")
+
+
+class HistogramOut(Schema):
+    edges: list[float] = Field(description="one more than counts")
+    counts: list[float]
+
+
+class TableOut(Schema):
+    columns: list[str]
+    rows: list[list[str | bool | int | float | None]]
+
+
+class MediaOut(Schema):
+    """One of histogram, text and table is there; an image is a file."""
+
+    id: int
+    name: str
+    labels: dict[str, str]
+    kind: Kind
+    step: int
+    time: float
+    attempt: int
+    rank: int
+    meta: dict[str, Any]
+    size: int
+    histogram: HistogramOut | None = None
+    text: str | None = None
+    table: TableOut | None = None
+
+
+class Histograms(Schema):
+    edges: list[float] = Field(description="common to all steps")
+    steps: list[int]
+    times: list[float]
+    counts: list[list[float]] = Field(description="a list for each step, as long as edges less one")
+    thinned: bool
+
+
+class NameQuery(Schema):
+    name: str
+    labels: str = Field(default="", description='exactly these, as JSON: {"index": "0"}')
+
+
+class StepsQuery(NameQuery):
+    attempts: Literal["newest", "all"] = Field(default="newest", description="all: what a restart logged again, too")
+
+
+class HistogramsQuery(NameQuery):
+    steps: Annotated[int, Field(ge=1, le=1000)] = Field(default=200, description="so many at most, evenly chosen")
+
+
+_not_modified = {304: {"description": "What If-None-Match names is still the answer"}}
+_file = {"content": {f"image/{kind}": {"schema": {"type": "string", "format": "binary"}} for kind in ("png", "jpeg")}}
+
+
+@router.get("/runs/{run_id}/media", response=MediaList, summary="Names of a run's media")
+def list_media(request: HttpRequest, run_id: str) -> Any:
+    """Each name with its labels and kind."""
+    run = get_run(actor(request), run_id)
+    return {"items": media.media_list(run.pk), "next": None}
+
+
+@router.get("/runs/{run_id}/media/steps", response=StepList, summary="Steps of one of a run's media")
+def steps(request: HttpRequest, run_id: str, query: Query[StepsQuery]) -> Any:
+    """By step and rank, without the data."""
+    run = get_run(actor(request), run_id)
+    cursor = cursor_of(run.pk)  # before it is read: what comes meanwhile is read again, and not missed
+    items, is_thinned = media.steps_of(run.pk, query.name, labels_in(query.labels), is_all=query.attempts == "all")
+    return {"items": items, "cursor": cursor, "thinned": is_thinned}
+
+
+@router.get("/runs/{run_id}/media/histograms", response=Histograms, summary="Histograms over steps on common edges")
+def histograms(request: HttpRequest, run_id: str, query: Query[HistogramsQuery]) -> Any:
+    """Those of several ranks at a step are added."""
+    run = get_run(actor(request), run_id)
+    return media.histograms(run.pk, query.name, labels_in(query.labels), query.steps)
+
+
+@router.get(
+    "/runs/{run_id}/media/{int:media_id}",
+    response=MediaOut,
+    openapi_extra={"responses": _not_modified},
+    summary="One of a run's media with its data",
+)
+def one(request: HttpRequest, run_id: str, media_id: int) -> HttpResponse:
+    row = _row(request, run_id, media_id)
+    if (known := _known(request, row)) is not None:
+        return known
+    names = ("name", "labels", "kind", "step", "time", "attempt", "rank", "meta", "size")
+    document = {"id": row.pk, **{name: getattr(row, name) for name in names}, **media.content(row)}
+    return _kept(HttpResponse(json.dumps(document, allow_nan=False), content_type="application/json"), row)
+
+
+@router.get(
+    "/runs/{run_id}/media/{int:media_id}/file",
+    response=None,
+    openapi_extra={"responses": {200: _file, **_not_modified}},
+    summary="The file of an image",
+)
+def file(request: HttpRequest, run_id: str, media_id: int) -> HttpResponse:
+    """Its type is what its first bytes say."""
+    row = _row(request, run_id, media_id)
+    if row.kind != media.IMAGE:
+        raise NotFound(f"{row.name!r} at step {row.step} is a {row.kind}: only images are files.")
+    if (known := _known(request, row)) is not None:
+        return known
+    form = row.meta["format"]
+    response = HttpResponse(bytes(row.data), content_type=f"image/{form}")
+    name = re.sub(r"[^\w.-]+", "-", row.name)[:100]
+    response["Content-Disposition"] = content_disposition_header(False, f"{name}-{row.step}.{form}") or "inline"
+    response["X-Content-Type-Options"] = "nosniff"
+    response["Content-Security-Policy"] = "sandbox; default-src 'none'"
+    return _kept(response, row)
+
+
+def _row(request: HttpRequest, run_id: str, media_id: int) -> Media:
+    run = get_run(actor(request), run_id)
+    row = media.find(run.pk, media_id)
+    if row is None:
+        raise NotFound(f"Run {run.name} has no media {media_id}.")
+    return row
+
+
+def _known(request: HttpRequest, row: Media) -> HttpResponse | None:
+    """Return the answer for who has it already: an item never changes."""
+    tags = parse_etags(request.headers.get("If-None-Match", ""))
+    return _kept(HttpResponseNotModified(), row) if f'"{row.pk}"' in tags or "*" in tags else None
+
+
+def _kept(response: HttpResponse, row: Media) -> HttpResponse:
+    response["ETag"] = f'"{row.pk}"'
+    response["Cache-Control"] = FOR_EVER
+    return response

@@ -1,0 +1,153 @@
+"""``/runs/{id}/series`` and its points, and the points of many runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Field, Query, Router, Schema
+
+from runs.access import get_run, get_runs
+from runs.api.auth import actor
+from runs.api.metrics.columns import CONTENT_TYPE
+from runs.api.metrics.curves import MAX_NAMES, MAX_POINTS, MAX_RUNS, Question, answer
+from runs.api.metrics.labels import labels_in
+from runs.points import read
+
+router = Router(tags=["series"])
+
+Number = float | Literal["NaN", "Infinity", "-Infinity"]
+Step = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]  # a float would not hold each of them
+Bound = Annotated[Step | Annotated[float, Field(allow_inf_nan=False)], Field(union_mode="left_to_right")]
+
+
+class SeriesItem(Schema):
+    name: str
+    labels: dict[str, str]
+    count: int
+    first_step: int | None
+    last_step: int | None
+    last: Number | None
+    min: float | None = Field(description="over finite values")
+    max: float | None
+
+
+class SeriesList(Schema):
+    items: list[SeriesItem]
+    next: str | None = None
+
+
+class ManySeriesItem(SeriesItem):
+    run: str
+
+
+class ManySeriesList(Schema):
+    items: list[ManySeriesItem]
+    next: str | None = None
+
+
+class SeriesColumns(Schema):
+    """Equally long columns: ``value`` where kind is raw; min, max, mean, last and count where it is buckets."""
+
+    name: str
+    labels: dict[str, str]
+    attempt: int
+    kind: Literal["raw", "buckets"]
+    superseded: bool | None = Field(default=None, description="true: a newer attempt trained these steps again")
+    step: list[int]
+    time: list[float] = Field(description="Unix seconds")
+    value: list[Number] | None = None
+    min: list[Number] | None = None
+    max: list[Number] | None = None
+    mean: list[Number] | None = None
+    last: list[Number] | None = None
+    count: list[int] | None = None
+    num_nan: list[int] | None = Field(default=None, description="of these, how many are NaN; absent where none is")
+
+
+class SeriesData(Schema):
+    cursor: int = Field(description="pass it as since= to the run's WebSocket, and nothing is missed")
+    origin: float | None = Field(default=None, description="with x=relative: when the run started, in Unix seconds")
+    series: list[SeriesColumns]
+
+
+class ManyColumns(SeriesColumns):
+    run: str
+
+
+class ManyData(Schema):
+    cursors: dict[str, int]
+    origins: dict[str, float] | None = None
+    series: list[ManyColumns]
+
+
+class DataQuery(Schema):
+    name: list[str] = Field(default=[], max_length=MAX_NAMES, description="may repeat; absent: every series")
+    labels: str = Field(default="", description='series with at least these labels, as JSON: {"gpu": "0"}')
+    x: Literal["step", "time", "relative"] = Field(
+        default="step", description="what from and to are: steps, Unix seconds, or seconds since the run started"
+    )
+    start: Bound | None = Field(default=None, alias="from")
+    end: Bound | None = Field(default=None, alias="to")
+    points: Annotated[int, Field(ge=2, le=MAX_POINTS)] = 1500
+    attempts: Literal["newest", "all"] = Field(default="newest", description="all: what a restart trained again, too")
+    format: Literal["json", "columns"] | None = Field(default=None, description="absent: as Accept says")
+
+    def question(self) -> Question:
+        return Question(
+            names=self.name,
+            labels=labels_in(self.labels),
+            x=self.x,
+            start=self.start,
+            end=self.end,
+            points=self.points,
+            attempts=self.attempts,
+        )
+
+
+class RunsQuery(Schema):
+    run: list[str] = Field(min_length=1, max_length=MAX_RUNS, description="may repeat")
+
+
+class ManyQuery(RunsQuery, DataQuery):
+    """Points of series of many runs."""
+
+
+_columns = {"content": {CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
+_openapi = {"responses": {200: _columns, 304: {"description": "What If-None-Match names is still the answer"}}}
+
+
+@router.get("/runs/{run_id}/series", response=SeriesList, summary="Series of a run")
+def list_series(request: HttpRequest, run_id: str) -> Any:
+    run = get_run(actor(request), run_id)
+    return {"items": read.series_list(run.pk), "next": None}
+
+
+@router.get(
+    "/runs/{run_id}/series/data",
+    response=SeriesData,
+    exclude_none=True,
+    openapi_extra=_openapi,
+    summary="Points of series",
+)
+def series_data(request: HttpRequest, run_id: str, query: Query[DataQuery]) -> HttpResponse:
+    runs = get_runs(actor(request), [run_id])
+    return answer(request, runs, query.question(), form=query.format)
+
+
+@router.get("/series", response=ManySeriesList, summary="Series of many runs")
+def list_many_series(request: HttpRequest, query: Query[RunsQuery]) -> Any:
+    runs = get_runs(actor(request), query.run)
+    return {"items": read.series_lists([one.pk for one in runs]), "next": None}
+
+
+@router.get(
+    "/series/data",
+    response=ManyData,
+    exclude_none=True,
+    openapi_extra=_openapi,
+    summary="Points of series of many runs",
+)
+def many_series_data(request: HttpRequest, query: Query[ManyQuery]) -> HttpResponse:
+    runs = get_runs(actor(request), query.run)
+    return answer(request, runs, query.question(), form=query.format, is_many=True)

@@ -1,0 +1,145 @@
+"""``/projects``, their members and invitations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Field, Query, Router, Schema
+from ninja import Status as Answer
+
+from runs import actions
+from runs.access import NotFound, get_project, visible_projects
+from runs.api.auth import actor
+from runs.api.paging import Page, page
+from runs.api.shapes import Body
+from runs.api.training.history import ListQuery
+from runs.models import Invitation, Membership, Project, Role, User
+from runs.presenting.runs import stamp
+
+router = Router(tags=["projects"])
+
+
+class ProjectIn(Body):
+    name: str
+
+
+class ProjectOut(Schema):
+    id: str
+    name: str
+    created_at: str
+
+
+class MemberOut(Schema):
+    username: str
+    name: str
+    role: str
+    since: str
+
+
+class RoleIn(Body):
+    role: Role
+
+
+class InvitationIn(Body):
+    role: Role = Role.MEMBER
+    email: str = ""
+
+
+class InvitationOut(Schema):
+    id: str
+    role: str
+    email: str
+    created_at: str
+    expires_at: str
+    accepted_at: str | None
+
+
+class NewInvitation(InvitationOut):
+    secret: str = Field(description="shown this once")
+
+
+@router.get("/projects", response=Page[ProjectOut])
+def find(request: HttpRequest, query: Query[ListQuery]) -> dict[str, Any]:
+    found = visible_projects(actor(request))
+    return page(found, _projects, sort="name", cursor=query.cursor, limit=query.limit)
+
+
+@router.post("/projects", response={201: ProjectOut})
+def create(request: HttpRequest, body: ProjectIn) -> Answer[dict[str, Any]]:
+    return Answer(201, _projects([actions.create_project(actor=actor(request), name=body.name)])[0])
+
+
+@router.get("/projects/{project_id}", response=ProjectOut)
+def show(request: HttpRequest, project_id: str) -> dict[str, Any]:
+    return _projects([get_project(actor(request), project_id)])[0]
+
+
+@router.get("/projects/{project_id}/members", response=Page[MemberOut])
+def members(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> dict[str, Any]:
+    found = get_project(actor(request), project_id).memberships.select_related("user")
+    return page(found, _members, sort="created_at", cursor=query.cursor, limit=query.limit)
+
+
+@router.put("/projects/{project_id}/members/{username}", response=MemberOut, summary="Give a member another role")
+def change_role(request: HttpRequest, project_id: str, username: str, body: RoleIn) -> dict[str, Any]:
+    user = actor(request)
+    project = get_project(user, project_id, Role.MAINTAINER)
+    membership = actions.change_role(actor=user, project=project, user=_member(project, username), role=body.role)
+    return _members([membership])[0]
+
+
+@router.delete("/projects/{project_id}/members/{username}", response={204: None})
+def remove_member(request: HttpRequest, project_id: str, username: str) -> Answer[None]:
+    user = actor(request)
+    project = get_project(user, project_id)
+    actions.remove_member(actor=user, project=project, user=_member(project, username))
+    return Answer(204, None)
+
+
+@router.get("/projects/{project_id}/invitations", response=Page[InvitationOut])
+def invitations(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> dict[str, Any]:
+    found = get_project(actor(request), project_id, Role.MAINTAINER).invitations.all()
+    return page(found, _invitations, sort="-created_at", cursor=query.cursor, limit=query.limit)
+
+
+@router.post("/projects/{project_id}/invitations", response={201: NewInvitation})
+def invite(request: HttpRequest, project_id: str, body: InvitationIn, response: HttpResponse) -> Answer[dict[str, Any]]:
+    user = actor(request)
+    project = get_project(user, project_id, Role.MAINTAINER)
+    invitation, secret = actions.invite(actor=user, project=project, role=body.role, email=body.email)
+    response["Cache-Control"] = "no-store"
+    return Answer(201, {**_invitations([invitation])[0], "secret": secret})
+
+
+def _member(project: Project, username: str) -> User:
+    user = project.members.filter(username=username).first()
+    if user is None:
+        raise NotFound(f"There is no member {username!r} in {project.name}.")
+    return user
+
+
+def _projects(rows: Sequence[Project]) -> list[dict[str, Any]]:
+    return [{"id": row.pk, "name": row.name, "created_at": stamp(row.created_at)} for row in rows]
+
+
+def _members(rows: Sequence[Membership]) -> list[dict[str, Any]]:
+    return [
+        {"username": row.user.username, "name": str(row.user), "role": row.role, "since": stamp(row.created_at)}
+        for row in rows
+    ]
+
+
+def _invitations(rows: Sequence[Invitation]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": row.pk,
+            "role": row.role,
+            "email": row.email,
+            "created_at": stamp(row.created_at),
+            "expires_at": stamp(row.expires_at),
+            "accepted_at": stamp(row.accepted_at),
+        }
+        for row in rows
+    ]

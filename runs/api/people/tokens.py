@@ -1,0 +1,132 @@
+"""``/tokens`` and ``/me``: the person who is asking, and their API tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Field, Query, Router, Schema
+from ninja import Status as Answer
+from pydantic import AwareDatetime
+
+from runs import actions
+from runs.access import NotFound, visible_projects
+from runs.api.auth import actor
+from runs.api.paging import Page, page
+from runs.api.shapes import Body
+from runs.api.training.history import ListQuery
+from runs.models import Membership, Role, Token, User
+from runs.presenting.runs import stamp
+
+router = Router(tags=["people"])
+
+
+class TokenIn(Body):
+    name: str = Field(min_length=1, max_length=80)
+    expires_at: AwareDatetime | None = None
+
+
+class TokenOut(Schema):
+    id: str
+    name: str
+    user: str
+    created_at: str
+    last_used_at: str | None
+    expires_at: str | None
+    revoked_at: str | None
+
+
+class TokensQuery(ListQuery):
+    user: str = Field("", description="whose, by user name: for administrators; absent: one's own")
+
+
+class Revoked(Schema):
+    revoked: int
+
+
+class NewToken(TokenOut):
+    token: str = Field(description="shown this once")
+
+
+class Belonging(Schema):
+    id: str
+    name: str
+    role: str
+
+
+class Me(Schema):
+    username: str
+    name: str
+    email: str
+    is_staff: bool
+    projects: list[Belonging]
+
+
+@router.get("/me", response=Me)
+def me(request: HttpRequest) -> dict[str, Any]:
+    user = actor(request)
+    roles = dict(Membership.objects.filter(user=user).values_list("project_id", "role"))
+    return {
+        "username": user.username,
+        "name": str(user),
+        "email": user.email,
+        "is_staff": user.is_staff,
+        "projects": [
+            {"id": project.pk, "name": project.name, "role": roles.get(project.pk, Role.OWNER)}
+            for project in visible_projects(user)
+        ],
+    }
+
+
+@router.get("/tokens", response=Page[TokenOut])
+def find(request: HttpRequest, query: Query[TokensQuery]) -> dict[str, Any]:
+    found = actions.tokens_of(actor(request), _whose(request, query.user)).select_related("user")
+    return page(found, _tokens, sort="-created_at", cursor=query.cursor, limit=query.limit)
+
+
+@router.post("/tokens", response={201: NewToken})
+def create(request: HttpRequest, body: TokenIn, response: HttpResponse) -> Answer[dict[str, Any]]:
+    expires_at: datetime | None = body.expires_at
+    token, secret = actions.create_token(actor=actor(request), name=body.name, expires_at=expires_at)
+    response["Cache-Control"] = "no-store"
+    return Answer(201, {**_tokens([token])[0], "token": secret})
+
+
+@router.delete("/tokens", response=Revoked, summary="Revoke all tokens of a person")
+def revoke_all(request: HttpRequest, user: str = "") -> dict[str, Any]:
+    """One's own, or for administrators those of the person with that user name."""
+    return {"revoked": actions.revoke_tokens(actor=actor(request), user=_whose(request, user))}
+
+
+@router.delete("/tokens/{token_id}", response={204: None}, summary="Revoke a token")
+def revoke(request: HttpRequest, token_id: str) -> Answer[None]:
+    actions.revoke_token(actor=actor(request), token_id=token_id)
+    return Answer(204, None)
+
+
+def _whose(request: HttpRequest, username: str) -> User:
+    """Return the person of that name, or who asks. For anybody but an administrator there are no others."""
+    asking = actor(request)
+    if username in ("", asking.username):
+        return asking
+    found = User.objects.filter(username=username).first() if asking.is_superuser else None
+    if found is None:
+        raise NotFound(f"There is no person {username!r} whose tokens you can see.")
+    return found
+
+
+def _tokens(rows: Sequence[Token]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": row.pk,
+            "name": row.name,
+            "user": row.user.username,
+            "created_at": stamp(row.created_at),
+            "last_used_at": stamp(row.last_used_at),
+            "expires_at": stamp(row.expires_at),
+            "revoked_at": stamp(row.revoked_at),
+        }
+        for row in rows
+    ]

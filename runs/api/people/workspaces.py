@@ -1,0 +1,55 @@
+"""``/projects/{id}/workspace``: how the one who asks looks at a project's charts. Nobody else sees it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Field, Router, Schema
+
+from runs.access import get_project
+from runs.api.auth import actor
+from runs.api.problems import problem
+from runs.api.shapes import Body
+from runs.models import Workspace
+from runs.presenting.runs import stamp
+
+router = Router(tags=["projects"])
+
+MAX_BYTES = 64 * 1024  # of state as JSON
+
+
+class WorkspaceIn(Body):
+    state: dict[str, Any] = Field(description=f"whatever the page wants to know again, at most {MAX_BYTES:,} bytes")
+
+
+class WorkspaceOut(Schema):
+    state: dict[str, Any]
+    saved_at: str | None
+
+
+@router.get("/projects/{project_id}/workspace", response=WorkspaceOut, summary="How I look at a project's charts")
+def show(request: HttpRequest, project_id: str) -> dict[str, Any]:
+    user = actor(request)
+    found = Workspace.objects.filter(user=user, project=get_project(user, project_id)).first()
+    return {"state": found.state, "saved_at": stamp(found.saved_at)} if found else {"state": {}, "saved_at": None}
+
+
+@router.put("/projects/{project_id}/workspace", response=WorkspaceOut, summary="Keep how I look at a project's charts")
+def keep(request: HttpRequest, project_id: str, body: WorkspaceIn) -> dict[str, Any] | HttpResponse:
+    user = actor(request)
+    project = get_project(user, project_id)
+    if words := _why_not(body.state):
+        return problem(422, f"state: {words}", code="invalid", errors=[{"path": "state", "message": words}])
+    kept, _ = Workspace.objects.update_or_create(user=user, project=project, defaults={"state": body.state})
+    return {"state": kept.state, "saved_at": stamp(kept.saved_at)}
+
+
+def _why_not(state: dict[str, Any]) -> str:
+    """Return why the state cannot be kept; "" where it can."""
+    try:
+        num_bytes = len(json.dumps(state, ensure_ascii=False, allow_nan=False).encode())
+    except (ValueError, RecursionError):  # NaN, halves of surrogate pairs, brackets without end
+        return "this is not JSON that can be kept"
+    return f"{num_bytes:,} bytes are more than the {MAX_BYTES:,} that are kept" if num_bytes > MAX_BYTES else ""

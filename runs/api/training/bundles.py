@@ -1,0 +1,63 @@
+"""``/bundles``: code that people ship and nodes fetch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from ninja import Router, Schema
+from ninja import Status as Answer
+from ninja.errors import HttpError
+
+from runs import actions
+from runs.access import NotFound, get_project
+from runs.api.auth import actor
+from runs.api.machines.node_auth import NodeAuth
+from runs.api.streaming import file_response
+from runs.files.paths import bundle_path
+from runs.models import Node, Placement, Role, Run
+
+router = Router(tags=["bundles"])
+
+MAX_BUNDLE_BYTES = 50 * 1024 * 1024
+
+
+class BundleOut(Schema):
+    sha256: str
+    size_bytes: int
+    files: list[str]
+
+
+_raw = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
+
+
+@router.post("/bundles", response={201: BundleOut}, openapi_extra=_raw, summary="Upload packed code")
+def upload(request: HttpRequest, project: str = "default") -> Answer[Any]:
+    """The body is the archive that `trainyard.bundle.pack` makes. The same bytes again are the same bundle."""
+    user = actor(request)
+    into = get_project(user, project, Role.MEMBER)
+    if len(request.body) > MAX_BUNDLE_BYTES:
+        raise HttpError(413, f"A bundle has at most {MAX_BUNDLE_BYTES // 1024 // 1024} MB.")
+    try:
+        bundle = actions.store_bundle(actor=user, project=into, data=request.body)
+    except ValueError as error:
+        raise HttpError(422, str(error)) from error
+    return Answer(201, {"sha256": bundle.sha256, "size_bytes": bundle.size_bytes, "files": bundle.files})
+
+
+@router.get("/bundles/{sha256}", auth=NodeAuth(), response=None, summary="Fetch packed code (nodes only)")
+def fetch(request: HttpRequest, sha256: str) -> HttpResponseBase:
+    """A node gets the bundles of the runs that are placed on it, and no others."""
+    node: Node = request.auth  # type: ignore[attr-defined]
+    placed = Placement.objects.filter(node=node, attempt__ended_at=None).select_related("attempt__run")
+    wanted = {_sha256_of(one.attempt.run) for one in placed}
+    path = bundle_path(sha256)
+    if sha256 not in wanted or not path.is_file():
+        raise NotFound(f"There is no bundle {sha256[:12]!r} for this node.")
+    return file_response(request, path)
+
+
+def _sha256_of(run: Run) -> str | None:
+    code = run.spec.get("task", {}).get("code")
+    return code.get("sha256") if isinstance(code, dict) else None

@@ -1,0 +1,75 @@
+"""``/runs/{id}/checkpoints``: what a run can be gone on from. And what nodes ask before they delete any."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from ninja import Field, Query, Router, Schema
+from ninja.errors import HttpError
+from pydantic import StringConstraints
+
+from runs.access import get_run
+from runs.api.auth import actor
+from runs.api.machines.node_auth import NodeAuth
+from runs.api.paging import Page, page
+from runs.api.shapes import Body
+from runs.api.training.history import ListQuery
+from runs.metrics.models import Checkpoint
+from runs.models import GoneRun
+from runs.presenting.checkpoints import documents
+
+router = Router(tags=["runs"])
+
+
+class RestoredOut(Schema):
+    run: str
+    attempt: int | None
+    at: str
+
+
+class CheckpointOut(Schema):
+    name: str = Field(description="its folder's")
+    step: int
+    fence: int
+    attempt: int | None = Field(description="the number of the attempt that took it")
+    state: str = Field(description="valid, deleted, invalid, missing or late")
+    valid: bool = Field(description="whether a training may go on from it")
+    why: str = Field(description="why it is invalid or missing")
+    bytes: int | None
+    num_files: int | None
+    world_size: int | None
+    degrees: dict[str, int]
+    took_s: float | None
+    stall_s: float | None
+    at: str
+    rank: int | None
+    node: str
+    deleted_at: str | None
+    restored_by: list[RestoredOut]
+
+
+class Asked(Body):
+    runs: list[Annotated[str, StringConstraints(max_length=12)]] = Field(max_length=1000)
+
+
+class Gone(Schema):
+    gone: list[str]
+
+
+@router.get("/runs/{run_id}/checkpoints", response=Page[CheckpointOut])
+def checkpoints(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> dict[str, Any]:
+    """The newest first."""
+    user = actor(request)
+    run = get_run(user, run_id)
+    found = Checkpoint.objects.filter(run_id=run.pk)
+    return page(found, lambda rows: documents(user, run, rows), sort="-id", cursor=query.cursor, limit=query.limit)
+
+
+@router.post("/node/gone-runs", auth=NodeAuth(), response=Gone, summary="Which of these runs were deleted (nodes only)")
+def gone_runs(request: HttpRequest, body: Asked) -> dict[str, Any]:
+    """A run that was never here is not among them: its checkpoints are another server's."""
+    if hashlib.sha256(request.body).hexdigest() != request.sealed_digest:  # type: ignore[attr-defined]
+        raise HttpError(401, "The body is not the one that was sealed.")
+    return {"gone": list(GoneRun.objects.filter(pk__in=body.runs).values_list("pk", flat=True))}

@@ -1,0 +1,170 @@
+"""``/datasets``: data that projects train on by name. And what nodes say of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from ninja import Field, Query, Router, Schema
+from ninja import Status as Answer
+from ninja.errors import HttpError
+
+from runs import actions
+from runs.access import get_cluster, get_dataset, get_project, visible_datasets
+from runs.api.auth import actor
+from runs.api.machines.node_auth import NodeAuth
+from runs.api.paging import Page, page
+from runs.api.shapes import Body
+from runs.api.training.dataset_facts import Clean, Facts
+from runs.api.training.history import ListQuery
+from runs.datasets import recipe_of
+from runs.models import Dataset, Node, Role
+from runs.presenting.runs import stamp
+from workers.contract import MAX_FACTS_BYTES
+
+router = Router(tags=["datasets"])
+
+MAX_ANSWER_BYTES = MAX_FACTS_BYTES + 8_192  # the facts, the words around them and what JSON spends on spaces
+
+
+class DatasetsQuery(ListQuery):
+    project: str | None = None
+    name: str | None = None
+
+
+class DatasetIn(Body):
+    name: str
+    source: str = Field(description="text, jsonl, npz, csv, parquet or images")
+    location: str = Field(description="an absolute path on the cluster's nodes, or a URL")
+    project: str = "default"
+    cluster: str = "local"
+    options: dict[str, str | int] = Field(
+        default_factory=dict, description="further fields of task.data: target, text_field, image_size"
+    )
+
+
+class DatasetOut(Schema):
+    id: str
+    name: str
+    project: str
+    cluster: str
+    source: str
+    location: str
+    options: dict[str, Any]
+    recipe: str = Field(description="that reads it")
+    state: str = Field(description="waiting, checking, ready or failed")
+    problem: str
+    size_bytes: int | None
+    num_rows: int | None
+    digest: str
+    checked_by: str | None = Field(description="the node that looked, or looks")
+    checked_at: str | None
+    created_by: str | None
+    created_at: str
+
+
+class DatasetWithFacts(DatasetOut):
+    facts: dict[str, Any] = Field(description="what the node found: columns, classes, first rows, text, pictures")
+
+
+class NodeAnswer(Body):
+    question: str = Field(max_length=40)
+    facts: Facts | None = None
+    problem: Annotated[Clean, Field(max_length=4_000)] = ""
+
+
+@router.get("/datasets", response=Page[DatasetOut])
+def find(request: HttpRequest, query: Query[DatasetsQuery]) -> dict[str, Any]:
+    found = visible_datasets(actor(request))
+    if query.project:
+        found = found.filter(project__name=query.project)
+    if query.name:
+        found = found.filter(name=query.name)
+    return page(found, _datasets, sort="name", cursor=query.cursor, limit=query.limit)
+
+
+@router.post("/datasets", response={201: DatasetWithFacts}, summary="Name data; a node looks at it")
+def create(request: HttpRequest, body: DatasetIn) -> Answer[dict[str, Any]]:
+    user = actor(request)
+    dataset = actions.create_dataset(
+        actor=user,
+        project=get_project(user, body.project, Role.MEMBER),
+        cluster=get_cluster(user, body.cluster),
+        name=body.name,
+        source=body.source,
+        location=body.location,
+        options=dict(body.options),
+    )
+    return Answer(201, _whole(dataset))
+
+
+@router.get("/datasets/{dataset_id}", response=DatasetWithFacts)
+def show(request: HttpRequest, dataset_id: str) -> dict[str, Any]:
+    return _whole(get_dataset(actor(request), dataset_id))
+
+
+@router.post("/datasets/{dataset_id}/check", response=DatasetWithFacts, summary="Have a node look again")
+def check(request: HttpRequest, dataset_id: str) -> dict[str, Any]:
+    user = actor(request)
+    return _whole(actions.check_dataset(actor=user, dataset=get_dataset(user, dataset_id, Role.MEMBER)))
+
+
+@router.delete("/datasets/{dataset_id}", response={204: None}, summary="Forget the name; the files stay")
+def delete(request: HttpRequest, dataset_id: str) -> Answer[None]:
+    user = actor(request)
+    actions.delete_dataset(actor=user, dataset=get_dataset(user, dataset_id, Role.MEMBER))
+    return Answer(204, None)
+
+
+@router.post(
+    "/node/datasets/{dataset_id}/answer",
+    auth=NodeAuth(),
+    response={204: None},
+    summary="Say what is in it (nodes only)",
+)
+def answer(request: HttpRequest, dataset_id: str, body: NodeAnswer) -> Answer[None]:
+    """Only the node that was asked last may, and only once."""
+    if hashlib.sha256(request.body).hexdigest() != request.sealed_digest:  # type: ignore[attr-defined]
+        raise HttpError(401, "The body is not the one that was sealed.")
+    if len(request.body) > MAX_ANSWER_BYTES:
+        raise HttpError(422, f"facts: they may have {MAX_FACTS_BYTES:,} bytes")
+    if (body.facts is None) != bool(body.problem):
+        raise HttpError(422, "an answer has either facts or a problem")
+    node: Node = request.auth  # type: ignore[attr-defined]
+    facts = None if body.facts is None else body.facts.document()
+    if not actions.answer_dataset(
+        node=node, dataset_id=dataset_id, question=body.question, facts=facts, problem=body.problem
+    ):
+        raise HttpError(409, "This node was not asked that, or somebody answered already.")
+    return Answer(204, None)
+
+
+def _whole(row: Dataset) -> dict[str, Any]:
+    return {**_datasets([row])[0], "facts": row.facts}
+
+
+def _datasets(rows: Sequence[Dataset]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": row.pk,
+            "name": row.name,
+            "project": row.project.name,
+            "cluster": row.cluster.name,
+            "source": row.source,
+            "location": row.location,
+            "options": row.options,
+            "recipe": recipe_of(row.source, row.options),
+            "state": row.state,
+            "problem": row.problem,
+            "size_bytes": row.size_bytes,
+            "num_rows": row.facts.get("num_rows"),
+            "digest": row.digest,
+            "checked_by": row.checked_by.name if row.checked_by else None,
+            "checked_at": stamp(row.checked_at),
+            "created_by": row.created_by.username if row.created_by else None,
+            "created_at": stamp(row.created_at),
+        }
+        for row in rows
+    ]

@@ -1,0 +1,121 @@
+"""``/runs/{id}/files``: what a run left in its output folder. Downloads only: nothing in it is ever rendered."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from ninja import Field, Router, Schema
+from ninja import Status as Answer
+from ninja.errors import HttpError
+
+from runs import actions
+from runs.access import NotFound, get_run
+from runs.api.auth import actor
+from runs.api.machines.node_auth import NodeAuth
+from runs.api.machines.node_files import placement_of, sender_of
+from runs.api.shapes import Body
+from runs.api.streaming import file_response
+from runs.files import outputs, uploads
+from runs.models import Role, Run
+
+router = Router(tags=["files"])
+
+
+class FileOut(Schema):
+    path: str
+    size_bytes: int
+    modified_at: str
+
+
+class LeftFile(Schema):
+    path: str
+    size_bytes: int
+
+
+class LeftOnNode(Schema):
+    node: str
+    attempt: int
+    num_files: int
+    bytes: int
+    files: list[LeftFile] = Field(description="some of them, where there are many")
+    refused: dict[str, str] = Field(description="output files that the server did not take, and why; some of them")
+    decision: str = Field(description="upload, discard, or empty while nobody has decided")
+
+
+class FileList(Schema):
+    items: list[FileOut]
+    next: str | None
+    left: list[LeftOnNode] = Field(description="what waits on nodes for a decision")
+
+
+class Decision(Body):
+    decision: Literal["upload", "discard"]
+
+
+_raw = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
+
+
+@router.get("/runs/{run_id}/files", response=FileList)
+def find(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    run = get_run(actor(request), run_id)
+    return {"items": outputs.listing(run.pk), "next": None, "left": _left(run)}
+
+
+@router.post("/runs/{run_id}/leftovers", response=FileList, summary="Decide about files that were left on nodes")
+def decide(request: HttpRequest, run_id: str, body: Decision) -> dict[str, Any]:
+    user = actor(request)
+    run = actions.decide_leftovers(actor=user, run=get_run(user, run_id, Role.MEMBER), word=body.decision)
+    return {"items": outputs.listing(run.pk), "next": None, "left": _left(run)}
+
+
+def _left(run: Run) -> list[dict[str, Any]]:
+    return [
+        {
+            "node": one.node.name,
+            "attempt": one.attempt.number,
+            "num_files": one.gained.get("num_files", 0),
+            "bytes": one.gained.get("bytes", 0),
+            "files": one.gained.get("files", []),
+            "refused": one.output.get("refused") or {},
+            "decision": one.leftovers,
+        }
+        for one in actions.undecided(run)
+    ]
+
+
+@router.get("/runs/{run_id}/files/{path:path}", response=None, summary="Download a file")
+def download(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
+    run = get_run(actor(request), run_id)
+    found = outputs.find(run.pk, path)
+    if found is None:
+        raise NotFound(f"Run {run.name} has no file {path!r}.")
+    response = file_response(request, found)
+    response["X-Content-Type-Options"] = "nosniff"
+    response["Content-Security-Policy"] = "sandbox; default-src 'none'"
+    return response
+
+
+@router.put(
+    "/node/runs/{run_id}/fences/{fence}/files/{path:path}",
+    auth=NodeAuth(),
+    response={204: None},
+    openapi_extra=_raw,
+    summary="Store an output file (nodes only)",
+)
+def store(request: HttpRequest, run_id: str, fence: int, path: str) -> Answer[None]:
+    """Only a node of the run's newest attempt may, until it has said that everything was sent: what an older attempt
+    leaves, or what comes after the end, does not change the run."""
+    sender = sender_of(placement_of(request, run_id, fence))
+    try:
+        uploads.check_room(run_id, int(request.headers.get("Content-Length") or 0))
+        place = uploads.place_of(sender, path)
+        outputs.store(run_id, place, request.read, request.sealed_digest)  # type: ignore[attr-defined]
+    except outputs.TooLarge as error:
+        raise HttpError(413, str(error)) from error
+    except uploads.NoRoom as error:
+        raise HttpError(507, str(error)) from error
+    except ValueError as error:
+        raise HttpError(422, str(error)) from error
+    return Answer(204, None)

@@ -1,0 +1,116 @@
+"""``/runs/{id}/attempts`` and ``/events``: what became of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Field, Query, Router, Schema
+
+from runs.access import get_run
+from runs.api.auth import actor
+from runs.api.paging import MAX_LIMIT, Page, page
+from runs.models import Attempt, Event, Placement
+from runs.presenting.runs import stamp
+
+router = Router(tags=["runs"])
+
+
+class ListQuery(Schema):
+    cursor: str | None = None
+    limit: int = Field(100, ge=1, le=MAX_LIMIT)
+
+
+class PlacementOut(Schema):
+    node: str
+    node_rank: int
+    first_rank: int
+    num_ranks: int
+    slots: list[int]
+    phase: str
+    reported_at: str | None
+    ranks: list[dict[str, Any]]
+
+
+class AttemptOut(Schema):
+    id: str
+    number: int
+    fence: int
+    world_size: int
+    created_at: str
+    go_at: str | None
+    contact_lost_at: str | None
+    ended_at: str | None
+    offered: list[dict[str, Any]] = Field(description="checkpoints to go on from, the newest first: run, step, fence")
+    reason: dict[str, str]
+    placements: list[PlacementOut]
+
+
+class EventOut(Schema):
+    id: int
+    at: str
+    code: str
+    sentence: str
+    attempt: int | None
+    actor: str | None
+    data: dict[str, Any]
+
+
+@router.get("/runs/{run_id}/attempts", response=Page[AttemptOut])
+def attempts(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> dict[str, Any]:
+    found = get_run(actor(request), run_id).attempts.prefetch_related("placements__node", "placements__held_slots")
+    return page(found, _attempts, sort="number", cursor=query.cursor, limit=query.limit)
+
+
+@router.get("/runs/{run_id}/events", response=Page[EventOut])
+def events(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> dict[str, Any]:
+    found = get_run(actor(request), run_id).events.select_related("attempt", "actor")
+    return page(found, _events, sort="at", cursor=query.cursor, limit=query.limit)
+
+
+def _attempts(rows: Sequence[Attempt]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": row.pk,
+            "number": row.number,
+            "fence": row.fence,
+            "world_size": row.world_size,
+            "created_at": stamp(row.created_at),
+            "go_at": stamp(row.go_at),
+            "contact_lost_at": stamp(row.contact_lost_at),
+            "ended_at": stamp(row.ended_at),
+            "offered": (row.go or {}).get("checkpoints", []),
+            "reason": {"code": row.reason_code, "sentence": row.reason_sentence},
+            "placements": [_placement(placement) for placement in row.placements.all()],
+        }
+        for row in rows
+    ]
+
+
+def _placement(placement: Placement) -> dict[str, Any]:
+    return {
+        "node": placement.node.name,
+        "node_rank": placement.node_rank,
+        "first_rank": placement.first_rank,
+        "num_ranks": placement.num_ranks,
+        "slots": [slot.index for slot in placement.held_slots.all()],
+        "phase": placement.phase,
+        "reported_at": stamp(placement.reported_at),
+        "ranks": placement.report.get("ranks", []),
+    }
+
+
+def _events(rows: Sequence[Event]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": row.pk,
+            "at": stamp(row.at),
+            "code": row.code,
+            "sentence": row.sentence,
+            "attempt": row.attempt.number if row.attempt else None,
+            "actor": row.actor.username if row.actor else None,
+            "data": row.data,
+        }
+        for row in rows
+    ]

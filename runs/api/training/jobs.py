@@ -1,0 +1,81 @@
+"""``/jobs``: saved specs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Body as InBody
+from ninja import Field, Query, Router, Schema
+from ninja import Status as Answer
+
+from runs import actions
+from runs.access import get_job, visible_jobs
+from runs.api.auth import actor
+from runs.api.openapi import SPEC, body_of
+from runs.api.paging import MAX_LIMIT, Page, page
+from runs.models import Job, Role
+from runs.presenting.runs import stamp
+
+router = Router(tags=["jobs"])
+
+
+class JobsQuery(Schema):
+    project: str | None = None
+    name: str | None = None
+    cursor: str | None = None
+    limit: int = Field(50, ge=1, le=MAX_LIMIT)
+
+
+class JobOut(Schema):
+    id: str
+    name: str
+    project: str
+    version: int
+    created_by: str | None
+    created_at: str
+    spec: dict[str, Any]
+
+
+@router.post("/jobs", response={201: JobOut}, openapi_extra=body_of(SPEC), summary="Save a spec under its name")
+def save(request: HttpRequest, document: InBody[dict[str, Any]]) -> Answer[dict[str, Any]]:
+    """The body is a spec. Under a name that exists it becomes the next version."""
+    return Answer(201, _jobs([actions.save_job(actor=actor(request), document=document)])[0])
+
+
+@router.get("/jobs", response=Page[JobOut])
+def find(request: HttpRequest, query: Query[JobsQuery]) -> dict[str, Any]:
+    found = visible_jobs(actor(request)).select_related("created_by")
+    if query.project:
+        found = found.filter(project__name=query.project)
+    if query.name:
+        found = found.filter(name=query.name)
+    return page(found, _jobs, sort="-created_at", cursor=query.cursor, limit=query.limit)
+
+
+@router.get("/jobs/{job_id}", response=JobOut)
+def show(request: HttpRequest, job_id: str) -> dict[str, Any]:
+    return _jobs([get_job(actor(request), job_id)])[0]
+
+
+@router.delete("/jobs/{job_id}", response={204: None}, summary="Forget a job with all its versions")
+def delete(request: HttpRequest, job_id: str) -> Answer[None]:
+    user = actor(request)
+    actions.delete_job(actor=user, job=get_job(user, job_id, Role.MEMBER))
+    return Answer(204, None)
+
+
+def _jobs(rows: Sequence[Job]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": row.pk,
+            "name": row.name,
+            "project": row.project.name,
+            "version": row.version,
+            "created_by": row.created_by.username if row.created_by else None,
+            "created_at": stamp(row.created_at),
+            "spec": row.spec,
+        }
+        for row in rows
+    ]

@@ -1,0 +1,97 @@
+"""``PUT /runs/local/{id}`` and ``POST /runs/{id}/frames``: what `trainyard sync` sends, safe to repeat at any time."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from ninja import Field, Path, Router
+from ninja.errors import HttpError
+from pydantic import AfterValidator, StringConstraints
+
+from runs import actions
+from runs.access import get_run
+from runs.api.auth import actor
+from runs.api.shapes import Body, RunOut
+from runs.ingest.local import Foreign, store_frames, watermarks
+from runs.models import Role
+from runs.presenting.runs import run_documents
+from trainyard.spec.values.fields import Name
+
+router = Router(tags=["points"])
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+MAX_DOCUMENT_BYTES = 16 * 1024 * 1024  # what is said of MAX_PROCESSES
+MAX_PROCESSES = 10_000
+YEAR_3000 = 32_503_680_000.0
+
+
+def _storable(text: str) -> str:
+    return text.replace("\0", "\ufffd")
+
+
+Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+Text = Annotated[str, StringConstraints(max_length=500), AfterValidator(_storable)]
+Moment = Annotated[float, Field(ge=0, le=YEAR_3000, allow_inf_nan=False)]
+
+
+class ProcessIn(Body):
+    """What the spool of one process says of it. Times in Unix seconds."""
+
+    rank: int = Field(-1, ge=-1, lt=2**31)
+    host: Text = ""
+    began_at: Moment | None = None
+    ended_at: Moment | None = None
+    error: Text = Field("", description="the error that ended it")
+    is_interrupted: bool = Field(False, description="Ctrl-C ended it")
+    is_replaced: bool = Field(False, description="its launcher started another process in its place")
+
+
+class LocalIn(Body):
+    name: Name
+    project: str | None = Field(None, max_length=60, description="absent: default, or where it was sent before")
+    script: Text = ""
+    host: Text = ""
+    processes: dict[Id, ProcessIn] = Field(default={}, max_length=MAX_PROCESSES)
+
+
+class LocalOut(Body):
+    run: RunOut
+    watermarks: dict[str, int] = Field(description="of each process: every frame up to this one is stored")
+
+
+class FramesOut(Body):
+    watermarks: dict[str, int] = Field(description="of each process in the request: go on behind this frame")
+
+
+_raw = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
+
+
+@router.put("/runs/local/{local_id}", response=LocalOut, summary="Make or find a run that was logged elsewhere")
+def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> dict[str, Any]:
+    """The same local id is the same run. What became of it is decided anew from what has arrived."""
+    run = actions.send_local_run(
+        actor=actor(request),
+        local_id=local_id,
+        name=body.name,
+        script=body.script,
+        host=body.host,
+        project=body.project,
+        processes={producer: actions.Process(**one.model_dump()) for producer, one in body.processes.items()},
+    )
+    return {"run": run_documents([run])[0], "watermarks": watermarks(run)}
+
+
+@router.post("/runs/{run_id}/frames", response=FramesOut, openapi_extra=_raw, summary="Store frames of a spool")
+def send_frames(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    """The body is frames of spools, byte for byte, of a run that was logged elsewhere."""
+    run = get_run(actor(request), run_id, Role.MEMBER)
+    if not run.is_local:
+        raise actions.Refused("not-local", f"Run {run.name} trains on nodes: they send its records themselves.")
+    data = request.read(MAX_BODY_BYTES + 1)
+    if len(data) > MAX_BODY_BYTES:
+        raise HttpError(413, f"A request has at most {MAX_BODY_BYTES // 1024 // 1024} MB of frames.")
+    try:
+        return {"watermarks": store_frames(run, data)}
+    except Foreign as error:
+        raise HttpError(409, str(error)) from error

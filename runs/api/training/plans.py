@@ -1,0 +1,66 @@
+"""``/plans``: what a spec would cost, before it is launched, and the plans that would cost less."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Body as InBody
+from ninja import Field, Query, Router, Schema
+
+from runs.access import get_run
+from runs.actions.estimates import plans_of, shown_run
+from runs.api.auth import actor
+from runs.api.openapi import SPEC, body_of
+from runs.presenting.measured import plan_document
+from runs.presenting.runs import stamp
+
+router = Router(tags=["plans"])
+
+
+class PlansQuery(Schema):
+    count: int = Field(3, ge=0, le=10, description="proposals, at most")
+
+
+class RatesOut(Schema):
+    is_measured: bool
+    run: str | None = Field(description="the benchmark that measured them, where you see it")
+    at: str | None
+
+
+class ProposalOut(Schema):
+    changes: dict[str, Any] = Field(description="path -> value, as overrides take it")
+    sentence: str
+    estimate: dict[str, Any]
+
+
+class PlansOut(Schema):
+    estimate: dict[str, Any]
+    proposals: list[ProposalOut]
+    nodes: list[str] = Field(description="for which it was worked out, in the order of the ranks")
+    rates: RatesOut
+
+
+class RunPlanOut(Schema):
+    predicted: dict[str, Any] | None = Field(description="when it was submitted; null where nobody could say")
+    measured: dict[str, Any] | None = Field(description="by its ranks since; null where none told anything")
+
+
+@router.post("/plans", response=PlansOut, openapi_extra=body_of(SPEC), summary="What a spec would cost")
+def make(request: HttpRequest, document: InBody[dict[str, Any]], query: Query[PlansQuery]) -> dict[str, Any]:
+    """The body is a spec. Nothing is written."""
+    user = actor(request)
+    found = plans_of(user, document, count=query.count, now=timezone.now())
+    known = found.costs.known
+    return {
+        "estimate": found.costs.estimate.as_document(),
+        "proposals": [one.as_document() for one in found.costs.proposals],
+        "nodes": [node.name for node in found.nodes],
+        "rates": {"is_measured": known.rates.is_measured, "run": shown_run(user, known) or None, "at": stamp(known.at)},
+    }
+
+
+@router.get("/runs/{run_id}/plan", response=RunPlanOut, summary="Predicted and measured")
+def show(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    return plan_document(get_run(actor(request), run_id))

@@ -1,0 +1,189 @@
+"""Where lines stand among all lines of a run that fit filters, told from the chunks' rows; of the chunks that overlap
+there the columns are decoded, no text.
+
+The order of all lines is (placed time, attempt, rank, stream, line). Rows are kept in the order of their streams and
+first lines, so it is (placed time, row, line in the row) as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runs.logs.chunks import Columns, Places, decode_columns, placed
+from runs.logs.levels import DEBUG, ERROR, INFO, NAMES, NONE, WARNING
+from runs.logs.lines import STREAMS, Filters
+from runs.metrics.codec import Floats
+from runs.metrics.models import LogChunk, LogStream
+from runs.metrics.rows import IDS_PER_QUERY, query
+
+ROWS = """
+SELECT c.id, c.stream_id, c.first_line, c.num_lines, c.first_time, c.last_time, c.num_errors, c.num_warnings,
+    c.num_infos, c.num_debugs
+FROM metrics_logstream s JOIN metrics_logchunk c ON c.stream_id = s.id WHERE s.run_id = %s
+"""
+Flags = NDArray[np.bool_]
+
+
+class Refs(NamedTuple):
+    """Lines: of each the row and its number in it."""
+
+    rows: Places
+    lines: Places
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """The chunks of some streams, as arrays of one length."""
+
+    streams: list[LogStream]  # in their order
+    ids: Places
+    stream: Places  # place in streams
+    first_line: Places
+    num_lines: Places
+    first_time: Floats
+    last_time: Floats
+    counts: Places  # (rows, levels)
+
+    def of_streams(self, wanted: Iterable[LogStream]) -> Shelf:
+        """Return the shelf of these streams alone."""
+        ids = {stream.pk for stream in wanted}
+        keep = np.array([stream.pk in ids for stream in self.streams], bool)
+        renumbered = np.cumsum(keep) - 1
+        rows = keep[self.stream]
+        arrays = (self.ids, self.first_line, self.num_lines, self.first_time, self.last_time, self.counts)
+        pk, first_line, num_lines, first_time, last_time, counts = (array[rows] for array in arrays)
+        streams = [stream for stream in self.streams if stream.pk in ids]
+        return Shelf(streams, pk, renumbered[self.stream[rows]], first_line, num_lines, first_time, last_time, counts)
+
+
+def shelf_of(run_id: str) -> Shelf:
+    """Return all chunks of the run. What reads it on stays in the same snapshot."""
+    streams = sorted(
+        LogStream.objects.filter(run_id=run_id), key=lambda row: (row.attempt, row.rank, STREAMS.index(row.name))
+    )
+    place = {row.pk: number for number, row in enumerate(streams)}
+    found = [row for row in query(ROWS, [run_id]) if row[1] in place]
+    numbers = np.array([(row[0], place[row[1]], *row[2:4], *row[6:]) for row in found], np.int64).reshape(-1, 8)
+    times = np.array([row[4:6] for row in found], np.float64).reshape(-1, 2)
+    order = np.lexsort((numbers[:, 2], numbers[:, 1]))
+    numbers, times = numbers[order], times[order]
+    counts = np.zeros((len(found), len(NAMES)), np.int64)
+    for column, level in enumerate((ERROR, WARNING, INFO, DEBUG), 4):
+        counts[:, level] = numbers[:, column]
+    counts[:, NONE] = numbers[:, 3] - counts.sum(axis=1)
+    pk, stream, first_line, num_lines = numbers[:, :4].T
+    return Shelf(streams, pk, stream, first_line, num_lines, times[:, 0], times[:, 1], counts)
+
+
+class Index:
+    """The lines of a shelf that have one of some levels (all, where none is named), in their order."""
+
+    def __init__(self, shelf: Shelf, levels: Collection[int] = ()) -> None:
+        self.shelf = shelf
+        self.levels = frozenset(levels)
+        wanted = sorted(self.levels) or list(range(len(NAMES)))
+        self.counts: Places = shelf.counts[:, wanted].sum(axis=1)
+        self.total = int(self.counts.sum())
+
+    @cached_property
+    def _by_first(self) -> tuple[Floats, Places]:
+        """Return first times in order, and how many lines the chunks before each have."""
+        order = np.argsort(self.shelf.first_time, kind="stable")
+        return self.shelf.first_time[order], np.cumsum(self.counts[order]) - self.counts[order]
+
+    @cached_property
+    def _by_last(self) -> tuple[Floats, Places]:
+        """Return last times in order, and how many lines the chunks up to each have."""
+        order = np.argsort(self.shelf.last_time, kind="stable")
+        return self.shelf.last_time[order], np.cumsum(self.counts[order])
+
+    def fits(self, columns: Columns) -> Flags:
+        if not self.levels:
+            return np.ones(columns.size, bool)
+        return np.isin(columns.levels, sorted(self.levels))
+
+    def columns(self, rows: Places) -> Iterator[tuple[int, Columns]]:
+        """Yield (row, columns) of these rows."""
+        for start in range(0, rows.size, IDS_PER_QUERY):
+            some = {int(self.shelf.ids[row]): int(row) for row in rows[start : start + IDS_PER_QUERY]}
+            for pk, data in LogChunk.objects.filter(pk__in=list(some)).values_list("pk", "columns"):
+                yield some[pk], decode_columns(bytes(data))
+
+    def order(self, row: int, columns: Columns) -> Floats:
+        return placed(columns.times, float(self.shelf.first_time[row]))
+
+    def lines_at(self, start: int, count: int) -> Refs:
+        """Return lines start to start + count - 1 in their order, as far as there are any."""
+        end = min(start + count, self.total)
+        if start >= end:
+            return Refs(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        # With so few lines in chunks that begin earlier, the first line wanted is not before; nor the last one behind.
+        firsts, before = self._by_first
+        low = firsts[int(np.searchsorted(before, start, "right")) - 1]
+        lasts, upto = self._by_last
+        high = lasts[int(np.searchsorted(upto, end, "left"))]
+        shelf = self.shelf
+        base = int(self.counts[shelf.last_time < low].sum())
+        rows = np.flatnonzero((shelf.last_time >= low) & (shelf.first_time <= high) & (self.counts > 0))
+        times, owners, lines = [], [], []
+        for row, columns in sorted(self.columns(rows), key=lambda found: found[0]):
+            order = self.order(row, columns)
+            fits = self.fits(columns)
+            base += int(np.count_nonzero(fits & (order < low)))
+            here = np.flatnonzero(fits & (order >= low) & (order <= high))
+            times.append(order[here])
+            owners.append(np.full(here.size, row))
+            lines.append(here)
+        sequence = np.argsort(np.concatenate(times), kind="stable")[start - base : end - base]
+        return Refs(np.concatenate(owners)[sequence], np.concatenate(lines)[sequence])
+
+    def ordinals(self, refs: Refs, times: Floats) -> Places:
+        """Return how many lines stand before each of these, which have these placed times in any order."""
+        lasts, upto = self._by_last
+        before = np.concatenate([[0], upto])[np.searchsorted(lasts, times, "left")]
+        order = np.argsort(times, kind="stable")
+        ordered = times[order]
+        shelf = self.shelf
+        low = np.searchsorted(ordered, shelf.first_time, "left")
+        high = np.searchsorted(ordered, shelf.last_time, "right")
+        for row, columns in self.columns(np.flatnonzero((low < high) & (self.counts > 0))):
+            some = order[low[row] : high[row]]
+            before[some] += self._before(row, columns, refs.rows[some], refs.lines[some], times[some])
+        return before
+
+    def _before(self, row: int, columns: Columns, rows: Places, lines: Places, times: Floats) -> Places:
+        """Return how many lines of one chunk stand before each of these."""
+        fits = self.fits(columns)
+        order = self.order(row, columns)[fits]
+        found = np.where(row < rows, np.searchsorted(order, times, "right"), np.searchsorted(order, times, "left"))
+        own = rows == row
+        if own.any():
+            found[own] = np.concatenate([[0], np.cumsum(fits)])[lines[own]]
+        return found
+
+    def num_before(self, time: float) -> int:
+        """Return how many lines are placed before ``time``."""
+        nowhere = Refs(np.full(1, -1), np.zeros(1, np.int64))
+        return int(self.ordinals(nowhere, np.array([time]))[0])
+
+
+def index_of(run_id: str, filters: Filters) -> Index:
+    shelf = shelf_of(run_id)
+    if filters.ranks or filters.stream or filters.attempt is not None:
+        shelf = shelf.of_streams([stream for stream in shelf.streams if filters.fits(stream)])
+    return Index(shelf, filters.levels)
+
+
+def times_of(index: Index, refs: Refs) -> Floats:
+    """Return the placed times of lines."""
+    times = np.zeros(refs.rows.size)
+    for row, columns in index.columns(np.unique(refs.rows)):
+        here = refs.rows == row
+        times[here] = index.order(row, columns)[refs.lines[here]]
+    return times

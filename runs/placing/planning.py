@@ -1,0 +1,177 @@
+"""What the planner is told of a cluster: its nodes as they are, its rates as they were measured. And what it answers.
+
+Nothing here may keep a run from being submitted: who asks for an estimate takes None, or a ValueError, for an answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from runs.metrics.facts import facts_of
+from runs.models import Cluster, Dataset, Node, Placement, Run
+from runs.placing.queue import request_of
+from runs.placing.scheduling import Placed, Room, place
+from runs.status import Status
+from trainyard import planner
+from trainyard.planner import DataFacts, Estimate, NodeFacts, Proposal, Rates
+from trainyard.planner.traffic import find_link
+from trainyard.spec import RecipeSpec, Spec
+
+BENCHMARK = "communication-benchmark"
+RATES = "rates"  # the fact that a benchmark's rank 0 tells
+NUM_BENCHMARKS = 5  # that are looked at, newest first
+MAX_RANKS = 4_096  # of which each would have a line in what is kept
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class KnownRates:
+    """``run_id`` is of the benchmark that measured them, which ended ``at``; empty where they are assumed."""
+
+    rates: Rates
+    run_id: str = ""
+    at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Costs:
+    """``proposals`` are the best first, and what the spec says may be among them."""
+
+    estimate: Estimate
+    proposals: list[Proposal]
+    known: KnownRates
+
+
+def node_facts(nodes: Sequence[Node]) -> list[NodeFacts]:
+    return [_facts(node) for node in nodes]
+
+
+def likely_nodes(spec: Spec, nodes: Sequence[Node]) -> list[Node]:
+    """Return where the run would be placed if all of ``nodes`` were idle, in the order of its ranks; none where they
+    cannot hold it."""
+    by_id = {node.pk: node for node in nodes}
+    rooms = [Room(one.pk, one.name, one.slots, tuple(range(one.slots)), one.accelerator, True) for one in nodes]
+    answer = place("", [request_of("", spec.resolved())], rooms)[0]
+    return [by_id[part.node] for part in answer.parts] if isinstance(answer, Placed) else []
+
+
+def rates_of(cluster: Cluster, nodes: Sequence[Node] = ()) -> Rates:
+    """Return what was measured on the cluster, else what its kind of node usually has."""
+    return known_rates(cluster, nodes).rates
+
+
+def known_rates(cluster: Cluster, nodes: Sequence[Node] = (), num_ranks: int = 0) -> KnownRates:
+    """Return the rates of the newest benchmark that succeeded on nodes of the same kind as ``nodes``; of those that are
+    looked at, one that measured the network comes first where there is more than one rank (of ``nodes``, if not told),
+    then one on as many of the same nodes. What it did not measure of the network is assumed."""
+    facts = _facts(nodes[0]) if nodes else None
+    usual = planner.default_rates(*((facts.accelerator, facts.device) if facts else ("cpu", "")))
+    wanted, needs_links = {node.pk for node in nodes}, (num_ranks or len(nodes)) > 1
+    found: list[tuple[tuple[bool, bool], KnownRates]] = []
+    for run in _benchmarks(cluster):
+        placed = list(Placement.objects.filter(attempt__run=run, attempt__fence=run.fence).select_related("node"))
+        if facts is not None and any(one.node.accelerator != facts.accelerator for one in placed):
+            continue
+        rates = _told(run)
+        if rates is None:
+            continue
+        lacks = (needs_links and not rates.links, {one.node_id for one in placed} != wanted)
+        found.append((lacks, KnownRates(_with_links(rates, usual), run.pk, run.ended_at)))
+        if not any(lacks):
+            break
+    return min(found, key=lambda one: one[0])[1] if found else KnownRates(usual)
+
+
+def _with_links(rates: Rates, usual: Rates) -> Rates:
+    """Without a link at all a message would cost nothing."""
+    missing = {name: link for name, link in usual.links.items() if find_link(rates.links, name) is None}
+    return replace(rates, links={**rates.links, **missing})
+
+
+def data_facts(spec: RecipeSpec) -> DataFacts | None:
+    """Return what a node found in the dataset that the spec names; None where nobody has looked."""
+    name = spec.resolved()["task"]["data"].get("dataset")
+    found = Dataset.objects.filter(project__name=spec.project, name=name).first() if name else None
+    if found is None or found.state != Dataset.State.READY:
+        return None
+    facts, options = found.facts, found.options
+    columns = [one for one in facts.get("columns") or [] if one.get("name") != options.get("target", "target")]
+    return DataFacts(
+        num_rows=facts.get("num_rows"),
+        num_features=facts.get("num_features") or len(columns) or None,
+        num_classes=facts.get("num_classes"),
+        channels=facts.get("channels"),
+        image_size=facts.get("image_size") or options.get("image_size"),
+    )
+
+
+def estimate_for(spec: RecipeSpec, cluster: Cluster, nodes: Sequence[Node]) -> Estimate:
+    """Return what a run of ``spec`` would cost on ``nodes`` of the cluster, those that it would be placed on. Raises
+    ValueError where nobody can say."""
+    return costs(spec, cluster, nodes, num_proposals=0).estimate
+
+
+def costs(spec: RecipeSpec, cluster: Cluster, nodes: Sequence[Node], *, num_proposals: int = 3) -> Costs:
+    """Return the estimate and the plans for ``nodes`` that promise most. Raises what ``estimate_for`` raises."""
+    if len(nodes) != spec.resources.nodes:
+        raise ValueError(f"the plan is for {spec.resources.nodes} nodes, and {len(nodes)} were chosen")
+    known = known_rates(cluster, nodes, spec.world_size())
+    facts, data = node_facts(nodes), data_facts(spec)
+    estimate = planner.estimate(spec, facts, known.rates, data)
+    proposals = planner.best_plans(spec, facts, known.rates, data, num_proposals) if num_proposals else []
+    return Costs(estimate, proposals, known)
+
+
+def frozen_estimate(spec: Spec, cluster: Cluster, nodes: Sequence[Node]) -> dict[str, Any] | None:
+    """Return the estimate as a run keeps it, on those of ``nodes`` that would hold it; None where nobody can say."""
+    if not isinstance(spec, RecipeSpec) or spec.world_size() > MAX_RANKS:
+        return None
+    try:
+        chosen = likely_nodes(spec, nodes)
+        return estimate_for(spec, cluster, chosen).as_document() if chosen else None
+    except Exception:  # an estimate is a help and no condition: the run goes without
+        logger.warning("no estimate could be made of %s on cluster %s", spec.name, cluster.name, exc_info=True)
+        return None
+
+
+def _benchmarks(cluster: Cluster) -> list[Run]:
+    found = Run.objects.filter(cluster=cluster, status=Status.SUCCEEDED, recipe=BENCHMARK)
+    return list(found.order_by("-ended_at")[:NUM_BENCHMARKS])
+
+
+def _told(run: Run) -> Rates | None:
+    document = facts_of(run.pk, RATES).get(0)
+    if document is None:
+        return None
+    try:
+        return Rates.from_document(document)
+    except ValueError as error:
+        logger.warning("the rates of run %s are not read: %s", run.pk, error)
+        return None
+
+
+def _facts(node: Node) -> NodeFacts:
+    """Of what the machine said of itself, which may be anything: what is missing counts as the least there is."""
+    found = node.inventory or {}
+    gpus = [gpu for gpu in found.get("gpus") or [] if isinstance(gpu, dict)]
+    cpu = found["cpu"] if isinstance(found.get("cpu"), dict) else {}
+    sizes = [size for gpu in gpus if (size := _whole(gpu.get("memory_bytes")))]
+    return NodeFacts(
+        name=node.name,
+        slots=node.slots,
+        accelerator=node.accelerator,
+        cores=_whole(cpu.get("machine_count") or cpu.get("count")) or node.slots,
+        memory_bytes=_whole(found.get("memory_bytes")),
+        device_memory_bytes=min(sizes) if sizes else None,
+        device=str((gpus[0].get("name") if gpus else cpu.get("model")) or ""),
+        host=str(found.get("hostname") or node.name),
+    )
+
+
+def _whole(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0

@@ -1,0 +1,79 @@
+"""Rows as scheduling's plain values: who waits for a cluster, and what room its nodes have. Used by control, which
+places the queue, and by pages, which say beforehand what would happen."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+
+from runs.models import Cluster, HeldSlot, Node, Placement, Run
+from runs.models.runs import size_of
+from runs.placing.scheduling import Placed, Request, Room, Waiting, place
+from runs.status import Status, Wanted
+
+MAX_RESTARTED = 500  # of a queue, whose last nodes are looked up
+NEW = "new"  # in place of a run's id: of one that nobody has submitted yet
+
+
+def waiting_runs(cluster: Cluster) -> QuerySet[Run]:
+    """The cluster's queue, first come first."""
+    return Run.objects.filter(cluster=cluster, status=Status.QUEUED, wanted=Wanted.RUN).order_by("created_at", "pk")
+
+
+def requests_of(waiting: QuerySet[Run]) -> list[Request]:
+    """What the runs ask for, in their order, without their specs: a queue may be long."""
+    columns = waiting.values_list("pk", "num_nodes", "slots_per_node", "accelerator")
+    requests = {}
+    unknown = []
+    for run_id, num_nodes, slots_per_node, accelerator in columns:
+        if num_nodes is None:  # submitted before runs had these columns
+            unknown.append(run_id)
+        requests[run_id] = Request(run_id, num_nodes or 0, slots_per_node or 0, accelerator)
+    for run_id, spec in Run.objects.filter(pk__in=unknown).values_list("pk", "spec"):
+        requests[run_id] = request_of(run_id, spec)
+    return _with_nodes_before(requests, waiting)
+
+
+def _with_nodes_before(requests: dict[str, Request], waiting: QuerySet[Run]) -> list[Request]:
+    """Add where the runs that were restarted ran last."""
+    fences = dict(waiting.filter(fence__gt=0).values_list("pk", "fence")[:MAX_RESTARTED])
+    placed = Placement.objects.filter(attempt__run__in=fences).values_list("attempt__run", "attempt__fence", "node")
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for run_id, fence, node_id in placed:
+        if fence == fences[run_id]:
+            nodes[run_id].add(node_id)
+    return [replace(one, before=frozenset(nodes[one.run])) if nodes[one.run] else one for one in requests.values()]
+
+
+def request_of(run_id: str, spec: dict[str, Any]) -> Request:
+    return Request(run_id, **size_of(spec))
+
+
+def rooms_of(nodes: Sequence[Node], now: datetime) -> list[Room]:
+    held: dict[str, set[int]] = defaultdict(set)
+    for node_id, index in HeldSlot.objects.filter(node__in=nodes).values_list("node_id", "index"):
+        held[node_id].add(index)
+    return [
+        Room(
+            node=node.pk,
+            name=node.name,
+            num_slots=node.slots,
+            free=tuple(index for index in range(node.slots) if index not in held[node.pk]),
+            accelerator=node.accelerator,
+            is_in_contact=node.is_in_contact(now),
+            is_draining=node.is_draining,
+        )
+        for node in nodes
+    ]
+
+
+def forecast(cluster: Cluster, spec: dict[str, Any], now: datetime) -> Placed | Waiting:
+    """Where a run of the resolved spec would start if it were submitted now, else why it would wait."""
+    requests = requests_of(waiting_runs(cluster))
+    rooms = rooms_of(list(Node.objects.filter(cluster=cluster, removed_at=None)), now)
+    return place(cluster.name, [*requests, request_of(NEW, spec)], rooms)[-1]

@@ -1,0 +1,99 @@
+"""Checkpoints as people and programs see them: their REST documents. Used by the API and by pages alike."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from runs.access import Someone, visible_runs
+from runs.checkpoint_reference import Origin, origin_of
+from runs.checkpoints.store import INVALID, RESTORED
+from runs.metrics.models import Checkpoint, CheckpointUse
+from runs.models import Attempt, Run
+from runs.presenting.runs import stamp
+
+Restored = dict[tuple[int, int], list[dict[str, Any]]]  # by step and fence
+
+
+def documents(user: Someone, run: Run, rows: Sequence[Checkpoint]) -> list[dict[str, Any]]:
+    """Return these checkpoints of the run in their REST shape, as far as ``user`` may know who went on from them."""
+    attempts = dict(run.attempts.values_list("fence", "number"))
+    steps = [row.step for row in rows]
+    restored, missed = restored_by(user, run, steps), _missed(run, steps)
+    made = []
+    for row in rows:
+        key = (row.step, row.fence)
+        use = missed.get(key)
+        is_gone = use is not None and use.at >= row.at and state_of(row) == "valid"
+        made.append(_document(row, attempts, restored.get(key, []), use if is_gone else None))
+    return made
+
+
+def _missed(run: Run, steps: Sequence[int]) -> dict[tuple[int | None, int | None], CheckpointUse]:
+    """Return by step and fence what a later attempt of the run said that did not find it. Only that much is known: on
+    another node it may still be, so that a restart goes on looking for it."""
+    said = CheckpointUse.objects.filter(run_id=run.pk, source_run=run.pk, step__in=steps)
+    newest = {(use.step, use.fence): use for use in said.filter(state__in=(INVALID, RESTORED)).order_by("pk")}
+    return {key: use for key, use in newest.items() if use.state == INVALID}
+
+
+def restored_by(user: Someone, run: Run, steps: Sequence[int]) -> Restored:
+    """Return which attempts said that they went on from these steps of the run.
+
+    Another run is believed where its spec goes on from there, and named to those who can see it.
+    """
+    uses = list(CheckpointUse.objects.filter(source_run=run.pk, state=RESTORED, step__in=steps).order_by("pk"))
+    others = visible_runs(user).filter(pk__in={use.run_id for use in uses} - {run.pk})
+    origins = {one.pk: origin_of(one.spec) for one in others}
+    numbers = Attempt.objects.filter(run__in=[run.pk, *origins])
+    number_of = {(run_id, fence): number for run_id, fence, number in numbers.values_list("run", "fence", "number")}
+    found: Restored = defaultdict(list)
+    for use in uses:
+        assert use.step is not None and use.fence is not None
+        if use.run_id == run.pk or origins.get(use.run_id) == Origin(run.pk, use.step):
+            number = number_of.get((use.run_id, use.attempt))
+            found[use.step, use.fence].append({"run": use.run_id, "attempt": number, "at": moment(use.at)})
+    return found
+
+
+def state_of(row: Checkpoint) -> str:
+    if row.deleted_at is not None:
+        return "deleted"
+    if row.invalid_why:
+        return "invalid"
+    return "late" if row.is_late else "valid"
+
+
+def moment(at: float | None) -> str | None:
+    return None if at is None else stamp(datetime.fromtimestamp(at, UTC))
+
+
+def _document(
+    row: Checkpoint, attempts: dict[int, int], restored: list[dict[str, Any]], missed: CheckpointUse | None
+) -> dict[str, Any]:
+    state, why = state_of(row), row.invalid_why
+    if missed is not None:
+        number = attempts.get(missed.attempt)
+        state, why = "missing", f"Attempt {number or '?'} did not find it: {missed.why or 'the ranks do not say more'}"
+    return {
+        "name": row.name,
+        "step": row.step,
+        "fence": row.fence,
+        "attempt": attempts.get(row.fence),
+        "state": state,
+        "valid": state == "valid",
+        "why": why,
+        "bytes": row.bytes,
+        "num_files": row.num_files,
+        "world_size": row.world_size,
+        "degrees": row.degrees,
+        "took_s": row.took_s,
+        "stall_s": row.stall_s,
+        "at": moment(row.at),
+        "rank": row.rank if row.rank >= 0 else None,
+        "node": row.node,
+        "deleted_at": moment(row.deleted_at),
+        "restored_by": restored,
+    }

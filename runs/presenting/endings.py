@@ -1,0 +1,47 @@
+"""What is to be said of a run that its status does not say: an exit that hung, a loss that is no number. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from runs.ingest.troubles import Trouble
+from runs.presenting.groups import listed
+from workers.contract import Document
+
+HUNG = "exit_hung"
+NOT_A_NUMBER = "loss_not_a_number"
+CODES = (HUNG, NOT_A_NUMBER)
+
+
+def remarks(reports: Sequence[Document], summary: Mapping[str, Any]) -> list[Trouble]:
+    """Return what is to be said of the newest attempt, whose nodes reported last what ``reports`` hold, and of the last
+    values of its series."""
+    return [*_of_exits(reports), *_of_losses(summary)]
+
+
+def _of_exits(reports: Sequence[Document]) -> list[Trouble]:
+    hung = [rank for report in reports for rank in report.get("ranks") or [] if rank.get("exit_hang")]
+    if not hung:
+        return []
+    hung.sort(key=lambda rank: int(rank["rank"]))
+    numbers = listed([str(rank["rank"]) for rank in hung])
+    if len(hung) == 1:
+        words = f"The script of rank {numbers} was over, with exit code {hung[0].get('exit_code')}, and its process "
+        return [Trouble(HUNG, 1, f"{words}did not exit: it was ended. The script's exit code counts.")]
+    words = f"The scripts of ranks {numbers} were over and their processes did not exit: they were ended."
+    return [Trouble(HUNG, len(hung), f"{words} The scripts' exit codes count.")]
+
+
+def _of_losses(summary: Mapping[str, Any]) -> list[Trouble]:
+    """A value that is no number is stored as its name."""
+    bad = {name: str(one["last"]) for name, one in summary.items() if _is_loss(name) and isinstance(one["last"], str)}
+    if not bad:
+        return []
+    values = listed([f"{name} is {value}" for name, value in sorted(bad.items())])
+    how = "a smaller learning rate, more warm-up steps or gradient clipping are the usual remedies"
+    return [Trouble(NOT_A_NUMBER, len(bad), f"The last {values}: the training has diverged; {how}.")]
+
+
+def _is_loss(name: str) -> bool:
+    return "loss" in name.lower()

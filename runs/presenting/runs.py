@@ -1,0 +1,287 @@
+"""A run as people and programs see it: its REST document, and the three lamps. Used by the API and by pages alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, TypedDict
+
+from django.db.models import prefetch_related_objects
+from django.utils import timezone
+
+from runs.ingest import troubles
+from runs.metrics.models import Telemetry
+from runs.models import Attempt, Placement, Run
+from runs.points import read
+from runs.presenting import endings, groups, server_state, unsent
+from runs.presenting.throughput import Throughput, throughputs
+from runs.reconcile.judge import INCOMPLETE
+from runs.status import FINAL, Phase, Status
+from trainyard.spec.values.durations import words_of
+from workers.contract import CONTACT_LOST_S
+
+GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
+INGEST_AWAY = "Ingest is not running: what came since waits on the nodes."
+STILL_AMBER_S, STILL_RED_S = 60.0, 300.0
+ROW_LAG_S = 3.0  # a row knows its node's last word only so exactly
+
+
+class Lamp(TypedDict):
+    name: str
+    colour: str  # green, amber, red, grey
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the lamps are made of. Ages in seconds; None where the thing never happened."""
+
+    status: Status
+    reason_code: str = ""
+    num_nodes: int = 0
+    num_training: int = 0  # nodes whose supervisor says that its ranks run, or that they have ended
+    num_ended: int = 0  # of these, those whose ranks have ended
+    has_ended_attempt: bool = False  # the newest there is
+    was_never_placed: bool = False
+    silent_nodes: tuple[str, ...] = ()
+    step: int | None = None
+    steps: int | None = None
+    step_age_s: float | None = None
+    median_step_s: float | None = None
+    still_s: float | None = None  # for so long none of its ranks has printed or computed anything
+    record_age_s: float | None = None
+    control_silence_s: float = 0.0  # control is away: nobody has written down since then what nodes report
+    ingest_is_away: bool = False  # newer records wait on the nodes
+    unsent_nodes: tuple[str, ...] = ()  # which have not said yet that all of their output was sent
+    num_refused: int = 0  # output files that the server refused
+    is_local: bool = False  # logged elsewhere: nobody here sees its processes, and its records come when they are sent
+
+
+def lamps(facts: Facts) -> dict[str, Lamp]:
+    """Return the lamps by name: process, progress and telemetry."""
+    if facts.is_local:
+        return _lamps_of_elsewhere(facts)
+    return {"process": _process(facts), "progress": _progress(facts), "telemetry": _telemetry(facts)}
+
+
+def _process(facts: Facts) -> Lamp:
+    if facts.status in FINAL:
+        return _lamp("process", GREY, "No rank was started." if facts.was_never_placed else "The ranks have ended.")
+    if not facts.num_nodes:
+        return _lamp("process", GREY, _between_attempts(facts) if facts.has_ended_attempt else "No process yet.")
+    if facts.control_silence_s:
+        silence = f"Control has not worked for {facts.control_silence_s:,.0f} s"
+        return _lamp("process", AMBER, f"{silence}: whether the ranks exist is not known.")
+    if facts.silent_nodes:
+        names = ", ".join(facts.silent_nodes)
+        colour = RED if facts.status == Status.LOST else AMBER
+        return _lamp("process", colour, f"Out of contact with {names}: whether the ranks exist is not known.")
+    if facts.num_ended == facts.num_nodes:
+        return _lamp("process", GREY, "The ranks have ended; what they wrote is on its way.")
+    if facts.num_training < facts.num_nodes:
+        return _lamp("process", AMBER, f"Ranks run on {facts.num_training} of {facts.num_nodes} nodes.")
+    word = "node says" if facts.num_nodes == 1 else f"{facts.num_nodes} nodes say"
+    return _lamp("process", GREEN, f"The {word} that the ranks run.")
+
+
+def _between_attempts(facts: Facts) -> str:
+    goes_on = facts.status not in (Status.RUNNING, Status.STOPPING)
+    return f"The ranks of the last attempt have ended{'; the next has not begun' if goes_on else ''}."
+
+
+def _progress(facts: Facts) -> Lamp:
+    if facts.step is None and facts.status == Status.RUNNING and facts.still_s is not None:
+        if facts.still_s < STILL_AMBER_S:
+            return _lamp("progress", GREEN, "No step is logged; the ranks print or compute.")
+        colour = RED if facts.still_s >= STILL_RED_S else AMBER
+        words = f"No step is logged, and for {words_of(facts.still_s)} no rank has printed or computed anything."
+        return _lamp("progress", colour, words)
+    where = "" if facts.step is None else f"Step {facts.step:,}" + (f" of {facts.steps:,}" if facts.steps else "")
+    if facts.status in FINAL or facts.step is None or facts.step_age_s is None:
+        return _lamp("progress", GREY, f"{where}, ended." if where and facts.status in FINAL else "No step yet.")
+    if facts.ingest_is_away and facts.step_age_s > CONTACT_LOST_S:
+        return _lamp("progress", AMBER, f"{where}, {facts.step_age_s:,.0f} s ago. {INGEST_AWAY}")
+    usual_s = facts.median_step_s or 1.0
+    amber_s, red_s = max(15.0, 10 * usual_s), max(60.0, 30 * usual_s)
+    colour = RED if facts.step_age_s > red_s else AMBER if facts.step_age_s > amber_s else GREEN
+    pace = f"; usually one takes {facts.median_step_s:.3g} s" if facts.median_step_s else ""
+    return _lamp("progress", colour, f"{where}, {facts.step_age_s:,.0f} s ago{pace}.")
+
+
+def _telemetry(facts: Facts) -> Lamp:
+    if facts.reason_code == INCOMPLETE:
+        return _lamp("telemetry", RED, "Some of what the ranks wrote has not arrived.")
+    if facts.record_age_s is None:
+        return _lamp("telemetry", GREY, "No record yet.")
+    if facts.status == Status.SUCCEEDED:
+        return _arrived(facts)
+    if facts.status in FINAL:
+        return _lamp("telemetry", GREY, "No more records are expected.")
+    if facts.ingest_is_away and facts.record_age_s > CONTACT_LOST_S:
+        return _lamp("telemetry", AMBER, f"The last record arrived {facts.record_age_s:,.0f} s ago. {INGEST_AWAY}")
+    usual_s = facts.median_step_s or 1.0
+    amber_s, red_s = max(15.0, 5 * usual_s), max(60.0, 20 * usual_s)
+    colour = RED if facts.record_age_s > red_s else AMBER if facts.record_age_s > amber_s else GREEN
+    return _lamp("telemetry", colour, f"The last record arrived {facts.record_age_s:,.0f} s ago.")
+
+
+def _arrived(facts: Facts) -> Lamp:
+    """Of a run that succeeded, whose records have all arrived: whether its output has, too."""
+    if facts.num_refused:
+        files = "1 output file was" if facts.num_refused == 1 else f"{facts.num_refused:,} output files were"
+        return _lamp("telemetry", RED, f"Every record arrived, but {files} refused.")
+    if facts.unsent_nodes:
+        names = ", ".join(facts.unsent_nodes)
+        return _lamp("telemetry", AMBER, f"Every record arrived; output of {names} is still on its way.")
+    return _lamp("telemetry", GREEN, "Everything arrived.")
+
+
+def _lamps_of_elsewhere(facts: Facts) -> dict[str, Lamp]:
+    """Nothing here can tell whether it is at work, so nothing is alarming."""
+    where = "No step yet." if facts.step is None else f"Step {facts.step:,} is the last that was sent."
+    if facts.record_age_s is None:
+        records = _lamp("telemetry", GREY, "No record yet.")
+    elif facts.status in (Status.SUCCEEDED, Status.FAILED):
+        records = _lamp("telemetry", GREEN, "Everything that was sent arrived.")
+    else:
+        records = _lamp("telemetry", GREY, f"The last record was sent {facts.record_age_s:,.0f} s ago.")
+    process = "It ended where it ran." if facts.status in FINAL else "It runs elsewhere, or ran: nobody here sees it."
+    return {
+        "process": _lamp("process", GREY, process),
+        "progress": _lamp("progress", GREY, where),
+        "telemetry": records,
+    }
+
+
+def _lamp(name: str, colour: str, sentence: str) -> Lamp:
+    return {"name": name, "colour": colour, "sentence": sentence}
+
+
+def run_document(
+    run: Run,
+    telemetry: Telemetry | None,
+    summary: dict[str, Any] | None,
+    now: datetime,
+    throughput: Throughput | None = None,
+) -> dict[str, Any]:
+    """Return the run in its REST shape. For many runs, ``prefetch`` them first: each needs its attempts."""
+    attempts = list(run.attempts.all())
+    facts = facts_of(run, attempts[-1] if attempts else None, telemetry or Telemetry(run_id=run.pk), now)
+    return {
+        "id": run.pk,
+        "name": run.name,
+        "project": run.project.name,
+        "cluster": run.cluster.name if run.cluster else None,
+        "job": run.job_id,
+        "parent": run.parent_id,
+        "tags": run.tags,
+        "notes": run.notes,
+        "status": run.status,
+        "reason": {"code": run.reason_code, "sentence": run.reason_sentence, "evidence": run.reason_evidence},
+        "lamps": lamps(facts),
+        "step": facts.step,
+        "steps": facts.steps,
+        "progress": progress(facts),
+        "attempt": attempts[-1].number if attempts else None,
+        "created_by": run.created_by.username if run.created_by else None,
+        "created_at": stamp(run.created_at),
+        "started_at": stamp(run.started_at),
+        "ended_at": stamp(run.ended_at),
+        "archived_at": stamp(run.archived_at),
+        "troubles": [asdict(one) for one in _troubles(run, attempts[-1] if attempts else None, telemetry, summary)],
+        "throughput": asdict(throughput or Throughput()),
+        "summary": summary or {},
+        "spec": run.spec,
+    }
+
+
+def _troubles(
+    run: Run, attempt: Attempt | None, telemetry: Telemetry | None, summary: dict[str, Any] | None
+) -> list[troubles.Trouble]:
+    of_records = troubles.told(telemetry.troubles if telemetry else {})
+    if attempt is None:
+        return [*endings.remarks([], summary or {}), *of_records]
+    reports = [placement.report for placement in attempt.placements.all()]
+    of_ranks = groups.remarks(Status(run.status), run.spec, attempt.world_size, reports)
+    of_end = endings.remarks(reports, summary or {})
+    return [*of_ranks, *of_end, *unsent.remarks(_sendings(attempt)), *of_records]
+
+
+def _sendings(attempt: Attempt) -> list[unsent.Sending]:
+    placements = attempt.placements.all()
+    return [unsent.Sending(one.node.name, one.output, _is_sent(one)) for one in placements]
+
+
+def _is_sent(placement: Placement) -> bool:
+    """Whether all that its node sends unasked has come; what is left there may wait for a person's word."""
+    return placement.done_at is not None or bool(placement.output.get("is_sent"))
+
+
+def run_documents(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Return the runs in their REST shape, in few queries for any number of them."""
+    prefetch(runs)
+    ids = [run.pk for run in runs]
+    telemetry, summaries, speeds = read.telemetry(ids), read.summaries(ids), throughputs(ids)
+    now = timezone.now()
+    return [run_document(run, telemetry[run.pk], summaries[run.pk], now, speeds[run.pk]) for run in runs]
+
+
+def prefetch(runs: Sequence[Run]) -> None:
+    prefetch_related_objects(list(runs), "attempts__placements__node")
+
+
+def facts_of(run: Run, attempt: Attempt | None, telemetry: Telemetry, now: datetime) -> Facts:
+    placements = list(attempt.placements.all()) if attempt is not None and attempt.ended_at is None else []
+    sendings = _sendings(attempt) if attempt is not None else []
+    control_silence_s = server_state.control_silence_s() if placements else 0.0
+    limit_s = CONTACT_LOST_S + ROW_LAG_S + control_silence_s
+    silent = [one for one in placements if one.phase not in (Phase.PREPARING, Phase.ENDED) and one.age_s(now) > limit_s]
+    return Facts(
+        status=Status(run.status),
+        reason_code=run.reason_code,
+        num_nodes=len(placements),
+        num_training=sum(placement.phase in (Phase.RUNNING, Phase.ENDED) for placement in placements),
+        num_ended=sum(placement.phase == Phase.ENDED for placement in placements),
+        has_ended_attempt=attempt is not None and attempt.ended_at is not None,
+        was_never_placed=attempt is None,
+        silent_nodes=tuple(placement.node.name for placement in silent),
+        step=telemetry.step if run.counts_steps else None,
+        steps=run.steps,
+        step_age_s=None if telemetry.step_at is None else max(0.0, now.timestamp() - telemetry.step_at),
+        median_step_s=telemetry.median_step_s,
+        record_age_s=None if telemetry.last_record_at is None else (now - telemetry.last_record_at).total_seconds(),
+        control_silence_s=control_silence_s,
+        ingest_is_away=bool(placements) and server_state.ingest_is_away(),
+        unsent_nodes=tuple(one.node for one in sendings if not one.is_done),
+        num_refused=sum(one.num_refused for one in sendings),
+        still_s=_still_s(placements, now),
+        is_local=run.is_local,
+    )
+
+
+def _still_s(placements: Sequence[Placement], now: datetime) -> float | None:
+    """Return for how long no rank has done anything, by the nodes' own clocks; None where a node does not tell."""
+    quiet = []
+    for one in placements:
+        ranks = [rank for rank in one.report.get("ranks") or [] if not rank.get("ended_at")]
+        for rank in ranks:
+            moved = [float(rank[name]) for name in ("printed_at", "computed_at") if rank.get(name)]
+            if not moved:
+                return None
+            quiet.append(float(one.report.get("at") or 0.0) - max(moved) + one.age_s(now))
+    return max(0.0, min(quiet)) if quiet else None
+
+
+def progress(facts: Facts) -> float | None:
+    """Return the share of the steps that is done, 0 to 1; None for a script, whose end nobody knows."""
+    if facts.steps is None:
+        return None
+    if facts.status == Status.SUCCEEDED:
+        return 1.0
+    return min(1.0, max(0, facts.step or 0) / facts.steps) if facts.steps else 0.0
+
+
+def stamp(at: datetime | None) -> str | None:
+    """Return the time as ISO 8601 in UTC."""
+    return at.isoformat().replace("+00:00", "Z") if at else None

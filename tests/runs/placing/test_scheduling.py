@@ -1,0 +1,149 @@
+"""Placing is a pure function: a table of cases."""
+
+from __future__ import annotations
+
+import pytest
+
+from runs.placing.scheduling import Part, Placed, Request, Room, Waiting, place
+
+
+def room(name: str, slots: int = 2, *, free: int | None = None, **changes: object) -> Room:
+    indexes = tuple(range(slots - (slots if free is None else free), slots))
+    return Room(node=name, name=name, num_slots=slots, free=indexes, **changes)  # type: ignore[arg-type]
+
+
+def one(request: Request, *rooms: Room) -> Placed | Waiting:
+    return place("lab", [request], rooms)[0]
+
+
+def sentence(answer: Placed | Waiting) -> str:
+    assert isinstance(answer, Waiting)
+    return answer.sentence
+
+
+def nodes_of(answer: Placed | Waiting) -> list[str]:
+    assert isinstance(answer, Placed)
+    return [part.node for part in answer.parts]
+
+
+def test_a_gang_gets_all_its_nodes_at_once() -> None:
+    answer = one(Request("a", 2, 1), room("x"), room("y"))
+    assert answer == Placed("a", "cpu", (Part("x", (0,)), Part("y", (0,))))
+
+
+def test_a_run_takes_free_slots_only() -> None:
+    answer = one(Request("a", 1, 1), room("x", 3, free=1))
+    assert answer == Placed("a", "cpu", (Part("x", (2,)),))
+
+
+def test_a_run_goes_where_it_leaves_the_least_unused() -> None:
+    assert nodes_of(one(Request("a", 1, 1), room("large", 8), room("small", 2))) == ["small"]
+
+
+def test_two_runs_share_what_is_there() -> None:
+    answers = place("lab", [Request("a", 1, 2), Request("b", 1, 2)], [room("x"), room("y")])
+    assert [nodes_of(answer) for answer in answers] == [["x"], ["y"]]
+
+
+def test_auto_takes_gpus_where_there_are_enough() -> None:
+    rooms = [room("cpu-1"), room("gpu-1", accelerator="gpu"), room("cpu-2")]
+    assert nodes_of(one(Request("a", 1, 1), *rooms)) == ["gpu-1"]
+    assert nodes_of(one(Request("a", 2, 1), *rooms)) == ["cpu-1", "cpu-2"]  # never a mixture
+
+
+def test_a_named_accelerator_is_kept_to() -> None:
+    rooms = [room("c"), room("g", accelerator="gpu")]
+    assert nodes_of(one(Request("a", 1, 1, "cpu"), *rooms)) == ["c"]
+    assert nodes_of(one(Request("a", 1, 1, "gpu"), *rooms)) == ["g"]
+
+
+def test_nothing_passes_a_run_that_waits() -> None:
+    answers = place("lab", [Request("big", 2, 2), Request("small", 1, 1)], [room("x"), room("y", free=0)])
+    assert sentence(answers[0]) == "Waiting for 2 more CPU slots on cluster lab: 2 of 4 free."
+    assert sentence(answers[1]) == (
+        "Waiting its turn on cluster lab: one run is ahead of yours, and needs 2 nodes with 2 slots each."
+    )
+
+
+def test_a_run_that_no_registered_node_could_hold_stops_nobody() -> None:
+    answers = place("lab", [Request("huge", 1, 9), Request("small", 1, 1)], [room("x")])
+    assert sentence(answers[0]).startswith(
+        "Waiting for larger or more nodes: cluster lab has 1 node of at most 2 slots"
+    )
+    assert nodes_of(answers[1]) == ["x"]
+
+
+def test_a_run_that_only_offline_nodes_could_hold_still_keeps_its_place() -> None:
+    answers = place("lab", [Request("a", 1, 4), Request("b", 1, 1)], [room("x", 4, is_in_contact=False), room("y", 2)])
+    assert all(isinstance(answer, Waiting) for answer in answers)
+
+
+@pytest.mark.parametrize(
+    ("request_", "rooms", "expected"),
+    [
+        (Request("a", 1, 1), [], "Waiting for a node: cluster lab has none yet."),
+        (
+            Request("a", 2, 4, "gpu"),
+            [room("g1", 4, free=4, accelerator="gpu"), room("g2", 4, free=2, accelerator="gpu")],
+            "Waiting for 2 more GPUs on cluster lab: 6 of 8 free.",
+        ),
+        (
+            Request("a", 1, 1),
+            [room("x", is_in_contact=False), room("y", is_in_contact=False)],
+            "Waiting for 1 more CPU slot on cluster lab: 0 of 0 free; x and y are out of contact.",
+        ),
+        (
+            Request("a", 1, 1),
+            [room("x", is_draining=True), room("y", free=0)],
+            "Waiting for 1 more CPU slot on cluster lab: 0 of 2 free; x is draining.",
+        ),
+        (
+            Request("a", 1, 2),
+            [room("x", free=1), room("y", free=1)],
+            "Waiting for 1 more node with 2 free CPU slots on cluster lab: 2 of 4 free.",
+        ),
+        (
+            Request("a", 1, 1, "gpu"),
+            [room("x")],
+            "Waiting for larger or more nodes: cluster lab has 0 nodes with GPU slots of at most 0 slots, "
+            "this run needs 1 node with 1 slot each.",
+        ),
+    ],
+)
+def test_it_says_in_words_why_a_run_waits(request_: Request, rooms: list[Room], expected: str) -> None:
+    assert sentence(one(request_, *rooms)) == expected
+
+
+def test_a_long_queue_has_few_reasons_so_that_few_change_when_it_moves() -> None:
+    """Who waits behind many learns how many, exactly where that matters; what is far ahead changes no reason."""
+    requests = [Request(str(number), 2, 2) for number in range(10_000)]
+    answers = place("lab", requests, [room("x"), room("y", free=0)])
+    assert sentence(answers[7]) == (
+        "Waiting its turn on cluster lab: 7 runs are ahead of yours, and the first needs 2 nodes with 2 slots each."
+    )
+    assert sentence(answers[9_999]) == "Waiting its turn on cluster lab: more than 5,000 runs are ahead of yours."
+    moved = place("lab", requests[1:], [room("x"), room("y", free=0)])
+    changed = [old for old, new in zip(answers[1:], moved, strict=True) if sentence(old) != sentence(new)]
+    assert len(changed) < 120
+
+
+def test_who_can_never_start_is_not_ahead_of_anybody() -> None:
+    requests = [Request("big", 2, 2), Request("huge", 1, 9), Request("small", 1, 1)]
+    answers = place("lab", requests, [room("x"), room("y", free=0)])
+    assert "one run is ahead of yours" in sentence(answers[2])
+
+
+def test_slots_of_two_kinds_are_not_added_up() -> None:
+    rooms = [room("c", free=1), room("g", free=1, accelerator="gpu")]
+    assert sentence(one(Request("a", 2, 1), *rooms, room("d", free=0))).startswith(
+        "Waiting for 1 more node with 1 free"
+    )
+
+
+def test_a_run_that_is_restarted_goes_to_the_nodes_that_have_its_working_folder() -> None:
+    rooms = [room("x"), room("y"), room("z", 8)]
+    assert nodes_of(one(Request("a", 1, 1), *rooms)) == ["x"]
+    assert nodes_of(one(Request("a", 1, 1, before=frozenset({"z"})), *rooms)) == ["z"]
+    assert nodes_of(one(Request("a", 2, 1, before=frozenset({"z"})), *rooms)) == ["x", "z"]
+    full = room("z", 8, free=0)
+    assert nodes_of(one(Request("a", 1, 1, before=frozenset({"z"})), room("x"), full)) == ["x"]

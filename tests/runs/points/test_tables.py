@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runs.points.tables import Head, Rows, merged
+
+HEADS = [
+    Head(("loss", "acc"), {}),
+    Head(("loss",), {}),
+    Head(("acc", "loss", "lr"), {}),
+    Head(("cpu",), {}),
+    Head(("loss",), {"gpu": "0"}),
+]
+
+
+def rows(head: Head, steps: list[int], first_value: float = 0.0) -> Rows:
+    values = first_value + np.arange(len(steps) * len(head.names), dtype="<f8")
+    return Rows(head, np.array(steps, "<i8").tobytes(), np.array(steps, "<f8").tobytes(), values.tobytes())
+
+
+def test_frames_of_one_head_become_one_sheet_with_a_series_in_each_row() -> None:
+    [sheet] = merged([("p", 2, rows(HEADS[0], [1, 2])), ("p", 3, rows(HEADS[0], [3], 10.0))])
+    assert (sheet.producer, sheet.sequence, sheet.head) == ("p", 2, HEADS[0])
+    assert sheet.steps.tolist() == [1, 2, 3]
+    assert sheet.values.tolist() == [[0.0, 2.0, 10.0], [1.0, 3.0, 11.0]]
+    assert sheet.num_points == 6
+
+
+def test_what_has_no_points_makes_no_sheet() -> None:
+    assert merged([("p", 1, rows(HEADS[0], [])), ("p", 2, rows(HEADS[1], []))]) == []
+
+
+def test_a_series_that_is_logged_in_two_ways_keeps_its_order() -> None:
+    sheets = merged(
+        [("p", 1, rows(HEADS[0], [1])), ("p", 2, rows(HEADS[1], [1], 5.0)), ("p", 3, rows(HEADS[0], [1], 7.0))]
+    )
+    found = {
+        name: values.tolist() for sheet in sheets for name, values in zip(sheet.head.names, sheet.values, strict=True)
+    }
+    assert found == {"loss": [0.0, 5.0, 7.0], "acc": [1.0, 8.0]}
+
+
+def test_a_sheet_of_some_of_its_series() -> None:
+    [sheet] = merged([("p", 1, rows(HEADS[2], [4, 5]))])
+    part = sheet.only([0, 2])
+    assert part.head.names == ("acc", "lr")
+    assert part.values.tolist() == [[0.0, 3.0], [2.0, 5.0]]
+    assert part.steps is sheet.steps
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("pq"), st.integers(0, len(HEADS) - 1), st.lists(st.integers(0, 3), max_size=4)))
+)
+def test_each_series_of_a_producer_has_all_its_points_in_order_of_arrival(
+    frames: list[tuple[str, int, list[int]]],
+) -> None:
+    arrived = [
+        (producer, number, rows(HEADS[which], steps, 100.0 * number))
+        for number, (producer, which, steps) in enumerate(frames)
+    ]
+    expected: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
+    for producer, _, part in arrived:
+        steps = np.frombuffer(part.steps, "<i8").tolist()
+        values = np.frombuffer(part.values, "<f8").reshape(len(steps), len(part.head.names))
+        for place, key in enumerate(part.head.keys):
+            pairs = list(zip(steps, values[:, place].tolist(), strict=True)) if steps else []
+            if pairs:
+                expected.setdefault((producer, *key), []).extend(pairs)
+    found: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
+    for sheet in merged(arrived):
+        for key, values in zip(sheet.head.keys, sheet.values, strict=True):
+            place = (sheet.producer, *key)
+            assert place not in found, "a series lies once"
+            found[place] = list(zip(sheet.steps.tolist(), values.tolist(), strict=True))
+    assert found == expected
