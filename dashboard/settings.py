@@ -10,7 +10,7 @@ from django.templatetags.static import static
 from dashboard import databases, logs, places
 from dashboard.home import home_path, secret_key, socket_path
 from dashboard.http import hosts
-from workers.contract import CONTROL_QUEUE, broker_url
+from trainyard.contract.keys import CONTROL_QUEUE, broker_url
 
 BASE_DIR = places.ROOT
 HOME = home_path()

@@ -14,6 +14,7 @@ from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
 from runs.models import Node
+from trainyard.contract import keys, seals
 from workers import contract
 
 log = structlog.get_logger(__name__)
@@ -24,20 +25,20 @@ MAX_AGE_S = 60.0  # of a hint to control, by the clocks of two machines
 
 def command(node: Node, task: str, document: contract.Document) -> None:
     """Send one sealed command to the node's queue."""
-    sealed = contract.seal(node.key, contract.command_scope(task, node.pk), {"at": time.time(), **document})
-    _put(task, contract.node_queue(node.name), sealed)
+    sealed = seals.seal(node.key, seals.command_scope(task, node.pk), {"at": time.time(), **document})
+    _put(task, keys.node_queue(node.name), sealed)
 
 
 def send(task: str, queue: str, **arguments: Any) -> None:
     """Send one sealed hint to control."""
-    _put(task, queue, contract.seal(control_key(), contract.control_scope(task), {"at": time.time(), **arguments}))
+    _put(task, queue, seals.seal(control_key(), seals.control_scope(task), {"at": time.time(), **arguments}))
 
 
 def opened(task: str, sealed: str) -> contract.Document | None:
     """Return the arguments of a hint, None where the server itself did not seal it, or long ago."""
     try:
-        return contract.unseal(control_key(), contract.control_scope(task), sealed, max_age_s=MAX_AGE_S)
-    except contract.BadSeal as error:
+        return contract.unseal(control_key(), seals.control_scope(task), sealed, max_age_s=MAX_AGE_S)
+    except seals.BadSeal as error:
         log.info("engine.refused", task=task, error=str(error))
         return None
 

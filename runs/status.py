@@ -1,44 +1,23 @@
-"""The life of a run: its states, which may follow which, and what the words mean. Imports nothing of Django."""
+"""The life of a run: which of its states may follow which. Imports nothing of Django."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+from trainyard.contract.statuses import FINAL, LIVE, OVER, Phase, Status, Wanted
 
+__all__ = [
+    "FINAL",
+    "LIVE",
+    "LOCAL",
+    "OVER",
+    "PLACED",
+    "TRANSITIONS",
+    "Phase",
+    "Status",
+    "TransitionError",
+    "Wanted",
+    "check_transition",
+]
 
-class Status(StrEnum):
-    QUEUED = "QUEUED"
-    SCHEDULED = "SCHEDULED"
-    STARTING = "STARTING"
-    RUNNING = "RUNNING"
-    RECOVERING = "RECOVERING"
-    RESIZING = "RESIZING"
-    PAUSED = "PAUSED"
-    STOPPING = "STOPPING"
-    LOST = "LOST"
-    SUCCEEDED = "SUCCEEDED"
-    FAILED = "FAILED"
-    CANCELLED = "CANCELLED"
-
-
-class Phase(StrEnum):
-    """How far one node is with an attempt."""
-
-    PREPARING = "preparing"
-    READY = "ready"
-    RUNNING = "running"
-    STOPPING = "stopping"
-    ENDED = "ended"
-    REFUSED = "refused"
-
-
-class Wanted(StrEnum):
-    """What a person, through the database, wants of a run."""
-
-    RUN = "run"
-    STOP = "stop"
-
-
-FINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED})
 # An attempt exists (or is being looked for) in these states: nodes hold slots for it.
 PLACED = frozenset(
     {
@@ -51,7 +30,6 @@ PLACED = frozenset(
         Status.LOST,
     }
 )
-LIVE = frozenset(Status) - FINAL
 
 TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.QUEUED: frozenset({Status.SCHEDULED, Status.CANCELLED, Status.FAILED}),

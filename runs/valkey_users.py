@@ -19,12 +19,12 @@ from redis.exceptions import RedisError, ResponseError
 
 from runs.models import Node
 from runs.serving.transport import redis
-from workers import contract
+from trainyard.contract import keys
 
 log = structlog.get_logger(__name__)
 
-USER = f"{contract.PREFIX}-node-"
-SEPARATE_KEY = f"{contract.PREFIX}:control:separate"  # whether nodes have users of their own: /health tells
+USER = f"{keys.PREFIX}-node-"
+SEPARATE_KEY = f"{keys.PREFIX}:control:separate"  # whether nodes have users of their own: /health tells
 AGAIN_S = 60.0  # after Valkey refused
 
 # What kombu's reader of one queue sends, and what a node worker and its supervisors send besides.
@@ -46,21 +46,21 @@ def password_of(node: Node) -> str:
 
 def rules_of(node: Node) -> list[str]:
     """Return the words of ACL SETUSER."""
-    queue = contract.node_queue(node.name)
+    queue = keys.node_queue(node.name)
     return [
         "reset",
         "on",
         f"#{hashlib.sha256(password_of(node).encode()).hexdigest()}",
-        f"%R~{contract.down_key(node.pk)}",
-        f"%R~{contract.EPOCH_KEY}",
-        f"%RW~{contract.up_key(node.pk)}",
-        f"%RW~{contract.report_key(node.pk, '*')}",
-        f"%RW~{contract.PREFIX}:stream:*",  # it appends and measures: no command that reads it is among these
+        f"%R~{keys.down_key(node.pk)}",
+        f"%R~{keys.EPOCH_KEY}",
+        f"%RW~{keys.up_key(node.pk)}",
+        f"%RW~{keys.report_key(node.pk, '*')}",
+        f"%RW~{keys.PREFIX}:stream:*",  # it appends and measures: no command that reads it is among these
         f"%RW~{queue}",
         f"%RW~{queue}\x06\x16?",  # the same queue by priority
         f"%W~_kombu.binding.{queue}",
         f"%W~_kombu.binding_permanent.{queue}",
-        f"&{contract.CHANGED_CHANNEL}",
+        f"&{keys.CHANGED_CHANNEL}",
         *(f"+{name}" for name in COMMANDS),
     ]
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from runs.models import Attempt, Cluster, HeldSlot, Membership, Node, Placement, Project, Role, Run, User
 from runs.status import FINAL, Phase, Status
-from workers.contract import new_key
+from trainyard.contract.keys import new_key
 
 _numbers = count(1)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from runs.models import Node, Placement
 from runs.serving.transport import redis
+from trainyard.contract import keys, seals
 from workers import contract
 
 
@@ -22,7 +23,7 @@ class Voice:
 
     def up(self, now: datetime) -> None:
         """What the node worker says every second."""
-        key = contract.up_key(self.node.pk)
+        key = keys.up_key(self.node.pk)
         document = {
             "at": now.timestamp(),
             "node": self.node.pk,
@@ -36,7 +37,7 @@ class Voice:
             "troubles": self.troubles,
             "inspecting": self.inspecting,
         }
-        redis().set(key, contract.seal(self.node.key, key, document))
+        redis().set(key, seals.seal(self.node.key, key, document))
 
     def report(
         self, placement: Placement, phase: str, now: datetime, *, fence: int | None = None, **changes: Any
@@ -60,24 +61,24 @@ class Voice:
             "producers": {},
             **changes,
         }
-        scope = contract.report_scope(self.node.pk, attempt.run_id, fence)
-        redis().set(contract.report_key(self.node.pk, attempt.pk), contract.seal(self.node.key, scope, document))
+        scope = seals.report_scope(self.node.pk, attempt.run_id, fence)
+        redis().set(keys.report_key(self.node.pk, attempt.pk), seals.seal(self.node.key, scope, document))
         self.up(now)
 
     def forget(self, placement: Placement) -> None:
         """The node has no folder of the attempt any more."""
         self.listed.pop(placement.attempt_id, None)
-        redis().delete(contract.report_key(self.node.pk, placement.attempt_id))
+        redis().delete(keys.report_key(self.node.pk, placement.attempt_id))
 
     def heard(self) -> dict[str, Any]:
         """What the server wants of this node: its down document, opened."""
-        key = contract.down_key(self.node.pk)
+        key = keys.down_key(self.node.pk)
         text = redis().get(key)
         assert isinstance(text, bytes), "nothing was written for this node"
         document = contract.unseal(self.node.key, key, text)
         for entry in document["attempts"].values():
             if entry["order"] is not None:
-                entry["order"] = contract.unlock(self.node.key, contract.order_scope(self.node.pk), entry["order"])
+                entry["order"] = contract.unlock(self.node.key, seals.order_scope(self.node.pk), entry["order"])
         return document
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trainyard.contract.seals import frames_scope, mac
 from trainyard.spooling import frames as records
-from workers.contract import frames_scope, mac
 
 START_S = 1_760_000_000.0
 SEED = 7

@@ -17,8 +17,8 @@ import numpy as np
 import redis
 from pcodec import ChunkConfig, standalone
 
+from trainyard.contract.keys import stream_key
 from trainyard.spooling.frames import HEADER
-from workers.contract import stream_key
 
 GROUP = "prototype"
 READ_ENTRIES = 64

@@ -17,7 +17,7 @@ from runs.api.metrics import points
 from runs.api.problems import problem
 from runs.api.training import bundles, local
 from runs.files import outputs
-from workers.contract import UPLOAD_PART_BYTES
+from trainyard.contract.limits import UPLOAD_PART_BYTES
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]

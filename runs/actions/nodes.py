@@ -16,7 +16,7 @@ from runs.models.access import digest_of
 from runs.models.clusters import MAX_SLOTS
 from runs.refused import Refused
 from runs.tasks import schedule_soon
-from workers.contract import new_key
+from trainyard.contract.keys import new_key
 
 
 def join_node(

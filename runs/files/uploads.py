@@ -21,7 +21,7 @@ from django.conf import settings
 
 from runs.files import outputs
 from runs.files.paths import run_folder
-from workers.contract import UPLOAD_PART_BYTES as PART_BYTES
+from trainyard.contract.limits import UPLOAD_PART_BYTES as PART_BYTES
 
 KEY = re.compile(r"[0-9a-f]{16,64}")
 RESERVE_BYTES = 1024**3  # of the server's disk, which its databases need

@@ -22,7 +22,7 @@ from runs.ingest.push import Push
 from runs.ingest.reader import Reader, StreamEntry
 from runs.ingest.rounds import Rounds
 from runs.serving.transport import redis
-from workers.contract import EPOCH_KEY
+from trainyard.contract.keys import EPOCH_KEY
 
 log = structlog.get_logger(__name__)
 

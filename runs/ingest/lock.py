@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from runs.serving.transport import redis
-from workers.contract import PREFIX
+from trainyard.contract.keys import PREFIX
 
 log = structlog.get_logger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from runs.serving.transport import redis
-from workers.contract import stream_key
+from trainyard.contract.keys import stream_key
 
 GROUP = "ingest"
 # Whoever may write into the stream may write large entries: so many at a time are read, and no more when they have

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from runs.ingest.commit import Source
 from runs.models import Node, Placement, Run
-from workers.contract import BadSeal, check_mac, frames_scope
+from trainyard.contract.seals import BadSeal, check_mac, frames_scope
 
 FIELDS = (b"n", b"r", b"a", b"f", b"m")
 IDENTIFIER = re.compile(r"[a-z0-9]{0,12}")

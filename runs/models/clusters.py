@@ -9,7 +9,7 @@ from django.db import models
 
 from runs.ids import new_id
 from runs.models.people import Project, User
-from workers.contract import CONTACT_LOST_S
+from trainyard.contract.limits import CONTACT_LOST_S
 
 
 class Cluster(models.Model):

@@ -20,7 +20,7 @@ from runs.models.indexes import ListIndex
 from runs.models.jobs import Job
 from runs.models.people import Project, User
 from runs.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
-from workers.contract import DEFAULT_LEASE_S, UNSENT_KEPT_S
+from trainyard.contract.limits import DEFAULT_LEASE_S, UNSENT_KEPT_S
 
 
 def choices(names: type[Status] | type[Phase] | type[Wanted]) -> list[tuple[str, str]]:

@@ -18,8 +18,8 @@ from runs.presenting import endings, groups, server_state, unsent
 from runs.presenting.throughput import Throughput, throughputs
 from runs.reconcile.judge import INCOMPLETE
 from runs.status import FINAL, Phase, Status
+from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.spec.values.durations import words_of
-from workers.contract import CONTACT_LOST_S
 
 GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
 INGEST_AWAY = "Ingest is not running: what came since waits on the nodes."

@@ -19,7 +19,8 @@ from runs.ingest.lock import lock_key
 from runs.reconcile.loop import TICK_KEY
 from runs.serving.transport import made_once
 from runs.valkey_users import SEPARATE_KEY
-from workers.contract import CONTACT_LOST_S, PREFIX
+from trainyard.contract.keys import PREFIX
+from trainyard.contract.limits import CONTACT_LOST_S
 
 DROPPED_KEY = f"{PREFIX}:control:dropped"
 TICK_LIMIT_S = 15.0

@@ -17,6 +17,7 @@ from runs.reconcile.hear import Ear, forget, later
 from runs.reconcile.judge import MISSING_S, OVER, Case, Part, Verdict, judge, listed
 from runs.reconcile.restoring import missing_origin, offered_to, place_of
 from runs.status import Phase, Status, TransitionError, Wanted
+from trainyard.contract import keys
 from trainyard.spec.survival import outlives_workers
 from trainyard.spec.values.durations import time_limit_s, words_of
 from workers import contract
@@ -196,7 +197,7 @@ def _go(attempt: Attempt, placements: Sequence[Placement], offered: Sequence[con
     attempt.go, attempt.go_at = go, now
     for placement in placements:
         document = {"attempt": attempt.pk, "run": attempt.run_id, "fence": attempt.fence, "go": go}
-        engine.command(placement.node, contract.GO, document)
+        engine.command(placement.node, keys.GO, document)
     return True
 
 

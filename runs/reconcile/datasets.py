@@ -11,6 +11,7 @@ from runs import broadcast, datasets, engine
 from runs.models import Dataset, Node
 from runs.reconcile.hear import Ear
 from runs.serving.transport import redis
+from trainyard.contract import keys, seals
 from workers import contract
 
 AGAIN_S = 5  # between two hints of one question
@@ -52,9 +53,9 @@ def _turn_to(dataset: Dataset, node: Node, now: datetime) -> None:
 
 
 def _hint(dataset: Dataset, node: Node) -> None:
-    if not redis().set(f"{contract.PREFIX}:control:asked:{dataset.question}", 1, nx=True, ex=AGAIN_S):
+    if not redis().set(f"{keys.PREFIX}:control:asked:{dataset.question}", 1, nx=True, ex=AGAIN_S):
         return
     about = {"dataset": dataset.pk, "question": dataset.question, "project": dataset.project.name}
     recipe = datasets.recipe_of(dataset.source, dataset.options)
     question = {**about, "recipe": recipe, "data": datasets.data_of(dataset)}
-    engine.command(node, contract.INSPECT, contract.lock(node.key, contract.question_scope(node.pk), question))
+    engine.command(node, keys.INSPECT, contract.lock(node.key, seals.question_scope(node.pk), question))

@@ -18,11 +18,12 @@ from runs.documents import BadDocument, Health, Inventory, Report, Up, checked
 from runs.models import Node, Placement
 from runs.serving.transport import redis
 from runs.status import Phase
+from trainyard.contract import keys, limits, seals
 from workers import contract
 
 log = structlog.get_logger(__name__)
 
-HEARD_KEY = f"{contract.PREFIX}:control:heard"
+HEARD_KEY = f"{keys.PREFIX}:control:heard"
 MAX_NOTES = 1000  # about what is over; then they are looked through
 ORDER = (Phase.PREPARING, Phase.READY, Phase.RUNNING, Phase.STOPPING, Phase.ENDED, Phase.REFUSED)
 
@@ -39,16 +40,16 @@ class Ear:
     def listen_to_nodes(self, nodes: Iterable[Node]) -> None:
         """Read the up documents into ``ups`` by node id."""
         nodes = list(nodes)
-        scopes = {contract.up_key(node.pk): (node, contract.up_key(node.pk)) for node in nodes}
+        scopes = {keys.up_key(node.pk): (node, keys.up_key(node.pk)) for node in nodes}
         for key, document in self._listen(scopes, checked_up).items():
             if document.get("node") == scopes[key][0].pk:
                 self.ups[scopes[key][0].pk] = document
 
     def listen_to_attempts(self, placements: Iterable[Placement]) -> dict[int, contract.Document]:
         """Return the reports by placement id. One with another fence, node or attempt does not open."""
-        by_key = {contract.report_key(one.node_id, one.attempt_id): one for one in placements}
+        by_key = {keys.report_key(one.node_id, one.attempt_id): one for one in placements}
         scopes = {
-            key: (one.node, contract.report_scope(one.node_id, one.attempt.run_id, one.attempt.fence))
+            key: (one.node, seals.report_scope(one.node_id, one.attempt.run_id, one.attempt.fence))
             for key, one in by_key.items()
         }
         return {
@@ -59,15 +60,15 @@ class Ear:
 
     def node_silent_s(self, node: Node) -> float:
         """Seconds since the node worker was last heard."""
-        return self._silence(contract.up_key(node.pk), node.seen_at)
+        return self._silence(keys.up_key(node.pk), node.seen_at)
 
     def attempt_silent_s(self, placement: Placement) -> float:
         """Seconds since anything new was heard of this part of the attempt."""
-        key = contract.report_key(placement.node_id, placement.attempt_id)
+        key = keys.report_key(placement.node_id, placement.attempt_id)
         return self._silence(key, placement.reported_at or placement.attempt.created_at)
 
     def is_answering(self, node: Node) -> bool:
-        return node.pk in self.ups and self.node_silent_s(node) <= contract.CONTACT_LOST_S
+        return node.pk in self.ups and self.node_silent_s(node) <= limits.CONTACT_LOST_S
 
     def lists(self, placement: Placement) -> bool:
         """Whether the node worker still has a folder of the attempt."""
@@ -131,7 +132,7 @@ def later(one: Phase, other: Phase) -> Phase:
 
 def forget(placements: Iterable[Placement]) -> None:
     """Drop the notes about placements that are over."""
-    if keys := [contract.report_key(one.node_id, one.attempt_id) for one in placements]:
+    if keys := [keys.report_key(one.node_id, one.attempt_id) for one in placements]:
         redis().hdel(HEARD_KEY, *keys)
 
 
@@ -141,8 +142,8 @@ def forget_the_rest(nodes: Iterable[Node]) -> None:
     if redis().hlen(HEARD_KEY) <= len(nodes) + MAX_NOTES:
         return
     living = Placement.objects.filter(Q(attempt__ended_at=None) | ~Q(held_slots=None))
-    kept = {contract.up_key(node.pk) for node in nodes}
-    kept |= {contract.report_key(*pair) for pair in living.values_list("node_id", "attempt_id")}
+    kept = {keys.up_key(node.pk) for node in nodes}
+    kept |= {keys.report_key(*pair) for pair in living.values_list("node_id", "attempt_id")}
     known = [key.decode() for key in cast("list[bytes]", redis().hkeys(HEARD_KEY))]
     if over := [key for key in known if key not in kept]:
         redis().hdel(HEARD_KEY, *over)

@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 
 from runs import engine
 from runs.serving.transport import redis
-from workers.contract import CHANGED_CHANNEL, CONTROL_QUEUE, RECONCILE_RUN
+from trainyard.contract.keys import CHANGED_CHANNEL, CONTROL_QUEUE, RECONCILE_RUN
 
 log = structlog.get_logger(__name__)
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runs.status import Phase, Status, Wanted
+from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.lost_peers import is_of_lost_peer, lost_peer_sentence
-from workers.contract import CONTACT_LOST_S, Document
+from workers.contract import Document
 
 MISSING_S = 3.0  # a node that answers may need this long to list what it has just begun, or to report what ended
 STOP_LIMIT_S = 20.0  # a failed run does not wait longer than this for its other nodes to stop

@@ -25,16 +25,16 @@ from runs.reconcile.tell import write_down
 from runs.reconcile.tracing import tell_traces
 from runs.serving.transport import redis
 from runs.status import Status
-from workers import contract
+from trainyard.contract import keys, limits
 
 __all__ = ["reconcile_run", "schedule", "tick"]
 
 log = structlog.get_logger(__name__)
 
-LOCK_KEY = f"{contract.PREFIX}:control:lock"
+LOCK_KEY = f"{keys.PREFIX}:control:lock"
 LOCK_S = 5  # whoever is killed in the middle of a round keeps the others waiting for so long
-TICK_KEY = f"{contract.PREFIX}:control:tick"  # Unix seconds of the last tick: /health shows its age
-SINCE_KEY = f"{contract.PREFIX}:control:since"
+TICK_KEY = f"{keys.PREFIX}:control:tick"  # Unix seconds of the last tick: /health shows its age
+SINCE_KEY = f"{keys.PREFIX}:control:since"
 AWAY_S = 5.0  # a longer pause between ticks means that control was away, and knows nothing of that time
 
 
@@ -100,7 +100,7 @@ def reconcile_run(run_id: str, now: datetime) -> None:
         return
     write_down(nodes, ear.ups, now)
     for node in nodes:
-        engine.command(node, contract.NUDGE, {})
+        engine.command(node, keys.NUDGE, {})
     if attempt.ended_at is not None:
         free_slots(ear)
         if attempt.run.cluster_id is not None:
@@ -146,7 +146,7 @@ def _contact_just_ended(node: Node, ear: Ear) -> bool:
     """Whether this is about the first tick without contact: whoever watches learns it once."""
     if node.seen_at is None:
         return False
-    over_s = (ear.now - node.seen_at).total_seconds() - contract.CONTACT_LOST_S
+    over_s = (ear.now - node.seen_at).total_seconds() - limits.CONTACT_LOST_S
     return 0 < over_s <= WRITE_EVERY_S
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from runs.models import CodeBundle, Placement, Run
-from workers.contract import Document, lock, order_scope
+from trainyard.contract.seals import order_scope
+from workers.contract import Document, lock
 
 
 def locked_order(placement: Placement) -> Document:

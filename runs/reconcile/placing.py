@@ -18,7 +18,7 @@ from runs.placing.scheduling import Placed, Waiting, place
 from runs.reconcile.judge import listed
 from runs.reconcile.orders import locked_order
 from runs.status import Status
-from workers.contract import PREPARE
+from trainyard.contract.keys import PREPARE
 
 log = structlog.get_logger(__name__)
 

@@ -12,7 +12,8 @@ from runs.checkpoints import store as checkpoints
 from runs.checkpoints.store import ANEW, OFF, RESTORED
 from runs.metrics.models import CheckpointUse
 from runs.models import Attempt, Run
-from workers.contract import MAX_OFFERED, Document
+from trainyard.contract.limits import MAX_OFFERED
+from workers.contract import Document
 
 ATTEMPTS_PER_QUERY = 100
 

@@ -15,6 +15,7 @@ from runs.reconcile.orders import locked_order
 from runs.reconcile.tracing import wanted_trace
 from runs.serving.transport import redis
 from runs.status import Phase, Wanted
+from trainyard.contract import keys, seals
 from workers import contract
 
 SETTLING_GRACE_S = 5.0
@@ -159,7 +160,7 @@ def _send(nodes: list[Node], documents: Mapping[str, dict[str, Any]], now: datet
     pipe: Any = redis().pipeline(transaction=False)
     epoch = _epoch()
     for node in nodes:
-        key = contract.down_key(node.pk)
+        key = keys.down_key(node.pk)
         document = {
             "at": now.timestamp(),
             "node": node.pk,
@@ -167,14 +168,14 @@ def _send(nodes: list[Node], documents: Mapping[str, dict[str, Any]], now: datet
             "server": settings.PUBLIC_URL,
             "attempts": documents[node.pk],
         }
-        pipe.set(key, contract.seal(node.key, key, document))
+        pipe.set(key, seals.seal(node.key, key, document))
     pipe.execute()
 
 
 def _epoch() -> str:
     """Return the stream's epoch, which lives as long as Valkey's data: another one means that the data was lost."""
-    epoch = cast("bytes | None", redis().get(contract.EPOCH_KEY))
+    epoch = cast("bytes | None", redis().get(keys.EPOCH_KEY))
     if epoch is None:
-        redis().set(contract.EPOCH_KEY, contract.new_key()[:16], nx=True)
-        epoch = cast("bytes | None", redis().get(contract.EPOCH_KEY))
+        redis().set(keys.EPOCH_KEY, keys.new_key()[:16], nx=True)
+        epoch = cast("bytes | None", redis().get(keys.EPOCH_KEY))
     return (epoch or b"").decode()

@@ -7,8 +7,9 @@ import numpy as np
 from benchmarks.load.generate import BATCH_BYTES, Sender, batches, frames, noisy, series_names
 from benchmarks.peers.drive import NAMES, noisy_rows
 from benchmarks.server_cases import bench_chart
+from trainyard.contract.keys import new_key
+from trainyard.contract.seals import check_mac, frames_scope
 from trainyard.spooling import frames as records
-from workers.contract import check_mac, frames_scope, new_key
 
 
 def test_values_are_exact_in_32_bits_unless_full_doubles_are_asked_for() -> None:

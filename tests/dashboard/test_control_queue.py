@@ -18,7 +18,7 @@ from runs.presenting import server_state
 from runs.serving.transport import redis
 from tests.servers import Valkey
 from tests.workers.junk import JUNK
-from workers import contract
+from trainyard.contract import keys, seals
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,12 +45,12 @@ def control(valkey: Valkey) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_junk_in_its_queue_does_not_end_control(control: subprocess.Popen[bytes], db: None) -> None:
     for raw in JUNK:
-        redis().lpush(contract.CONTROL_QUEUE, raw)
-    until(lambda: not redis().llen(contract.CONTROL_QUEUE))
+        redis().lpush(keys.CONTROL_QUEUE, raw)
+    until(lambda: not redis().llen(keys.CONTROL_QUEUE))
     until(lambda: server_state.look().dropped_messages == len(JUNK))
     assert control.poll() is None
     for raw in JUNK:  # it still reads
-        redis().lpush(contract.CONTROL_QUEUE, raw)
+        redis().lpush(keys.CONTROL_QUEUE, raw)
     until(lambda: server_state.look().dropped_messages == 2 * len(JUNK))
     assert control.poll() is None
     assert Client().get("/api/v1/health").json()["dropped_messages"] == 2 * len(JUNK)
@@ -59,14 +59,14 @@ def test_junk_in_its_queue_does_not_end_control(control: subprocess.Popen[bytes]
 def test_a_hint_opens_with_the_servers_key_alone_and_is_young(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
     monkeypatch.setattr(engine.current_app, "send_task", lambda *_, kwargs, **__: sent.append(kwargs["sealed"]))
-    engine.send(tasks.SCHEDULE, contract.CONTROL_QUEUE, cluster_id="local")
+    engine.send(tasks.SCHEDULE, keys.CONTROL_QUEUE, cluster_id="local")
     (sealed,) = sent
     opened = engine.opened(tasks.SCHEDULE, sealed)
     assert opened is not None and opened["cluster_id"] == "local"
-    assert engine.opened(contract.RECONCILE_RUN, sealed) is None, "it is for another task"
-    scope = contract.control_scope(tasks.SCHEDULE)
-    other = contract.seal(contract.new_key(), scope, {"at": time.time(), "cluster_id": "local"})
-    old = contract.seal(engine.control_key(), scope, {"at": time.time() - 3600, "cluster_id": "local"})
+    assert engine.opened(keys.RECONCILE_RUN, sealed) is None, "it is for another task"
+    scope = seals.control_scope(tasks.SCHEDULE)
+    other = seals.seal(keys.new_key(), scope, {"at": time.time(), "cluster_id": "local"})
+    old = seals.seal(engine.control_key(), scope, {"at": time.time() - 3600, "cluster_id": "local"})
     assert engine.opened(tasks.SCHEDULE, other) is None and engine.opened(tasks.SCHEDULE, old) is None
 
 

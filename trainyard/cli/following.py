@@ -9,9 +9,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from trainyard.cli.logs import LogReader
 from trainyard.cli.screen import Screen, figure, safe
+from trainyard.contract.statuses import FINAL
 from trainyard.rest.client import ApiError, Client
 
-FINAL = ("SUCCEEDED", "FAILED", "CANCELLED")
 POLL_S = 0.5
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from trainyard import bundle
 from trainyard.cli.following import follow
 from trainyard.cli.screen import Screen
+from trainyard.contract.statuses import Status
 from trainyard.rest.client import Client
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, load_spec_file, merge, parse_spec
 from trainyard.spec.document import parse_document, parse_value
@@ -60,7 +61,7 @@ def _started(client: Client, run: dict[str, Any], arguments: argparse.Namespace,
 
 
 def _exit_code(run: dict[str, Any]) -> int:
-    return 0 if run["status"] == "SUCCEEDED" else 1
+    return 0 if run["status"] == Status.SUCCEEDED else 1
 
 
 def _read(name: str) -> tuple[Any, Path]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from trainyard.cli.screen import Screen
+from trainyard.contract.statuses import FINAL
 from trainyard.rest.client import Client
 
 PAGE = 1000
@@ -50,7 +51,7 @@ def logs(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     reader = LogReader(client, arguments.id, arguments.rank)
     while True:
         # Asked before reading: what an ended run wrote is all there (a run ends when its records have arrived).
-        is_last = not arguments.follow or client.run(arguments.id)["status"] in ("SUCCEEDED", "FAILED", "CANCELLED")
+        is_last = not arguments.follow or client.run(arguments.id)["status"] in FINAL
         for line in reader.new_lines():
             if not arguments.level or (line.document["level"] or "none") in arguments.level:
                 _print(line, arguments, screen)

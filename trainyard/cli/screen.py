@@ -14,22 +14,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trainyard.contract.statuses import Status
 from trainyard.formats import figures
 from trainyard.formats.names import DIRECTIONS
 
-STATUS_STYLES = {
-    "QUEUED": "bright_black",
-    "SCHEDULED": "blue",
-    "STARTING": "blue",
-    "RUNNING": "green",
-    "RECOVERING": "yellow",
-    "RESIZING": "yellow",
-    "PAUSED": "magenta",
-    "STOPPING": "bright_black",
-    "SUCCEEDED": "bold green",
-    "FAILED": "bold red",
-    "CANCELLED": "bright_black",
-    "LOST": "bold yellow",
+STATUS_STYLES: dict[str, str] = {
+    Status.QUEUED: "bright_black",
+    Status.SCHEDULED: "blue",
+    Status.STARTING: "blue",
+    Status.RUNNING: "green",
+    Status.RECOVERING: "yellow",
+    Status.RESIZING: "yellow",
+    Status.PAUSED: "magenta",
+    Status.STOPPING: "bright_black",
+    Status.SUCCEEDED: "bold green",
+    Status.FAILED: "bold red",
+    Status.CANCELLED: "bright_black",
+    Status.LOST: "bold yellow",
 }
 LAMP_STYLES = {"green": "green", "amber": "yellow", "red": "red", "grey": "bright_black"}
 _SAFE = {code: None for code in (*range(32), *range(127, 160), *map(ord, DIRECTIONS)) if code != 9}

@@ -19,7 +19,8 @@ from redis.exceptions import RedisError
 
 from runs.models import Node
 from runs.serving.transport import redis
-from workers.contract import PREFIX, BadSeal, check_mac, http_scope
+from trainyard.contract.keys import PREFIX
+from trainyard.contract.seals import BadSeal, check_mac, http_scope
 
 log = structlog.get_logger(__name__)
 

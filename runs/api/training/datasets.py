@@ -22,7 +22,7 @@ from runs.api.training.history import ListQuery
 from runs.datasets import recipe_of
 from runs.models import Dataset, Node, Role
 from runs.presenting.runs import stamp
-from workers.contract import MAX_FACTS_BYTES
+from trainyard.contract.limits import MAX_FACTS_BYTES
 
 router = Router(tags=["datasets"])
 

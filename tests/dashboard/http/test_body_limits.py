@@ -20,7 +20,7 @@ from runs.api.metrics.points import MAX_BODY_BYTES
 from runs.files import outputs
 from runs.models import Node
 from tests.cast import Cast, make_node
-from workers.contract import http_scope, mac
+from trainyard.contract.seals import http_scope, mac
 
 POINTS = "/api/v1/runs/abc/points"
 FILE = "/api/v1/node/runs/abc/fences/1/files/model.bin"

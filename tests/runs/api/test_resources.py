@@ -20,7 +20,7 @@ from tests.cast import Cast, allow_projects, make_attempt, make_node, make_run, 
 from tests.runs.api.conftest import Api
 from tests.servers import Valkey
 from trainyard import bundle
-from workers.contract import http_scope, mac
+from trainyard.contract.seals import http_scope, mac
 
 
 @pytest.fixture

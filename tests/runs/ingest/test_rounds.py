@@ -22,7 +22,7 @@ from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
 from tests.servers import Valkey
 from tests.spools import Spool, send, some_points
-from workers.contract import stream_key
+from trainyard.contract.keys import stream_key
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 

@@ -12,7 +12,7 @@ from runs.serving.transport import redis
 from runs.status import Phase
 from tests.runs.reconcile.conftest import Yard
 from tests.voices import rank
-from workers import contract
+from trainyard.contract import keys, seals
 
 
 def lose(yard: Yard) -> None:
@@ -157,9 +157,9 @@ def test_a_report_with_an_old_fence_is_refused(yard: Yard) -> None:
 def test_a_report_with_another_nodes_key_is_refused(yard: Yard) -> None:
     yard.start()
     placement = yard.placements[0]
-    scope = contract.report_scope(placement.node_id, yard.run.pk, placement.attempt.fence)
-    forged = contract.seal(yard.voices[1].node.key, scope, {"at": 1, "attempt": yard.attempt.pk, "phase": "ended"})
-    redis().set(contract.report_key(placement.node_id, yard.attempt.pk), forged)
+    scope = seals.report_scope(placement.node_id, yard.run.pk, placement.attempt.fence)
+    forged = seals.seal(yard.voices[1].node.key, scope, {"at": 1, "attempt": yard.attempt.pk, "phase": "ended"})
+    redis().set(keys.report_key(placement.node_id, yard.attempt.pk), forged)
     assert yard.tick() == "RUNNING"
 
 
@@ -177,7 +177,7 @@ def test_a_nodes_clock_may_be_an_hour_off(yard: Yard) -> None:
         for placement in yard.placements:
             yard.voices[placement.node_rank].report(placement, "running", at)
         yard.later(1)
-        assert contract  # the documents differ from the last ones: that is what counts
+        # The documents differ from the last ones: that is what counts.
         yard.tick()
     assert yard.status == "RUNNING"
 

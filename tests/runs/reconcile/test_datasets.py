@@ -10,6 +10,7 @@ from runs import actions
 from runs.models import Dataset
 from tests.datasets import TABLE, make_dataset
 from tests.runs.reconcile.conftest import Yard
+from trainyard.contract import keys, seals
 from workers import contract
 
 State = Dataset.State
@@ -21,9 +22,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, contract.Document]]
     found: list[tuple[str, contract.Document]] = []
 
     def command(node: Any, task: str, document: contract.Document) -> None:
-        if task == contract.INSPECT:
+        if task == keys.INSPECT:
             assert document.keys() == {"locked"}, "whoever reads along reads no question"
-            scope = contract.question_scope(node.pk)
+            scope = seals.question_scope(node.pk)
             found.append((node.name, contract.unlock(node.key, scope, document)))
 
     monkeypatch.setattr("runs.engine.command", command)

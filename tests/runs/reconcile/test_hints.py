@@ -11,7 +11,7 @@ import pytest
 from runs.reconcile.hints import Hints
 from runs.serving.transport import redis
 from tests.servers import Valkey
-from workers.contract import CHANGED_CHANNEL
+from trainyard.contract.keys import CHANGED_CHANNEL
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from runs.metrics.models import Telemetry
 from runs.presenting.runs import run_documents
 from tests.runs.reconcile.conftest import Yard
 from tests.voices import rank
-from workers import contract
+from trainyard.contract import seals
 
 
 def say_output(yard: Yard, number: int = 0, *, is_done: bool = False, **output: Any) -> None:
@@ -82,8 +82,8 @@ def test_what_is_still_live_is_not_done_whatever_its_node_says(yard: Yard) -> No
 def test_records_that_come_after_the_last_one_are_dropped(yard: Yard) -> None:
     finish(yard)
     node, attempt = yard.voices[0].node, yard.attempt
-    scope = contract.frames_scope(node.pk, yard.run.pk, attempt.fence)
-    entry = Entry(b"1-1", node.pk, yard.run.pk, attempt.pk, attempt.fence, b"", contract.mac(node.key, scope, b""))
+    scope = seals.frames_scope(node.pk, yard.run.pk, attempt.fence)
+    entry = Entry(b"1-1", node.pk, yard.run.pk, attempt.pk, attempt.fence, b"", seals.mac(node.key, scope, b""))
     assert Senders().source(entry)
     say_output(yard, is_done=True)
     with pytest.raises(AttemptDone):

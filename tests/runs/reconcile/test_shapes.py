@@ -17,7 +17,7 @@ from runs.models.access import digest_of
 from runs.serving.transport import redis
 from tests.runs.reconcile.conftest import Yard
 from tests.voices import Voice, rank
-from workers import contract
+from trainyard.contract import keys, seals
 
 ODD = [
     {"inventory": [1, 2]},
@@ -47,9 +47,9 @@ ODD = [
 
 def say(voice: Voice, yard: Yard, **changes: Any) -> None:
     """Send an up document with these changes in it, sealed as the node's own are."""
-    key = contract.up_key(voice.node.pk)
+    key = keys.up_key(voice.node.pk)
     document = {"at": yard.now.timestamp(), "node": voice.node.pk, "attempts": {}, **changes}
-    redis().set(key, contract.seal(voice.node.key, key, document))
+    redis().set(key, seals.seal(voice.node.key, key, document))
 
 
 def api(yard: Yard) -> Client:
@@ -90,9 +90,9 @@ def test_an_inventory_of_another_shape_is_not_taken_and_the_node_stays_in_contac
 
 
 def test_a_document_that_is_nested_without_end_does_not_stop_the_tick(yard: Yard) -> None:
-    key = contract.up_key(yard.voices[0].node.pk)
+    key = keys.up_key(yard.voices[0].node.pk)
     body = "[" * 100_000
-    redis().set(key, f"{contract.mac(yard.voices[0].node.key, key, body.encode())}.{body}")
+    redis().set(key, f"{seals.mac(yard.voices[0].node.key, key, body.encode())}.{body}")
     yard.later(1)
     yard.voices[1].up(yard.now)
     assert reconcile.tick(yard.now)

@@ -15,8 +15,8 @@ from runs.models import Membership, Node, Project, Role, Run
 from tests.cast import Cast, make_attempt, make_node, make_run, make_user, spec
 from tests.checkpoints import saved, tell
 from tests.runs.api.conftest import Api
+from trainyard.contract.seals import http_scope, mac
 from trainyard.spec import parse_spec
-from workers.contract import http_scope, mac
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from tests.cast import Cast, make_node
 from tests.datasets import PICTURE, TABLE, asked, make_dataset, ready
 from tests.runs.api.conftest import Api
 from tests.servers import Valkey
+from trainyard.contract.seals import http_scope, mac
 from trainyard.formats.pictures import png
-from workers.contract import http_scope, mac
 
 As = Callable[[str], Api]
 State = Dataset.State

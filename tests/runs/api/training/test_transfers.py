@@ -19,7 +19,8 @@ from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run
 from tests.runs.api.conftest import Api
 from tests.servers import Valkey
-from workers.contract import UNSENT_KEPT_S, http_scope, mac
+from trainyard.contract.limits import UNSENT_KEPT_S
+from trainyard.contract.seals import http_scope, mac
 
 DATA = b"weights " * 40_000
 

@@ -15,7 +15,7 @@ from runs.models import Attempt, Node, Placement
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run
 from tests.runs.api.conftest import Api
-from workers.contract import http_scope, mac
+from trainyard.contract.seals import http_scope, mac
 
 pytestmark = pytest.mark.usefixtures("valkey")
 KEY = "0123456789abcdef"
