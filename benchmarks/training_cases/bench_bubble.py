@@ -34,7 +34,7 @@ from workers.training.startup import process_group
 from workers.training.startup.place import Place
 from workers.training.strategies.pipeline import PipelinePasses
 from workers.training.strategies.pipeline_plan import Plan
-from workers.training.synchronization import no_sum
+from workers.training.strategies.synchronization.protocol import no_sum
 
 STAGES = 4
 MICROBATCHES = 8

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.workers.training import ranks
-from tests.workers.training.test_compilation import check_compiled
+from tests.workers.training.strategies.test_compilation import check_compiled
 
 
 @pytest.mark.slow

@@ -95,15 +95,15 @@ def test_the_bytes_that_are_told_are_those_on_the_wire(kind: str) -> None:
 
 
 def drop_the_outer_step() -> None:
-    from workers.training.strategies.diloco import DiLoCo
-    from workers.training.strategies.local_sgd import LocalSGD
+    from workers.training.strategies.synchronization.diloco import DiLoCo
+    from workers.training.strategies.synchronization.local_sgd import LocalSGD
 
     DiLoCo._keep, DiLoCo._mean_as_kept = LocalSGD._keep, LocalSGD._mean_as_kept  # type: ignore[method-assign]
 
 
 def lose_what_workers_push() -> None:
     """Let the server hear of gradients, and take none but rank 0's."""
-    from workers.training.strategies.parameter_server import Server
+    from workers.training.strategies.synchronization.parameter_server import Server
 
     plain = Server.apply
 

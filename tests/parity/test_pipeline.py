@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.workers.training.parity import SHAPE, check_parity, distance
-from tests.workers.training.test_pipeline import send_no_gradient_back
+from tests.workers.training.strategies.test_pipeline import send_no_gradient_back
 
 LIMIT = 1e-5  # relative, of each of 20 losses and of first gradients; measured up to 1e-6
 BATCH = {"batch_size": 24, "gradient_clip": 0.25}  # the clip is at work in every step: all stages must know the norm

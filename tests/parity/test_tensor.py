@@ -11,7 +11,7 @@ from tests.parity.test_data_parallel import BATCH, CLIP
 from tests.workers.training.checkpoints.test_weights import assert_same, weights_of
 from tests.workers.training.parity import check_parity, distance
 from tests.workers.training.ranks import series, tiny_spec, train_on
-from tests.workers.training.test_tensor import leave_gains_unsummed, normalize_over_own_classes
+from tests.workers.training.strategies.test_tensor import leave_gains_unsummed, normalize_over_own_classes
 
 LIMIT = 5e-6  # relative, of each of 20 losses; measured 2e-7
 GRADIENT_LIMIT = 1e-5  # measured 7e-7

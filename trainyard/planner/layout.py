@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from trainyard.planner.architectures.tape import Pass
-from trainyard.spec.mesh import Mesh
 from trainyard.spec.models import RecipeSpec
-from trainyard.spec.pipelines import CHUNKS, choose_microbatches
+from trainyard.spec.strategies.mesh import Mesh
+from trainyard.spec.strategies.microbatches import CHUNKS, choose_microbatches
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from trainyard.planner.machines.facts import DataFacts, NodeFacts
 from trainyard.planner.machines.rates import Rates
 from trainyard.planner.results import Estimate, Proposal
 from trainyard.spec.models import RecipeSpec
-from trainyard.spec.pipelines import accepted_microbatches
 from trainyard.spec.rules import broken_rules, num_chunks, shared_by_tensor
+from trainyard.spec.strategies.microbatches import accepted_microbatches
 
 MOST_CANDIDATES = 48  # each costs about a millisecond
 PATHS = {

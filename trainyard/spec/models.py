@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from trainyard.spec.mesh import Mesh, make_mesh
-from trainyard.spec.parallel import Parallel
+from trainyard.spec.sections.parallel import Parallel
 from trainyard.spec.sections.tasks import (
     CommunicationTask,
     ImageClassifierTask,
@@ -17,6 +16,7 @@ from trainyard.spec.sections.tasks import (
     TabularTask,
 )
 from trainyard.spec.sections.train import Checkpoint, EarlyStopping, Limits, Restarts, Train
+from trainyard.spec.strategies.mesh import Mesh, make_mesh
 from trainyard.spec.values.fields import Name, Part, Slug, Tag, field
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from trainyard.spec.form import fields_of
 from trainyard.spec.models import RecipeSpec, Spec
-from trainyard.spec.pipelines import CHUNKS, choose_microbatches, whole_backward_problem
 from trainyard.spec.problems import Problem, show
-from trainyard.spec.products import product_problems
 from trainyard.spec.sections.data import DIGITS_SIZE, LOCATED, QUANTITIES, SOURCE, ImageData, TableData
 from trainyard.spec.sections.tasks import CommunicationTask, GPTModel, ImageModel, Model, RecipeTask, ScriptTask
+from trainyard.spec.strategies.microbatches import CHUNKS, choose_microbatches, whole_backward_problem
+from trainyard.spec.strategies.products import product_problems
 from trainyard.spec.values.locations import location_problem
 from trainyard.spec.values.variables import OF_RANKS, names_in
 

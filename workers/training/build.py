@@ -11,8 +11,6 @@ import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
-from workers.training import activation_checkpointing, compilation
-from workers.training.balance import Balance, make_balance
 from workers.training.data.batches.feed import Feed
 from workers.training.measuring.flops import flops_per_row
 from workers.training.measuring.heap import Heap
@@ -26,11 +24,12 @@ from workers.training.passes import Passes, PlainPasses, StartSum
 from workers.training.recipes import Task
 from workers.training.settings import TrainSettings
 from workers.training.startup import process_group
-from workers.training.strategies import data_parallel, pipeline, shard, tensor
+from workers.training.strategies import activation_checkpointing, compilation, data_parallel, pipeline, shard, tensor
+from workers.training.strategies.balance import Balance, make_balance
 from workers.training.strategies.compression import Compression, make_compression
-from workers.training.strategies.kinds import make_synchronization
 from workers.training.strategies.pipeline_plan import Plan, make_plan
-from workers.training.synchronization import OwnLoss, Synchronization, no_sum
+from workers.training.strategies.synchronization.kinds import make_synchronization
+from workers.training.strategies.synchronization.protocol import OwnLoss, Synchronization, no_sum
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from trainyard.spec.mesh import AXES, Mesh, make_mesh
+from trainyard.spec.strategies.mesh import AXES, Mesh, make_mesh
 
 __all__ = ["AXES", "BatchShare", "Mesh", "make_device_mesh", "make_mesh", "share_batch"]
 

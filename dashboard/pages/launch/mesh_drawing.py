@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from trainyard.spec import RecipeSpec, Spec
-from trainyard.spec.mesh import Mesh
-from trainyard.spec.pipelines import choose_microbatches
+from trainyard.spec.strategies.mesh import Mesh
+from trainyard.spec.strategies.microbatches import choose_microbatches
 
 MAX_NODES, MAX_RANKS, MAX_ON_A_NODE = 24, 256, 64  # as many as are drawn; the rest is counted
 MANY = 32  # ranks, above which their squares are small

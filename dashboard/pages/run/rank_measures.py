@@ -12,7 +12,7 @@ from runs.metrics.models import Fact
 from runs.models import Attempt
 from runs.presenting import stragglers
 from runs.presenting.measured import MEASURED
-from trainyard.spec.mesh import Mesh
+from trainyard.spec.strategies.mesh import Mesh
 
 # Names, what they are, and their series' colours: computing and communication as in the bars of a plan.
 PHASES = {

@@ -11,7 +11,7 @@ from runs.ingest.commit import REST
 from runs.metrics.models import Producer
 from runs.models import Attempt, Placement, Run
 from runs.status import Phase
-from trainyard.spec.mesh import Mesh, make_mesh
+from trainyard.spec.strategies.mesh import Mesh, make_mesh
 
 
 class Rank(NamedTuple):

@@ -33,7 +33,7 @@ def tell_bytes_sent() -> None:
     import torch.distributed as dist
 
     from workers.training import main
-    from workers.training.strategies.parameter_server import Worker
+    from workers.training.strategies.synchronization.parameter_server import Worker
 
     run_loop = main.run_loop
 

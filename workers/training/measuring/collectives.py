@@ -21,7 +21,7 @@ from torch.distributed import _functional_collectives as functional
 from torch.distributed.distributed_c10d import ProcessGroup, Work
 
 from workers.training.measuring.phases import COMMUNICATION, Phases
-from workers.training.synchronization import ring_bytes
+from workers.training.strategies.synchronization.protocol import ring_bytes
 
 Sent = Callable[[int, int], int]  # bytes of what a rank puts in and ranks of the group -> bytes that it sends
 

@@ -19,7 +19,7 @@ from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
 from workers.training.optimizing.numerics import Precision
-from workers.training.synchronization import EveryStep, ring_bytes
+from workers.training.strategies.synchronization.protocol import EveryStep, ring_bytes
 
 RANK = 4  # of PowerSGD's factors: Vogels et al. find no loss of quality from 2 to 4 on, depending on the model
 Journey = Iterator[dist.Work]  # what a bucket has sent, leg by leg; asked for the next once that has arrived

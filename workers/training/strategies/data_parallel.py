@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from workers.training.mesh import Mesh
 from workers.training.strategies.compression import Compression
-from workers.training.synchronization import ring_bytes
+from workers.training.strategies.synchronization.protocol import ring_bytes
 
 # DDP lays its buckets anew after the first backward pass, in the order in which gradients became ready. The sums of
 # three and more ranks depend on that layout in their last bits, so an attempt that resumes would differ.

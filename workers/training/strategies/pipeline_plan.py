@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainyard.spec.pipelines import CHUNKS, choose_microbatches, whole_backward_problem
+from trainyard.spec.strategies.microbatches import CHUNKS, choose_microbatches, whole_backward_problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def test_every_row_comes_once_though_a_run_is_killed_and_goes_on_with_other_rank
 
 
 def change_the_shares_often(folder: Path) -> None:
-    from workers.training import balance
+    from workers.training.strategies import balance
 
     write_rows_down(folder, 1)
     balance.better_sizes = lambda sizes, busy_s: (6, 2) if sizes[0] < 6 else (3, 5)

@@ -8,7 +8,7 @@ import torch
 from tests.workers.training.ranks import Point, tiny_spec, train_on
 from workers.training.measuring.collectives import gathered_bytes, scattered_bytes
 from workers.training.recipes import load_task
-from workers.training.synchronization import ring_bytes
+from workers.training.strategies.synchronization.protocol import ring_bytes
 
 STEPS = 3
 LOSS = 4  # bytes: the sum of one number over two ranks

@@ -7,8 +7,8 @@ import torch
 
 from tests.workers.training.parity import distance
 from tests.workers.training.ranks import tiny_spec, train_on
-from trainyard.spec.parallel import Pipeline
-from trainyard.spec.pipelines import CHUNKS
+from trainyard.spec.sections.parallel import Pipeline
+from trainyard.spec.strategies.microbatches import CHUNKS
 from workers.training.recipes.gpt import GPT, Shape
 from workers.training.strategies.pipeline_plan import Plan, make_plan
 

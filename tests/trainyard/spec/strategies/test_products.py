@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from trainyard.spec import RecipeSpec, SpecError, form_fields, merge, parse_spec
-from trainyard.spec.mesh import AXES
-from trainyard.spec.products import LIMITS, SYNCHRONOUS, field_of
+from trainyard.spec.strategies.mesh import AXES
+from trainyard.spec.strategies.products import LIMITS, SYNCHRONOUS, field_of
 
 RECIPE: dict[str, Any] = {"name": "x", "task": {"recipe": "language-model"}}
 ALL = [frozenset(some) for size in range(len(AXES) + 1) for some in combinations(AXES, size)]

@@ -9,8 +9,8 @@ import pytest
 
 from tests.workers.training.checkpoints.yard import Yard
 from tests.workers.training.ranks import Point, series, tiny_spec, train_on
-from workers.training.balance import LEAST_GAIN, Balance, better_sizes, make_balance, whole_rows
 from workers.training.mesh import make_mesh, share_batch
+from workers.training.strategies.balance import LEAST_GAIN, Balance, better_sizes, make_balance, whole_rows
 
 TOLERANCE = 1e-6  # relative; without the weights 1e-3 at the second step
 SPEED = {"balance": "speed"}
@@ -90,7 +90,7 @@ def test_shares_of_another_batch_or_other_ranks_are_of_no_use(sizes: list[int]) 
 
 def take_shares_in_turn(turns: list[tuple[int, ...]]) -> None:
     """Let the shares change at every exchange, whatever was measured, and exchange in every other step."""
-    from workers.training import balance
+    from workers.training.strategies import balance
 
     following = iter(turns)
     balance.better_sizes = lambda sizes, busy_s: next(following, tuple(sizes))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from trainyard.spec.mesh import AXES
 from trainyard.spec.models import RecipeSpec
-from trainyard.spec.parallel import KIND
 from trainyard.spec.problems import Problem
+from trainyard.spec.sections.parallel import KIND
+from trainyard.spec.strategies.mesh import AXES
 
 # The axes whose degree is above 1, and what that is called. Their product is one device mesh.
 SYNCHRONOUS: dict[frozenset[str], str] = {

@@ -20,9 +20,9 @@ import torch
 from torch import nn
 
 from workers.training.optimizing.numerics import Precision
-from workers.training.strategies.flat import Flat
-from workers.training.strategies.local_sgd import LocalSGD
-from workers.training.synchronization import OwnLoss
+from workers.training.strategies.synchronization.flat import Flat
+from workers.training.strategies.synchronization.local_sgd import LocalSGD
+from workers.training.strategies.synchronization.protocol import OwnLoss
 
 VELOCITY = "velocity"
 

@@ -10,7 +10,7 @@ import torch
 
 from tests.workers.training import ranks
 from tests.workers.training.parity import check_parity
-from workers.training import compilation
+from workers.training.strategies import compilation
 
 CPU = torch.device("cpu")
 

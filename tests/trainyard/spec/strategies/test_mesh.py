@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainyard.spec.mesh import AXES, Mesh, make_mesh
+from trainyard.spec.strategies.mesh import AXES, Mesh, make_mesh
 
 
 def parallel(data: int | str = "auto", shard: int = 1, tensor: int = 1, stages: int = 1) -> dict[str, object]:

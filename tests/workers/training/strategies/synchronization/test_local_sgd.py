@@ -30,7 +30,7 @@ def tell_weights() -> None:
 
 
 def leave_averages_out() -> None:
-    from workers.training.strategies.local_sgd import LocalSGD
+    from workers.training.strategies.synchronization.local_sgd import LocalSGD
 
     tell_weights()
     LocalSGD._sum_over_ranks = lambda self, buffer: buffer.mul_(2)  # type: ignore[method-assign]

@@ -10,11 +10,11 @@ import torch
 from workers.training.mesh import Mesh
 from workers.training.optimizing.numerics import Precision
 from workers.training.optimizing.schedules import Schedule
-from workers.training.strategies import parameter_server
 from workers.training.strategies.compression import CompressedStep, Compression
-from workers.training.strategies.diloco import DiLoCo
-from workers.training.strategies.local_sgd import LocalSGD
-from workers.training.synchronization import EveryStep, OwnLoss, Synchronization
+from workers.training.strategies.synchronization import parameter_server
+from workers.training.strategies.synchronization.diloco import DiLoCo
+from workers.training.strategies.synchronization.local_sgd import LocalSGD
+from workers.training.strategies.synchronization.protocol import EveryStep, OwnLoss, Synchronization
 
 
 def make_synchronization(

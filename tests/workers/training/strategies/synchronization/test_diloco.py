@@ -5,16 +5,16 @@ import torch
 from torch import nn
 
 from tests.workers.training.ranks import series, train_on
-from tests.workers.training.test_local_sgd import spec, tell_weights, weights
+from tests.workers.training.strategies.synchronization.test_local_sgd import spec, tell_weights, weights
 from workers.training.optimizing.numerics import Precision
-from workers.training.strategies.diloco import DiLoCo
-from workers.training.synchronization import OwnLoss
+from workers.training.strategies.synchronization.diloco import DiLoCo
+from workers.training.strategies.synchronization.protocol import OwnLoss
 
 
 def drop_the_outer_step() -> None:
     """Go on from the average."""
-    from workers.training.strategies.diloco import DiLoCo
-    from workers.training.strategies.local_sgd import LocalSGD
+    from workers.training.strategies.synchronization.diloco import DiLoCo
+    from workers.training.strategies.synchronization.local_sgd import LocalSGD
 
     DiLoCo._keep, DiLoCo._mean_as_kept = LocalSGD._keep, LocalSGD._mean_as_kept  # type: ignore[method-assign]
 

@@ -9,8 +9,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
 from tests.workers.training.parity import distance
-from workers.training import activation_checkpointing
 from workers.training.recipes.gpt import GPT, Shape
+from workers.training.strategies import activation_checkpointing
 
 SHAPE = Shape(layers=4, width=64, heads=4, context=64, vocabulary=256)
 

@@ -22,8 +22,8 @@ import torch.distributed as dist
 from torch import nn
 
 from workers.training.optimizing.numerics import Precision
-from workers.training.strategies.flat import Flat
-from workers.training.synchronization import OwnLoss, ring_bytes
+from workers.training.strategies.synchronization.flat import Flat
+from workers.training.strategies.synchronization.protocol import OwnLoss, ring_bytes
 
 
 class LocalSGD:

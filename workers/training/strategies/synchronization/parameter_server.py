@@ -31,9 +31,9 @@ from torch import nn
 
 from workers.training.measuring.collectives import waiting
 from workers.training.optimizing.schedules import Schedule
-from workers.training.strategies.clocks import Clocks
-from workers.training.strategies.flat import Flat
-from workers.training.synchronization import OwnLoss
+from workers.training.strategies.synchronization.clocks import Clocks
+from workers.training.strategies.synchronization.flat import Flat
+from workers.training.strategies.synchronization.protocol import OwnLoss
 
 # Longer than any step takes: a connection that is cut without a word is given up after it.
 SILENCE_LIMIT = timedelta(minutes=30)
