@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trainyard.planner.architectures.tape import Pass
+from trainyard.planner.architectures.tape import Pass, Section
 from trainyard.planner.layout import Layout, lay_out
 from trainyard.planner.machines.facts import DataFacts, NodeFacts
 from trainyard.planner.machines.hosts import Places, place_ranks
 from trainyard.planner.machines.rates import Rates
 from trainyard.planner.memory import Stage, stage_memory, stages_of
-from trainyard.planner.models import find_model, sections_of
+from trainyard.planner.models import Model, find_model, sections_of
 from trainyard.planner.remarks import remarks
 from trainyard.planner.results import Estimate, Memory, StepTime
 from trainyard.planner.times import Computing, optimizer_time, pass_time, refill_time
 from trainyard.planner.traffic import messages, seconds_of
 from trainyard.spec.models import RecipeSpec
+from trainyard.spec.strategies import used
 
 
 def estimate(
@@ -36,7 +37,8 @@ def estimate(
     found = find_model(task, data)
     model = found.model
     one_row = sections_of(model, Pass(1))
-    stages = stages_of(layout, sections_of(model, layout.at), model.flow(layout.at), model.batch_bytes(layout.rows))
+    narrowed, sections = _of_a_rank(spec, model, layout)
+    stages = stages_of(layout, sections, narrowed.flow(layout.at), narrowed.batch_bytes(layout.rows))
     memory = _memories(spec, layout, stages, places, rates)
     time, sent = _step_time(spec, layout, stages, memory, places, rates)
     units = spec.train.batch_size * found.units_per_row / time.total if time.total else 0.0
@@ -54,6 +56,20 @@ def estimate(
         is_measured=rates.is_measured,
     )
     return replace(made, warnings=tuple(remarks(made, spec, layout, places, found.assumptions)))
+
+
+def _of_a_rank(spec: RecipeSpec, model: Model, layout: Layout) -> tuple[Model, Sequence[Section]]:
+    """Return the model and its sections as the strategies leave them to one rank."""
+    ways, narrowed = used(spec, layout.mesh), model
+    for way in ways:
+        narrowed = way.narrowed(narrowed, layout.mesh)
+    sections = sections_of(narrowed, layout.at)
+    if narrowed == model:
+        return model, sections
+    found = {id(section): section for section in sections}  # those that are one object stay one
+    for way in ways:
+        found = {key: way.section(section, narrowed, layout) for key, section in found.items()}
+    return narrowed, [found[id(section)] for section in sections]
 
 
 def _memories(
@@ -105,7 +121,7 @@ def _stage_time(
     spec: RecipeSpec, layout: Layout, stage: Stage, computing: Computing, rates: Rates, crowding: float, places: Places
 ) -> StepTime:
     compute = crowding * layout.passes * (computing.forward + computing.backward)
-    bubble = layout.bubble
+    bubble = sum(way.bubble(layout) for way in used(spec, layout.mesh))
     # Ranks that want the same cores do not wait idly: while one does, another computes.
     waiting = compute * bubble / (1 - bubble) / places.crowding if bubble else 0.0
     return StepTime(

@@ -81,16 +81,6 @@ class Layout:
             return min(number, max(2, stages - stage))
         return number
 
-    @property
-    def bubble(self) -> float:
-        """Return the share of a step's time that a stage waits for others.
-
-        Sources: benchmarks/training_cases/bench_bubble.py.
-        """
-        stages, number = self.mesh.stages, self.microbatches
-        work = {"interleaved": 2 * number, "zero-bubble": 6 * number}.get(self.schedule, number)
-        return (stages - 1) / (work + stages - 1)
-
 
 def lay_out(spec: RecipeSpec, num_nodes: int | None = None) -> Layout:
     """Return the layout of a spec on so many nodes. Raises ValueError for what does not multiply or divide."""

@@ -11,21 +11,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainyard.planner.architectures.tape import SMALL, WHOLE, Section
+from trainyard.planner.architectures.tape import WHOLE, Section
 from trainyard.planner.layout import Layout
 from trainyard.planner.machines.rates import Rates
 from trainyard.planner.results import Memory
 from trainyard.spec.models import RecipeSpec
+from trainyard.spec.strategies import used
 
 MOMENTS = {"adamw": 2, "sgd": 1, "muon": 2}
-BUCKET_BYTES = 25 * 2**20  # of what DDP's substitute sends at once
 # What stays taken on a heap with holes, as parts of what comes and goes: set by plans, docs/decisions/planner.md.
 WIDEST = 0.22  # of the section that keeps most
 AGAIN = 0.44  # of the blocks that are computed again…
 FILLED_BYTES = 7 * 2**20  # …of which what comes after fills so much
 TRAVELLED = 2.3  # times the gradients of shards, as they travel and as they came
 PASSES = 0.6  # of what a pass keeps, where a step has several
-GATHERED_BLOCKS = 2  # of FSDP at once: the one that computes, and the next, fetched meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,8 @@ def stage_memory(
     moments = _moments(spec, stage, layout, rank) / mesh.shard
     kept, gradients = _fullest(spec, layout, stage, weights)
     is_holed = rates.heap > 1
-    gathered = _gathered(spec, layout, weights, is_holed=is_holed)
+    ways = used(spec, mesh)
+    gathered = sum(way.gathered_bytes(spec, layout, weights, is_holed=is_holed) for way in ways)
     if is_holed:
         kept += _left_between(spec, layout, stage, kept)
     return Memory(
@@ -70,8 +70,9 @@ def stage_memory(
         parameters=own + gathered,
         gradients=gradients,
         optimizer=moments,
-        activations=rates.heap * kept + _batches(layout, stage),
-        copies=_copies(spec, layout, stage, whole, moments, rank, is_gpu=is_gpu),
+        activations=rates.heap * kept + 2 * stage.batch + sum(way.buffer_bytes(layout, stage) for way in ways),
+        copies=sum(way.copied_bytes(spec, layout, stage, rank) for way in ways)
+        + _checkpoint_bytes(spec, layout, own, moments, is_gpu=is_gpu),
     )
 
 
@@ -135,20 +136,6 @@ def _left_between(spec: RecipeSpec, layout: Layout, stage: Stage, kept: float) -
     return found
 
 
-def _gathered(spec: RecipeSpec, layout: Layout, weights: Sequence[float], *, is_holed: bool) -> float:
-    """Return the bytes of weights that FSDP has gathered at once, with the buffers they came in. Where the heap has
-    holes, those of each block lie between activations that stay."""
-    shard = layout.mesh.shard
-    if shard == 1:
-        return 0.0
-    small = SMALL[spec.train.precision] / WHOLE
-    blocks = [size * small for size in weights[1:-1]] or [0.0]
-    ends = weights[0] + weights[-1]
-    if spec.parallel.reshard_after_forward and layout.mesh.stages == 1:
-        return ends + (2 * sum(blocks) if is_holed else (GATHERED_BLOCKS + 1) * max(blocks))
-    return ends + sum(blocks) + max(blocks)
-
-
 def _moments(spec: RecipeSpec, stage: Stage, layout: Layout, rank: int) -> float:
     """Return the bytes of the optimizer's state, unsharded. Ranks that push gradients to a server have none."""
     if spec.parallel.synchronization.kind == "parameter-server" and rank > 0:
@@ -163,43 +150,19 @@ def _moments(spec: RecipeSpec, stage: Stage, layout: Layout, rank: int) -> float
     return total
 
 
-def _copies(
-    spec: RecipeSpec, layout: Layout, stage: Stage, whole: float, moments: float, rank: int, *, is_gpu: bool
-) -> float:
-    """Return what strategy and checkpoint hold beside."""
-    mesh, kind = layout.mesh, spec.parallel.synchronization.kind
-    number = {"every-step": 0, "local-sgd": 1, "diloco": 3, "parameter-server": 2}[kind]
-    if kind == "parameter-server" and rank == 0:
-        number = 3 + mesh.world_size - 1  # own, the server's weights and gradient, a message for each of the others
-    found = number * whole
-    compression = spec.parallel.compression
-    if compression == "powersgd":
-        found += sum(
-            count * one.size * WHOLE for part, count in stage.counted() for one in part.parameters if len(one.shape) > 1
-        )
-    elif compression != "none":
-        found += whole / 2
-    if mesh.data > 1 and not _is_ddp(spec, layout) and mesh.shard == 1 and kind == "every-step":
-        found += min(whole, BUCKET_BYTES)  # gradients are averaged by hand, in buckets that are copies
-    if spec.checkpoint.every_steps and not is_gpu:  # on a GPU it lies in the host's memory
-        has_own = kind in ("local-sgd", "diloco")
-        copies = mesh.data if kind != "parameter-server" else mesh.world_size
-        found += moments + whole / copies if has_own else (whole / mesh.shard + moments) / copies
-    return found
-
-
-def _batches(layout: Layout, stage: Stage) -> float:
-    """Return the bytes of the rows that are at hand, and of a pipeline's buffers: one of each microbatch both ways."""
-    buffers = 0.0
-    if layout.mesh.stages > 1:
-        buffers = 2 * layout.microbatches * stage.flow * layout.chunks
-    return 2 * stage.batch + buffers
+def _checkpoint_bytes(spec: RecipeSpec, layout: Layout, own: float, moments: float, *, is_gpu: bool) -> float:
+    """Return the last checkpoint's snapshot, of which copies of the model keep a part each; on a GPU it lies in the
+    host's memory."""
+    if not spec.checkpoint.every_steps or is_gpu:
+        return 0.0
+    mesh = layout.mesh
+    if any(way.has_own_optimizers for way in used(spec, mesh)):
+        return moments + own / mesh.num_copies
+    return (own + moments) / mesh.num_copies
 
 
 def _is_ddp(spec: RecipeSpec, layout: Layout) -> bool:
-    mesh = layout.mesh
-    alone = mesh.shard == mesh.tensor == mesh.stages == 1
-    return alone and mesh.data > 1 and spec.parallel.synchronization.kind == "every-step"
+    return layout.mesh.is_replicated and spec.parallel.synchronization.kind == "every-step"
 
 
 def stages_of(layout: Layout, sections: Sequence[Section], flow: Sequence[float], batch: float) -> list[Stage]:

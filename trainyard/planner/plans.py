@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,8 +12,10 @@ from trainyard.planner.machines.facts import DataFacts, NodeFacts
 from trainyard.planner.machines.rates import Rates
 from trainyard.planner.results import Estimate, Proposal
 from trainyard.spec.models import RecipeSpec
-from trainyard.spec.rules import broken_rules, num_chunks, shared_by_tensor
+from trainyard.spec.rules import broken_rules
 from trainyard.spec.strategies.microbatches import accepted_microbatches
+from trainyard.spec.strategies.pipeline import num_chunks
+from trainyard.spec.strategies.tensor import shared_by_tensor
 
 MOST_CANDIDATES = 48  # each costs about a millisecond
 PATHS = {
@@ -26,8 +29,8 @@ PATHS = {
     "train.accumulate": "accumulate",
     "train.activation_checkpointing": "activation checkpointing",
 }
-AXES = ("data", "shard", "tensor", "stages")
-Degrees = tuple[int, int, int, int]  # in the order of AXES
+SEARCHED = ("data", "shard", "tensor", "pipeline")  # axes; the degrees of others stay as they were asked for
+Degrees = tuple[int, int, int, int]  # in the order of SEARCHED
 
 
 def best_plans(
@@ -104,7 +107,8 @@ def _variants(spec: RecipeSpec, parts: int, stages: int) -> Iterator[dict[str, A
 
 def _products(spec: RecipeSpec) -> Iterator[Degrees]:
     """Yield the degrees that multiply to the world size and that model and batch allow, plain ones first."""
-    world, shared = spec.world_size(), shared_by_tensor(spec.task)
+    shared = shared_by_tensor(spec.task)
+    world = math.prod(_degrees(spec))
     most_stages = spec.task.model.layers // num_chunks(spec)
     found: list[Degrees] = []
     for tensor in _divisors(world):
@@ -153,8 +157,8 @@ def _look(spec: RecipeSpec, path: str) -> Any:
 
 
 def _degrees(spec: RecipeSpec) -> Degrees:
-    mesh = spec.mesh()
-    return mesh.data, mesh.shard, mesh.tensor, mesh.stages
+    data, shard, tensor, stages = map(spec.mesh().degree, SEARCHED)
+    return data, shard, tensor, stages
 
 
 def _sentence(
@@ -179,8 +183,7 @@ def _instead(spec: RecipeSpec, other: RecipeSpec, changes: Mapping[str, Any]) ->
     """Return which degrees come in place of which."""
 
     def named(one: RecipeSpec) -> str:
-        names = ("data", "shard", "tensor", "pipeline")
-        above = [f"{name} {degree}" for name, degree in zip(names, _degrees(one), strict=True) if degree > 1]
+        above = [f"{name} {degree}" for name, degree in zip(SEARCHED, _degrees(one), strict=True) if degree > 1]
         return " x ".join(above) or "one rank"
 
     others = [path for path in changes if path in ("train.accumulate", "train.activation_checkpointing")]

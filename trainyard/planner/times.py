@@ -14,15 +14,13 @@ from trainyard.planner.machines.rates import Rates
 from trainyard.planner.memory import Stage
 from trainyard.planner.results import Memory
 from trainyard.spec.models import RecipeSpec
+from trainyard.spec.strategies import used
 
 # What Python does around the operators, in calls of an operator.
 STEP_PACE = 1.08  # of a pass in a training: caches are colder than where one is repeated alone
 STEP_CALLS = 60  # the loop, the optimizer's groups, the data
 MODULE_CALLS = 6  # of each module that computes: its call forward, its node backward
-SHARD_CALLS = 400  # of each sharded block and pass: its hooks, copies into and out of what travels
-TENSOR_CALLS = 600  # of each module that tensor-parallel ranks cut: DTensor finds out what to do
 DISPATCHED_CALLS = 120  # of each operator of a block whose selective checkpointing looks at it, forward and again
-STAGE_CALLS = 120  # of each microbatch on a stage
 OPTIMIZER_BYTES = {"adamw": 28, "sgd": 20, "muon": 28}  # read and written of each number
 CLIP_BYTES = 12  # of each gradient: read once for the norm, then read and written
 NEWTON_SCHULZ = 5  # iterations of Muon, each of three products (Jordan et al. 2024)
@@ -46,13 +44,7 @@ def pass_time(spec: RecipeSpec, layout: Layout, stage: Stage, rates: Rates, *, i
         forward += count * ahead
         again = _again(section, layout, rates, kind, is_gpu=is_gpu) if section.entry else 0.0
         backward += count * (back + again)
-    calls = 0.0
-    if layout.mesh.shard > 1:
-        calls += SHARD_CALLS * len(stage.sections)
-    if layout.mesh.tensor > 1:
-        calls += TENSOR_CALLS * sum(section.num_modules for section in stage.sections)
-    if layout.mesh.stages > 1:
-        calls += STAGE_CALLS
+    calls = sum(way.calls(layout, stage) for way in used(spec, layout.mesh))
     overhead = calls * rates.operator_s / 2
     pace = rates.pace if is_gpu else STEP_PACE * rates.pace
     return Computing(pace * forward + overhead, pace * backward + overhead)

@@ -10,8 +10,9 @@ from itertools import groupby
 from trainyard.spec.form import GROUPS, FieldInfo, fields_of, form_fields
 from trainyard.spec.models import KINDS
 from trainyard.spec.sections.parallel import KIND
+from trainyard.spec.strategies import Limit
 from trainyard.spec.strategies.mesh import AXES
-from trainyard.spec.strategies.products import LIMITS, SYNCHRONOUS, Limit, field_of
+from trainyard.spec.strategies.products import LIMITS, SYNCHRONOUS, field_of
 from trainyard.spec.values.fields import Needs
 
 TITLES = {

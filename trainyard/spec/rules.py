@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from trainyard.spec.form import fields_of
 from trainyard.spec.models import RecipeSpec, Spec
 from trainyard.spec.problems import Problem, show
 from trainyard.spec.sections.data import DIGITS_SIZE, LOCATED, QUANTITIES, SOURCE, ImageData, TableData
-from trainyard.spec.sections.tasks import CommunicationTask, GPTModel, ImageModel, Model, RecipeTask, ScriptTask
-from trainyard.spec.strategies.microbatches import CHUNKS, choose_microbatches, whole_backward_problem
+from trainyard.spec.sections.tasks import CommunicationTask, GPTModel, ImageModel, ScriptTask
+from trainyard.spec.strategies import STRATEGIES
+from trainyard.spec.strategies.mesh import inner_degrees, inner_words
 from trainyard.spec.strategies.products import product_problems
+from trainyard.spec.strategies.strategy import some
+from trainyard.spec.strategies.tensor import is_resnet
 from trainyard.spec.values.locations import location_problem
 from trainyard.spec.values.variables import OF_RANKS, names_in
 
@@ -28,13 +32,16 @@ def _training_problems(spec: RecipeSpec) -> Iterator[Problem]:
     yield from _idle_problems(spec)
     yield from _data_problems(spec)
     yield from _model_problems(spec)
+    for strategy in STRATEGIES:
+        yield from strategy.problems(spec)
     yield from _train_problems(spec)
     degrees = list(_degree_problems(spec))
     yield from degrees
     if not degrees:
         yield from product_problems(spec)
         yield from _batch_problems(spec)
-        yield from _backward_problems(spec)
+        for strategy in STRATEGIES:
+            yield from strategy.product_problems(spec)
 
 
 def _argument_problems(task: ScriptTask) -> Iterator[Problem]:
@@ -58,12 +65,6 @@ def _benchmark_problems(spec: Spec, task: CommunicationTask) -> Iterator[Problem
         )
     if spec.world_size() == 1 and set(task.operations) != {"compute"}:
         yield Problem("resources.nodes", "1 rank has nobody to talk to: take 2 ranks or more, or compute alone")
-
-
-def num_chunks(spec: RecipeSpec) -> int:
-    """Return how many parts of the model each stage's ranks hold: two where the schedule goes round twice."""
-    pipeline = spec.parallel.pipeline
-    return CHUNKS[pipeline.schedule] if pipeline.stages > 1 else 1
 
 
 def _idle_problems(spec: RecipeSpec) -> Iterator[Problem]:
@@ -104,23 +105,11 @@ def _data_problems(spec: RecipeSpec) -> Iterator[Problem]:
 
 def _model_problems(spec: RecipeSpec) -> Iterator[Problem]:
     model = spec.task.model
-    if _is_resnet(model):
+    if is_resnet(model):
         yield from _resnet_problems(spec)
     elif isinstance(model, GPTModel | ImageModel):
         yield from _head_problems(model, is_turned=isinstance(model, GPTModel))
         yield from _patch_problems(spec)
-    yield from _tensor_problems(spec)
-    stages, chunks = spec.parallel.pipeline.stages, num_chunks(spec)
-    if stages * chunks > model.layers:
-        words = (
-            f" x {chunks} parts on each ({spec.parallel.pipeline.schedule}) = {stages * chunks}" if chunks > 1 else ""
-        )
-        most = max(1, model.layers // chunks)
-        yield Problem(
-            "parallel.pipeline.stages",
-            f"{stages} stages{words} are more than the {model.layers} layers of task.model.layers; "
-            f"accepted: {'1' if most == 1 else f'1 to {most}'}",
-        )
 
 
 def _head_problems(model: GPTModel | ImageModel, *, is_turned: bool) -> Iterator[Problem]:
@@ -146,12 +135,8 @@ def _patch_problems(spec: RecipeSpec) -> Iterator[Problem]:
         yield Problem(
             "task.model.patch",
             f"{model.patch} does not divide the {size} pixels of an image's side; "
-            f"accepted: {_some([one for one in range(1, size + 1) if size % one == 0])}",
+            f"accepted: {some([one for one in range(1, size + 1) if size % one == 0])}",
         )
-
-
-def _is_resnet(model: Model) -> bool:
-    return isinstance(model, ImageModel) and model.architecture == "resnet"
 
 
 def _resnet_problems(spec: RecipeSpec) -> Iterator[Problem]:
@@ -162,48 +147,10 @@ def _resnet_problems(spec: RecipeSpec) -> Iterator[Problem]:
         )
 
 
-def _tensor_problems(spec: RecipeSpec) -> Iterator[Problem]:
-    """What tensor ranks cut must divide: heads, and what flows between the blocks."""
-    tensor, shares = spec.parallel.tensor, shared_by_tensor(spec.task)
-    if tensor > 1 and not shares:
-        yield Problem("parallel.tensor", f"{tensor} goes with transformers and MLPs only; accepted here: 1")
-    for (path, unit), number in shares.items():
-        if number % tensor:
-            accepted = [one for one in range(1, min(shares.values()) + 1) if not any(n % one for n in shares.values())]
-            yield Problem(
-                "parallel.tensor",
-                f"{tensor} does not divide the {number} {unit} of {path}, of which each rank "
-                f"takes its share; accepted: {_some(accepted)}",
-            )
-
-
-def shared_by_tensor(task: RecipeTask) -> dict[tuple[str, str], int]:
-    """Return what tensor-parallel ranks cut of the model, by path and unit; nothing for one that cannot be cut."""
-    model = task.model
-    if isinstance(model, GPTModel):
-        own = {} if model.kv_heads == "auto" else {("task.model.kv_heads", "heads"): int(model.kv_heads)}
-        return {("task.model.heads", "heads"): model.heads, **own, ("task.model.context", "tokens"): model.context}
-    if _is_resnet(model):
-        return {}
-    if isinstance(model, ImageModel):
-        return {("task.model.heads", "heads"): model.heads}
-    return {("task.model.width", "features"): model.width}
-
-
-def _some(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers[:12])) + (", …" if len(numbers) > 12 else "")
-
-
 def _train_problems(spec: RecipeSpec) -> Iterator[Problem]:
     train = spec.train
     if train.warmup_steps > train.steps:
         yield Problem("train.warmup_steps", f"{train.warmup_steps} is more than the {train.steps} steps of the run")
-    if train.precision == "fp16" and spec.parallel.compression == "powersgd":
-        yield Problem(
-            "parallel.compression",
-            "powersgd owes each step what the last has not sent, in gradients of the last step's scale, which "
-            "train.precision fp16 changes; accepted here: none, fp16, bf16, or train.precision fp32 or bf16",
-        )
     if spec.early_stopping.patience and not train.validate_every_steps:
         yield Problem(
             "early_stopping.patience",
@@ -236,8 +183,8 @@ def _metric_problems(spec: RecipeSpec) -> Iterator[Problem]:
 
 def _degree_problems(spec: RecipeSpec) -> Iterator[Problem]:
     parallel, resources, world = spec.parallel, spec.resources, spec.world_size()
-    words = f"shard {parallel.shard} x tensor {parallel.tensor} x pipeline.stages {parallel.pipeline.stages}"
-    inner = parallel.shard * parallel.tensor * parallel.pipeline.stages
+    degrees = inner_degrees(parallel.model_dump())
+    words, inner = inner_words(degrees), math.prod(degrees.values())
     ranks = f"{resources.nodes} nodes x {resources.processes_per_node} processes = {world}"
     if parallel.data == "auto":
         if world % inner:
@@ -252,7 +199,7 @@ def _degree_problems(spec: RecipeSpec) -> Iterator[Problem]:
 
 
 def _batch_problems(spec: RecipeSpec) -> Iterator[Problem]:
-    train, pipeline = spec.train, spec.parallel.pipeline
+    train = spec.train
     copies = spec.mesh().num_batch_parts
     pieces = train.accumulate * copies
     if train.batch_size % pieces:
@@ -262,15 +209,3 @@ def _batch_problems(spec: RecipeSpec) -> Iterator[Problem]:
             f"{train.batch_size} does not divide by accumulate {train.accumulate} x data degree {copies} = {pieces}; "
             f"the nearest that do: {f'{below} or ' if below else ''}{below + pieces}",
         )
-    elif pipeline.stages > 1:
-        try:
-            choose_microbatches(pipeline.schedule, pipeline.stages, pipeline.microbatches, train.batch_size // pieces)
-        except ValueError as error:
-            yield Problem("parallel.pipeline.microbatches", str(error))
-
-
-def _backward_problems(spec: RecipeSpec) -> Iterator[Problem]:
-    train, pipeline = spec.train, spec.parallel.pipeline
-    found = whole_backward_problem(pipeline.schedule, train.compile, train.activation_checkpointing)
-    if pipeline.stages > 1 and found is not None:
-        yield Problem(*found)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from trainyard.spec import RecipeSpec, Spec
+from trainyard.spec.strategies import AXES, of_axis, used
 from trainyard.spec.strategies.mesh import Mesh
-from trainyard.spec.strategies.microbatches import choose_microbatches
 
 MAX_NODES, MAX_RANKS, MAX_ON_A_NODE = 24, 256, 64  # as many as are drawn; the rest is counted
 MANY = 32  # ranks, above which their squares are small
 NUM_COLOURS = 10
-NOUNS = {"pipeline": "stage", "data": "copy", "shard": "shard", "tensor": "slice"}
+NOUNS = {axis.name: axis.noun for axis in AXES}
 
 
 class Rank(NamedTuple):
@@ -85,42 +85,7 @@ def _rank(number: int, node: str, mesh: Mesh | None, chosen: str) -> Rank:
 
 
 def _axis(spec: RecipeSpec, axis: str, degree: int) -> Axis:
-    sentence = {"pipeline": _pipeline, "data": _data, "shard": _shard, "tensor": _tensor}[axis](spec, degree)
+    sentence = of_axis(axis).sentence(spec, degree)
+    if axis == "data":  # which is said by the strategy that changes how copies agree, where there is one
+        sentence = "".join(way.clause(spec, degree) for way in used(spec, spec.mesh())) or sentence
     return Axis(axis, degree, f"{axis[0]}0 to {axis[0]}{degree - 1}", sentence)
-
-
-def _pipeline(spec: RecipeSpec, degree: int) -> str:
-    pipeline, copies = spec.parallel.pipeline, spec.mesh().num_batch_parts
-    if pipeline.schedule == "layer-wise":
-        return f"{degree} stages hold the layers one after the other; the batch is in one of them at a time."
-    rows = spec.train.batch_size // (spec.train.accumulate * copies)
-    number = choose_microbatches(pipeline.schedule, degree, pipeline.microbatches, rows)
-    flow = f"{number} microbatches flow" if number > 1 else "one microbatch flows"
-    return f"{degree} stages hold the layers one after the other; {flow} through them ({pipeline.schedule})."
-
-
-def _data(spec: RecipeSpec, degree: int) -> str:
-    own = spec.parallel.synchronization
-    often = "every step" if own.every_steps == 1 else f"every {own.every_steps:,} steps"
-    if own.kind == "local-sgd":
-        return f"{degree:,} copies of the model train alone and average their weights {often}."
-    if own.kind == "diloco":
-        return f"{degree:,} copies of the model train alone; {often} one outer step takes the average of their changes."
-    if own.kind == "parameter-server":
-        return (
-            f"{degree:,} copies of the model send their gradients to rank 0 and fetch its weights, "
-            f"at most {own.max_staleness:,} steps apart."
-        )
-    sent = {"none": "", "powersgd": ", compressed by PowerSGD"}
-    travel = sent.get(spec.parallel.compression, f", sent as {spec.parallel.compression}")
-    return f"{degree:,} copies of the model share the batch and average their gradients in each step{travel}."
-
-
-def _shard(spec: RecipeSpec, degree: int) -> str:
-    is_dropped = spec.parallel.reshard_after_forward and spec.parallel.pipeline.stages == 1  # a pipeline keeps it
-    until = "drop it again after use" if is_dropped else "keep it until the backward pass"
-    return f"{degree:,} ranks share one copy's weights: they gather a block when it is needed and {until}."
-
-
-def _tensor(spec: RecipeSpec, degree: int) -> str:
-    return f"{degree:,} ranks split each layer, its sequence and its loss among them."

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainyard.spec import RecipeSpec, SpecError, form_fields, merge, parse_spec
-from trainyard.spec.rules import num_chunks
+from trainyard.spec.strategies.pipeline import num_chunks
 
 RECIPE: dict[str, Any] = {"name": "hello-gpt", "task": {"recipe": "language-model"}}
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from trainyard.planner.machines.rates import MEMORY_BOUND
+from trainyard.spec.strategies.messages import SMALL, WHOLE
 
-WHOLE = 4  # bytes of a float32
-SMALL = {"fp32": 4, "bf16": 2, "fp16": 2}
+__all__ = ["SMALL", "WHOLE", "Parameter", "Pass", "Section", "Tape", "Work", "merged"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-AXES = ("pipeline", "data", "shard", "tensor")  # outermost first
+from trainyard.spec.strategies import AXES as TABLE
+from trainyard.spec.strategies import Axis
+
+AXES = tuple(axis.name for axis in TABLE)  # outermost first
+INNER = tuple(axis for axis in TABLE if axis.name != "data")  # what data: auto divides the world size by
 
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """The degrees, outermost first (stages, data, shard, tensor), and the place of this rank among them.
+    """The degrees, in the order of AXES, and the place of this rank among them.
 
     Ranks count with ``tensor`` running fastest: it talks most, so its ranks should be neighbours on one node.
     """
 
-    stages: int
-    data: int
-    shard: int
-    tensor: int
-    rank: int
+    degrees: tuple[int, ...]
+    rank: int = 0
+
+    def degree(self, axis: str) -> int:
+        return self.degrees[AXES.index(axis)]
 
     @property
-    def degrees(self) -> tuple[int, int, int, int]:
-        """In the order of AXES."""
-        return self.stages, self.data, self.shard, self.tensor
+    def stages(self) -> int:
+        return self.degree("pipeline")
+
+    @property
+    def data(self) -> int:
+        return self.degree("data")
+
+    @property
+    def shard(self) -> int:
+        return self.degree("shard")
+
+    @property
+    def tensor(self) -> int:
+        return self.degree("tensor")
 
     @property
     def world_size(self) -> int:
-        return self.stages * self.data * self.shard * self.tensor
+        return math.prod(self.degrees)
 
     @property
     def used(self) -> dict[str, int]:
@@ -57,31 +73,70 @@ class Mesh:
     @property
     def num_batch_parts(self) -> int:
         """Into how many parts the global batch is cut: replicas and shards each see their own samples."""
-        return self.data * self.shard
+        return self._product(lambda axis: axis.cuts_batch)
 
     @property
     def batch_part(self) -> int:
         """Which of those parts is this rank's."""
-        return self.rank // self.tensor % self.num_batch_parts
+        part, coordinates = 0, self.coordinates
+        for axis in TABLE:
+            if axis.cuts_batch:
+                part = part * self.degree(axis.name) + coordinates[axis.name]
+        return part
+
+    @property
+    def num_copies(self) -> int:
+        """How many ranks hold the same weights and average their gradients."""
+        return self._product(lambda axis: axis.has_copies)
+
+    @property
+    def num_alike(self) -> int:
+        """How many ranks compute the loss of the same rows together."""
+        return self._product(lambda axis: axis.shares_rows)
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether there are several ranks, and each holds the whole model."""
+        return 1 < self.num_copies == self.world_size
+
+    def _product(self, is_counted: Callable[[Axis], bool]) -> int:
+        return math.prod(self.degree(axis.name) for axis in TABLE if is_counted(axis))
 
 
 def make_mesh(parallel: Mapping[str, Any], world_size: int, rank: int = 0) -> Mesh:
     """Return the mesh for ``parallel`` of a spec. Raises ValueError, naming the numbers, when they do not multiply."""
-    shard, tensor, stages = parallel["shard"], parallel["tensor"], parallel["pipeline"]["stages"]
-    others = shard * tensor * stages
-    if min(shard, tensor, stages) < 1:
-        raise ValueError(f"parallel: degrees start at 1, got shard {shard}, tensor {tensor}, pipeline.stages {stages}")
+    inner = inner_degrees(parallel)
+    others = math.prod(inner.values())
+    if min(inner.values()) < 1:
+        raise ValueError(f"parallel: degrees start at 1, got {inner_words(inner, between=', ')}")
     data = parallel["data"]
     if data == "auto":
         if world_size % others:
-            raise ValueError(
-                f"parallel: shard {shard} x tensor {tensor} x pipeline.stages {stages} = {others} "
-                f"does not divide the {world_size} ranks"
-            )
+            raise ValueError(f"parallel: {inner_words(inner)} = {others} does not divide the {world_size} ranks")
         data = world_size // others
     if data * others != world_size:
         raise ValueError(
-            f"parallel: data {data} x shard {shard} x tensor {tensor} x pipeline.stages {stages} = {data * others}, "
-            f"but there are {world_size} ranks"
+            f"parallel: data {data} x {inner_words(inner)} = {data * others}, but there are {world_size} ranks"
         )
-    return Mesh(stages=stages, data=data, shard=shard, tensor=tensor, rank=rank)
+    return Mesh(tuple(({"data": data} | inner)[axis] for axis in AXES), rank)
+
+
+def inner_words(degrees: Mapping[str, int], between: str = " x ") -> str:
+    """Return the degrees but for data in words, those of a stage first: ``shard 2 x tensor 1 x pipeline.stages 1``."""
+    ordered = sorted(INNER, key=lambda axis: axis.name == "pipeline")
+    return between.join(f"{axis.path.removeprefix('parallel.')} {degrees[axis.name]}" for axis in ordered)
+
+
+def inner_degrees(parallel: Mapping[str, Any]) -> dict[str, int]:
+    """Return the degrees of ``parallel`` of a spec, but for data."""
+    return {axis.name: _asked(parallel, axis) for axis in INNER}
+
+
+def _asked(parallel: Mapping[str, Any], axis: Axis) -> int:
+    """Return the degree that a spec asks for; 1 where it is older than the axis."""
+    value: Any = parallel
+    for name in axis.path.split(".")[1:]:
+        if name not in value:
+            return 1
+        value = value[name]
+    return int(value)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.problems import Problem
 from trainyard.spec.sections.parallel import KIND
+from trainyard.spec.strategies import AXES as TABLE
+from trainyard.spec.strategies import STRATEGIES, Limit, of_axis
 from trainyard.spec.strategies.mesh import AXES
+from trainyard.spec.strategies.strategy import chosen
 
 # The axes whose degree is above 1, and what that is called. Their product is one device mesh.
 SYNCHRONOUS: dict[frozenset[str], str] = {
@@ -34,36 +36,19 @@ SYNCHRONOUS: dict[frozenset[str], str] = {
 }
 
 
-class Limit(NamedTuple):
-    """What one value of a setting goes with. Whatever has no Limit goes with every product above."""
+for _axis in TABLE:  # an axis with a clause goes with what its strategy's limit says
+    if _axis.clause:
+        _limit = of_axis(_axis.name).limit
+        for _axes, _name in list(SYNCHRONOUS.items()):
+            if _limit is None or _axes <= _limit.axes:
+                SYNCHRONOUS[_axes | {_axis.name}] = f"{_name}, {_axis.clause}"
 
-    axes: frozenset[str]  # that may be above 1
-    why: str
-    least_data: int = 1
-    only_every_step: bool = False
-    only_uncompressed: bool = False
-
-
-DATA = frozenset({"data"})
-_LOCAL = Limit(DATA, "each rank trains a whole model of its own for a while", least_data=2)
-_COMPRESSED = Limit(DATA, "it is what DDP sends that is compressed", least_data=2, only_every_step=True)
 _FOUND = Limit(
     frozenset({"data", "shard"}), "all ranks try the same size of batch on a whole model", only_every_step=True
 )
+# Of strategies that a value chooses, and of other settings.
 LIMITS: dict[tuple[str, str], Limit] = {
-    (KIND, "local-sgd"): _LOCAL,
-    (KIND, "diloco"): _LOCAL,
-    (KIND, "parameter-server"): _LOCAL._replace(why="each rank sends rank 0 the gradients of a whole model"),
-    ("parallel.compression", "fp16"): _COMPRESSED,
-    ("parallel.compression", "bf16"): _COMPRESSED,
-    ("parallel.compression", "powersgd"): _COMPRESSED,
-    ("parallel.balance", "speed"): Limit(
-        DATA,
-        "a copy's share of the batch is its own to choose",
-        least_data=2,
-        only_every_step=True,
-        only_uncompressed=True,
-    ),
+    **{(one.path, value): one.limit for one in STRATEGIES if one.limit is not None for value in one.values},
     ("train.optimizer", "muon"): Limit(frozenset({"data", "pipeline"}), "it needs whole matrices"),
     ("train.precision", "fp16"): Limit(
         frozenset({"data", "shard"}), "all ranks must agree on one scale of the loss", only_every_step=True
@@ -76,23 +61,30 @@ LIMITS: dict[tuple[str, str], Limit] = {
 def product_problems(spec: RecipeSpec) -> Iterator[Problem]:
     """Yield what of the spec's combination is not in the tables. Its degrees multiply to the world size."""
     degrees = spec.mesh().used
-    assert frozenset(degrees) in SYNCHRONOUS, "every product of the axes has its row"
-    chosen: dict[str, str] = {
-        KIND: spec.parallel.synchronization.kind,
-        "parallel.compression": spec.parallel.compression,
-        "parallel.balance": spec.parallel.balance,
-        "train.optimizer": spec.train.optimizer,
-        "train.precision": spec.train.precision,
-        "train.find_batch_size": spec.train.find_batch_size,
-    }
-    for path, value in chosen.items():
+    yield from _axis_problems(degrees)
+    for path in dict.fromkeys(path for path, _ in LIMITS):
+        value = chosen(spec, path)
         limit = LIMITS.get((path, value))
-        message = _broken(limit, degrees, chosen) if limit else ""
+        message = _broken(limit, degrees, spec) if limit else ""
         if message:
             yield Problem(path, f"{value} goes with {message}")
 
 
-def _broken(limit: Limit, degrees: dict[str, int], chosen: dict[str, str]) -> str:
+def _axis_problems(degrees: dict[str, int]) -> Iterator[Problem]:
+    """Yield the axes that are not trained together."""
+    for axis, degree in degrees.items():
+        limit = of_axis(axis).limit
+        others = [
+            f"{field_of(one)} {many}" for one, many in degrees.items() if limit and one not in {axis, *limit.axes}
+        ]
+        if limit and others:
+            allowed = " and ".join(field_of(one) for one in AXES if one in limit.axes)
+            yield Problem(
+                field_of(axis), f"{degree} goes with {allowed} only, since {limit.why}; not with {', '.join(others)}"
+            )
+
+
+def _broken(limit: Limit, degrees: dict[str, int], spec: RecipeSpec) -> str:
     """Say what ``limit`` allows and what there is instead; nothing where all is well."""
     others = ", ".join(f"{field_of(axis)} {degree}" for axis, degree in degrees.items() if axis not in limit.axes)
     if others:
@@ -100,13 +92,14 @@ def _broken(limit: Limit, degrees: dict[str, int], chosen: dict[str, str]) -> st
         return f"{allowed} only, since {limit.why}; not with {others}"
     if degrees.get("data", 1) < limit.least_data:
         return f"{limit.least_data} copies of the model or more, not with a data degree of {degrees.get('data', 1)}"
-    if limit.only_every_step and chosen[KIND] != "every-step":
-        return f"{KIND} every-step only, since {limit.why}; not with {chosen[KIND]}"
-    if limit.only_uncompressed and chosen["parallel.compression"] != "none":
-        return f"parallel.compression none only, since {limit.why}; not with {chosen['parallel.compression']}"
+    parallel = spec.parallel
+    if limit.only_every_step and parallel.synchronization.kind != "every-step":
+        return f"{KIND} every-step only, since {limit.why}; not with {parallel.synchronization.kind}"
+    if limit.only_uncompressed and parallel.compression != "none":
+        return f"parallel.compression none only, since {limit.why}; not with {parallel.compression}"
     return ""
 
 
 def field_of(axis: str) -> str:
     """Return the field of the spec that holds the degree of ``axis``."""
-    return "parallel.pipeline.stages" if axis == "pipeline" else f"parallel.{axis}"
+    return next(one.path for one in TABLE if one.name == axis)

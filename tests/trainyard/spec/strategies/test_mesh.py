@@ -38,7 +38,7 @@ def test_every_rank_has_a_place_of_its_own(data: int, shard: int, tensor: int, s
     places = [tuple(mesh.coordinates_of(rank).values()) for rank in range(world)]
     assert len(set(places)) == world
     for rank in range(world):
-        own = Mesh(stages, data, shard, tensor, rank)
+        own = Mesh((stages, data, shard, tensor), rank)
         assert tuple(own.coordinates) == AXES and tuple(own.coordinates.values()) == places[rank]
         assert all(0 <= at < degree for at, degree in zip(places[rank], mesh.degrees, strict=True))
         assert own.batch_part == own.coordinates["data"] * shard + own.coordinates["shard"]

@@ -1,0 +1,94 @@
+"""Gradients that travel in fewer bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from trainyard.spec.problems import Problem
+from trainyard.spec.strategies.data import gradient_messages, num_buckets
+from trainyard.spec.strategies.messages import WHOLE, Message
+from trainyard.spec.strategies.strategy import Limit, Place, Strategy
+
+if TYPE_CHECKING:
+    from trainyard.planner.layout import Layout
+    from trainyard.planner.memory import Stage
+    from trainyard.spec.models import RecipeSpec
+
+PATH = "parallel.compression"
+RANK = 4  # of PowerSGD's factors
+
+
+class Compression(Strategy):
+    """What all kinds have in common: they reduce what DDP would send."""
+
+    place = Place.REDUCE
+    reason = "before data parallelism, which hands it the buckets of gradients"
+    path = PATH
+    limit = Limit(frozenset({"data"}), "it is what DDP sends that is compressed", least_data=2, only_every_step=True)
+
+
+class Halved(Compression):
+    """Each number in 16 bits."""
+
+    name = "halved"
+    values = ("fp16", "bf16")
+
+    def clause(self, spec: RecipeSpec, degree: int) -> str:
+        return averaged(degree, f"sent as {spec.parallel.compression}")
+
+    def messages(self, spec: RecipeSpec, layout: Layout, stage: Stage) -> list[Message]:
+        whole = sum(stage.weights(layout))
+        return gradient_messages(layout.mesh, whole / 2, num_buckets(whole))
+
+    def copied_bytes(self, spec: RecipeSpec, layout: Layout, stage: Stage, rank: int) -> float:
+        return sum(stage.weights(layout)) / 2
+
+
+class PowerSGD(Compression):
+    """Matrices as two factors of low rank."""
+
+    name = "powersgd"
+    values = ("powersgd",)
+
+    def problems(self, spec: RecipeSpec) -> Iterator[Problem]:
+        if spec.train.precision == "fp16" and spec.parallel.compression in self.values:
+            yield owed_in_another_scale(spec.parallel.compression)
+
+    def clause(self, spec: RecipeSpec, degree: int) -> str:
+        return averaged(degree, "compressed by PowerSGD")
+
+    def messages(self, spec: RecipeSpec, layout: Layout, stage: Stage) -> list[Message]:
+        buckets = num_buckets(sum(stage.weights(layout)))
+        return gradient_messages(layout.mesh, _factor_bytes(stage), 2 * buckets)
+
+    def copied_bytes(self, spec: RecipeSpec, layout: Layout, stage: Stage, rank: int) -> float:
+        """The residuals of matrices."""
+        return sum(
+            count * one.size * WHOLE for part, count in stage.counted() for one in part.parameters if len(one.shape) > 1
+        )
+
+
+def owed_in_another_scale(value: str) -> Problem:
+    """Return why a compression that keeps a residual does not go with fp16."""
+    return Problem(
+        PATH,
+        f"{value} owes each step what the last has not sent, in gradients of the last step's scale, which "
+        "train.precision fp16 changes; accepted here: none, fp16, bf16, or train.precision fp32 or bf16",
+    )
+
+
+def averaged(degree: int, how: str) -> str:
+    return f"{degree:,} copies of the model share the batch and average their gradients in each step, {how}."
+
+
+def _factor_bytes(stage: Stage) -> float:
+    """Return the bytes of the factors, and of the tensors that they would not shrink."""
+    total = 0.0
+    for section, count in stage.counted():
+        for one in section.parameters:
+            rows = one.shape[0]
+            columns = one.size // rows
+            small = RANK * (rows + columns)
+            total += count * WHOLE * (small if len(one.shape) > 1 and small < one.size else one.size)
+    return total

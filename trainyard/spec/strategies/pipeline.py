@@ -1,0 +1,89 @@
+"""Stages that hold a run of layers each, through which the batch flows in microbatches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from trainyard.spec.problems import Problem
+from trainyard.spec.strategies.messages import Message
+from trainyard.spec.strategies.microbatches import CHUNKS, choose_microbatches, whole_backward_problem
+from trainyard.spec.strategies.strategy import Axis, Place, Strategy
+
+if TYPE_CHECKING:
+    from trainyard.planner.layout import Layout
+    from trainyard.planner.memory import Stage
+    from trainyard.spec.models import RecipeSpec
+
+CALLS = 120  # of each microbatch on a stage
+
+
+class Pipeline(Strategy):
+    name = "pipeline"
+    place = Place.SPLIT
+    reason = "first of all: layers of other ranks never reach the device, and refusals come before any wait"
+    axis = Axis("pipeline", "parallel.pipeline.stages", "stage", order=0)
+
+    def problems(self, spec: RecipeSpec) -> Iterator[Problem]:
+        stages, chunks, layers = spec.parallel.pipeline.stages, num_chunks(spec), spec.task.model.layers
+        if stages * chunks <= layers:
+            return
+        schedule = spec.parallel.pipeline.schedule
+        words = f" x {chunks} parts on each ({schedule}) = {stages * chunks}" if chunks > 1 else ""
+        most = max(1, layers // chunks)
+        yield Problem(
+            "parallel.pipeline.stages",
+            f"{stages} stages{words} are more than the {layers} layers of task.model.layers; "
+            f"accepted: {'1' if most == 1 else f'1 to {most}'}",
+        )
+
+    def product_problems(self, spec: RecipeSpec) -> Iterator[Problem]:
+        train, pipeline = spec.train, spec.parallel.pipeline
+        if pipeline.stages == 1:
+            return
+        pieces = train.accumulate * spec.mesh().num_batch_parts
+        if train.batch_size % pieces == 0:
+            try:
+                choose_microbatches(
+                    pipeline.schedule, pipeline.stages, pipeline.microbatches, train.batch_size // pieces
+                )
+            except ValueError as error:
+                yield Problem("parallel.pipeline.microbatches", str(error))
+        found = whole_backward_problem(pipeline.schedule, train.compile, train.activation_checkpointing)
+        if found is not None:
+            yield Problem(*found)
+
+    def sentence(self, spec: RecipeSpec, degree: int) -> str:
+        pipeline, copies = spec.parallel.pipeline, spec.mesh().num_batch_parts
+        if pipeline.schedule == "layer-wise":
+            return f"{degree} stages hold the layers one after the other; the batch is in one of them at a time."
+        rows = spec.train.batch_size // (spec.train.accumulate * copies)
+        number = choose_microbatches(pipeline.schedule, degree, pipeline.microbatches, rows)
+        flow = f"{number} microbatches flow" if number > 1 else "one microbatch flows"
+        return f"{degree} stages hold the layers one after the other; {flow} through them ({pipeline.schedule})."
+
+    def messages(self, spec: RecipeSpec, layout: Layout, stage: Stage) -> list[Message]:
+        """One microbatch each way over each border that the stage has: its neighbours wait for both."""
+        last = layout.mesh.stages - 1
+        borders = (stage.index > 0) + (stage.index < last) if layout.chunks == 1 else 2
+        times = layout.passes * borders * layout.chunks
+        return [Message("send-receive", 2, times * stage.flow, times * 2)]
+
+    def buffer_bytes(self, layout: Layout, stage: Stage) -> float:
+        """One buffer for each microbatch both ways."""
+        return 2 * layout.microbatches * stage.flow * layout.chunks
+
+    def calls(self, layout: Layout, stage: Stage) -> float:
+        return CALLS
+
+    def bubble(self, layout: Layout) -> float:
+        """Sources: benchmarks/bench_bubble.py."""
+        stages, number = layout.mesh.stages, layout.microbatches
+        work = {"interleaved": 2 * number, "zero-bubble": 6 * number}.get(layout.schedule, number)
+        return (stages - 1) / (work + stages - 1)
+
+
+def num_chunks(spec: RecipeSpec) -> int:
+    """Return how many parts of the model each stage's ranks hold: two where the schedule goes round twice."""
+    pipeline = spec.parallel.pipeline
+    return CHUNKS[pipeline.schedule] if pipeline.stages > 1 else 1
