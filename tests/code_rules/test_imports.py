@@ -1,4 +1,4 @@
-"""Imports flow one way, and a process loads only what its part of the house is allowed."""
+"""Imports flow one way, and a process loads only the packages that it may."""
 
 import ast
 import subprocess
