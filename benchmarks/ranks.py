@@ -15,7 +15,7 @@ from typing import Any, TypeVar, TypeVarTuple
 import torch
 
 from benchmarks.stack import free_port
-from trainyard.spec import parse_spec
+from trainyard.spec import RecipeSpec, parse_spec
 from workers.training.startup.place import Place
 
 TIMEOUT_S = 900.0
@@ -25,8 +25,8 @@ Arguments = TypeVarTuple("Arguments")
 
 def gpt_spec(
     world: int, *, parallel: dict[str, Any] | None = None, accelerator: str = "cpu", **train: Any
-) -> dict[str, Any]:
-    """Return the resolved spec of examples/hello-gpt.yaml for ``world`` ranks; ``train`` are changes to that part,
+) -> RecipeSpec:
+    """Return the spec of examples/hello-gpt.yaml for ``world`` ranks; ``train`` are changes to that part,
     ``model`` one of them to the model's sizes."""
     model = {"layers": 4, "width": 128, "heads": 4, "context": 128, **train.pop("model", {})}
     document = {
@@ -36,7 +36,13 @@ def gpt_spec(
         "parallel": parallel or {},
         "train": {"batch_size": 32, **train},
     }
-    return parse_spec(document).resolved()
+    return recipe_spec(document)
+
+
+def recipe_spec(document: object) -> RecipeSpec:
+    spec = parse_spec(document)
+    assert isinstance(spec, RecipeSpec)
+    return spec
 
 
 def on_ranks(

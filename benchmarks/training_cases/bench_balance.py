@@ -17,6 +17,7 @@ from benchmarks import goals
 from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Row, middle, scaled
 from benchmarks.training import prepared
+from trainyard.spec import RecipeSpec
 from workers.training.build import Training
 from workers.training.loop import StepResult, rebalance, settle, take_step
 from workers.training.passes import Passed
@@ -70,7 +71,7 @@ def row_of(name: str, changes: dict[str, Any], sleep_s: float) -> Row:
     times, shares = on_ranks(WORLD, rank_times, spec, scaled(ROUNDS, least=2), sleep_s)[0]
     fast_s, slow_s, balanced_s = (middle(one) for one in times)
     ideal_s = fast_s / IDEAL
-    batch_size = spec["train"]["batch_size"]
+    batch_size = spec.train.batch_size
     return Row(
         f"samples/s, {WORLD} ranks of which one is half as fast: {name}", batch_size / balanced_s, "samples/s",
         batch_size / ideal_s, "the ideal for the sum of the speeds", is_less_better=False, goal=goals.BALANCE,
@@ -79,9 +80,7 @@ def row_of(name: str, changes: dict[str, Any], sleep_s: float) -> Row:
     )  # fmt: skip
 
 
-def rank_times(
-    place: Place, spec: dict[str, Any], num_rounds: int, sleep_s: float
-) -> tuple[list[list[float]], list[int]]:
+def rank_times(place: Place, spec: RecipeSpec, num_rounds: int, sleep_s: float) -> tuple[list[list[float]], list[int]]:
     """In a rank: return the seconds of the steps of each of KINDS, which take turns, and the shares in the end."""
     process_group.join(place, torch.device("cpu"))
     training = prepared(spec, place)

@@ -19,6 +19,7 @@ import torch
 from benchmarks import goals
 from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Row, middle, scaled, spread_of
+from trainyard.spec import RecipeSpec
 from workers.training.main import train
 from workers.training.recipes.gpt import GPT, Shape
 from workers.training.startup.place import Place
@@ -46,7 +47,7 @@ class Watched:
             self.notes.append(dict(payload))
 
 
-def trained(place: Place, spec: dict[str, Any], folder: str) -> tuple[float, float, list[dict[str, Any]]]:
+def trained(place: Place, spec: RecipeSpec, folder: str) -> tuple[float, float, list[dict[str, Any]]]:
     """In a rank: train, and return the wall time of its steps, the wait behind the last, and what was told."""
     if folder:
         os.environ["TRAINYARD_CHECKPOINTS"] = folder

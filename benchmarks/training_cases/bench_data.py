@@ -14,10 +14,10 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks import goals
-from benchmarks.ranks import on_ranks
+from benchmarks.ranks import on_ranks, recipe_spec
 from benchmarks.table import Row, scaled, spread_of
 from benchmarks.training import prepared
-from trainyard.spec import load_spec_file, parse_spec
+from trainyard.spec import RecipeSpec, load_spec_file
 from workers.training.build import Training
 from workers.training.data.batches.feed import positions
 from workers.training.loop import settle, take_step
@@ -58,7 +58,7 @@ def row_of(name: str, file: str, data: dict[str, Any], block: int) -> Row:
     document["task"]["data"] = {**document["task"]["data"], **data}
     document["resources"] = {"nodes": WORLD, "accelerator": "cpu"}
     document["train"]["steps"] = WARM_STEPS + num_turns * block
-    ranks = on_ranks(WORLD, rank_shares, parse_spec(document).resolved(), num_turns, block)
+    ranks = on_ranks(WORLD, rank_shares, recipe_spec(document), num_turns, block)
     # A step waits for the slower rank: the one that waits longest for its data counts. Means, since not every block has
     # one of the steps that read for many.
     ours, loader, worker = (max((found[which] for found in ranks), key=statistics.fmean) for which in range(3))
@@ -70,7 +70,7 @@ def row_of(name: str, file: str, data: dict[str, Any], block: int) -> Row:
     )  # fmt: skip
 
 
-def rank_shares(place: Place, spec: dict[str, Any], num_turns: int, block: int) -> Shares:
+def rank_shares(place: Place, spec: RecipeSpec, num_turns: int, block: int) -> Shares:
     """In a rank: let the three feeds take turns over the same steps."""
     process_group.join(place, torch.device("cpu"))
     training = prepared(spec, place)

@@ -10,6 +10,7 @@ import torch
 from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Row, middle, scaled
 from benchmarks.training import prepared
+from trainyard.spec import RecipeSpec
 from workers.training.loop import settle, take_step
 from workers.training.startup import process_group
 from workers.training.startup.place import Place, choose_device
@@ -50,7 +51,7 @@ def row(name: str, world: int, changes: dict[str, Any], num_gpus: int) -> Row:
     return Row(what, speed.ours / 1e12, "TFLOP/s", speed.peak / 1e12, against, is_less_better=False, note=note)
 
 
-def speed_of_rank(place: Place, spec: dict[str, Any]) -> Speed:
+def speed_of_rank(place: Place, spec: RecipeSpec) -> Speed:
     device = choose_device("gpu", place)
     torch.cuda.set_device(device)
     process_group.join(place, device)

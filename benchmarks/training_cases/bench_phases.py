@@ -23,6 +23,7 @@ from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Goal, Row, middle, scaled, spread_of
 from benchmarks.training import prepared
 from benchmarks.training_cases.bench_step import BLOCK, MODELS, WARM_STEPS, WORLD, Times, interval
+from trainyard.spec import RecipeSpec
 from workers.training.build import Training
 from workers.training.loop import report, report_measures, settle, take_step
 from workers.training.measuring.collectives import FUNCTIONS, METHODS
@@ -100,7 +101,7 @@ def rows_of(name: str, changes: dict[str, Any], goal: Goal | None) -> list[Row]:
     ]  # fmt: skip
 
 
-def rank_times(place: Place, spec: dict[str, Any], num_pairs: int) -> tuple[Times, Times]:
+def rank_times(place: Place, spec: RecipeSpec, num_pairs: int) -> tuple[Times, Times]:
     """In a rank: let the two kinds of steps take turns, each going first as often as the other. Return the processor
     time of each step of this thread, and its wall time."""
     process_group.join(place, torch.device("cpu"))

@@ -183,7 +183,7 @@ def rank_rates(place: Place) -> dict[str, Any]:
     return rates_document(compute, lines, place.world_size, place.local_world_size)
 
 
-def rank_steps(place: Place, spec: dict[str, Any], num_steps: int, block: int, addresses: Sequence[str]) -> Measured:
+def rank_steps(place: Place, spec: RecipeSpec, num_steps: int, block: int, addresses: Sequence[str]) -> Measured:
     """In a rank: train, and look at the peak of all steps, the first ones too."""
     device = torch.device("cpu")
     process_group.join(place, device)
@@ -226,7 +226,7 @@ def compare(plans: Mapping[str, Any], found_by: Calibrated, num_steps: int) -> l
             block = max(1, min(steps, round(BLOCK_S / expected)))
             ranks: list[Measured] = []
             for _ in range(RUNS):
-                run = on_ranks(spec.world_size(), rank_steps, spec.resolved(), steps, block, addresses, is_forked=True)
+                run = on_ranks(spec.world_size(), rank_steps, spec, steps, block, addresses, is_forked=True)
                 ranks = [one | other for one, other in zip(ranks, run, strict=True)] if ranks else run
             found.append(Compared(name, predicted, ranks, found_by.model_s))
     return found

@@ -17,6 +17,7 @@ from benchmarks import goals
 from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Goal, Row, middle, scaled, spread_of
 from benchmarks.training import prepared
+from trainyard.spec import RecipeSpec
 from workers.training.build import Training
 from workers.training.data.batches.feed import positions
 from workers.training.loop import report, settle, take_step
@@ -73,7 +74,7 @@ def interval(times: Times) -> tuple[float, float, float]:
     return float(low), float(np.median(ours) / np.median(theirs)), float(high)
 
 
-def rank_times(place: Place, spec: dict[str, Any], num_pairs: int) -> Times:
+def rank_times(place: Place, spec: RecipeSpec, num_pairs: int) -> Times:
     """In a rank: let the two loops take turns, each going first as often as the other."""
     process_group.join(place, torch.device("cpu"))
     training = prepared(spec, place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Union
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -37,6 +38,19 @@ def parse_spec(document: object) -> Spec:
     if num_bytes > MAX_SPEC_BYTES:
         raise SpecError([Problem("", f"the spec has {num_bytes:,} bytes; at most {MAX_SPEC_BYTES:,} are accepted")])
     return spec
+
+
+def read_spec(document: Mapping[str, object]) -> Spec:
+    """Return the Spec of a resolved document, as a rank gets it from a server that has checked it by ``parse_spec``.
+
+    The server may have another version: a field that it does not know takes its default, and one that is unknown here
+    is ignored. Raises SpecError for a value that a field does not accept.
+    """
+    kind = _kind_of(dict(document), [])
+    try:
+        return kind.model_validate(document, extra="ignore")
+    except ValidationError as error:
+        raise SpecError(_first_per_path(problems_of(error, {}))) from None
 
 
 def json_schema() -> dict[str, Any]:

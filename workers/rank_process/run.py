@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from trainyard.spec import read_spec
 from trainyard.spec.values.variables import expand
 from workers.attempt.folder import AttemptFolder, write_json
 from workers.forking.processes import die_with_parent, name_process, open_descriptors
@@ -114,7 +115,7 @@ def _run(plan: RankPlan) -> None:
     if "recipe" in plan.task:
         from workers.training.main import main  # heavy: torch
 
-        main(plan.spec)
+        main(read_spec(plan.spec))
     else:
         keep_destroyed_groups()
         watch(plan.folder.joining_path(plan.rank), plan.folder.joined_path(plan.rank))

@@ -11,7 +11,7 @@ from workers.training.main import main
 
 if len(sys.argv) != 2:
     sys.exit("usage: python -m workers.training SPEC")
-main(parse_spec(load_spec_file(Path(sys.argv[1]))).resolved())
+main(parse_spec(load_spec_file(Path(sys.argv[1]))))
 # As the ranks of a node end: torch's threads that outlive the interpreter aborted one of twenty cold runs.
 sys.stdout.flush()
 sys.stderr.flush()

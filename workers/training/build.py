@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,6 +10,9 @@ import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
+from trainyard.spec import RecipeSpec
+from trainyard.spec.sections.train import EarlyStopping as EarlyStoppingSpec
+from trainyard.spec.sections.train import Train
 from workers.training.data.batches.feed import Feed
 from workers.training.measuring.flops import flops_per_row
 from workers.training.measuring.heap import Heap
@@ -22,7 +24,6 @@ from workers.training.optimizing.early_stopping import EarlyStopping
 from workers.training.optimizing.numerics import Precision
 from workers.training.passes import Passes, PlainPasses, StartSum
 from workers.training.recipes import Task
-from workers.training.settings import TrainSettings
 from workers.training.startup import process_group
 from workers.training.strategies import activation_checkpointing, compilation, data_parallel, pipeline, shard, tensor
 from workers.training.strategies.balance import Balance, make_balance
@@ -38,7 +39,7 @@ class Training:
     pipeline's schedule goes round more than once), with the names of the whole model's parameters."""
 
     task: Task
-    settings: TrainSettings
+    settings: Train
     mesh: Mesh
     device_mesh: DeviceMesh | None
     share: BatchShare
@@ -90,9 +91,9 @@ class Kit:
         )
 
 
-def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Mesh, device: torch.device) -> Training:
+def build(spec: RecipeSpec, task: Task, settings: Train, mesh: Mesh, device: torch.device) -> Training:
     """Compose the training of this rank. Raises ValueError for degrees that no strategy here provides."""
-    early_stopping = make_early_stopping(spec["early_stopping"], task)
+    early_stopping = make_early_stopping(spec.early_stopping, task)
     share = share_batch(settings.batch_size, settings.accumulate, mesh)
     feed = Feed(task, settings.batch_size, share, device)
     # 1. The model, from the seed and on the CPU: every rank, on every kind of device, starts from the same numbers.
@@ -110,15 +111,15 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
         part.to(device)
     # 4. What is cut and wrapped within each part. A pipeline keeps gathered weights for all its microbatches: it would
     #    gather them anew for each, and a backward pass cut in two looks for whole weights before it has gathered any.
-    reshard_after_forward = spec["parallel"]["reshard_after_forward"] and plan is None
+    reshard_after_forward = spec.parallel.reshard_after_forward and plan is None
     for part in parts:
         cut(task, part, settings, device_mesh, precision, reshard_after_forward)
     # 5. Data parallel and the passes, which know how a step flows through all that. Where ranks do not agree in every
     #    step, there is neither: gradients and loss stay each rank's own.
-    compression = make_compression(spec["parallel"]["compression"], parts[0])
-    agreement, own_loss = spec["parallel"]["synchronization"], OwnLoss(share.num_parts)
+    compression = make_compression(spec.parallel.compression, parts[0])
+    agreement, own_loss = spec.parallel.synchronization, OwnLoss(share.num_parts)
     kit = Kit(task, feed, share, precision, measures.phases)
-    if agreement["kind"] != "every-step":
+    if agreement.kind != "every-step":
         passes: Passes = kit.plain(parts[0], start_sum=own_loss)
     else:
         passes = make_passes(kit, parts, plan, mesh, device_mesh, reshard_after_forward, compression)
@@ -129,7 +130,7 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
     synchronization = make_synchronization(
         agreement, optimizer, precision, schedule, own_loss, mesh, last_step=settings.steps, compression=compression
     )
-    is_alone = agreement["kind"] == "parameter-server"  # no collective: workers come and go
+    is_alone = agreement.kind == "parameter-server"  # no collective: workers come and go
     return Training(
         task=task,
         settings=settings,
@@ -148,38 +149,38 @@ def build(spec: Mapping[str, Any], task: Task, settings: TrainSettings, mesh: Me
         measures=measures,
         num_validators=1 if is_alone else share.num_parts,
         early_stopping=early_stopping,
-        balance=make_balance(spec["parallel"], share, device),
+        balance=make_balance(spec.parallel.balance, share, device),
     )
 
 
-def make_early_stopping(given: Mapping[str, Any], task: Task) -> EarlyStopping:
+def make_early_stopping(given: EarlyStoppingSpec, task: Task) -> EarlyStopping:
     """Return what a spec's part asks for. Raises ValueError for a metric that the task does not report."""
     reported = ["val/loss", *(f"val/{name}" for name in task.measures)]
-    if given["metric"] not in reported:
+    if given.metric not in reported:
         raise ValueError(
-            f"early_stopping.metric is {given['metric']}, which this recipe does not measure on this data; "
+            f"early_stopping.metric is {given.metric}, which this recipe does not measure on this data; "
             f"accepted here: {', '.join(reported)}"
         )
-    return EarlyStopping(given["patience"], given["min_delta"], given["metric"])
+    return EarlyStopping(given.patience, given.min_delta, given.metric)
 
 
 def make_measures(
-    spec: Mapping[str, Any], task: Task, model: nn.Module, settings: TrainSettings, mesh: Mesh, device: torch.device
+    spec: RecipeSpec, task: Task, model: nn.Module, settings: Train, mesh: Mesh, device: torch.device
 ) -> Measures:
     """Return what measures the training of ``model``, which is still whole."""
     sizes = [parameter.numel() for parameter in model.parameters()]
-    parallel = spec["parallel"]
-    is_ddp = parallel["synchronization"]["kind"] == "every-step" and mesh.data == mesh.world_size
+    parallel = spec.parallel
+    is_ddp = parallel.synchronization.kind == "every-step" and mesh.data == mesh.world_size
     return Measures(
         device,
         mesh,
         precision=settings.precision,
-        flops_per_row=flops_per_row(spec, task, sum(sizes)),
-        sent_by_backward=data_parallel.sent_bytes(model, mesh) if is_ddp and parallel["compression"] == "none" else 0,
+        flops_per_row=flops_per_row(spec.task, task, sum(sizes)),
+        sent_by_backward=data_parallel.sent_bytes(model, mesh) if is_ddp and parallel.compression == "none" else 0,
     )
 
 
-def plan_pipeline(spec: Mapping[str, Any], task: Task, model: nn.Module, share: BatchShare, mesh: Mesh) -> Plan | None:
+def plan_pipeline(spec: RecipeSpec, task: Task, model: nn.Module, share: BatchShare, mesh: Mesh) -> Plan | None:
     """Return how the model is cut into stages; None where there is one. Raises ValueError for what cannot be."""
     if mesh.stages == 1:
         return None
@@ -189,7 +190,7 @@ def plan_pipeline(spec: Mapping[str, Any], task: Task, model: nn.Module, share: 
 def cut(
     task: Task,
     part: nn.Module,
-    settings: TrainSettings,
+    settings: Train,
     device_mesh: DeviceMesh | None,
     precision: Precision,
     reshard_after_forward: bool,
@@ -206,13 +207,13 @@ def cut(
         shard.apply(part, blocks, device_mesh, reshard_after_forward=reshard_after_forward, dtype=precision.dtype)
 
 
-def make_schedule(settings: TrainSettings) -> schedules.Schedule:
+def make_schedule(settings: Train) -> schedules.Schedule:
     return schedules.make_schedule(
         settings.schedule, peak=settings.learning_rate, steps=settings.steps, warmup_steps=settings.warmup_steps
     )
 
 
-def make_optimizer(task: Task, parts: list[nn.Module], settings: TrainSettings) -> torch.optim.Optimizer:
+def make_optimizer(task: Task, parts: list[nn.Module], settings: Train) -> torch.optim.Optimizer:
     blocks = [block for part in parts for block in task.blocks(part)]
     return optimizers.make_optimizer(settings.optimizer, parts, blocks, weight_decay=settings.weight_decay)
 

@@ -9,11 +9,11 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import torch
 
 import trainyard
+from trainyard.spec import CommunicationSpec, RecipeSpec, Spec
 from workers.training.build import build
 from workers.training.checkpoints import DiskCheckpoints, read_store
 from workers.training.checkpoints.weights import save_weights
@@ -22,42 +22,43 @@ from workers.training.data.together import load_together
 from workers.training.loop import Metrics, Stopped, run_loop
 from workers.training.mesh import make_mesh
 from workers.training.recipes import load_task
-from workers.training.settings import read_train
 from workers.training.startup import process_group
 from workers.training.startup.batch_size import batch_size_found_before, find_batch_size
 from workers.training.startup.place import Place, choose_device, num_threads, read_place
 
 
-def main(spec: dict[str, Any]) -> None:
-    """Train what the resolved ``spec`` says, as the rank that torchrun's variables in the environment name.
+def main(spec: Spec) -> None:
+    """Train what ``spec`` says, as the rank that torchrun's variables in the environment name.
 
     Raises ValueError, naming the field, for a spec that this world of ranks cannot train.
     """
     run = trainyard.init()
-    if spec["task"]["recipe"] == "communication-benchmark":
+    stopped = None
+    if isinstance(spec, CommunicationSpec):
         measure(spec, read_place(os.environ), run)
-        stopped = None
-    else:
+    elif isinstance(spec, RecipeSpec):
         stopped = train(spec, read_place(os.environ), run)
+    else:
+        raise ValueError("task: has no recipe")
     run.finish()
     if stopped is not None:
         sys.stdout.flush()
         signal.raise_signal(signal.SIGTERM)  # it ends by what ended it: this is no success
 
 
-def train(spec: dict[str, Any], place: Place, metrics: Metrics) -> Stopped | None:
+def train(spec: RecipeSpec, place: Place, metrics: Metrics) -> Stopped | None:
     """Do what ``main`` says, with the place as a value and the points going to ``metrics``.
 
     Returns where it ended when it was asked to stop. Then its checkpoint is all that it leaves.
     """
-    settings = read_train(spec)
-    mesh = make_mesh(spec["parallel"], place.world_size, place.rank)
+    settings = spec.train
+    mesh = make_mesh(spec.parallel.model_dump(), place.world_size, place.rank)
     torch.set_num_threads(num_threads(os.environ, place))
-    device = choose_device(spec["resources"]["accelerator"], place)
+    device = choose_device(spec.resources.accelerator, place)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     process_group.join(place, device)
-    task = load_together(lambda: load_task(spec["task"], seed=settings.seed, device=device))
+    task = load_together(lambda: load_task(spec.task, seed=settings.seed, device=device))
     # The batch of a step is cut from the same text on every rank; another Python on a node would break that silently.
     process_group.refuse_difference("the content of task.data", task.data_digest)
     if place.rank == 0:

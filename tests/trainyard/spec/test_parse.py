@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard.formats.names import without_hidden
-from trainyard.spec import KINDS, RecipeSpec, ScriptSpec, SpecError, json_schema, merge, parse_spec
+from trainyard.spec import KINDS, RecipeSpec, ScriptSpec, SpecError, json_schema, merge, parse_spec, read_spec
 
 RECIPE: dict[str, Any] = {"name": "hello-gpt", "task": {"recipe": "language-model"}}
 SCRIPT: dict[str, Any] = {"name": "mine", "task": {"script": "train.py"}}
@@ -295,3 +295,15 @@ def test_what_is_filled_in_stays_as_it_is(
     spec = parse_spec(document)
     assert parse_spec(spec.resolved()) == spec
     assert spec.world_size() == nodes * each
+
+
+def test_a_rank_reads_what_a_server_of_another_version_has_sent() -> None:
+    spec = parse_spec({"name": "one", "task": {"recipe": "language-model"}})
+    sent = spec.resolved()
+    assert read_spec(sent) == spec
+    del sent["limits"], sent["train"]["compile"]
+    sent["later"], sent["train"]["later"] = 1, 2
+    assert read_spec(sent) == spec
+    sent["train"]["steps"] = 0
+    with pytest.raises(SpecError, match=r"train\.steps: must be at least 1, not 0"):
+        read_spec(sent)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from trainyard.spec import parse_spec
+from trainyard.spec import RecipeSpec, parse_spec, read_spec
 from workers.training.startup.warm import warm
 
 TIMEOUT_S = 60
@@ -78,6 +78,13 @@ def tiny_spec(**changes: Any) -> dict[str, Any]:
         }
     )
     return spec.resolved()
+
+
+def recipe_spec(**changes: Any) -> RecipeSpec:
+    """Return ``tiny_spec`` as a rank reads it."""
+    spec = read_spec(tiny_spec(**changes))
+    assert isinstance(spec, RecipeSpec)
+    return spec
 
 
 def train_on(
@@ -160,7 +167,7 @@ def _rank(
     try:
         if setup is not None:
             setup()
-        begin(spec, place, recorder)
+        begin(read_spec(spec), place, recorder)
     except Exception as error:
         pipe.send(error)
     else:

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from trainyard.spec.sections import tasks as spec
+from trainyard.spec.sections.data import TextData
 from workers.training.data.problems import DataProblem
 from workers.training.optimizing.optimizers import make_optimizer
 from workers.training.recipes import load_task
@@ -14,25 +16,26 @@ from workers.training.recipes.gpt import GPT, Shape, rotary_table, rotate
 from workers.training.recipes.language_model import LanguageModelTask, refuse_too_little
 
 CPU = torch.device("cpu")
-TASK = {
-    "recipe": "language-model",
-    "model": {"layers": 1, "width": 8, "heads": 2, "context": 12},
-    "data": {"source": "python-stdlib", "tokens": "bytes"},
-}
+TASK = spec.LanguageModelTask(
+    recipe="language-model", model=spec.GPTModel(layers=1, width=8, heads=2, context=12), data=TextData()
+)
 
 
 def task_of(path: Path, **data: Any) -> LanguageModelTask:
     """Return a task over a text of 4,000 lines, in bytes unless ``data`` says otherwise."""
     path.write_text("".join(f"train {number % 17} is in the yard\n" for number in range(4000)))
-    given = {"source": "text", "location": str(path), "tokens": "bytes", **data}
-    task = load_task({**TASK, "data": given}, seed=1, device=CPU)
+    task = load_task(with_text(path, **data), seed=1, device=CPU)
     assert isinstance(task, LanguageModelTask)
     return task
 
 
+def with_text(path: Path, **data: Any) -> spec.LanguageModelTask:
+    return TASK.model_copy(update={"data": TextData(source="text", location=str(path), **data)})
+
+
 def test_the_signature_of_a_url_goes_neither_with_the_weights_nor_into_words(tmp_path: Path) -> None:
     task = task_of(tmp_path / "one.txt")
-    data = {**task.data, "location": "https://me:secret@host/one.txt?signature=secret"}
+    data = task.data.model_copy(update={"location": "https://me:secret@host/one.txt?signature=secret"})
     signed = LanguageModelTask(task.shape, task.corpus, data, 1, CPU)
     assert signed.describe()["data"]["location"] == "https://host/one.txt?…"
     with pytest.raises(DataProblem, match=r"a part of https://host/one\.txt\?… has only"):
@@ -92,7 +95,7 @@ def test_the_vocabulary_is_that_of_the_tokens(tmp_path: Path) -> None:
 def test_a_context_longer_than_the_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "short.txt").write_text("short\n" * 30)
     with pytest.raises(DataProblem, match=r"task\.model\.context is 12, but a part of .*short\.txt has only 6 tokens"):
-        load_task({**TASK, "data": {"source": "text", "location": str(tmp_path / "short.txt")}}, seed=1, device=CPU)
+        load_task(with_text(tmp_path / "short.txt"), seed=1, device=CPU)
 
 
 def test_no_position_sees_a_later_one() -> None:

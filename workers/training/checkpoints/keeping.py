@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
+from trainyard.spec import RecipeSpec
 from workers.training.build import Training
 from workers.training.checkpoints import retention
 from workers.training.checkpoints.agreement import tell_all, why_not_shared
@@ -24,11 +24,11 @@ END_TIMEOUT_S = 3600.0  # for the last checkpoint, on a disk that is slow or doe
 class DiskCheckpoints:
     """Keeps checkpoints in ``store.folder`` and restores one of ``store.candidates``. A ``loop.Checkpoints``."""
 
-    def __init__(self, spec: Mapping[str, Any], store: Store, metrics: Metrics) -> None:
-        self._every: int = spec["checkpoint"]["every_steps"]
-        self._keep: int = spec["checkpoint"]["keep"]
-        self._wish: str = spec["checkpoint"]["restore"]
-        self._kind: str = spec["parallel"]["synchronization"]["kind"]
+    def __init__(self, spec: RecipeSpec, store: Store, metrics: Metrics) -> None:
+        self._every = spec.checkpoint.every_steps
+        self._keep = spec.checkpoint.keep
+        self._wish = spec.checkpoint.restore
+        self._kind = spec.parallel.synchronization.kind
         self._store = store
         self._metrics = metrics
         self._parameters: Parameters = {}

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from trainyard.spec import CommunicationSpec
 from workers.training.checkpoints.agreement import tell_all
 from workers.training.communication import reports
 from workers.training.communication.calibration import measure_ranks
@@ -26,27 +27,27 @@ from workers.training.startup.place import Place, choose_device, num_threads
 ALONE = ("compute", "send-receive")  # not between all ranks at once
 
 
-def measure(spec: Mapping[str, Any], place: Place, metrics: Metrics) -> None:
+def measure(spec: CommunicationSpec, place: Place, metrics: Metrics) -> None:
     """Measure what ``task.operations`` names and tell it as series, a table and facts. A collective of all ranks."""
-    task = spec["task"]
+    task = spec.task
     torch.set_num_threads(num_threads(os.environ, place))
-    device = choose_device(spec["resources"]["accelerator"], place)
+    device = choose_device(spec.resources.accelerator, place)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     process_group.join(place, device)
     nodes = tell_all(os.environ.get("TRAINYARD_NODE", f"node-{place.node_rank}"))
-    sizes = sizes_between(task["smallest_bytes"], task["largest_bytes"])
+    sizes = sizes_between(task.smallest_bytes, task.largest_bytes)
     is_first = place.rank == 0
     if is_first:
         print(f"{place.world_size} ranks on {len(set(nodes))} nodes, {device.type}", flush=True)
-    operations = [name for name in task["operations"] if name not in ALONE]
-    sweeps = Sweeps(operations, sizes, task["repeats"], device, partial(print, flush=True) if is_first else None)
+    operations = [name for name in task.operations if name not in ALONE]
+    sweeps = Sweeps(operations, sizes, task.repeats, device, partial(print, flush=True) if is_first else None)
     compute: dict[str, Any] = {}
-    if "compute" in task["operations"]:
+    if "compute" in task.operations:
         compute = measure_ranks(device, sweeps)
     links: list[Link] = []
-    if "send-receive" in task["operations"]:
-        links = measure_pairs(nodes, sizes, task["repeats"], device)
+    if "send-receive" in task.operations:
+        links = measure_pairs(nodes, sizes, task.repeats, device)
         if is_first:
             reports.tell_links(links, metrics)
     found = sweeps.points()

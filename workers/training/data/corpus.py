@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from trainyard.spec.sections.data import TextData
 from workers.training.data.problems import DataProblem
 from workers.training.data.progress import Progress
 from workers.training.data.sources.text import TextSource, open_text
@@ -40,16 +40,16 @@ class Corpus:
     tokenizer: Path | None = None
 
 
-def load_corpus(data: Mapping[str, Any]) -> Corpus:
+def load_corpus(data: TextData) -> Corpus:
     """Return the tokens of ``task.data``, built in the node's cache first where they are not there yet.
 
-    Raises DataProblem for what cannot be read or kept, and ValueError for an unknown source.
+    Raises DataProblem for what cannot be read or kept.
     """
     text = open_text(data)
-    if data.get("tokens", "bytes") == "bytes":
+    if data.tokens == "bytes":
         entry, lengths, vocabulary, tokenizer = bytes_of(text), np.ones(NUM_BYTES, np.int64), NUM_BYTES, None
     else:
-        vocabulary = int(data["vocabulary"])
+        vocabulary = data.vocabulary
         entry = pairs_of(text, vocabulary)
         lengths, tokenizer = open_array(entry / "lengths.npy"), entry / TOKENIZER
     facts = read_facts(entry)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 
 from trainyard.planner import DataFacts
+from trainyard.spec.sections.tasks import RecipeTask
 from workers.training.recipes import Task
 
 logger = logging.getLogger(__name__)
@@ -43,13 +42,13 @@ PROBE_WIDTH = 256  # a product takes less than a millisecond, so that some are n
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def flops_per_row(spec: Mapping[str, Any], task: Task, num_parameters: int) -> float:
+def flops_per_row(spec: RecipeTask, task: Task, num_parameters: int) -> float:
     """Return the FLOPs of one row, forward and backward; where no formula knows the model, 6 for each parameter and
     unit (Kaplan et al. 2020, section 2.1)."""
     try:
         from trainyard.planner import model_flops
 
-        return float(model_flops(spec["task"], data_facts(task)))
+        return float(model_flops(spec.model_dump(), data_facts(task)))
     except (ImportError, KeyError, ValueError) as error:
         logger.debug("FLOPs by the number of parameters: %s", error)
         return 6.0 * num_parameters * task.units_per_row

@@ -1,6 +1,6 @@
 """The recipes: trainings that come with Trainyard, by the name that ``task.recipe`` gives them.
 
-A recipe is a module with ``load(task, seed, device) -> Task``, where ``task`` is that part of the spec.
+A recipe is a module with ``load(task, seed, device) -> Task``, where ``task`` is that section of the spec.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import nn
 from torch.distributed.tensor.parallel import ParallelStyle
 
 from trainyard.extras import explained
+from trainyard.spec.sections.tasks import RecipeTask
 from workers.training.data.batches.order import Rows
 
 Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets
@@ -75,10 +76,10 @@ class Task(Protocol):
         """Return what ``model.json`` says beside the weights: enough to build the model again."""
 
 
-def load_task(task: Mapping[str, Any], *, seed: int, device: torch.device) -> Task:
-    """Return the task of a spec's ``task`` part. Raises ValueError for an unknown recipe, and ModuleNotFoundError
+def load_task(task: RecipeTask, *, seed: int, device: torch.device) -> Task:
+    """Return the task of a spec's ``task`` section. Raises ValueError for an unknown recipe, and ModuleNotFoundError
     with what to install for a package that this node lacks."""
-    name = task["recipe"]
+    name = task.recipe
     if name not in RECIPES:
         raise ValueError(f"task.recipe is {name!r}; accepted are {', '.join(RECIPES)}")
     try:

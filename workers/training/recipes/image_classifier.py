@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -15,13 +14,12 @@ from torch.distributed.tensor.parallel import (
     RowwiseParallel,
 )
 
+from trainyard.spec.sections import tasks as spec
 from workers.training.data.storage.sample_files import Samples
 from workers.training.recipes import resnet, vit
 from workers.training.recipes.alike import Alike
 from workers.training.recipes.parts import run_of
 from workers.training.recipes.sample_task import SampleTask
-
-ARCHITECTURES = ("resnet", "vit")
 
 
 class ImageClassifierTask(SampleTask):
@@ -75,23 +73,19 @@ class ImageClassifierTask(SampleTask):
         return document
 
 
-def make_shape(model: Mapping[str, Any], channels: int, size: int, outputs: int) -> resnet.Shape | vit.Shape:
+def make_shape(model: spec.ImageModel, channels: int, size: int, outputs: int) -> resnet.Shape | vit.Shape:
     """Return the sizes of ``task.model`` for such images. Raises ValueError naming the field at fault."""
-    architecture = model["architecture"]
-    if architecture not in ARCHITECTURES:
-        raise ValueError(f"task.model.architecture is {architecture!r}; accepted are {', '.join(ARCHITECTURES)}")
-    sizes = {"layers": int(model["layers"]), "width": int(model["width"])}
-    if architecture == "resnet":
-        return resnet.Shape(**sizes, channels=channels, size=size, outputs=outputs)
-    heads, patch = int(model["heads"]), int(model["patch"])
-    return vit.Shape(**sizes, heads=heads, patch=patch, channels=channels, size=size, outputs=outputs)
+    data = {"channels": channels, "size": size, "outputs": outputs}
+    if model.architecture == "resnet":
+        return resnet.Shape(layers=model.layers, width=model.width, **data)
+    return vit.Shape(layers=model.layers, width=model.width, heads=model.heads, patch=model.patch, **data)
 
 
-def load(task: Mapping[str, Any], *, seed: int, device: torch.device) -> ImageClassifierTask:
+def load(task: spec.ImageClassifierTask, *, seed: int, device: torch.device) -> ImageClassifierTask:
     """Return the task for ``task.model`` and ``task.data`` of a spec. Raises ValueError naming the field at fault."""
     from workers.training.data.samples import load_samples  # heavy: pyarrow, which starts a thread as it is imported
 
-    samples = load_samples(task["data"])
+    samples = load_samples(task.data)
     _, channels, size, _ = samples.train_inputs.shape
-    shape = make_shape(task["model"], channels, size, len(samples.classes))
-    return ImageClassifierTask(shape, samples, str(task["data"]["source"]), seed, device)
+    shape = make_shape(task.model, channels, size, len(samples.classes))
+    return ImageClassifierTask(shape, samples, task.data.source, seed, device)

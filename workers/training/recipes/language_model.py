@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,8 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ParallelStyle
 
+from trainyard.spec.sections import tasks as spec
+from trainyard.spec.sections.data import TextData
 from workers.training.data.batches.order import EpochOrder, Rows
 from workers.training.data.batches.transfer import on_device
 from workers.training.data.corpus import TOKENIZER, Corpus, Tokens, load_corpus
@@ -26,7 +27,7 @@ from workers.training.recipes.parts import keep_part
 from workers.training.recipes.split_loss import split_cross_entropy
 
 VALIDATION_TOKENS = 8192
-DESCRIBED = ("source", "location", "tokens", "vocabulary")  # of task.data, beside the weights
+DESCRIBED = {"source", "location", "tokens", "vocabulary"}  # of task.data, beside the weights
 
 
 class LanguageModelTask:
@@ -37,7 +38,7 @@ class LanguageModelTask:
     cuts_sequence = True
     measures = ("nats_per_byte",)
 
-    def __init__(self, shape: Shape, corpus: Corpus, data: Mapping[str, Any], seed: int, device: torch.device) -> None:
+    def __init__(self, shape: Shape, corpus: Corpus, data: TextData, seed: int, device: torch.device) -> None:
         refuse_too_little(corpus, data, shape.context)
         self.shape, self.corpus, self.data, self.seed, self.device = shape, corpus, data, seed, device
         self.units_per_row = shape.context
@@ -94,9 +95,7 @@ class LanguageModelTask:
         return tensor_plan()
 
     def describe(self) -> dict[str, Any]:
-        data = {name: self.data[name] for name in DESCRIBED if name in self.data}
-        if "location" in data:
-            data["location"] = shown(data["location"])
+        data = self.data.model_dump(include=DESCRIBED) | {"location": shown(self.data.location)}
         return {
             "recipe": "language-model",
             "model": dataclasses.asdict(self.shape),
@@ -114,11 +113,11 @@ def windows(text: Tokens, context: int) -> Tokens:
     return found
 
 
-def refuse_too_little(corpus: Corpus, data: Mapping[str, Any], context: int) -> None:
+def refuse_too_little(corpus: Corpus, data: TextData, context: int) -> None:
     """Raise DataProblem where not even one window fits."""
     smallest = min(len(corpus.train), len(corpus.validation))
     if context >= smallest:
-        name = shown(data.get("location") or data["source"])
+        name = shown(data.location or data.source)
         raise DataProblem(
             f"task.model.context is {context}, but a part of {name} has only {smallest} tokens: choose a smaller "
             "context, or add text"
@@ -136,15 +135,15 @@ def facts_of(corpus: Corpus, num_rows: int) -> dict[str, Any]:
     }
 
 
-def load(task: Mapping[str, Any], *, seed: int, device: torch.device) -> LanguageModelTask:
+def load(task: spec.LanguageModelTask, *, seed: int, device: torch.device) -> LanguageModelTask:
     """Return the task for ``task.model`` and ``task.data`` of a spec. Raises ValueError naming the field at fault."""
-    model, corpus = task["model"], load_corpus(task["data"])
+    model, corpus = task.model, load_corpus(task.data)
     shape = Shape(
-        layers=int(model["layers"]),
-        width=int(model["width"]),
-        heads=int(model["heads"]),
-        context=int(model["context"]),
+        layers=model.layers,
+        width=model.width,
+        heads=model.heads,
+        context=model.context,
         vocabulary=corpus.vocabulary,
-        kv_heads=None if model.get("kv_heads", "auto") == "auto" else int(model["kv_heads"]),
+        kv_heads=None if model.kv_heads == "auto" else int(model.kv_heads),
     )
-    return LanguageModelTask(shape, corpus, task["data"], seed, device)
+    return LanguageModelTask(shape, corpus, task.data, seed, device)

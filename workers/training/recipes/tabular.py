@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel
 
+from trainyard.spec.sections import tasks as spec
 from workers.training.data.storage.sample_files import Samples
 from workers.training.recipes.alike import Alike
 from workers.training.recipes.mlp import MLP, Shape
@@ -45,15 +45,15 @@ class TabularTask(SampleTask):
         return self.describe_with("tabular", self.shape, data)
 
 
-def load(task: Mapping[str, Any], *, seed: int, device: torch.device) -> TabularTask:
+def load(task: spec.TabularTask, *, seed: int, device: torch.device) -> TabularTask:
     """Return the task for ``task.model`` and ``task.data`` of a spec. Raises ValueError naming the field at fault."""
     from workers.training.data.samples import load_samples  # heavy: pyarrow, which starts a thread as it is imported
 
-    samples = load_samples(task["data"])
+    samples = load_samples(task.data)
     shape = Shape(
-        layers=int(task["model"]["layers"]),
-        width=int(task["model"]["width"]),
+        layers=task.model.layers,
+        width=task.model.width,
         features=samples.train_inputs.shape[1],
         outputs=len(samples.classes) or 1,
     )
-    return TabularTask(shape, samples, str(task["data"]["source"]), seed, device)
+    return TabularTask(shape, samples, task.data.source, seed, device)

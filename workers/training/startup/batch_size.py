@@ -10,14 +10,16 @@ from __future__ import annotations
 import dataclasses
 import gc
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 import torch.distributed as dist
 
 from trainyard.formats.figures import RATES
+from trainyard.spec import RecipeSpec
+from trainyard.spec.sections.train import Train
 from workers.training.build import Training, build
 from workers.training.checkpoints.agreement import tell_all
 from workers.training.checkpoints.manifest import Damaged, read_manifest
@@ -28,7 +30,6 @@ from workers.training.measuring.progress import with_unit
 from workers.training.mesh import Mesh, share_batch
 from workers.training.passes import PlainPasses
 from workers.training.recipes import Task
-from workers.training.settings import TrainSettings
 from workers.training.startup.place import Place
 
 GAIN = 0.1  # twice the batch must bring a tenth more units a second to be worth its memory and its slower learning
@@ -59,14 +60,14 @@ class Try(Protocol):
 
 
 def find_batch_size(
-    spec: Mapping[str, Any],
+    spec: RecipeSpec,
     task: Task,
-    settings: TrainSettings,
+    settings: Train,
     mesh: Mesh,
     device: torch.device,
     place: Place,
     metrics: Metrics,
-) -> TrainSettings:
+) -> Train:
     """Return ``settings`` with the batch size that ``train.find_batch_size`` asks for, and its learning rate.
 
     A collective. Raises ValueError where not even one row a pass fits.
@@ -86,18 +87,17 @@ def find_batch_size(
             f"train.find_batch_size is {kind!r}, but not even one row in a pass fits ({rows_a_step} a step): choose a "
             "smaller task.model, or more ranks under parallel.shard"
         )
-    found = dataclasses.replace(
+    batch_size = rows * rows_a_step
+    found = with_batch(
         settings,
-        batch_size=rows * rows_a_step,
-        learning_rate=scaled_learning_rate(
-            settings.learning_rate, rows * rows_a_step / settings.batch_size, settings.scale_learning_rate
-        ),
+        batch_size,
+        scaled_learning_rate(settings.learning_rate, batch_size / settings.batch_size, settings.scale_learning_rate),
     )
     tell(settings, found, trial, mesh, metrics)
     return found
 
 
-def batch_size_found_before(settings: TrainSettings, store: Store) -> TrainSettings | None:
+def batch_size_found_before(settings: Train, store: Store) -> Train | None:
     """Return ``settings`` as an earlier attempt of this run had found them, None where there is nothing to go on from.
 
     A collective: rank 0 reads the newest checkpoint that can be read, and tells. What an attempt finds is in all of
@@ -113,7 +113,11 @@ def batch_size_found_before(settings: TrainSettings, store: Store) -> TrainSetti
             state = read_manifest(candidate.folder).state
             kept = int(state["batch_size"]), float(state["learning_rate"])
     kept = tell_all(kept)[0]
-    return None if kept is None else dataclasses.replace(settings, batch_size=kept[0], learning_rate=kept[1])
+    return None if kept is None else with_batch(settings, *kept)
+
+
+def with_batch(settings: Train, batch_size: int, learning_rate: float) -> Train:
+    return settings.model_copy(update={"batch_size": batch_size, "learning_rate": learning_rate})
 
 
 def scaled_learning_rate(learning_rate: float, growth: float, how: str) -> float:
@@ -169,9 +173,9 @@ class Bench:
 
     def __init__(
         self,
-        spec: Mapping[str, Any],
+        spec: RecipeSpec,
         task: Task,
-        settings: TrainSettings,
+        settings: Train,
         mesh: Mesh,
         device: torch.device,
         place: Place,
@@ -181,9 +185,12 @@ class Bench:
         self._memory = PeakMemory(device)
         self._limit = share_of_memory(device, place.local_world_size)
         dist.barrier()  # every rank has looked before any takes memory
-        parallel = {**spec["parallel"], "compression": "none", "balance": "none"}
-        parallel["synchronization"] = {**parallel["synchronization"], "kind": "every-step"}
-        self._training: Training | None = build({**spec, "parallel": parallel}, task, settings, mesh, device)
+        every_step = spec.parallel.synchronization.model_copy(update={"kind": "every-step"})
+        plain = {"compression": "none", "balance": "none", "synchronization": every_step}
+        parallel = spec.parallel.model_copy(update=plain)
+        self._training: Training | None = build(
+            spec.model_copy(update={"parallel": parallel}), task, settings, mesh, device
+        )
         settle(self._training)
         self._trials: dict[int, Trial] = {}
         self._resting_bytes = 0
@@ -289,7 +296,7 @@ def free(device: torch.device) -> None:
         torch.cuda.empty_cache()
 
 
-def tell(asked: TrainSettings, found: TrainSettings, trial: Trial, mesh: Mesh, metrics: Metrics) -> None:
+def tell(asked: Train, found: Train, trial: Trial, mesh: Mesh, metrics: Metrics) -> None:
     """Say on rank 0 what has been found."""
     if mesh.rank != 0:
         return

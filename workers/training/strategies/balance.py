@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -81,12 +80,12 @@ class Balance:
         return True
 
 
-def make_balance(parallel: Mapping[str, Any], share: BatchShare, device: torch.device) -> Balance | None:
+def make_balance(name: str, share: BatchShare, device: torch.device) -> Balance | None:
     """Return what ``parallel.balance`` of a spec asks for; None for nothing. Raises ValueError for another word."""
-    if parallel["balance"] == "speed":
+    if name == "speed":
         return Balance(share, device)
-    if parallel["balance"] != "none":
-        raise ValueError(f"parallel.balance is {parallel['balance']!r}; accepted are none, speed")
+    if name != "none":
+        raise ValueError(f"parallel.balance is {name!r}; accepted are none, speed")
     return None
 
 

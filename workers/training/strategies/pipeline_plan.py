@@ -5,10 +5,9 @@ Arithmetic alone, so that what cannot be is refused before any rank waits for an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from trainyard.spec import RecipeSpec
 from trainyard.spec.strategies.microbatches import CHUNKS, choose_microbatches, whole_backward_problem
 
 
@@ -42,11 +41,11 @@ class Plan:
         return [part for part in range(self.num_parts) if self.stage_of(part) == stage]
 
 
-def make_plan(spec: Mapping[str, Any], rows: int, num_layers: int) -> Plan:
+def make_plan(spec: RecipeSpec, rows: int, num_layers: int) -> Plan:
     """Return the plan for a resolved spec, ``rows`` rows in a pass and a model of ``num_layers`` layers. Raises
     ValueError, naming the field and the numbers, for what cannot be."""
-    pipeline, train = spec["parallel"]["pipeline"], spec["train"]
-    schedule, stages = pipeline["schedule"], pipeline["stages"]
+    pipeline, train = spec.parallel.pipeline, spec.train
+    schedule, stages = pipeline.schedule, pipeline.stages
     if schedule not in CHUNKS:
         raise ValueError(f"parallel.pipeline.schedule is {schedule!r}; accepted are {', '.join(CHUNKS)}")
     if stages * CHUNKS[schedule] > num_layers:
@@ -54,11 +53,11 @@ def make_plan(spec: Mapping[str, Any], rows: int, num_layers: int) -> Plan:
             f"parallel.pipeline.stages is {stages}, with {CHUNKS[schedule]} parts of the model on each ({schedule}) "
             f"more than the {num_layers} layers of task.model.layers"
         )
-    found = whole_backward_problem(schedule, train["compile"], train["activation_checkpointing"])
+    found = whole_backward_problem(schedule, train.compile, train.activation_checkpointing)
     if found is not None:
         raise ValueError(f"{found[0]}: {found[1]}")
     try:
-        num_microbatches = choose_microbatches(schedule, stages, pipeline["microbatches"], rows)
+        num_microbatches = choose_microbatches(schedule, stages, pipeline.microbatches, rows)
     except ValueError as error:
         raise ValueError(f"parallel.pipeline.microbatches: {error}") from None
     return Plan(schedule, stages, num_microbatches, rows // num_microbatches)

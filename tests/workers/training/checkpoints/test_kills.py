@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.workers.training.checkpoints.yard import Yard, after
-from tests.workers.training.ranks import Recorder, free_port, notes, tiny_spec
+from tests.workers.training.ranks import Recorder, free_port, notes, recipe_spec
 from workers.training.checkpoints.manifest import read_manifest
 from workers.training.checkpoints.reading import check_files
 from workers.training.checkpoints.store import TEMPORARY, find
@@ -43,7 +43,7 @@ def attempt(rank: int, world: int, port: int, environment: dict[str, str], losse
                 with losses.open("a") as file:
                     file.write(json.dumps([step, values["train/loss"]]) + "\n")
 
-    train(tiny_spec(world=world, **RUN), Place(rank, rank, world, world, 0, "127.0.0.1", port), Writer())
+    train(recipe_spec(world=world, **RUN), Place(rank, rank, world, world, 0, "127.0.0.1", port), Writer())
     os._exit(0)
 
 

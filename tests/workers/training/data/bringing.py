@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from trainyard.spec.sections.data import ImageData, TableData
 from workers.training.data.samples import Samples, load_samples
 
 
@@ -31,11 +32,11 @@ def write_image(path: Path, values: Any, **options: Any) -> Path:
 
 
 def load_table(location: Path | str, source: str = "csv", target: str = "label", digest: str = "") -> Samples:
-    return load_samples({"source": source, "location": str(location), "target": target, "digest": digest})
+    return load_samples(TableData(source=source, location=str(location), target=target, digest=digest))  # type: ignore[arg-type]
 
 
 def load_images(location: Path | str, source: str = "images", image_size: int = 8) -> Samples:
-    return load_samples({"source": source, "location": str(location), "image_size": image_size, "digest": ""})
+    return load_samples(ImageData(source=source, location=str(location), image_size=image_size))  # type: ignore[arg-type]
 
 
 def all_rows(samples: Samples) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

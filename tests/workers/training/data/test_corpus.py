@@ -12,11 +12,12 @@ from tokenizers import Tokenizer
 
 from tests.disks import disk_of_1_mb
 from tests.workers.training.data.library import make_library
+from trainyard.spec.sections.data import TextData
 from workers.training.data import corpus
 from workers.training.data.corpus import load_corpus
 from workers.training.data.problems import DataProblem
 
-LIBRARY = {"source": "python-stdlib"}
+LIBRARY = TextData()
 
 
 @pytest.fixture
@@ -28,12 +29,16 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def story(path: Path, num_lines: int = 3000) -> dict[str, Any]:
+def story(path: Path, num_lines: int = 3000, **changes: Any) -> TextData:
     """Write a text with words that come again, some of it no UTF-8, and return what names it."""
     lines = [f"the {n % 7}th train left the yard at {n % 24} o'clock — ä".encode() for n in range(num_lines)]
     lines[::100] = [b"\xff\xfe raw \x80" for _ in lines[::100]]
     path.write_bytes(b"\n".join(lines) + b"\n")
-    return {"source": "text", "location": str(path), "digest": "", "tokens": "bpe", "vocabulary": 300}
+    return text_at(path, **{"tokens": "bpe", "vocabulary": 300, **changes})
+
+
+def text_at(path: Path, **changes: Any) -> TextData:
+    return TextData(source="text", location=str(path), **changes)
 
 
 def test_pythons_own_library_is_enough_to_train_on() -> None:
@@ -74,7 +79,7 @@ def test_what_was_cut_short_is_made_anew(library: Path, tmp_path: Path) -> None:
 
 def test_pairs_are_the_same_bytes_in_fewer_tokens(tmp_path: Path) -> None:
     data = story(tmp_path / "story.txt")
-    plain, pairs = load_corpus({**data, "tokens": "bytes"}), load_corpus(data)
+    plain, pairs = load_corpus(data.model_copy(update={"tokens": "bytes"})), load_corpus(data)
     assert pairs.vocabulary == 300 and pairs.train.dtype == np.uint16
     assert len(pairs.train) < len(plain.train) / 3
     for part, tokens in ((plain.train, pairs.train), (plain.validation, pairs.validation)):
@@ -84,7 +89,7 @@ def test_pairs_are_the_same_bytes_in_fewer_tokens(tmp_path: Path) -> None:
 
 def test_the_tokenizer_beside_them_says_which_bytes_they_are(tmp_path: Path) -> None:
     data = story(tmp_path / "story.txt")
-    plain, pairs = load_corpus({**data, "tokens": "bytes"}), load_corpus(data)
+    plain, pairs = load_corpus(data.model_copy(update={"tokens": "bytes"})), load_corpus(data)
     tokenizer = Tokenizer.from_file(str(pairs.tokenizer))
     start = plain.train[:1000].tobytes().partition(b"\n")[2].partition(b"\n")[0]
     assert b"the 1th train" in start
@@ -106,11 +111,11 @@ def test_the_same_text_gives_the_same_tokens_everywhere(tmp_path: Path, monkeypa
 
 def test_another_vocabulary_is_another_entry(tmp_path: Path) -> None:
     data = story(tmp_path / "story.txt")
-    assert len(load_corpus({**data, "vocabulary": 280}).train) > len(load_corpus(data).train)
+    assert len(load_corpus(data.model_copy(update={"vocabulary": 280})).train) > len(load_corpus(data).train)
 
 
 def test_text_that_knows_fewer_pairs_leaves_the_rest_of_the_vocabulary_unused(tmp_path: Path) -> None:
-    data = {**story(tmp_path / "story.txt"), "vocabulary": 70_000}
+    data = story(tmp_path / "story.txt", vocabulary=70_000)
     loaded = load_corpus(data)
     assert loaded.vocabulary == 70_000 and loaded.train.dtype == np.uint32
     assert len(loaded.lengths) < 70_000 and loaded.train.max() < len(loaded.lengths)
@@ -120,7 +125,7 @@ def test_text_that_knows_fewer_pairs_leaves_the_rest_of_the_vocabulary_unused(tm
 def test_too_little_text_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_bytes(content)
     with pytest.raises(DataProblem, match=r"empty\.txt has \d bytes of text, too few to train on some and to validate"):
-        load_corpus({"source": "text", "location": str(tmp_path / "empty.txt")})
+        load_corpus(text_at(tmp_path / "empty.txt"))
 
 
 def test_a_large_text_is_never_held_whole(tmp_path: Path) -> None:
@@ -128,7 +133,7 @@ def test_a_large_text_is_never_held_whole(tmp_path: Path) -> None:
     with (tmp_path / "long.txt").open("wb") as file:
         for _ in range(40):
             file.write(line * 1400)  # a MB
-    data = {"source": "text", "location": str(tmp_path / "long.txt")}
+    data = text_at(tmp_path / "long.txt")
     tracemalloc.start()
     try:
         loaded = load_corpus(data)
@@ -147,4 +152,4 @@ def test_a_disk_without_room_for_the_text_is_refused_before_it_is_read(
         monkeypatch.setenv("TRAINYARD_CACHE", str(disk))
         monkeypatch.setenv("TRAINYARD_CACHE_LIMIT_BYTES", str(10**9))
         with pytest.raises(DataProblem, match=rf"the disk of the cache {disk} is full: .* MiB or more are needed and"):
-            load_corpus({**data, "tokens": "bytes"})
+            load_corpus(data.model_copy(update={"tokens": "bytes"}))

@@ -13,8 +13,10 @@ import pytest
 
 from trainyard.spec import parse_spec
 from trainyard.spec.document import parse_document
+from trainyard.spec.sections.data import ImageData, TableData
 from workers.training.data.fetching.stores import PACKAGES
 from workers.training.data.inspection.inspect import inspect
+from workers.training.data.inspection.request import InspectionRequest
 from workers.training.data.samples import load_samples
 from workers.training.data.sources.builtin import BUILTIN
 
@@ -44,9 +46,9 @@ def data_of(text: str, folder: Path) -> tuple[str, dict[str, Any]]:
 @pytest.mark.parametrize("text", SPECS, ids=[json.dumps(text.splitlines()[0]) for text in SPECS])
 def test_each_spec_finds_its_data(text: str, brought: Path) -> None:
     recipe, data = data_of(text, brought)
-    assert inspect(recipe, data)["num_rows"] >= 2
+    assert inspect(InspectionRequest.of(recipe, data))["num_rows"] >= 2
     if recipe != "language-model":
-        samples = load_samples(data)
+        samples = load_samples((ImageData if recipe == "image-classifier" else TableData).model_validate(data))
         assert len(samples.train_inputs) >= 2 and len(samples.validation_inputs) >= 1
 
 

@@ -27,7 +27,7 @@ def take_the_file_from_rank_1(path: str) -> None:
 
     def load(task, **rest):  # type: ignore[no-untyped-def]
         if ranks[0] == 1:
-            task = {**task, "data": {**task["data"], "location": f"{path}.gone"}}
+            task = task.model_copy(update={"data": task.data.model_copy(update={"location": f"{path}.gone"})})
         return load_task(task, **rest)
 
     main.make_mesh, main.load_task = made, load

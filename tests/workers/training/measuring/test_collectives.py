@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.workers.training.ranks import Point, tiny_spec, train_on
+from tests.workers.training.ranks import Point, recipe_spec, tiny_spec, train_on
 from workers.training.measuring.collectives import gathered_bytes, scattered_bytes
 from workers.training.recipes import load_task
 from workers.training.strategies.synchronization.protocol import ring_bytes
@@ -31,7 +31,7 @@ def values(points: list[Point], name: str) -> list[float]:
 @pytest.fixture(scope="module")
 def sizes() -> tuple[int, int]:
     """Bytes of the tiny model's parameters: of all, and of those in its blocks."""
-    task = load_task(tiny_spec()["task"], seed=0, device=torch.device("cpu"))
+    task = load_task(recipe_spec().task, seed=0, device=torch.device("cpu"))
     model = task.make_model()
     blocks = [parameter for block in task.blocks(model) for parameter in block.parameters()]
     return sum(p.nbytes for p in model.parameters()), sum(p.nbytes for p in blocks)

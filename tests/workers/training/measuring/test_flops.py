@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests.workers.training.ranks import tiny_spec
+from tests.workers.training.ranks import recipe_spec
 from workers.training.measuring.flops import PROBE_S, flops_per_row, measured_peak, peak_flops
 from workers.training.recipes import load_task
 
@@ -15,13 +15,13 @@ CUDA = torch.device("cuda")
 
 def test_a_row_takes_what_torch_counts() -> None:
     """The fused attention of a CPU is unknown to torch's counter, which sees the same products made one by one."""
-    spec = tiny_spec(model={"layers": 2, "width": 64, "heads": 2, "context": 32})
-    task = load_task(spec["task"], seed=0, device=torch.device("cpu"))
+    spec = recipe_spec(model={"layers": 2, "width": 64, "heads": 2, "context": 32})
+    task = load_task(spec.task, seed=0, device=torch.device("cpu"))
     model = task.make_model()
     with FlopCounterMode(display=False) as counter, torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         task.loss(model, task.train_batch(slice(0, 4))).backward()  # type: ignore[no-untyped-call]
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
-    assert flops_per_row(spec, task, num_parameters) * 4 == pytest.approx(counter.get_total_flops(), rel=1e-6)
+    assert flops_per_row(spec.task, task, num_parameters) * 4 == pytest.approx(counter.get_total_flops(), rel=1e-6)
 
 
 def test_a_model_without_a_formula_takes_6_for_each_parameter_and_unit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,9 +29,9 @@ def test_a_model_without_a_formula_takes_6_for_each_parameter_and_unit(monkeypat
         raise ValueError("task.recipe is 'own'")
 
     monkeypatch.setattr("trainyard.planner.model_flops", refuse, raising=False)
-    spec = tiny_spec()
-    task = load_task(spec["task"], seed=0, device=torch.device("cpu"))
-    assert flops_per_row(spec, task, 1000) == 6 * 1000 * 16
+    spec = recipe_spec()
+    task = load_task(spec.task, seed=0, device=torch.device("cpu"))
+    assert flops_per_row(spec.task, task, 1000) == 6 * 1000 * 16
 
 
 def test_a_cpu_is_measured_and_in_about_the_time_that_was_promised() -> None:

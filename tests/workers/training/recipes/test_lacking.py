@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 
+from trainyard.spec.sections.tasks import TabularTask
 from workers.training.recipes import load_task
 
 
@@ -16,6 +17,6 @@ def test_a_recipe_says_which_extra_it_lacks(monkeypatch: pytest.MonkeyPatch) -> 
     for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    task = {"recipe": "tabular", "model": {"hidden": [8]}, "data": {"source": "breast-cancer"}}
+    task = TabularTask(recipe="tabular")
     with pytest.raises(ModuleNotFoundError, match=r"The recipe tabular needs pyarrow.*trainyard\[data\]"):
         load_task(task, seed=0, device=torch.device("cpu"))

@@ -73,9 +73,9 @@ def test_none_balances_nothing_and_another_word_is_refused() -> None:
     import torch
 
     share, device = share_batch(8, 1, make_mesh(PARALLEL, 2)), torch.device("cpu")
-    assert make_balance({"balance": "none"}, share, device) is None
+    assert make_balance("none", share, device) is None
     with pytest.raises(ValueError, match=r"parallel\.balance is 'size'; accepted are none, speed"):
-        make_balance({"balance": "size"}, share, device)
+        make_balance("size", share, device)
 
 
 @pytest.mark.parametrize("sizes", [[], [5, 5], [4, 2, 2]])

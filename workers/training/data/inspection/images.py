@@ -1,20 +1,21 @@
-"""What images there are: how many of each class, and some of them, small."""
+"""Facts of images: how many there are of each class, and some of them, small."""
 
 from __future__ import annotations
 
 import base64
 import io
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from PIL import Image
 
+from workers.training.data.inspection.request import InspectionRequest
 from workers.training.data.sources.files import Files
 from workers.training.data.sources.images import channels_first, classes_of, num_channels_of, open_all_arrays
 from workers.training.data.sources.picture import read_picture
 from workers.training.data.storage.arrays import Array
+from workers.training.data.storage.cache import Facts
 
 NUM_SHOWN = 24
 NUM_TRIED = 300  # that are read, evenly taken, so that most kinds of broken ones are found before a run
@@ -22,10 +23,9 @@ SHOWN_SIZE = 48
 NUM_COLOURS = 64
 MAX_CLASSES_SHOWN = 200
 MAX_CHARS = 60
-DEFAULT_SIZE = 32
 
 
-def look_into_folder(files: Files, data: Mapping[str, Any]) -> dict[str, Any]:
+def describe_folder(files: Files, request: InspectionRequest) -> Facts:
     """Return the facts of a folder of images."""
     classes, num_channels = classes_of(files), num_channels_of(files)
     tried = set(range(0, len(files.paths), max(1, len(files.paths) // NUM_TRIED)))
@@ -38,14 +38,14 @@ def look_into_folder(files: Files, data: Mapping[str, Any]) -> dict[str, Any]:
         **_counts(classes),
         "num_rows": len(files.paths),
         "channels": num_channels,
-        "image_size": int(data.get("image_size", DEFAULT_SIZE)),
+        "image_size": request.image_size,
         "images": [{"class": classes[index][:MAX_CHARS], "png": _png(pictures[index])} for index in chosen],
         "is_sample": len(tried) < len(files.paths),
         "num_sampled": len(tried) if len(tried) < len(files.paths) else None,
     }
 
 
-def look_into_arrays(files: Files, data: Mapping[str, Any]) -> dict[str, Any]:
+def describe_arrays(files: Files, request: InspectionRequest) -> Facts:
     """Return the facts of images in NPZ files; those that are shown are of the first rows."""
     pairs, (channels, size, _), answers = open_all_arrays(files)
     classes = [str(value) for value in answers.tolist()]
@@ -60,7 +60,7 @@ def look_into_arrays(files: Files, data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _counts(classes: Sequence[str]) -> dict[str, Any]:
+def _counts(classes: Sequence[str]) -> Facts:
     counted = Counter(classes)
     return {
         "kind": "images",

@@ -9,29 +9,28 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from workers.training.data.inspection.images import look_into_arrays, look_into_folder
-from workers.training.data.inspection.table import look_into_table
-from workers.training.data.inspection.text import look_into_text
+from workers.training.data.inspection.images import describe_arrays, describe_folder
+from workers.training.data.inspection.request import InspectionRequest
+from workers.training.data.inspection.table import describe_table
+from workers.training.data.inspection.text import describe_text
 from workers.training.data.problems import DataProblem
 from workers.training.data.sources.files import SUFFIXES, Files, content_digest, find_files, refuse_other_content
+from workers.training.data.storage.cache import Facts
 
-MAX_BYTES = 58_000  # as JSON; who keeps it takes 60,000 with what is around it
+MAX_BYTES = 58_000  # as JSON; the server takes 60,000, with what is around it
 SHORTENED = ("images", "rows", "columns", "classes", "text")
 
-Facts = dict[str, Any]
 
-
-def inspect(recipe: str, data: Mapping[str, Any]) -> Facts:
-    """Return what the files of ``data`` hold, for ``recipe``. Raises DataProblem for what cannot be trained on."""
-    source = str(data["source"])
+def inspect(request: InspectionRequest) -> Facts:
+    """Return what the files hold. Raises DataProblem for what cannot be trained on."""
+    source = request.source
     if source not in SUFFIXES:
         raise DataProblem(f"task.data.source is {source!r}, which is built in; files are of {', '.join(SUFFIXES)}")
-    files = find_files(str(data["location"]), SUFFIXES[source])
-    refuse_other_content(files, str(data.get("digest", "")))
-    found = _looker(recipe, source)(files, data)
+    files = find_files(request.location, SUFFIXES[source])
+    refuse_other_content(files, request.digest)
+    found = _describer(request)(files, request)
     common = {
         "num_files": len(files.paths),
         "size_bytes": files.size_bytes,
@@ -48,18 +47,19 @@ def fitted(facts: Facts) -> Facts:
     return facts
 
 
-def _looker(recipe: str, source: str) -> Callable[[Files, Mapping[str, Any]], Facts]:
-    if source == "images":
-        return look_into_folder
-    if recipe == "image-classifier":
-        return look_into_arrays
-    return look_into_text if source in ("text", "jsonl") else look_into_table
+def _describer(request: InspectionRequest) -> Callable[[Files, InspectionRequest], Facts]:
+    if request.source == "images":
+        return describe_folder
+    if request.recipe == "image-classifier":
+        return describe_arrays
+    return describe_text if request.source in ("text", "jsonl") else describe_table
 
 
 def main() -> None:
-    asked = json.load(sys.stdin)
+    question = json.load(sys.stdin)
     try:
-        answer: Facts = {"facts": inspect(asked["recipe"], asked["data"])}
+        request = InspectionRequest.of(question["recipe"], question["data"])
+        answer: Facts = {"facts": inspect(request)}
     except DataProblem as problem:
         answer = {"problem": str(problem)}
     json.dump(answer, sys.stdout, allow_nan=False)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
+from workers.training.data.inspection.request import InspectionRequest
 from workers.training.data.problems import DataProblem
 from workers.training.data.sources.files import Files
+from workers.training.data.storage.cache import Facts
 from workers.training.data.tabular.columns import Column, look_at
 from workers.training.data.tabular.features import read_features
 from workers.training.data.tabular.table_parts import Table
@@ -24,22 +25,22 @@ MAX_CHARS = 60
 MAX_NAME_CHARS = 200  # as many as a spec's target may have
 
 
-def look_into_table(files: Files, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of a table. Without ``target`` in ``data`` nothing is said of what is learnt."""
-    source, target = str(data["source"]), str(data.get("target", ""))
+def describe_table(files: Files, request: InspectionRequest) -> Facts:
+    """Return the facts of a table. Without a target they do not name what is learnt."""
+    source, target = request.source, request.target
     table = open_table(source, files, target) if target else open_columns(source, files)
     columns = look_at(table, [MAX_CLASSES if name == target else MAX_DISTINCT for name in table.names], SAMPLED_ROWS)
     num_sampled = columns[0].num_rows
     if not num_sampled:
         raise DataProblem(f"{files.location} has no rows below its columns' names")
     is_sample = num_sampled >= SAMPLED_ROWS
-    learnt: dict[str, Any] = {}
+    learnt: Facts = {}
     if target:
         place = table.names.index(target)
         others = [*columns[:place], *columns[place + 1 :]]
         if not (is_sample and _has_one_value(columns[place])):  # the rows may be in the order of their classes
             learnt = _learnt(read_targets(table, columns[place], files.location), others, files.location)
-        if len(columns) > SHOWN_COLUMNS:  # the target is told, however many there are
+        if len(columns) > SHOWN_COLUMNS:  # the target is shown, however many there are
             columns = [columns[place], *others]
     return {
         "kind": "table",
@@ -54,7 +55,7 @@ def look_into_table(files: Files, data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _learnt(targets: Targets, others: list[Column], location: str) -> dict[str, Any]:
+def _learnt(targets: Targets, others: list[Column], location: str) -> Facts:
     counted = zip(targets.classes, targets.class_counts, strict=False)  # a quantity has no classes
     return {
         "num_features": read_features(others, location).width,
@@ -68,10 +69,10 @@ def _has_one_value(column: Column) -> bool:
     return counts is not None and len(counts) == 1
 
 
-def _column(column: Column) -> dict[str, Any]:
-    """Return what is said of a column, without what does not go for its kind."""
+def _column(column: Column) -> Facts:
+    """Return the facts of a column, without those that its kind does not have."""
     counts = column.words if column.is_text else column.numbers
-    told = {
+    described = {
         "name": column.name[:MAX_NAME_CHARS],
         "type": _type(column),
         "missing": column.num_missing,
@@ -79,8 +80,8 @@ def _column(column: Column) -> dict[str, Any]:
         "examples": [_shown(value) for value in column.examples],
     }
     if column.num_numbers and not column.is_words:
-        told |= {"min": _shown(column.smallest), "max": _shown(column.largest), "mean": _shown(column.mean)}
-    return {name: value for name, value in told.items() if value is not None}
+        described |= {"min": _shown(column.smallest), "max": _shown(column.largest), "mean": _shown(column.mean)}
+    return {name: value for name, value in described.items() if value is not None}
 
 
 def _type(column: Column) -> str:

@@ -1,14 +1,14 @@
-"""What files of text hold: how it begins."""
+"""Facts of text: how it begins, and its size."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import islice
-from typing import Any
 
+from workers.training.data.inspection.request import InspectionRequest
 from workers.training.data.problems import DataProblem
 from workers.training.data.sources.files import Files
 from workers.training.data.sources.text import JsonLines
+from workers.training.data.storage.cache import Facts
 
 SAMPLED_ROWS = 100_000
 SHOWN_CHARS = 3_000
@@ -16,14 +16,14 @@ COUNTED_BYTES = 2**30  # of which the lines are counted
 BLOCK_BYTES = 2**20
 
 
-def look_into_text(files: Files, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of text. Of JSON by the line, so many lines are read as the statistics of others are of."""
+def describe_text(files: Files, request: InspectionRequest) -> Facts:
+    """Return the facts of text. Of JSON lines, the first SAMPLED_ROWS are read."""
     if not files.size_bytes:
         raise DataProblem(f"{files.location} is empty: there is no text to learn from")
-    if data["source"] == "text":
+    if request.source == "text":
         return {"kind": "text", "text": _start_of_files(files), "tokens": files.size_bytes}
     shown, num_bytes, num_read = "", 0, 0
-    for text in islice(JsonLines(files, str(data.get("text_field", "text"))).texts(), SAMPLED_ROWS):
+    for text in islice(JsonLines(files, request.text_field).texts(), SAMPLED_ROWS):
         shown = shown if len(shown) >= SHOWN_CHARS else f"{shown}{text}\n"
         num_bytes += len(text.encode(errors="surrogatepass"))
         num_read += 1

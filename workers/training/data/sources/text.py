@@ -6,11 +6,12 @@ import hashlib
 import json
 import os
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
+from trainyard.spec.sections.data import TextData
 from workers.training.data.problems import DataProblem
 from workers.training.data.sources.files import SUFFIXES, Files, find_files, refuse_other_content
 
@@ -47,16 +48,13 @@ class TextSource(Protocol):
         """Yield all text in pieces of bounded size. Raises DataProblem for what cannot be read."""
 
 
-def open_text(data: Mapping[str, Any]) -> TextSource:
+def open_text(data: TextData) -> TextSource:
     """Return the text that ``task.data`` of a language model names. Raises DataProblem for what is not there."""
-    source = data["source"]
-    if source == "python-stdlib":
+    if data.source == "python-stdlib":
         return StandardLibrary(Path(sysconfig.get_path("stdlib")))
-    if source not in ("text", "jsonl"):
-        raise ValueError(f"task.data.source is {source!r}; accepted are python-stdlib, text, jsonl")
-    files = find_files(data["location"], SUFFIXES[source])
-    refuse_other_content(files, data.get("digest", ""))
-    return TextFiles(files) if source == "text" else JsonLines(files, data["text_field"])
+    files = find_files(data.location, SUFFIXES[data.source])
+    refuse_other_content(files, data.digest)
+    return TextFiles(files) if data.source == "text" else JsonLines(files, data.text_field)
 
 
 class StandardLibrary:

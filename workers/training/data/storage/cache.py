@@ -17,7 +17,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ MAX_TRIES = 10  # between a build and the use of it another process may evict it
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Build = Callable[[Path], None]
+Facts = dict[str, Any]  # what is known of an entry, as JSON: each kind of entry has facts of its own
 
 # The locks on what this process uses, by the entry's path: descriptors that are open until it ends.
 _held: dict[Path, int] = {}
@@ -145,13 +146,13 @@ def no_space(folder: Path, needed: int) -> DataProblem:
     )
 
 
-def write_facts(folder: Path, facts: Mapping[str, Any]) -> None:
+def write_facts(folder: Path, facts: Facts) -> None:
     """Keep what is known of the entry beside its arrays."""
     (folder / FACTS).write_text(json.dumps(facts, ensure_ascii=False))
 
 
-def read_facts(folder: Path) -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads((folder / FACTS).read_text())
+def read_facts(folder: Path) -> Facts:
+    facts: Facts = json.loads((folder / FACTS).read_text())
     return facts
 
 

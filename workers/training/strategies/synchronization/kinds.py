@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 
+from trainyard.spec.parallel import Synchronization as SynchronizationSpec
 from workers.training.mesh import Mesh
 from workers.training.optimizing.numerics import Precision
 from workers.training.optimizing.schedules import Schedule
@@ -18,7 +16,7 @@ from workers.training.strategies.synchronization.protocol import EveryStep, OwnL
 
 
 def make_synchronization(
-    fields: Mapping[str, Any],
+    fields: SynchronizationSpec,
     optimizer: torch.optim.Optimizer,
     precision: Precision,
     schedule: Schedule,
@@ -32,14 +30,14 @@ def make_synchronization(
 
     Raises ValueError for an unknown kind.
     """
-    kind, parameters = fields["kind"], parameter_server.parameters_of(optimizer)
+    kind, parameters = fields.kind, parameter_server.parameters_of(optimizer)
     if kind == "every-step":
         if compression is not None:
             return CompressedStep(optimizer, precision, compression)
         return EveryStep(optimizer, precision)
     if kind == "local-sgd":
         return LocalSGD(
-            parameters, optimizer, precision, own_loss, every_steps=fields["every_steps"], world_size=mesh.world_size
+            parameters, optimizer, precision, own_loss, every_steps=fields.every_steps, world_size=mesh.world_size
         )
     if kind == "diloco":
         return DiLoCo(
@@ -47,16 +45,16 @@ def make_synchronization(
             optimizer,
             precision,
             own_loss,
-            every_steps=fields["every_steps"],
+            every_steps=fields.every_steps,
             world_size=mesh.world_size,
-            learning_rate=fields["outer_learning_rate"],
-            momentum=fields["outer_momentum"],
+            learning_rate=fields.outer_learning_rate,
+            momentum=fields.outer_momentum,
         )
     if kind == "parameter-server":
         groups = parameter_server.connect(mesh.world_size)
         if mesh.rank > 0:
             return parameter_server.RemoteWorker(optimizer, own_loss, groups[mesh.rank])
         return parameter_server.ServingWorker(
-            optimizer, own_loss, groups, schedule, last_step=last_step, max_staleness=fields["max_staleness"]
+            optimizer, own_loss, groups, schedule, last_step=last_step, max_staleness=fields.max_staleness
         )
     raise ValueError(f"parallel.synchronization.kind is {kind!r}, which is not built")

@@ -19,11 +19,12 @@ from tests.workers.training.data.bringing import write_csv, write_image
 from workers.training.data.inspection import table as inspect_table
 from workers.training.data.inspection import text as inspect_text
 from workers.training.data.inspection.inspect import MAX_BYTES, Facts, inspect, main
+from workers.training.data.inspection.request import InspectionRequest
 from workers.training.data.problems import DataProblem
 
 
 def look(location: Path, source: str, recipe: str = "tabular", **options: Any) -> Facts:
-    facts = inspect(recipe, {"source": source, "location": str(location), **options})
+    facts = inspect(InspectionRequest.of(recipe, {"source": source, "location": str(location), **options}))
     assert len(json.dumps(facts, allow_nan=False)) <= MAX_BYTES
     return facts
 
