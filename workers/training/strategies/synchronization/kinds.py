@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from trainyard.spec.parallel import Synchronization as SynchronizationSpec
+from trainyard.spec.sections.parallel import Synchronization as SynchronizationSpec
 from workers.training.mesh import Mesh
 from workers.training.optimizing.numerics import Precision
 from workers.training.optimizing.schedules import Schedule
