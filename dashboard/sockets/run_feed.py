@@ -15,9 +15,10 @@ from channels.db import database_sync_to_async
 
 from dashboard.sockets import feeds
 from dashboard.sockets.feeds import Feed, Member
+from runs.deltas import changes
 from runs.deltas.delta import Delta
 from runs.deltas.encoded import Parcel, from_wire, parcel_of, text_of
-from runs.points import read
+from runs.metrics import progress
 from runs.serving.throttle import Throttle
 
 EVERY_S = 0.1  # between two messages with points
@@ -65,7 +66,7 @@ class RunFeed(Feed):
             self._stirred.set()
 
     async def beat(self) -> None:
-        self.cursor = await database_sync_to_async(read.cursor_of)(self.run_id)
+        self.cursor = await database_sync_to_async(progress.cursor_of)(self.run_id)
         self._known = max(self._known, self.cursor)
         self._is_reading = False
         coming, self._coming = self._coming or {}, None
@@ -103,7 +104,7 @@ class RunFeed(Feed):
     async def _ping_all(self) -> None:
         """What the channel layer lost is found by the next message; where none came since the last ping, here."""
         if self._is_quiet:
-            stored = await database_sync_to_async(read.cursor_of)(self.run_id)
+            stored = await database_sync_to_async(progress.cursor_of)(self.run_id)
             self._known = max(self._known, stored)
             if stored != self.cursor:
                 await self._read_on()
@@ -125,7 +126,7 @@ class RunFeed(Feed):
             self._tell(parcel_of(change))
 
     async def _since(self, cursor: int) -> Delta:
-        change: Delta = await database_sync_to_async(read.delta_since)(self.run_id, cursor)
+        change: Delta = await database_sync_to_async(changes.delta_since)(self.run_id, cursor)
         self._known = max(self._known, change.cursor)
         return change
 

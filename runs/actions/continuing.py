@@ -6,7 +6,7 @@ from typing import Any
 
 from runs.access import NotFound, Someone, get_run, require
 from runs.checkpoint_reference import Origin, origin_of
-from runs.checkpoints import store as checkpoints
+from runs.checkpoints import read as checkpoints
 from runs.metrics.models import Checkpoint
 from runs.models import Cluster, Role, Run, User
 from runs.refused import Refused

@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from runs.access import require
 from runs.ids import new_id
+from runs.metrics import progress
 from runs.metrics.models import Telemetry
 from runs.models import Attempt, Role, Run, User
-from runs.points import read
 from runs.refused import Refused
 from runs.status import Status
 from trainyard.spec import Problem, SpecError
@@ -99,7 +99,7 @@ def _refuse_second(attempt: Attempt) -> None:
 
 def _first_step(run: Run, steps: int) -> int:
     """Return a step that no rank will have begun when the last of them hears of it."""
-    telemetry = read.telemetry([run.pk]).get(run.pk) or Telemetry(run_id=run.pk)
+    telemetry = progress.telemetry([run.pk]).get(run.pk) or Telemetry(run_id=run.pk)
     if telemetry.step is None:
         raise Refused("no-step-yet", f"Run {run.name} has not taken a step yet. Ask again when it has.")
     ahead_s = WAY_S

@@ -15,7 +15,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from runs.actions import Refused
 from runs.api.paging import BadCursor
-from runs.logs.reading import BadCursor as BadLogCursor
+from runs.logs.read import BadCursor as BadLogCursor
 from trainyard.spec import SpecError
 
 log = structlog.get_logger(__name__)

@@ -1,21 +1,19 @@
-"""What is known of checkpoints: written from what ranks told of them, read by whoever wants to go on from one.
+"""Storing what ranks report of checkpoints.
 
-Writing happens inside the transaction of a batch, under the lock of the run's row. The files themselves lie on the
+It happens inside the transaction of a batch, under the lock of the run's row. The files themselves lie on the
 nodes; nothing here ever opens one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 from django.db.models import F
 
+from runs.checkpoints.reports import ANEW, DELETED, INVALID, OFF, RESTORED, SAVED, Note
 from runs.metrics.models import Checkpoint, CheckpointUse, Producer
 from runs.metrics.rows import IDS_PER_QUERY, delete_rows
 
-SAVED, DELETED, INVALID, RESTORED, ANEW, OFF = STATES = ("saved", "deleted", "invalid", "restored", "anew", "off")
 MAX_NOTES = 1_000  # of one batch: the last; no training comes near it
 MAX_PER_RUN = 10_000  # those that were deleted longest ago go first
 SLACK = 500
@@ -24,21 +22,6 @@ CHANGING = (
     "bytes", "num_files", "world_size", "degrees", "took_s", "stall_s", "at", "rank", "node", "producer", "is_late",
     "deleted_at", "invalid_why",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What a rank told. ``run`` is empty and ``fence`` None where it speaks of its own; ``facts`` are columns of what
-    was saved."""
-
-    state: str
-    step: int | None = None
-    fence: int | None = None
-    run: str = ""
-    at: float | None = None
-    why: str = ""
-    is_missing: bool = False  # what is called invalid was only not found: another node may have it
-    facts: dict[str, Any] = field(default_factory=dict)
 
 
 def write_notes(run_id: str, *, attempt: int, newest: int, now: float, notes: Sequence[tuple[Producer, Note]]) -> int:
@@ -51,20 +34,6 @@ def write_notes(run_id: str, *, attempt: int, newest: int, now: float, notes: Se
     batch = _Batch(run_id, attempt, {note.step for _, note in kept if note.step is not None})
     num_taken = sum(batch.take(producer, note, now, is_late=attempt < newest) for producer, note in kept)
     return len(notes) - num_taken + batch.save()
-
-
-def candidates(run_id: str, *, before: int, number: int) -> list[Checkpoint]:
-    """Return the newest checkpoints to go on from that attempts with fences below ``before`` left, newest first.
-
-    A newer attempt's go before an older one's, whatever their steps: what an older one did after the newer had begun
-    is not this training's past.
-    """
-    return list(Checkpoint.objects.sound().filter(run_id=run_id, fence__lt=before).order_by("-fence", "-step")[:number])
-
-
-def find(run_id: str, step: int) -> Checkpoint | None:
-    """Return the run's checkpoint of that step to go on from, the newest attempt's; None where there is none."""
-    return Checkpoint.objects.sound().filter(run_id=run_id, step=step).order_by("-fence").first()
 
 
 class _Batch:

@@ -5,18 +5,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
-import numpy as np
-
-from runs.metrics.codec import Columns, Floats, joined
+from runs.metrics.codec import Columns, joined
+from runs.metrics.json_numbers import numbers
 from runs.points.store import Lines, Piece
-from runs.points.summaries import text_of
 
 MAX_POINTS = 20_000
 MAX_LINES = 2_000
 
 Message = dict[str, Any]
+
+
+class SeriesDocument(TypedDict):
+    """The new points of one series in one attempt, as equally long columns."""
+
+    name: str
+    labels: dict[str, str]
+    attempt: int
+    step: list[int]
+    time: list[float]
+    value: list[float | str]
+
+
+class LineDocument(TypedDict):
+    rank: int
+    stream: str
+    time: float
+    text: str
 
 
 @dataclass(frozen=True)
@@ -26,8 +42,8 @@ class Delta:
 
     start: int
     cursor: int
-    series: list[dict[str, Any]] = field(default_factory=list)
-    lines: list[dict[str, Any]] = field(default_factory=list)
+    series: list[SeriesDocument] = field(default_factory=list)
+    lines: list[LineDocument] = field(default_factory=list)
     refetch: bool = False
     steps: list[int] | None = None
 
@@ -60,7 +76,7 @@ def delta(start: int, cursor: int, pieces: Iterable[tuple[int, Piece]], lines: I
     return Delta(start, cursor, series, [line for part in lines for line in line_documents(part)])
 
 
-def series_document(name: str, labels: dict[str, str], attempt: int, columns: Columns) -> dict[str, Any]:
+def series_document(name: str, labels: dict[str, str], attempt: int, columns: Columns) -> SeriesDocument:
     return {
         "name": name,
         "labels": labels,
@@ -71,16 +87,8 @@ def series_document(name: str, labels: dict[str, str], attempt: int, columns: Co
     }
 
 
-def line_documents(part: Lines) -> list[dict[str, Any]]:
+def line_documents(part: Lines) -> list[LineDocument]:
     return [{"rank": part.rank, "stream": part.stream, "time": at, "text": text} for at, text in part.lines]
-
-
-def numbers(values: Floats) -> list[float | str]:
-    """Return the values as JSON has them: what is not finite as a word that JavaScript's Number() reads."""
-    out: list[float | str] = values.tolist()
-    for index in np.flatnonzero(~np.isfinite(values)):
-        out[index] = text_of(float(values[index]))
-    return out
 
 
 def _range(columns: list[Columns]) -> list[int] | None:

@@ -16,7 +16,7 @@ from django.db import connections
 from runs.ingest.troubles import MAX_SERIES_PER_RUN
 from runs.media.store import Totals
 from runs.metrics.models import Producer, Telemetry
-from runs.points.summaries import SeriesTable
+from runs.points.store import SeriesTable
 
 KEPT_ROWS = 50_000  # of all runs together; a row takes up to a kilobyte
 

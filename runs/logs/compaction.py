@@ -19,8 +19,7 @@ from runs.logs.chunks import BYTES_PER_CHUNK, LINES_PER_CHUNK, Columns, decode_c
 from runs.logs.writing import FIELDS, rows_of
 from runs.metrics import bulk
 from runs.metrics.models import LogChunk
-from runs.metrics.rows import IDS_PER_QUERY, delete_rows
-from runs.points.compaction.sealing import RunGone
+from runs.metrics.rows import IDS_PER_QUERY, RunGone, delete_rows
 
 SMALL = {"num_lines__lt": LINES_PER_CHUNK // 2, "size__lt": BYTES_PER_CHUNK // 2}  # as the index log_small has it
 FEW = 16  # so many wait before they are put together while more come

@@ -21,7 +21,7 @@ from runs.logs.chunks import Columns, decode_columns, decode_texts
 from runs.logs.index import Index, Refs, index_of
 from runs.logs.lines import Filters, Key, document, key_of, line_behind
 from runs.logs.patterns import Pattern, Spans
-from runs.logs.reading import BadCursor
+from runs.logs.read import BadCursor
 from runs.logs.windows import cut
 from runs.metrics.models import LogChunk, LogStream
 from runs.metrics.snapshot import snapshot

@@ -17,16 +17,13 @@ from runs.logs.chunks import Codes, Columns, Places, Texts, decode_columns, deco
 from runs.logs.index import Index, Refs, Shelf, index_of, shelf_of, times_of
 from runs.logs.levels import ERROR, NAMES, WARNING
 from runs.logs.lines import STREAMS, Filters, LineId, document
-from runs.metrics.models import LogChunk, LogStream, Telemetry
+from runs.metrics.models import LogChunk, LogStream
+from runs.metrics.progress import cursor_of
 from runs.metrics.snapshot import snapshot
 
 MAX_CHARS = 4_000  # of a line in a list
 NUM_MARKS = 200
 MAX_SORTED = 20_000_000  # lines; they take some 20 bytes each
-
-
-def cursor_of(run_id: str) -> int:
-    return Telemetry.objects.filter(run_id=run_id).values_list("cursor", flat=True).first() or 0
 
 
 def overview(run_id: str, filters: Filters) -> dict[str, Any]:

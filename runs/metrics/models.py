@@ -277,7 +277,7 @@ class CheckpointQuerySet(models.QuerySet["Checkpoint"]):
 
 class Checkpoint(models.Model):
     """A state of a run that lies on its nodes' disks, as far as its records say. What can be gone on from is neither
-    deleted, nor invalid, nor late (see runs.checkpoints.store)."""
+    deleted, nor invalid, nor late (see runs.checkpoints.read)."""
 
     run_id = models.CharField(max_length=12)
     step = models.PositiveBigIntegerField()  # of the optimizer, behind which it was taken

@@ -11,6 +11,10 @@ from django.db import connections, models
 IDS_PER_QUERY = 500
 
 
+class RunGone(Exception):
+    """Rows that a step was to replace are not there any more: somebody deletes the run."""
+
+
 def delete_rows(model: type[models.Model], ids: Sequence[Any]) -> int:
     """Delete the rows, but nothing that points to them, and return how many there were."""
     manager = model._default_manager.using(settings.METRICS_DATABASE)

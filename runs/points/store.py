@@ -18,7 +18,7 @@ from runs.points.segments import Stretch, write_segments
 from runs.points.summaries import SeriesTable, Summary
 from runs.points.tables import Head, Piece, Sheet
 
-__all__ = ["Lines", "Piece", "write_lines", "write_points", "write_sheets"]
+__all__ = ["Lines", "Piece", "SeriesTable", "write_lines", "write_points", "write_sheets"]
 
 DIRECT = 2048  # so many points of a series in one batch become a segment at once
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from runs.metrics import bulk
 from runs.metrics.codec import Floats, Steps
+from runs.metrics.json_numbers import word_of
 from runs.metrics.models import Series
 from runs.points.tables import Head, Key, Sheet
 
@@ -117,7 +118,7 @@ def fold(rows: Sequence[Summary], attempt: int, sheet: Sheet) -> None:
         ):  # fmt: skip
             row.last_attempt, row.last_step, row.last_time = newest
             row.last = last if math.isfinite(last) else None
-            row.last_text = text_of(last)
+            row.last_text = word_of(last)
 
 
 def place_of_last(steps: Steps, times: Floats) -> int:
@@ -135,10 +136,3 @@ def _extremes(values: Floats) -> tuple[list[float], list[float]]:
         return values.min(axis=1).tolist(), values.max(axis=1).tolist()
     lows, highs = np.where(finite, values, np.inf), np.where(finite, values, -np.inf)
     return lows.min(axis=1).tolist(), highs.max(axis=1).tolist()
-
-
-def text_of(value: float) -> str:
-    """Return the JSON word of a value that is not finite, and "" for every other."""
-    if math.isfinite(value):
-        return ""
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

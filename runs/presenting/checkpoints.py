@@ -9,7 +9,7 @@ from typing import Any
 
 from runs.access import Someone, visible_runs
 from runs.checkpoint_reference import Origin, origin_of
-from runs.checkpoints.store import INVALID, RESTORED
+from runs.checkpoints.reports import INVALID, RESTORED
 from runs.metrics.models import Checkpoint, CheckpointUse
 from runs.models import Attempt, Run
 from runs.presenting.runs import stamp

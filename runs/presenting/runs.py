@@ -11,6 +11,7 @@ from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
 from runs.ingest import troubles
+from runs.metrics import progress
 from runs.metrics.models import Telemetry
 from runs.models import Attempt, Placement, Run
 from runs.points import read
@@ -182,7 +183,7 @@ def run_document(
         "lamps": lamps(facts),
         "step": facts.step,
         "steps": facts.steps,
-        "progress": progress(facts),
+        "progress": share_done(facts),
         "attempt": attempts[-1].number if attempts else None,
         "created_by": run.created_by.username if run.created_by else None,
         "created_at": stamp(run.created_at),
@@ -222,7 +223,7 @@ def run_documents(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return the runs in their REST shape, in few queries for any number of them."""
     prefetch(runs)
     ids = [run.pk for run in runs]
-    telemetry, summaries, speeds = read.telemetry(ids), read.summaries(ids), throughputs(ids)
+    telemetry, summaries, speeds = progress.telemetry(ids), read.summaries(ids), throughputs(ids)
     now = timezone.now()
     return [run_document(run, telemetry[run.pk], summaries[run.pk], now, speeds[run.pk]) for run in runs]
 
@@ -273,7 +274,7 @@ def _still_s(placements: Sequence[Placement], now: datetime) -> float | None:
     return max(0.0, min(quiet)) if quiet else None
 
 
-def progress(facts: Facts) -> float | None:
+def share_done(facts: Facts) -> float | None:
     """Return the share of the steps that is done, 0 to 1; None for a script, whose end nobody knows."""
     if facts.steps is None:
         return None

@@ -9,10 +9,10 @@ import structlog
 from django.db import transaction
 
 from runs import broadcast, engine, stopping
+from runs.metrics import progress
 from runs.metrics.models import Telemetry
 from runs.models import Attempt, HeldSlot, Placement, Run
 from runs.models.runs import StaleStatus
-from runs.points import read
 from runs.reconcile.hear import Ear, forget, later
 from runs.reconcile.judge import MISSING_S, OVER, Case, Part, Verdict, judge, listed
 from runs.reconcile.restoring import missing_origin, offered_to, place_of
@@ -132,7 +132,7 @@ def is_complete(attempt: Attempt, placements: Sequence[Placement]) -> bool:
     expected: dict[str, int] = {}
     for placement in placements:
         expected |= placement.report.get("producers") or {}
-    return read.is_complete(attempt.run_id, expected)
+    return progress.is_complete(attempt.run_id, expected)
 
 
 def _do(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, now: datetime) -> bool:

@@ -8,8 +8,8 @@ from django.db import transaction
 from django.db.models import Q
 
 from runs.checkpoint_reference import Origin, origin_of
-from runs.checkpoints import store as checkpoints
-from runs.checkpoints.store import ANEW, OFF, RESTORED
+from runs.checkpoints import read as checkpoints
+from runs.checkpoints.reports import ANEW, OFF, RESTORED
 from runs.metrics.models import CheckpointUse
 from runs.models import Attempt, Run
 from trainyard.contract.limits import MAX_OFFERED

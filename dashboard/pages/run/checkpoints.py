@@ -12,7 +12,7 @@ from django.urls import reverse
 from dashboard.pages.run.views import HEADER, around
 from dashboard.pages.shared.frame import page, show
 from runs.access import Someone, get_run, visible_runs
-from runs.checkpoints.store import OFF
+from runs.checkpoints.reports import OFF
 from runs.metrics.models import Checkpoint, CheckpointUse
 from runs.models import Run
 from runs.presenting.checkpoints import documents

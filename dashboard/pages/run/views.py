@@ -17,9 +17,9 @@ from dashboard.pages.shared.chart_runs import charts_context
 from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.shared.run_rows import Row, rows
 from runs.access import can, get_run
+from runs.metrics import progress
 from runs.models import Role, Run
 from runs.placing.planning import BENCHMARK
-from runs.points import read
 
 TABS = (
     ("charts", "Charts", "run", "charts"),
@@ -77,7 +77,7 @@ def logs(request: HttpRequest, run_id: str) -> HttpResponse:
         **around(request, run, "logs"),
         "attempts": list(run.attempts.order_by("number").values("fence", "number")),
         "start_s": run.started_at.timestamp() if run.started_at else run.created_at.timestamp(),
-        "has_no_log": run.is_local and not read.telemetry([run.pk])[run.pk].num_lines,
+        "has_no_log": run.is_local and not progress.telemetry([run.pk])[run.pk].num_lines,
     }
     return show(request, "runs/logs.html", context, fragments=HEADER)
 

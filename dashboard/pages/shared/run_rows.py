@@ -12,6 +12,7 @@ from dashboard.pages.shared.badges import Badge, badge
 from dashboard.pages.shared.numbers import percent
 from dashboard.pages.shared.run_colours import colour_of, colours_for
 from runs.access import Someone
+from runs.metrics import progress
 from runs.metrics.models import Telemetry
 from runs.models import Run
 from runs.points import read
@@ -44,7 +45,7 @@ def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
     now = now or timezone.now()
     ids = [run.pk for run in runs]
     presenters.prefetch(runs)
-    telemetry, summaries = read.telemetry(ids), read.summaries(ids)
+    telemetry, summaries = progress.telemetry(ids), read.summaries(ids)
     sparks, speeds = read.sparklines(ids, LOSS, SPARK_POINTS), throughputs(ids)
     made = []
     for run in runs:
@@ -58,7 +59,7 @@ def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
                 badge=badge(run.status),
                 lamps=list(doc["lamps"].values()),
                 spark=spark_path(sparks.get(run.pk, [])),
-                loss=summary.get(LOSS, {}).get("last"),
+                loss=summary[LOSS]["last"] if LOSS in summary else None,
                 rate=speed.value,
                 rate_unit=speed.unit,
                 mfu="" if speed.mfu is None else percent(speed.mfu),

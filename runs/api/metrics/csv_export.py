@@ -18,9 +18,9 @@ from runs.api.auth import actor
 from runs.api.metrics.curves import MAX_RUNS
 from runs.api.metrics.labels import labels_in
 from runs.api.streaming import stream
-from runs.deltas.delta import numbers
+from runs.metrics.json_numbers import numbers
 from runs.models import Run
-from runs.points.charts.series import Curve, raw
+from runs.points.read import Curve, raw
 
 router = Router(tags=["series"])
 

@@ -18,7 +18,7 @@ from runs.logs import search as log_search
 from runs.logs import windows as log_windows
 from runs.logs.levels import CODES
 from runs.logs.lines import BadLine, Filters, LineId, line_id
-from runs.points import read
+from runs.logs.read import read_log_text, read_logs
 
 router = Router(tags=["logs"])
 LevelName = Literal["error", "warning", "info", "debug", "none", ""]  # none, or empty: of lines that say none
@@ -145,7 +145,7 @@ class Hits(Schema):
 @router.get("/runs/{run_id}/logs", response=Lines, summary="Log lines of a run")
 def list_lines(request: HttpRequest, run_id: str, query: Query[LinesQuery]) -> Any:
     run = get_run(actor(request), run_id)
-    return read.logs(run.pk, query.rank, query.after, query.q, query.limit, query.tail)
+    return read_logs(run.pk, query.rank, query.after, query.q, query.limit, query.tail)
 
 
 @router.get("/runs/{run_id}/logs/overview", response=Overview, summary="How many lines there are, and of which kinds")
@@ -220,7 +220,7 @@ def _as_it_is(found: dict[str, Any]) -> HttpResponse:
 @router.get("/runs/{run_id}/logs/download", summary="The log as text")
 def download(request: HttpRequest, run_id: str, query: Query[FiltersQuery]) -> StreamingHttpResponse:
     run = get_run(actor(request), run_id)
-    response = text_response(request, read.log_text(run.pk, query.filters))
+    response = text_response(request, read_log_text(run.pk, query.filters))
     response["Content-Disposition"] = f'attachment; filename="{run.pk}.log"'
     response["X-Content-Type-Options"] = "nosniff"
     return response

@@ -13,9 +13,10 @@ from ninja import Field, Query, Router, Schema
 from runs.access import NotFound, get_run
 from runs.api.auth import actor
 from runs.api.metrics.labels import labels_in
-from runs.media import store as media
+from runs.media import read as media
+from runs.media.store import IMAGE
 from runs.metrics.models import Media
-from runs.points.read import cursor_of
+from runs.metrics.progress import cursor_of
 
 router = Router(tags=["media"])
 
@@ -158,7 +159,7 @@ def one(request: HttpRequest, run_id: str, media_id: int) -> HttpResponse:
 def file(request: HttpRequest, run_id: str, media_id: int) -> HttpResponse:
     """Its type is what its first bytes say."""
     row = _row(request, run_id, media_id)
-    if row.kind != media.IMAGE:
+    if row.kind != IMAGE:
         raise NotFound(f"{row.name!r} at step {row.step} is a {row.kind}: only images are files.")
     if (known := _known(request, row)) is not None:
         return known

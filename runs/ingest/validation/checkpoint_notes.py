@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-from runs.checkpoints.store import OFF, STATES, Note
+from runs.checkpoints.reports import OFF, STATES, Note
 from runs.ingest.validation.checks import MAX_SEQUENCE, Poison, storable
 
 MAX_WHY = 1_000  # characters; what is beyond is cut off

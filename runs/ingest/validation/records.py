@@ -14,7 +14,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from runs.checkpoints.store import Note
+from runs.checkpoints.reports import Note
 from runs.ingest.validation import checkpoint_notes as notes
 from runs.ingest.validation import checks, facts, media
 from runs.ingest.validation.checks import MAX_LABELS, MAX_NAME, MAX_SEQUENCE, MAX_STEP, PRODUCER, Poison

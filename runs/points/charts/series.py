@@ -10,15 +10,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from runs.deltas.delta import numbers
+from runs.metrics.json_numbers import numbers
 from runs.metrics.models import Series
+from runs.metrics.progress import cursors_of
 from runs.metrics.snapshot import snapshot
-from runs.points.charts.cursors import cursors_of
 from runs.points.charts.exports import stream
 from runs.points.charts.fetch import MAX_STEP, MAX_TIME, MIN_STEP
 from runs.points.charts.zoom import Span, draw
@@ -31,19 +31,43 @@ Attempts = Literal["newest", "all"]
 Window = tuple[float | None, float | None]  # from and to, both included; None: open
 
 
-def series_list(run_id: str) -> list[dict[str, Any]]:
+class SeriesItem(TypedDict):
+    """A series in a list; ``last`` may be the word of a value that is not finite."""
+
+    name: str
+    labels: dict[str, str]
+    count: int
+    first_step: int | None
+    last_step: int | None
+    last: float | str | None
+    min: float | None
+    max: float | None
+
+
+class SeriesItemOfRun(SeriesItem):
+    run: str
+
+
+class SeriesData(TypedDict):
+    """Points as JSON: each series has the columns of its kind, see Curve."""
+
+    cursor: int
+    series: list[dict[str, Any]]
+
+
+def series_list(run_id: str) -> list[SeriesItem]:
     """Return every series of the run as PRODUCT's items, by name and labels."""
     rows = Series.objects.filter(run_id=run_id).order_by("name", "labels_key")
     return [_item(row) for row in rows]
 
 
-def series_lists(run_ids: Sequence[str]) -> list[dict[str, Any]]:
+def series_lists(run_ids: Sequence[str]) -> list[SeriesItemOfRun]:
     """Return the same of many runs, by name, labels and run; each item says its ``run``."""
     rows = Series.objects.filter(run_id__in=run_ids).order_by("name", "labels_key", "run_id")
     return [{"run": row.run_id, **_item(row)} for row in rows]
 
 
-def _item(row: Series) -> dict[str, Any]:
+def _item(row: Series) -> SeriesItem:
     return {
         "name": row.name,
         "labels": row.labels,
@@ -139,7 +163,7 @@ def series_data(
     start: float | None = None,
     end: float | None = None,
     points: int = 1500,
-) -> dict[str, Any]:
+) -> SeriesData:
     """Return the points of the named series between start and end as JSON has them: see curves().
 
     The answer is what was committed up to its ``cursor``, so that deltas after the cursor continue it without a hole

@@ -13,7 +13,8 @@ from django.db.models import Count, Max
 from runs.logs import compaction as log_folding
 from runs.logs.compaction import fold_lines
 from runs.metrics.models import Block, Segment, Telemetry
-from runs.points.compaction.sealing import SEAL_AS_IT_LIES, RunGone, fold_blocks, seal
+from runs.metrics.rows import RunGone
+from runs.points.compaction.sealing import SEAL_AS_IT_LIES, fold_blocks, seal
 from runs.points.segments import POINTS_PER_SEGMENT
 
 log = structlog.get_logger(__name__)

@@ -20,7 +20,7 @@ from django.db import transaction
 
 from runs.metrics.codec import Columns, Floats, Steps, joined
 from runs.metrics.models import Axis, Block, Segment, Telemetry
-from runs.metrics.rows import IDS_PER_QUERY, delete_rows, execute, marks
+from runs.metrics.rows import IDS_PER_QUERY, RunGone, delete_rows, execute, marks
 from runs.points.axes import decoded
 from runs.points.blocks import decode_blocks
 from runs.points.compaction.levels import Place, grown
@@ -29,10 +29,6 @@ from runs.points.segments import POINTS_PER_SEGMENT, Stretch, encode_segments, o
 
 SEAL_AS_IT_LIES = 8192  # points: a segment this long gains little from being put together with others
 POINTS_PER_STEP = 524_288
-
-
-class RunGone(Exception):
-    """Rows that a step was to replace are not there any more: somebody deletes the run."""
 
 
 @dataclass(frozen=True)

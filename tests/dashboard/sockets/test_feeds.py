@@ -21,12 +21,13 @@ from dashboard.sockets.run_feed import RunFeed
 from runs import broadcast
 from runs.access import Sight
 from runs.broadcast import run_group
+from runs.deltas import changes
 from runs.deltas import encoded as parcel
 from runs.ingest.commit import Source, commit
 from runs.ingest.push import Push, push_now
 from runs.ingest.validation.records import incoming
+from runs.metrics import erase, progress
 from runs.models import Run
-from runs.points import read
 from tests.cast import Cast
 from tests.servers import Valkey
 from tests.spools import Spool, some_points
@@ -148,9 +149,9 @@ async def test_those_who_come_back_with_one_cursor_share_what_is_read(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feeds, "PING_EVERY_S", 100.0)
-    spool, reads, really = Spool(), [], read.delta_since
+    spool, reads, really = Spool(), [], changes.delta_since
     await store(run, spool.points(some_points(1, 1)), spool.points(some_points(2, 1)))
-    monkeypatch.setattr(read, "delta_since", lambda *asked: reads.append(asked) or really(*asked))
+    monkeypatch.setattr(changes, "delta_since", lambda *asked: reads.append(asked) or really(*asked))
     members = [joined(run, since=1)[1] for _ in range(50)]
     await asyncio.gather(*(one.until(lambda one=one: one.steps == [2]) for one in members))  # type: ignore[misc]
     assert reads == [(run.pk, 1)]
@@ -174,7 +175,7 @@ async def test_a_store_that_has_less_than_before_is_read_again_by_all(run: Run) 
     _, listener = joined(run)
     await listener.until(lambda: bool(listener.heard))
     assert listener.heard[0] == {"type": "ping", "cursor": 2}
-    await database_sync_to_async(read.delete_run_data)(run.pk)
+    await database_sync_to_async(erase.delete_run_data)(run.pk)
     await listener.until(lambda: bool(listener.batches))
     assert listener.batches == [{"type": "refetch", "from": 0, "cursor": 0, "steps": None}]
     await store(run, Spool().points(some_points(7, 1)))
@@ -210,7 +211,7 @@ async def test_a_feed_that_fails_closes_its_sockets_and_the_next_begins_anew(
         raise OperationalError("the disk is gone")
 
     with monkeypatch.context() as broken:
-        broken.setattr(read, "cursor_of", fail)
+        broken.setattr(progress, "cursor_of", fail)
         await listener.until(lambda: listener.code == UNAVAILABLE)
     other, late = joined(run)
     assert other is not feed

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runs.checkpoints import store as checkpoints
+from runs.checkpoints import read, store
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.validation.records import incoming
 from runs.metrics.models import Checkpoint, CheckpointUse, DeadLetter, Telemetry
@@ -44,7 +44,7 @@ def saved(step: int, fence: int = 1, **changes: Any) -> dict[str, Any]:
 
 
 def sound(run: str = "run1") -> list[str]:
-    return [row.name for row in checkpoints.candidates(run, before=100, number=10)]
+    return [row.name for row in read.candidates(run, before=100, number=10)]
 
 
 def troubles(run: str = "run1") -> dict[str, int]:
@@ -101,7 +101,7 @@ def test_the_newest_attempt_s_come_first_whatever_their_steps() -> None:
     told(saved(100), saved(300))
     told(saved(150, fence=2), fence=2)
     assert sound() == ["step-150.fence-2", "step-300.fence-1", "step-100.fence-1"]
-    assert [row.name for row in checkpoints.candidates("run1", before=2, number=1)] == ["step-300.fence-1"]
+    assert [row.name for row in read.candidates("run1", before=2, number=1)] == ["step-300.fence-1"]
 
 
 def test_what_an_older_attempt_saves_after_a_newer_began_is_not_gone_on_from(make_run: MakeRun) -> None:
@@ -166,10 +166,10 @@ def test_long_texts_are_cut_and_none_holds_what_a_database_cannot() -> None:
 
 
 def test_a_flood_is_bounded_and_the_newest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "MAX_NOTES", 50)
-    monkeypatch.setattr(checkpoints, "MAX_PER_RUN", 60)
-    monkeypatch.setattr(checkpoints, "SLACK", 10)
-    monkeypatch.setattr(checkpoints, "MAX_USES_PER_RUN", 5)
+    monkeypatch.setattr(store, "MAX_NOTES", 50)
+    monkeypatch.setattr(store, "MAX_PER_RUN", 60)
+    monkeypatch.setattr(store, "SLACK", 10)
+    monkeypatch.setattr(store, "MAX_USES_PER_RUN", 5)
     told(*(saved(step) for step in range(1, 101)))
     assert Checkpoint.objects.count() == 50
     assert troubles() == {"checkpoint_notes": 50}

@@ -14,6 +14,7 @@ import pytest
 from django.conf import settings
 from django.db import connections
 
+from runs.metrics import progress
 from runs.models import Run
 from runs.points import read
 from runs.serving.transport import redis
@@ -81,7 +82,7 @@ def test_it_stores_what_comes_and_ends_cleanly_when_told_to(
     spool.begin()
     spool.points(some_points(1, 3))
     send(attempt, node, spool.bytes)
-    wait_for(lambda: read.watermarks(run.pk) == {spool.producer: 2})
+    wait_for(lambda: progress.watermarks(run.pk) == {spool.producer: 2})
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 0
     assert redis().xlen(stream_key(0)) == 0
@@ -100,7 +101,7 @@ def test_killed_again_and_again_each_point_is_there_once(
     # Frame 1 is the begin record alone; every later frame k holds the one point of step k.
     for least in (1, 150):
         process = start()
-        wait_for(lambda least=least: read.watermarks(run.pk).get(spool.producer, 0) >= least)  # type: ignore[misc]
+        wait_for(lambda least=least: progress.watermarks(run.pk).get(spool.producer, 0) >= least)  # type: ignore[misc]
         process.kill()
         process.wait()
         for first in range(0, len(spool.frames), 50):

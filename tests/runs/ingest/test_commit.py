@@ -14,6 +14,7 @@ from runs.ids import new_id
 from runs.ingest import commit as commit_module
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.validation.records import incoming
+from runs.metrics import progress
 from runs.metrics.models import Block, DeadLetter, Producer, Segment, Series, Telemetry
 from runs.points import read
 from runs.points.charts.series import raw
@@ -60,7 +61,7 @@ def check_exactly_once(spools: Iterable[Spool], batches: list[list[tuple[int, in
             delivered = {index + 1 for owner, index in batch if owner == which}
             while watermarks[which] + 1 in delivered:
                 watermarks[which] += 1
-    found = read.watermarks(run)
+    found = progress.watermarks(run)
     assert [found.get(spool.producer, 0) for spool in spools] == watermarks
     expected = {
         (float(number), step): 1
@@ -188,7 +189,7 @@ def test_poison_of_other_kinds(payload: dict[str, object]) -> None:
     spool.add(**{"kind": payload.pop("t"), **payload})  # type: ignore[arg-type]
     spool.points(some_points(2, 1))
     hand_in(spool.bytes)
-    assert read.watermarks("run1") == {spool.producer: 2}
+    assert progress.watermarks("run1") == {spool.producer: 2}
     assert DeadLetter.objects.count() == 1
 
 
@@ -220,7 +221,7 @@ def test_a_flipped_bit_between_two_sound_frames_costs_that_frame_only() -> None:
     frames[2][-1] ^= 1
     for _ in range(2):
         hand_in(b"".join(bytes(frame) for frame in frames))
-    assert read.watermarks("run1") == {spool.producer: 5}
+    assert progress.watermarks("run1") == {spool.producer: 5}
     assert {step for _, step in stored()} == {2, 4}
     assert DeadLetter.objects.get().sequence == 3
 
@@ -230,7 +231,7 @@ def test_a_flipped_bit_that_nobody_can_place_counts_for_nobody() -> None:
     broken = bytearray(one.frames[0])
     broken[-1] ^= 1
     hand_in(bytes(broken) + one.frames[1] + other.frames[1])
-    assert read.watermarks("run1") == {one.producer: 0, other.producer: 0}
+    assert progress.watermarks("run1") == {one.producer: 0, other.producer: 0}
     assert DeadLetter.objects.get().producer == ""
 
 
@@ -241,7 +242,7 @@ def test_text_that_is_no_utf8_is_poison_of_its_own_frame() -> None:
     )
     body = body.replace(b"\xa1?", b"\xa1\xff")
     hand_in(records.HEADER.pack(len(body), zlib.crc32(body)) + body)
-    assert read.watermarks("run1") == {spool.producer: 1}
+    assert progress.watermarks("run1") == {spool.producer: 1}
 
 
 def test_a_name_with_a_nul_is_stored_with_a_mark_in_its_place() -> None:
@@ -255,7 +256,7 @@ def test_a_node_may_not_speak_for_a_producer_of_another_node() -> None:
     hand_in(spool.frames[0])
     committed = hand_in(spool.frames[1], source=Source("node2", "node-b"))
     assert committed.foreign == {spool.producer}
-    assert read.watermarks("run1") == {spool.producer: 1}
+    assert progress.watermarks("run1") == {spool.producer: 1}
     assert "belongs to another" in DeadLetter.objects.get().reason
 
 

@@ -10,6 +10,8 @@ from django.db import connections
 
 from runs.ingest import housekeeping
 from runs.ingest.consumer import Consumer
+from runs.logs.read import read_logs
+from runs.metrics import progress
 from runs.metrics.models import DeadLetter, NodeSample, Producer, Telemetry
 from runs.models import Attempt, Node, Run
 from runs.points import read, store
@@ -62,10 +64,10 @@ def test_what_a_rank_sends_is_stored_and_the_stream_is_empty_afterwards(stage: S
     drain(stage.consumer)
 
     assert stage.steps() == list(range(1, 21))
-    assert [line["text"] for line in read.logs(stage.run.pk)["items"]] == ["hello"]
+    assert [line["text"] for line in read_logs(stage.run.pk)["items"]] == ["hello"]
     row = Producer.objects.get(run_id=stage.run.pk, producer=spool.producer)
     assert (row.watermark, row.end_sequence, row.rank, row.role, row.node) == (4, 4, 1, "rank", stage.node.name)
-    assert read.is_complete(stage.run.pk, {spool.producer: 4})
+    assert progress.is_complete(stage.run.pk, {spool.producer: 4})
     assert redis().xlen(stream_key(0)) == 0
     telemetry = Telemetry.objects.get(run_id=stage.run.pk)
     assert (telemetry.cursor, telemetry.step, telemetry.step_at, telemetry.median_step_s) == (1, 20, 1020.0, 1.0)
@@ -89,13 +91,13 @@ def test_a_gap_is_refused_reported_and_closed_by_sending_again(stage: Stage) -> 
     send(stage.attempt, stage.node, frames[0] + frames[2])
     drain(stage.consumer)
     assert stage.steps() == []
-    assert read.gaps(stage.run.pk) == [spool.producer]
-    assert read.watermarks(stage.run.pk) == {spool.producer: 1}
+    assert progress.gaps(stage.run.pk) == [spool.producer]
+    assert progress.watermarks(stage.run.pk) == {spool.producer: 1}
 
     send(stage.attempt, stage.node, frames[1] + frames[2])
     drain(stage.consumer)
     assert stage.steps() == [1, 2, 3, 4]
-    assert read.gaps(stage.run.pk) == []
+    assert progress.gaps(stage.run.pk) == []
 
 
 class Killed(BaseException):
@@ -269,10 +271,10 @@ def test_a_full_disk_loses_nothing(stage: Stage) -> None:
         cursor.execute("PRAGMA page_count")
         cursor.execute(f"PRAGMA max_page_count = {cursor.fetchone()[0] + 1}")
     assert not stage.consumer.step()  # and it takes another connection, which has no such bound
-    assert read.cursor_of(stage.run.pk) == 0
+    assert progress.cursor_of(stage.run.pk) == 0
     assert redis().xlen(stream_key(0)) == 1
     drain(stage.consumer)
-    assert read.watermarks(stage.run.pk) == {spool.producer: 2}
+    assert progress.watermarks(stage.run.pk) == {spool.producer: 2}
     assert redis().xlen(stream_key(0)) == 0
 
 
@@ -290,7 +292,7 @@ def test_one_frame_that_cannot_be_stored_costs_itself_only(stage: Stage, monkeyp
     send(stage.attempt, stage.node, spool.bytes)
     drain(stage.consumer)
     assert stage.steps() == [11, 12, 14, 15]
-    assert read.watermarks(stage.run.pk) == {spool.producer: 6}
+    assert progress.watermarks(stage.run.pk) == {spool.producer: 6}
     assert "not that one" in DeadLetter.objects.get().reason
 
 

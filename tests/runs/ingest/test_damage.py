@@ -12,8 +12,8 @@ from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.memory import Memory
 from runs.ingest.validation import checks
 from runs.ingest.validation.records import MAX_DAMAGED, incoming
+from runs.metrics import progress
 from runs.metrics.models import DeadLetter, Producer, Series, Telemetry
-from runs.points import read
 from runs.points.tables import Head
 from tests.spools import Spool, some_points
 from trainyard.spooling import frames as records
@@ -113,7 +113,7 @@ def test_a_damaged_last_frame_that_says_whose_it_is_does_not_leave_its_producer_
     spool.points(some_points(1, 1))
     hand_in(spool.bytes)
     hand_in(flipped(spool.end()))
-    assert read.watermarks("run1") == {spool.producer: 3}
+    assert progress.watermarks("run1") == {spool.producer: 3}
     assert counted() == {"bad_frame": 1}
     letter = DeadLetter.objects.get()
     assert (letter.producer, letter.sequence) == (spool.producer, 3)
@@ -127,7 +127,7 @@ def test_a_damaged_frame_that_says_what_cannot_be_is_not_believed() -> None:
     unknown.begin()
     for _ in range(2):  # with each resend
         hand_in(flipped(later[1]) + flipped(unknown.bytes))
-    assert read.watermarks("run1") == {spool.producer: 1}
+    assert progress.watermarks("run1") == {spool.producer: 1}
     assert counted() == {"bad_frame": 2}
     assert list(Producer.objects.values_list("producer", flat=True)) == [spool.producer]
 
@@ -138,7 +138,7 @@ def test_what_a_node_found_damaged_on_its_disk_counts_as_seen() -> None:
     frame = spool.add("damaged", why="checksum differs", data=b"\0\1")
     spool.end()
     hand_in(spool.bytes)
-    assert read.watermarks("run1") == {spool.producer: 3}
+    assert progress.watermarks("run1") == {spool.producer: 3}
     assert counted() == {"bad_frame": 1}
     letter = DeadLetter.objects.get()
     assert "checksum differs" in letter.reason and bytes(letter.data) == frame
@@ -150,7 +150,7 @@ def test_poisoned_begin_and_end_frames_leave_a_producer_complete() -> None:
     spool.points(some_points(1, 1))
     spool.add("ende")
     hand_in(spool.bytes)
-    assert read.is_complete("run1", {spool.producer: 3})
+    assert progress.is_complete("run1", {spool.producer: 3})
     assert counted() == {"refused_points": 2}
 
 

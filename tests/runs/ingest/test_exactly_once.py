@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from runs.ingest.consumer import Consumer
 from runs.ingest.report import Gap, report_points
+from runs.metrics import progress
 from runs.models import HeldSlot, Run
-from runs.points import read
 from runs.points.compaction.compactor import compact_run
 from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
@@ -115,7 +115,7 @@ class Play:
 
     def send_from_watermark(self, which: int) -> None:
         spool = self.spools[which]
-        self._send(which, spool.frames[read.watermarks(self.run.pk).get(spool.producer, 0) :])
+        self._send(which, spool.frames[progress.watermarks(self.run.pk).get(spool.producer, 0) :])
 
     def work(self) -> None:
         self.consumer.step()
@@ -145,7 +145,7 @@ class Play:
             self._acknowledge(self.attempts[-1].fence, REST_NAME, {}, some)
 
     def compact(self, is_quiet: bool) -> None:
-        compact_run(self.run.pk, read.cursor_of(self.run.pk), is_quiet=is_quiet)
+        compact_run(self.run.pk, progress.cursor_of(self.run.pk), is_quiet=is_quiet)
 
     def end(self) -> None:
         for which, spool in enumerate(self.spools):
@@ -184,9 +184,9 @@ def test_any_sequence_of_deliveries_is_stored_exactly_once(
     stored = stored_points(play.run.pk)
     assert difference(play.acknowledged, stored)[1:] == (0, 0), (play.acknowledged, stored)
     assert redis().xlen(play.stream) == 0
-    assert read.gaps(play.run.pk) == []
+    assert progress.gaps(play.run.pk) == []
     watermarks = {spool.producer: len(spool.frames) for spool in play.spools}
-    assert {play.rest_producer: 0, **read.watermarks(play.run.pk)} == {
+    assert {play.rest_producer: 0, **progress.watermarks(play.run.pk)} == {
         play.rest_producer: len(play.reported),
         **watermarks,
     }

@@ -8,6 +8,7 @@ import pytest
 
 from runs.ingest import housekeeping
 from runs.ingest.consumer import Consumer
+from runs.metrics import progress
 from runs.metrics.models import Block, Segment
 from runs.models import Run
 from runs.points import read
@@ -34,7 +35,7 @@ def deliver(cast: Cast, make_run: Callable[..., Run], consumer: Consumer) -> Cal
 
     def one() -> str:
         send(attempt, node, spool.points(some_points(len(spool.frames), 1)))
-        while read.watermarks(run.pk).get(spool.producer, 0) < len(spool.frames):
+        while progress.watermarks(run.pk).get(spool.producer, 0) < len(spool.frames):
             consumer.step()
         return str(run.pk)
 

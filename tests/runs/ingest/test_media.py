@@ -17,7 +17,8 @@ from runs.ingest import troubles
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.memory import Memory
 from runs.ingest.validation.records import incoming
-from runs.media import store
+from runs.media.read import content
+from runs.metrics import erase, progress
 from runs.metrics.models import DeadLetter, Media, Telemetry
 from runs.points import read
 from tests.media import PIXEL, histogram, image, table, text
@@ -58,9 +59,9 @@ def test_each_kind_is_stored_with_what_it_says() -> None:
     assert (rows["image"].labels, rows["image"].labels_key) == ({"index": "0"}, '{"index":"0"}')
     assert bytes(rows["image"].data) == PIXEL and rows["image"].size == len(PIXEL)
     assert rows["image"].meta == {"caption": "a cat", "width": 2, "height": 3, "format": "png"}
-    assert store.content(rows["histogram"]) == {"histogram": {"edges": [0, 1, 2], "counts": [3, 5]}}
-    assert store.content(rows["text"]) == {"text": "once upon a time"}
-    assert store.content(rows["table"]) == {"table": {"columns": ["a", "b"], "rows": [[1, "x"], [None, 0.5]]}}
+    assert content(rows["histogram"]) == {"histogram": {"edges": [0, 1, 2], "counts": [3, 5]}}
+    assert content(rows["text"]) == {"text": "once upon a time"}
+    assert content(rows["table"]) == {"table": {"columns": ["a", "b"], "rows": [[1, "x"], [None, 0.5]]}}
     assert counted() == {}
 
 
@@ -91,7 +92,7 @@ def test_what_the_image_itself_says_goes_before_what_was_said_of_it() -> None:
 def test_a_text_is_kept_without_what_a_database_cannot_hold() -> None:
     logged(text(said="a\0b\N{RIGHT-TO-LEFT OVERRIDE}<script>", meta={"format": "markdown", "chars": 7e9}))
     row = Media.objects.get()
-    assert store.content(row)["text"] == "a\ufffdb\N{RIGHT-TO-LEFT OVERRIDE}<script>"
+    assert content(row)["text"] == "a\ufffdb\N{RIGHT-TO-LEFT OVERRIDE}<script>"
     assert row.meta == {"format": "markdown", "chars": 12}
 
 
@@ -215,7 +216,7 @@ actions = st.one_of(
 @given(script=st.lists(actions, min_size=5, max_size=25))
 def test_any_sequence_of_deliveries_is_stored_exactly_once(db: None, script: list[Any]) -> None:
     Media.objects.all().delete()
-    read.delete_run_data("run1")
+    erase.delete_run_data("run1")
     senders, memory = [Sender(0), Sender(1)], Memory()
     for name, which, *arguments in script:
         sender = senders[which]
@@ -227,7 +228,7 @@ def test_any_sequence_of_deliveries_is_stored_exactly_once(db: None, script: lis
             frames = sender.spool.frames
             hand_in(b"".join(frames[-1 - index % len(frames)] for index in arguments[0]), memory=memory)
     for sender in senders:
-        after = read.watermarks("run1").get(sender.spool.producer, 0)
+        after = progress.watermarks("run1").get(sender.spool.producer, 0)
         hand_in(b"".join(sender.spool.frames[after:]), memory=memory)
     stored = sorted((row.rank, row.step, bytes(row.data)) for row in Media.objects.all())
     assert stored == sorted(item for sender in senders for item in sender.written)

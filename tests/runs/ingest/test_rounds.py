@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from runs.ingest import commit as commit_module
 from runs.ingest.consumer import Consumer
 from runs.ingest.report import report_points
+from runs.metrics import progress
 from runs.metrics.models import Series, Telemetry
 from runs.models import Attempt, Node, Run
 from runs.points import read, store
@@ -161,8 +162,8 @@ def test_each_shard_has_a_stream_and_an_ingest_of_its_own(stage: Stage, make_run
     spool.points(some_points(1, 2))
     send(attempt, node, spool.bytes)
     drain(stage.consumer)
-    assert read.watermarks(run.pk) == {}
+    assert progress.watermarks(run.pk) == {}
     other = Consumer(1, block_s=0.01)
     drain(other)
     other.close()
-    assert read.watermarks(run.pk) == {spool.producer: 2}
+    assert progress.watermarks(run.pk) == {spool.producer: 2}

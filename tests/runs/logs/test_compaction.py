@@ -7,10 +7,11 @@ import pytest
 from runs.logs import compaction as log_folding
 from runs.logs.chunks import LINES_PER_CHUNK
 from runs.logs.compaction import FEW, fold_lines
+from runs.logs.read import read_log_text
 from runs.metrics.models import LogChunk, LogStream, Telemetry
-from runs.points import read, store
+from runs.metrics.rows import RunGone
+from runs.points import store
 from runs.points.compaction.compactor import Compactor
-from runs.points.compaction.sealing import RunGone
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -23,7 +24,7 @@ def write(cursor: int, count: int = 10, rank: int = 0, text: str = "line") -> No
 
 
 def everything() -> list[str]:
-    return list(read.log_text("run1"))
+    return list(read_log_text("run1"))
 
 
 def fold(bound: int, *, is_quiet: bool) -> int:
@@ -130,7 +131,7 @@ def test_a_reader_goes_on_when_chunks_move_below_it() -> None:
         write(cursor, 3)
         write(cursor, 3, rank=1)
     before = everything()
-    lines = read.log_text("run1")
+    lines = read_log_text("run1")
     found = [next(lines) for _ in range(17)]
     fold(30, is_quiet=True)
     assert found + list(lines) == before

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from runs.deltas import changes
 from runs.logs import search as log_search
 from runs.logs import windows as log_windows
 from runs.logs.chunks import Places
@@ -15,9 +16,10 @@ from runs.logs.index import Index, Refs
 from runs.logs.levels import CODES, NAMES, level_of
 from runs.logs.lines import STREAMS, Filters, line_id
 from runs.logs.patterns import literal, regex
+from runs.logs.read import read_logs
 from runs.metrics.codec import Floats
 from runs.metrics.models import LogChunk, Telemetry
-from runs.points import read, store
+from runs.points import store
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -200,13 +202,13 @@ def test_who_follows_gets_each_line_once_whatever_is_put_together_meanwhile() ->
     for _ in range(40):
         writer.write()
         for _ in range(writer.random.randint(0, 3)):
-            page = read.logs("run1", after=cursor, limit=writer.random.choice((1, 7, 500)))
+            page = read_logs("run1", after=cursor, limit=writer.random.choice((1, 7, 500)))
             found += [item["id"] for item in page["items"]]
             cursor = page["cursor"]
         if writer.random.random() < 0.4:
             fold_lines("run1", writer.cursor, is_quiet=True)
     for _ in range(5000):
-        page = read.logs("run1", after=cursor, limit=100)
+        page = read_logs("run1", after=cursor, limit=100)
         found += [item["id"] for item in page["items"]]
         cursor = page["cursor"]
         if page["next"] is None and not page["items"]:
@@ -218,7 +220,7 @@ def test_changes_since_any_cursor_are_exact_after_compaction(writer: Writer) -> 
     fold_lines("run1", writer.cursor, is_quiet=True)
     counts = [len(ids) for ids in writer.batches]
     for cursor in range(writer.cursor + 1):
-        assert len(read.delta_since("run1", cursor).lines) == sum(counts[cursor:])
+        assert len(changes.delta_since("run1", cursor).lines) == sum(counts[cursor:])
 
 
 def test_all_of_it_is_put_together_in_the_end(writer: Writer) -> None:

@@ -8,12 +8,11 @@ from django.db import connections
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.media import store as media
+from runs.media import read, store
 from runs.media.histograms import MAX_COMMON_BINS, Histogram, rebinned
 from runs.media.store import Item, Totals
 from runs.metrics import erase
 from runs.metrics.models import Media, Telemetry
-from runs.points import read
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -22,11 +21,11 @@ PLENTY = Totals(1_000_000, 2**40)
 
 def write(*items: tuple[int, str], run: str = "run1", attempt: int = 1, rank: int = 0, name: str = "story") -> None:
     found = [(rank, Item(name, {}, "{}", "text", step, float(step), {}, said.encode())) for step, said in items]
-    media.write_media(run, attempt=attempt, cursor=1, items=found, totals=Totals(), at_most=PLENTY)
+    store.write_media(run, attempt=attempt, cursor=1, items=found, totals=Totals(), at_most=PLENTY)
 
 
 def seen(**more: bool) -> list[tuple[int, int, bool]]:
-    items, _ = media.steps_of("run1", "story", {}, **more)
+    items, _ = read.steps_of("run1", "story", {}, **more)
     return [(item["step"], item["attempt"], item["superseded"]) for item in items]
 
 
@@ -34,10 +33,10 @@ def test_what_is_written_is_read_and_takes_less_room() -> None:
     text = "the same again " * 10_000
     write((5, text))
     row = Media.objects.get()
-    assert media.content(row) == {"text": text}
+    assert read.content(row) == {"text": text}
     assert row.size == len(text) and len(bytes(row.data)) < len(text) / 50
-    assert (media.totals_of("run1").num_items, media.totals_of("run1").num_bytes) == (1, len(text))
-    assert media.totals_of("run2") == Totals()
+    assert (store.totals_of("run1").num_items, store.totals_of("run1").num_bytes) == (1, len(text))
+    assert store.totals_of("run2") == Totals()
 
 
 def test_an_attempt_hides_older_ones_from_its_own_first_step_on() -> None:
@@ -59,19 +58,19 @@ def test_names_and_ranks_do_not_hide_each_other() -> None:
 def test_beyond_the_limit_nothing_is_written_and_the_rest_is_counted() -> None:
     items = [(0, Item("story", {}, "{}", "text", step, 0.0, {}, b"x" * 10)) for step in range(5)]
     totals = Totals()
-    assert media.write_media("run1", attempt=1, cursor=1, items=items, totals=totals, at_most=Totals(10, 35)) == (3, 2)
+    assert store.write_media("run1", attempt=1, cursor=1, items=items, totals=totals, at_most=Totals(10, 35)) == (3, 2)
     assert totals == Totals(3, 30)
 
 
 def test_listing_thousands_takes_few_queries_and_reads_no_data(django_assert_max_num_queries: object) -> None:
     write(*((step, "x" * 100) for step in range(3_000)))
     with django_assert_max_num_queries(8, connection=connections[Media.objects.db]):  # type: ignore[operator]
-        items, is_thinned = media.steps_of("run1", "story", {})
+        items, is_thinned = read.steps_of("run1", "story", {})
     assert is_thinned and len(items) == 2_000
     assert (items[0]["step"], items[-1]["step"]) == (0, 2_999)
     gaps = np.diff([item["step"] for item in items])
     assert set(gaps.tolist()) <= {1, 2}
-    assert media.media_list("run1") == [
+    assert read.media_list("run1") == [
         {"name": "story", "labels": {}, "kind": "text", "count": 3_000, "first_step": 0, "last_step": 2_999}
     ]
 
@@ -81,7 +80,7 @@ def test_they_go_with_their_run_in_slices(monkeypatch: pytest.MonkeyPatch) -> No
         Telemetry.objects.create(run_id=run, cursor=1)
         write(*((step, "x") for step in range(23)), run=run)
     monkeypatch.setattr(erase, "AT_ONCE_S", 0.0)
-    read.delete_run_data("run1")
+    erase.delete_run_data("run1")
     numbers = []
     while erase.sweep(0.0):
         numbers.append(Media.objects.filter(run_id="run1").count())
@@ -91,14 +90,14 @@ def test_they_go_with_their_run_in_slices(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_of_many_ranks_fewer_steps_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(media, "MAX_HISTOGRAMS", 10)
+    monkeypatch.setattr(read, "MAX_HISTOGRAMS", 10)
     data = np.array([0.0, 1.0, 2.0]).tobytes()  # two edges, and a count of 2
     for rank in range(3):
         found = [(rank, Item("w", {}, "{}", "histogram", step, 1.0, {}, data)) for step in range(50) for _ in (1, 2)]
-        media.write_media("run1", attempt=1, cursor=1, items=found, totals=Totals(), at_most=PLENTY)
-    answer = media.histograms("run1", "w", {}, 50)
+        store.write_media("run1", attempt=1, cursor=1, items=found, totals=Totals(), at_most=PLENTY)
+    answer = read.histograms("run1", "w", {}, 50)
     assert (answer["steps"], answer["counts"], answer["thinned"]) == ([0, 24, 49], [[6.0]] * 3, True)
-    assert len(media.histograms("run1", "w", {}, 2)["steps"]) == 2
+    assert len(read.histograms("run1", "w", {}, 2)["steps"]) == 2
 
 
 finite = st.floats(-1e6, 1e6)

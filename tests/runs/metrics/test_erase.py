@@ -54,11 +54,11 @@ def test_a_small_run_is_gone_at_once() -> None:
     Compactor().finish()
     fill("run2")
     kept = Segment.objects.filter(series__run_id="run2").count()
-    read.delete_run_data("run1")
+    erase.delete_run_data("run1")
     assert set(Series.objects.values_list("run_id", flat=True)) == {"run2"}
     assert not Level.objects.exists()
     assert Segment.objects.count() == kept
-    read.delete_run_data("run2")
+    erase.delete_run_data("run2")
     assert left() == {}
 
 
@@ -67,7 +67,7 @@ def test_a_large_run_is_out_of_sight_at_once_and_goes_in_slices(monkeypatch: pyt
     Compactor().finish()
     monkeypatch.setattr(erase, "AT_ONCE_S", 0.0)
     monkeypatch.setattr(erase, "ROWS", 1)
-    read.delete_run_data("run1")
+    erase.delete_run_data("run1")
     assert Segment.objects.exists()
     assert read.series_list("run1") == []
     assert read.series_data("run1", []) == {"cursor": 0, "series": []}
@@ -84,9 +84,9 @@ def test_what_comes_late_is_deleted_with_the_rest(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(erase, "AT_ONCE_S", 0.0)
     monkeypatch.setattr(erase, "ROWS", 1)
     fill("run1", 10)
-    read.delete_run_data("run1")
+    erase.delete_run_data("run1")
     fill("run1", 20_000)
-    read.delete_run_data("run1")
+    erase.delete_run_data("run1")
     assert read.series_list("run1") == []
     while erase.sweep(0.0):
         pass
@@ -112,7 +112,7 @@ def test_the_disk_gets_its_room_back(monkeypatch: pytest.MonkeyPatch) -> None:
             return int(cursor.execute("PRAGMA page_count").fetchone()[0])
 
     before = pages()
-    read.delete_run_data("run1")
+    erase.delete_run_data("run1")
     while erase.sweep(0.0):
         pass
     assert pages() < before - 100

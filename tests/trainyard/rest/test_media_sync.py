@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runs.media import store as media
+from runs.media import read
 from runs.metrics.models import Media
 from tests.trainyard.command import Trainyard
 from trainyard import Image, Text, init
@@ -32,4 +32,4 @@ def test_media_of_a_local_run_are_sent_once_as_they_were_logged(
         (name, step) for step in range(6) for name in ("samples", "story")
     ]
     assert all(row.size > 900_000 and bytes(row.data).endswith(b"IEND\xaeB`\x82") for row in rows[::2])
-    assert [media.content(row)["text"] for row in rows[1::2]] == [f"step {step}" for step in range(6)]
+    assert [read.content(row)["text"] for row in rows[1::2]] == [f"step {step}" for step in range(6)]

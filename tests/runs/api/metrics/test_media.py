@@ -10,7 +10,7 @@ import pytest
 
 from runs.ingest.commit import Source, commit
 from runs.ingest.validation.records import incoming
-from runs.media import store
+from runs.media import read
 from runs.models import Run
 from tests.cast import Cast, make_run
 from tests.media import PIXEL, histogram, image, table, text
@@ -125,7 +125,7 @@ def test_a_restart_hides_what_it_logged_again_from_its_first_step_on(cast: Cast,
 
 
 def test_of_many_steps_an_even_choice_comes(cast: Cast, mate: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MAX_STEPS", 3)
+    monkeypatch.setattr(read, "MAX_STEPS", 3)
     run = make_run(cast)
     for rank in (0, 1):
         log(run, *(text(step) for step in range(0, 50, 10)), rank=rank)

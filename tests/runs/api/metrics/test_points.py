@@ -12,6 +12,7 @@ from runs import actions
 from runs.api.metrics import points
 from runs.ingest.commit import Source, commit
 from runs.ingest.validation.records import incoming
+from runs.metrics import progress
 from runs.metrics.models import Producer
 from runs.models import Run, User
 from runs.points import read
@@ -79,7 +80,7 @@ def test_a_batch_behind_a_gap_is_refused_and_told_what_is_expected(post: Post, r
     post(1, point(1))
     status, problem = post(3, point(3))
     assert (status, problem["expected"], problem["status"]) == (409, 2, 409)
-    assert read.gaps(run.pk) == []
+    assert progress.gaps(run.pk) == []
 
 
 def test_the_name_of_a_rank_cannot_be_taken(post: Post, run: Run) -> None:

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from runs.deltas import changes
 from runs.ingest.commit import Source, commit
 from runs.ingest.validation.records import incoming
+from runs.metrics import erase, progress
 from runs.metrics.models import Segment
 from runs.points import read
 from tests.spools import Point, Spool, some_points
@@ -132,7 +134,7 @@ def test_a_run_without_points_has_none() -> None:
     assert read.series_data("nothing", ["x"]) == {"cursor": 0, "series": []}
     assert read.sparklines(["nothing"], "x", 10) == {}
     assert read.summaries(["nothing"]) == {"nothing": {}}
-    assert read.telemetry(["nothing"])["nothing"].step is None
+    assert progress.telemetry(["nothing"])["nothing"].step is None
 
 
 def test_sparklines_are_short_and_finite() -> None:
@@ -155,27 +157,29 @@ def test_what_came_after_a_cursor_continues_what_was_read_before_it() -> None:
     store(some_points(1, 2), spool=spool)
     cursor = read.series_data("run1", ["x"])["cursor"]
     store(some_points(3, 2), spool=spool)
-    assert read.points_since("run1", cursor) == [
+    assert changes.points_since("run1", cursor) == [
         {"name": "x", "labels": {}, "attempt": 1, "step": [3, 4], "time": [1003.0, 1004.0], "value": [3.0, 4.0]}
     ]
-    assert read.points_since("run1", cursor + 1) == []
+    assert changes.points_since("run1", cursor + 1) == []
 
 
 def test_too_much_after_a_cursor_is_read_again_instead() -> None:
     spool = Spool()
     store(some_points(1, 2), spool=spool)
     store(some_points(3, 20_001), spool=spool)
-    assert read.points_since("run1", 1) is None
-    assert read.delta_since("run1", 1).messages() == [{"type": "refetch", "from": 1, "cursor": 2, "steps": [3, 20_003]}]
-    assert read.points_since("run1", 99) is None
+    assert changes.points_since("run1", 1) is None
+    assert changes.delta_since("run1", 1).messages() == [
+        {"type": "refetch", "from": 1, "cursor": 2, "steps": [3, 20_003]}
+    ]
+    assert changes.points_since("run1", 99) is None
 
 
 def test_a_deleted_run_leaves_nothing() -> None:
     store(some_points(1, 2))
-    read.delete_run_data("run1")
+    erase.delete_run_data("run1")
     assert read.series_list("run1") == []
-    assert read.watermarks("run1") == {}
-    assert read.cursor_of("run1") == 0
+    assert progress.watermarks("run1") == {}
+    assert progress.cursor_of("run1") == 0
 
 
 def test_a_long_frame_is_cut_and_put_together_again() -> None:

@@ -8,13 +8,16 @@ import pytest
 from django.conf import settings
 from django.db import transaction
 
+from runs.deltas import changes
+from runs.metrics import erase
 from runs.metrics.codec import Columns
 from runs.metrics.models import Axis, Block, Level, Segment, Telemetry
-from runs.points import read, store
+from runs.metrics.rows import RunGone
+from runs.points import store
 from runs.points.charts.series import raw
 from runs.points.compaction import sealing
 from runs.points.compaction.compactor import Compactor
-from runs.points.compaction.sealing import RunGone, fold_blocks, seal
+from runs.points.compaction.sealing import fold_blocks, seal
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 
@@ -92,8 +95,8 @@ def test_what_is_young_stays_for_clients_that_catch_up(writer: Writer, clock: Cl
     bound = Telemetry.objects.get().compacted_cursor
     assert 0 < bound <= 30
     assert set(Block.objects.values_list("cursor", flat=True)) == set(range(bound + 1, 71))
-    assert read.delta_since("run1", bound - 1).refetch
-    assert [column["step"] for column in read.delta_since("run1", 69).series] == [[138, 139]] * 3
+    assert changes.delta_since("run1", bound - 1).refetch
+    assert [column["step"] for column in changes.delta_since("run1", 69).series] == [[138, 139]] * 3
     assert writer.steps() == list(range(140))
 
 
@@ -173,7 +176,7 @@ def test_runs_of_other_shards_are_left_alone(writer: Writer, clock: Clock) -> No
 def test_a_run_that_is_deleted_meanwhile_ends_its_compaction(writer: Writer, clock: Clock) -> None:
     compactor = Compactor(clock=clock)
     compactor.note("run1", 1, writer.write(5))
-    read.delete_run_data("run1")
+    erase.delete_run_data("run1")
     clock.now += 31
     assert work(compactor) == 1
     assert not Segment.objects.exists()

@@ -19,14 +19,14 @@ from typing import Any
 from runs.logs.lines import Filters, Key
 from runs.logs.merge import Span, backward, forward
 from runs.logs.patterns import literal
-from runs.metrics.models import Telemetry
+from runs.metrics.progress import cursor_of
 from runs.metrics.snapshot import snapshot
 
 EVERYTHING = Filters()
 
 
 class BadCursor(ValueError):
-    """A cursor that logs() did not make."""
+    """A cursor that read_logs() did not make."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def place_of(cursor: str) -> Place:
         raise BadCursor(f"{cursor[:80]!r} is no cursor of this list") from error
 
 
-def logs(
+def read_logs(
     run_id: str,
     rank: int | None = None,
     after: str | None = None,
@@ -70,7 +70,7 @@ def logs(
     filters = EVERYTHING if rank is None else Filters(ranks={rank})
     find = literal(q, is_case=False).lines if q else None
     with snapshot():
-        now = Telemetry.objects.filter(run_id=run_id).values_list("cursor", flat=True).first() or 0
+        now = cursor_of(run_id)
         high = now if place.high is None else place.high
         at_end = Place(low=high).text()
         span = Span(place.low, high, place.key)
@@ -85,7 +85,7 @@ def logs(
     return {"items": [item for _, item in found], "next": at_end if high < now else None, "cursor": at_end}
 
 
-def log_text(run_id: str, filters: Filters = EVERYTHING) -> Iterator[str]:
+def read_log_text(run_id: str, filters: Filters = EVERYTHING) -> Iterator[str]:
     """Yield the whole log as lines of text: time, rank, stream, text."""
     for _, line in forward(run_id, filters, Span()):
         yield f"{_moment(line['time'])} rank {line['rank']} {line['stream']}: {line['text']}\n"

@@ -1,0 +1,23 @@
+"""What a rank reports of a checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+SAVED, DELETED, INVALID, RESTORED, ANEW, OFF = STATES = ("saved", "deleted", "invalid", "restored", "anew", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a rank told. ``run`` is empty and ``fence`` None where it speaks of its own; ``facts`` are columns of what
+    was saved."""
+
+    state: str
+    step: int | None = None
+    fence: int | None = None
+    run: str = ""
+    at: float | None = None
+    why: str = ""
+    is_missing: bool = False  # what is called invalid was only not found: another node may have it
+    facts: dict[str, Any] = field(default_factory=dict)
