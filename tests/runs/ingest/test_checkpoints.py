@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from runs.checkpoints import read, store
+from runs.checkpoints import store
+from runs.checkpoints.read import candidates
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.validation.records import incoming
 from runs.metrics.models import Checkpoint, CheckpointUse, DeadLetter, Telemetry
@@ -44,7 +45,7 @@ def saved(step: int, fence: int = 1, **changes: Any) -> dict[str, Any]:
 
 
 def sound(run: str = "run1") -> list[str]:
-    return [row.name for row in read.candidates(run, before=100, number=10)]
+    return [row.name for row in candidates(run, before=100, number=10)]
 
 
 def troubles(run: str = "run1") -> dict[str, int]:
@@ -101,7 +102,7 @@ def test_the_newest_attempt_s_come_first_whatever_their_steps() -> None:
     told(saved(100), saved(300))
     told(saved(150, fence=2), fence=2)
     assert sound() == ["step-150.fence-2", "step-300.fence-1", "step-100.fence-1"]
-    assert [row.name for row in read.candidates("run1", before=2, number=1)] == ["step-300.fence-1"]
+    assert [row.name for row in candidates("run1", before=2, number=1)] == ["step-300.fence-1"]
 
 
 def test_what_an_older_attempt_saves_after_a_newer_began_is_not_gone_on_from(make_run: MakeRun) -> None:
