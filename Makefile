@@ -53,6 +53,7 @@ check: ## format, lint, types, migrations, import rules, Django's own checks
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py check --fail-level WARNING
+	$(BIN)/python -m dashboard.setup.javascript biome check --error-on-warnings static
 
 bench: ## measure against other trackers and against limits, into benchmarks/RESULTS.md (ARGS="name" for one)
 	@$(SETUP) --for bench -- $(BIN)/python -m benchmarks $(ARGS)

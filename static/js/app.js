@@ -1,27 +1,43 @@
-// The page's start: a static table of modules (the manifest rewrites literal imports only), mounted where the page names them.
-// What only some pages have comes with those: their templates preload it.
+// The page's start: a static table of modules (the manifest rewrites literal imports only), mounted where the page
+// names them. What only some pages have comes with those: their templates preload it.
 import * as autosubmit from "./forms/autosubmit.js";
-import * as copy from "./shared/copy.js";
 import * as dialog from "./forms/dialog.js";
-import * as fragment from "./live/fragment.js";
-import * as live from "./live/live.js";
+import { startForms } from "./forms/forms.js";
+import * as selection from "./forms/selection.js";
+import * as swap from "./forms/swap.js";
+import { startAges } from "./frame/ages.js";
+import { startKeys } from "./frame/keys.js";
 import * as menu from "./frame/menu.js";
 import * as palette from "./frame/palette.js";
 import * as rail from "./frame/rail.js";
 import * as search from "./frame/search.js";
-import * as selection from "./forms/selection.js";
-import * as server from "./live/server.js";
-import * as session from "./live/session.js";
-import * as swap from "./forms/swap.js";
+import { startTheme } from "./frame/theme.js";
 import * as title from "./frame/title.js";
 import * as toasts from "./frame/toasts.js";
-import { startAges } from "./frame/ages.js";
-import { startForms } from "./forms/forms.js";
-import { startKeys } from "./frame/keys.js";
-import { startTheme } from "./frame/theme.js";
-import { register, mountAll } from "./shared/modules.js";
+import * as fragment from "./live/fragment.js";
+import * as live from "./live/live.js";
+import * as server from "./live/server.js";
+import * as session from "./live/session.js";
+import * as copy from "./shared/copy.js";
+import { mountAll, register } from "./shared/modules.js";
 
-register({ autosubmit, copy, dialog, fragment, live, menu, palette, rail, search, selection, server, session, swap, title, toasts });
+register({
+  autosubmit,
+  copy,
+  dialog,
+  fragment,
+  live,
+  menu,
+  palette,
+  rail,
+  search,
+  selection,
+  server,
+  session,
+  swap,
+  title,
+  toasts,
+});
 register({
   charts: () => import("./charts/charts.js"),
   compare: () => import("./compare/compare.js"),

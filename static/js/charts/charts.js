@@ -1,22 +1,36 @@
-// Charts of one run or of several: sections by prefix, a card per metric, only those in view drawn, one set of switches for all.
+// Charts of one run or of several: sections by prefix, a card per metric, only those in view drawn, one set of
+// switches for all.
 import { streamsFor } from "../live/streams.js";
 import { Card, titleOf } from "./cards/card.js";
-import { contextOf } from "./page/context.js";
+import { Runs } from "./data/runs.js";
+import { Store } from "./data/store.js";
+import { Windows } from "./data/windows.js";
 import { Crosshair } from "./interaction/crosshair.js";
-import { Deck } from "./page/deck.js";
 import { Fullscreen } from "./interaction/fullscreen.js";
+import { contextOf } from "./page/context.js";
+import { Deck } from "./page/deck.js";
 import { Layout } from "./page/layout.js";
 import { Painter } from "./page/painter.js";
-import { Runs } from "./data/runs.js";
 import { Saving } from "./settings/saving.js";
 import { axisOf, optionsOf, stateFor } from "./settings/state.js";
-import { Store } from "./data/store.js";
 import { Toolbar } from "./settings/toolbar.js";
-import { Windows } from "./data/windows.js";
 import { Workspace } from "./settings/workspace.js";
 
 const LAID_BY = ["filter", "pinned", "collapsed", "axis"]; // what of the state says where cards are
-const DRAWN_BY = ["axis", "smoothing", "isLogX", "isLogY", "ignoreOutliers", "ranks", "sort", "charts", "pinned", "group", "hidden", "colours"];
+const DRAWN_BY = [
+  "axis",
+  "smoothing",
+  "isLogX",
+  "isLogY",
+  "ignoreOutliers",
+  "ranks",
+  "sort",
+  "charts",
+  "pinned",
+  "group",
+  "hidden",
+  "colours",
+];
 
 export function mount(element) {
   const page = new Charts(element);
@@ -29,14 +43,19 @@ class Charts {
     const { runs, series, state, project, page } = element.dataset;
     this.runs = new Runs(read(runs));
     this.layout = new Layout(this);
-    this.painter = new Painter((name) => this.deck.cards.get(name)?.draw(), (name) => this.deck.cards.get(name)?.isCalm ?? false);
+    this.painter = new Painter(
+      (name) => this.deck.cards.get(name)?.draw(),
+      (name) => this.deck.cards.get(name)?.isCalm ?? false,
+    );
     this.toolbar = new Toolbar(element.querySelector("form.chart-tools"), {
       onChange: (patch) => this.workspace.change(patch),
       onResetZoom: () => Object.keys(this.workspace.zoom).forEach((axis) => this.zoom(axis, null)),
       onReset: () => this.workspace.reset(),
     });
     const kept = read(state);
-    const saving = new Saving(project && `/api/v1/projects/${project}/workspace`, page, kept, (how, words) => this.toolbar.tell(how, words));
+    const saving = new Saving(project && `/api/v1/projects/${project}/workspace`, page, kept, (how, words) =>
+      this.toolbar.tell(how, words),
+    );
     this.workspace = new Workspace(stateFor(page, kept), saving, (changed, name) => this.onChange(changed, name));
     this.store = new Store(this.runs.list, {
       onNames: () => this.layout.onNames(),
@@ -44,7 +63,11 @@ class Charts {
       onGone: (id) => this.layout.notes.lose(this.runs.titles.get(id) ?? id, !this.runs.isMany),
       streamOf: streamsFor((id) => this.runs.byId.get(id)?.isLive ?? false),
     });
-    this.windows = new Windows(this.store, (name) => this.painter.want(name), (name) => axisOf(name, this.workspace.state.axis));
+    this.windows = new Windows(
+      this.store,
+      (name) => this.painter.want(name),
+      (name) => axisOf(name, this.workspace.state.axis),
+    );
     this.crosshair = new Crosshair();
     const context = contextOf(this, element.querySelector("template.card-template"));
     this.deck = new Deck(element.querySelector("[data-sections]"), {
@@ -55,7 +78,10 @@ class Charts {
       titleOf,
       sizeOf: (name) => optionsOf(this.workspace.state, name).size,
     });
-    this.fullscreen = new Fullscreen(() => this.deck.ordered(), (name) => this.workspace.setOpen(name));
+    this.fullscreen = new Fullscreen(
+      () => this.deck.ordered(),
+      (name) => this.workspace.setOpen(name),
+    );
     this.listen();
     for (const [axis, range] of Object.entries(this.workspace.zoom)) this.windows.set(axis, range);
     if (this.toolbar.typed) this.workspace.change({ filter: this.toolbar.typed });
@@ -70,7 +96,9 @@ class Charts {
     const { signal } = this.over;
     this.element.addEventListener("workspace", (event) => this.onWorkspace(event.detail ?? {}), { signal });
     this.deck.host.addEventListener("toggle", ({ target }) => this.layout.onToggle(target), { signal, capture: true });
-    this.element.querySelector("[data-clear-filter]").addEventListener("click", () => this.toolbar.clearFilter(), { signal });
+    this.element
+      .querySelector("[data-clear-filter]")
+      .addEventListener("click", () => this.toolbar.clearFilter(), { signal });
     addEventListener("themechange", () => this.redraw(), { signal });
   }
 
@@ -119,7 +147,17 @@ class Charts {
 
   close() {
     this.over.abort();
-    const parts = [this.layout, this.fullscreen, this.deck, this.store, this.windows, this.crosshair, this.painter, this.toolbar, this.workspace];
+    const parts = [
+      this.layout,
+      this.fullscreen,
+      this.deck,
+      this.store,
+      this.windows,
+      this.crosshair,
+      this.painter,
+      this.toolbar,
+      this.workspace,
+    ];
     for (const part of parts) part.close();
   }
 }

@@ -1,7 +1,8 @@
 // A field that finds runs by name, tag or id, and hands over the one that is chosen.
 const WAIT_MS = 120;
 
-// `host` has an input and a list; `url` knows which runs there are; `isHere(id)` those that are not offered; `onAdd(id)` takes one.
+// `host` has an input and a list; `url` knows which runs there are; `isHere(id)` those that are not offered;
+// `onAdd(id)` takes one.
 export function startAdding(host, { url, isHere, onAdd }) {
   const input = host.querySelector("input");
   const list = host.querySelector("[role=listbox]");
@@ -74,10 +75,14 @@ export function startAdding(host, { url, isHere, onAdd }) {
 }
 
 async function find(url, words) {
-  const answer = await fetch(`${url}?q=${encodeURIComponent(words)}`, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
+  const answer = await fetch(`${url}?q=${encodeURIComponent(words)}`, {
+    headers: { "X-Requested-With": "fetch" },
+  }).catch(() => null);
   if (!answer?.ok) return [];
   const { items } = await answer.json();
-  return items.filter(({ kind }) => kind !== "page").map(({ url: page, label, kind }) => ({ id: page.split("/").at(-2), name: label, words: kind }));
+  return items
+    .filter(({ kind }) => kind !== "page")
+    .map(({ url: page, label, kind }) => ({ id: page.split("/").at(-2), name: label, words: kind }));
 }
 
 function lineOf({ id, name, words }, index) {
@@ -85,7 +90,10 @@ function lineOf({ id, name, words }, index) {
   line.id = `add-run-${index}`;
   line.dataset.id = id;
   line.setAttribute("role", "option");
-  for (const [className, text] of [["clip", name], ["muted xs nowrap push", words]]) {
+  for (const [className, text] of [
+    ["clip", name],
+    ["muted xs nowrap push", words],
+  ]) {
     const part = document.createElement("span");
     part.className = className;
     part.textContent = text;

@@ -1,11 +1,12 @@
 // The page that compares runs: its list and the specs beside charts that show them all.
+
+import { on } from "../live/live.js";
+import { patch } from "../live/patch.js";
+import { mountAll, sweep } from "../shared/modules.js";
 import { startAdding } from "./adding.js";
 import { colourOf, knownRuns, lineAt, paint, toggled, withGone } from "./list.js";
 import { change, runsIn, withQuery } from "./query.js";
 import { startSwatches } from "./swatches.js";
-import { on } from "../live/live.js";
-import { mountAll, sweep } from "../shared/modules.js";
-import { patch } from "../live/patch.js";
 
 const MIN_MS = 1500; // between two looks at how the runs are
 const QUIET_MS = 9000;
@@ -27,14 +28,25 @@ export function mount(element) {
   const openSwatches = startSwatches(element.querySelector("#swatches"), (button, index) => {
     tell({ colours: { ...state.colours, [button.closest("[data-run]").dataset.run]: index } });
   });
-  const stopAdding = startAdding(element.querySelector("[data-add]"), { url: element.dataset.jump, isHere: (id) => runsIn().includes(id), onAdd: add });
+  const stopAdding = startAdding(element.querySelector("[data-add]"), {
+    url: element.dataset.jump,
+    isHere: (id) => runsIn().includes(id),
+    onAdd: add,
+  });
 
   // The newest part; null where it did not come, or behind one that was asked for later.
   async function fetchPart(name) {
     const mine = (asked[name] += 1);
-    const query = withQuery(location.search, { fragment: name, group: state.group?.by ?? "", band: state.group?.band ?? "" });
-    const answer = await fetch(`${location.pathname}${query}`, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
-    const html = answer?.ok ? await answer.text().catch(() => null) : null; // else the lamp says that the server is away, and the next message asks again
+    const query = withQuery(location.search, {
+      fragment: name,
+      group: state.group?.by ?? "",
+      band: state.group?.band ?? "",
+    });
+    const answer = await fetch(`${location.pathname}${query}`, { headers: { "X-Requested-With": "fetch" } }).catch(
+      () => null,
+    );
+    // Without an answer the lamp says that the server is away, and the next message asks again.
+    const html = answer?.ok ? await answer.text().catch(() => null) : null;
     if (html === null || mine < taken[name]) return null;
     taken[name] = mine;
     return html;
@@ -87,9 +99,16 @@ export function mount(element) {
   }
   function onChange(event) {
     const { name, value, checked } = event.target;
-    if (ASKED.includes(name)) return change({ [name]: value }), refresh();
-    if (name === "base") return change({ base: value }), refreshSpecs();
-    if (name === "differences") return change({ all: checked ? "" : "1" }), refreshSpecs();
+    if (ASKED.includes(name)) {
+      change({ [name]: value });
+      refresh();
+      return;
+    }
+    if (name === "base" || name === "differences") {
+      change(name === "base" ? { base: value } : { all: checked ? "" : "1" });
+      refreshSpecs();
+      return;
+    }
     if (name === "band") return tell({ group: { ...state.group, band: value } });
     if (name !== "group") return;
     const by = [...list.querySelectorAll("[name=group]:checked")].map((box) => box.value).join();
@@ -122,7 +141,8 @@ export function mount(element) {
   element.addEventListener("click", onClick);
   element.addEventListener("change", onChange);
   element.addEventListener("workspacechange", onWorkspace);
-  for (const type of ["pointerover", "pointerout", "focusin", "focusout"]) list.addEventListener(type, (event) => tell({ lit: lineAt(event) }));
+  for (const type of ["pointerover", "pointerout", "focusin", "focusout"])
+    list.addEventListener(type, (event) => tell({ lit: lineAt(event) }));
   const stops = [
     on("run", ({ run }) => runsIn().includes(run) && soon()),
     on("ping", () => Date.now() - lastAt > QUIET_MS && soon()), // nobody is told that a run was deleted
@@ -130,7 +150,8 @@ export function mount(element) {
   ];
   if (charts) show();
   tell({});
-  for (const control of element.querySelectorAll("[data-part] :is(input, select)")) if (isTouched(control)) onChange({ target: control });
+  for (const control of element.querySelectorAll("[data-part] :is(input, select)"))
+    if (isTouched(control)) onChange({ target: control });
   return () => {
     clearTimeout(timer);
     narrow.removeEventListener("change", onWidth);
@@ -141,6 +162,15 @@ export function mount(element) {
 
 // Whether somebody was faster than this script.
 function isTouched(control) {
-  if (control.matches("select")) return control.selectedIndex !== Math.max(0, [...control.options].findIndex((one) => one.defaultSelected));
-  return control.type === "radio" ? control.checked && !control.defaultChecked : control.checked !== control.defaultChecked;
+  if (control.matches("select"))
+    return (
+      control.selectedIndex !==
+      Math.max(
+        0,
+        [...control.options].findIndex((one) => one.defaultSelected),
+      )
+    );
+  return control.type === "radio"
+    ? control.checked && !control.defaultChecked
+    : control.checked !== control.defaultChecked;
 }

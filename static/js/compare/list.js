@@ -1,10 +1,14 @@
 // The list of the runs, as the server draws it, made to agree with what the charts show.
 import { groupColours } from "../shared/grouping.js";
 
-// The runs that the list is about, for the charts: those that the server knows, and of those it has no more what was known.
+// The runs that the list is about, for the charts: those that the server knows, and of those it has no more what was
+// known.
 export function knownRuns(list, before, ids) {
   const told = JSON.parse(list.querySelector("#compared-runs")?.textContent ?? "[]");
-  const here = new Map([...before.map((run) => [run.id, { ...run, isLive: false }]), ...told.map((run) => [run.id, run])]);
+  const here = new Map([
+    ...before.map((run) => [run.id, { ...run, isLive: false }]),
+    ...told.map((run) => [run.id, run]),
+  ]);
   return ids.filter((id) => here.has(id)).map((id) => here.get(id));
 }
 

@@ -1,6 +1,8 @@
-// Forms that do something (`data-act`): asks first where the form says so, posts, says what happened, refreshes the page's parts.
-import { refetchAll } from "../live/fragment.js";
+// Forms that do something (`data-act`): asks first where the form says so, posts, says what happened, refreshes the
+// page's parts.
+
 import { toast } from "../frame/toasts.js";
+import { refetchAll } from "../live/fragment.js";
 
 export function startForms() {
   document.addEventListener("submit", async (event) => {
@@ -9,10 +11,17 @@ export function startForms() {
     event.preventDefault();
     const button = event.submitter;
     const asks = button?.dataset.confirm ?? form.dataset.confirm;
-    if (asks && !(await confirm(asks, button?.dataset.words ?? form.dataset.words ?? "", button?.textContent.trim() || "Yes"))) return;
+    if (
+      asks &&
+      !(await confirm(asks, button?.dataset.words ?? form.dataset.words ?? "", button?.textContent.trim() || "Yes"))
+    )
+      return;
     const body = new FormData(form, button);
     if (button) button.setAttribute("aria-busy", "true");
-    const done = await post(button?.formAction && button.hasAttribute("formaction") ? button.formAction : form.action, body);
+    const done = await post(
+      button?.formAction && button.hasAttribute("formaction") ? button.formAction : form.action,
+      body,
+    );
     if (done) form.dispatchEvent(new CustomEvent("acted", { detail: button }));
     button?.removeAttribute("aria-busy");
   });

@@ -1,5 +1,6 @@
-// Checkboxes of a table and the bar that appears when some are set. What is selected stays so on other pages of the table and
-// under other filters, for as long as the tab is open; the bar says how much of it is not in view, and acts on all of it.
+// Checkboxes of a table and the bar that appears when some are set. What is selected stays so on other pages of the
+// table and under other filters, for as long as the tab is open; the bar says how much of it is not in view, and acts
+// on all of it.
 const KEPT = "trainyard.selection";
 const MOST = 500;
 const MOST_COMPARED = 100; // as many as the comparison takes
@@ -24,7 +25,8 @@ export function mount(form) {
     const words = num > compared.length ? `the first ${compared.length}` : num;
     link.lastElementChild.textContent = `Compare ${words} run${num === 1 ? "" : "s"}`;
     // Whoever chose a run wants to see it, whatever was hidden in an earlier comparison.
-    link.href = `${link.dataset.compare}?${new URLSearchParams([...compared.map((run) => ["run", run]), ["hide", ""]])}`;
+    const query = new URLSearchParams([...compared.map((run) => ["run", run]), ["hide", ""]]);
+    link.href = `${link.dataset.compare}?${query}`;
     const shown = new Set(all.map((box) => box.value));
     others.replaceChildren(...selected.filter((run) => !shown.has(run)).map(hidden));
     for (const button of bar.querySelectorAll("[data-asks]")) {
@@ -52,13 +54,17 @@ export function mount(form) {
     if (box.matches?.("[data-check-all]")) return set(boxes(), box.checked);
     if (!box.matches?.(".row-check")) return;
     const all = boxes();
-    const [from, to] = [event.shiftKey && before?.isConnected ? all.indexOf(before) : all.indexOf(box), all.indexOf(box)].sort((a, b) => a - b);
+    const [from, to] = [
+      event.shiftKey && before?.isConnected ? all.indexOf(before) : all.indexOf(box),
+      all.indexOf(box),
+    ].sort((a, b) => a - b);
     before = box;
     set(all.slice(from, to + 1), box.checked);
   }
   function onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const box = event.key === "x" && form.contains(event.target) && event.target.closest("tr")?.querySelector(".row-check");
+    const box =
+      event.key === "x" && form.contains(event.target) && event.target.closest("tr")?.querySelector(".row-check");
     if (box) set([box], !box.checked);
     const isTyping = event.target.matches?.("input:not([type=checkbox]), textarea, select");
     if (event.key === "Escape" && !bar.hidden && !isTyping && !document.querySelector("dialog[open]")) keep([]);

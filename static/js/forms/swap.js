@@ -1,7 +1,8 @@
 // Forms inside this element are sent in the background; the answer, a part of the page, takes the place of its content.
+
+import { toast } from "../frame/toasts.js";
 import { refetchAll } from "../live/fragment.js";
 import { mountAll, sweep } from "../shared/modules.js";
-import { toast } from "../frame/toasts.js";
 
 export function mount(element) {
   async function onSubmit(event) {
@@ -25,7 +26,11 @@ export function mount(element) {
 // Posts and resolves to the named part of the answer's page, with problems beside its fields; null when it was refused.
 export async function send(url, body, fragment) {
   try {
-    const answer = await fetch(`${url}?fragment=${fragment}`, { method: "POST", body, headers: { "X-Requested-With": "fetch" } });
+    const answer = await fetch(`${url}?fragment=${fragment}`, {
+      method: "POST",
+      body,
+      headers: { "X-Requested-With": "fetch" },
+    });
     if (answer.ok || answer.status === 422) return await answer.text();
     const words = await answer.json().catch(() => ({}));
     toast(words.sentence ?? `The server answered ${answer.status}.`, { isProblem: true });

@@ -5,7 +5,14 @@ export function startKeys() {
     if (event.target.closest("[data-open-keys]")) showKeys();
   });
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || document.querySelector("dialog[open]")) return;
+    if (
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      isTyping(event.target) ||
+      document.querySelector("dialog[open]")
+    )
+      return;
     if (isGoing && Date.now() - isGoing < 1200) {
       isGoing = 0;
       const link = document.querySelector(`[data-keys="g ${CSS.escape(event.key)}"]`);

@@ -13,25 +13,29 @@ export function mount(dialog) {
   }
   async function ask() {
     const mine = ++asked;
-    const answer = await fetch(`${dialog.dataset.url}?q=${encodeURIComponent(input.value)}`, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
+    const answer = await fetch(`${dialog.dataset.url}?q=${encodeURIComponent(input.value)}`, {
+      headers: { "X-Requested-With": "fetch" },
+    }).catch(() => null);
     if (mine !== asked || !answer?.ok) return;
     draw((await answer.json()).items);
   }
   function draw(items) {
-    list.replaceChildren(...items.map((item, index) => {
-      const line = document.createElement("li");
-      line.id = `palette-${index}`;
-      line.setAttribute("role", "option");
-      line.dataset.url = item.url;
-      const words = document.createElement("span");
-      words.className = "clip";
-      words.textContent = item.label;
-      const kind = document.createElement("span");
-      kind.className = "push";
-      kind.textContent = item.kind;
-      line.append(words, kind);
-      return line;
-    }));
+    list.replaceChildren(
+      ...items.map((item, index) => {
+        const line = document.createElement("li");
+        line.id = `palette-${index}`;
+        line.setAttribute("role", "option");
+        line.dataset.url = item.url;
+        const words = document.createElement("span");
+        words.className = "clip";
+        words.textContent = item.label;
+        const kind = document.createElement("span");
+        kind.className = "push";
+        kind.textContent = item.kind;
+        line.append(words, kind);
+        return line;
+      }),
+    );
     if (!items.length) {
       const nothing = document.createElement("li");
       nothing.className = "nothing";

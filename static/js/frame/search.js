@@ -1,7 +1,8 @@
-// A filter box of a table: what fits comes while one types. The form and all that it filters (`data-search`, the id of what
-// holds both) are taken from the page of that address, which a reload, a link and Back lead to as well.
-import { mountAll, sweep } from "../shared/modules.js";
+// A filter box of a table: what fits comes while one types. The form and all that it filters (`data-search`, the id of
+// what holds both) are taken from the page of that address, which a reload, a link and Back lead to as well.
+
 import { patch } from "../live/patch.js";
+import { mountAll, sweep } from "../shared/modules.js";
 
 const TYPING_MS = 200;
 

@@ -18,5 +18,6 @@ export function startTheme() {
 
 export function remember(name, value) {
   const age = value ? 31_536_000 : 0;
-  document.cookie = `${name}=${value}; path=/; max-age=${age}; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;
+  const secure = location.protocol === "https:" ? "; secure" : "";
+  document.cookie = `${name}=${value}; path=/; max-age=${age}; samesite=lax${secure}`;
 }

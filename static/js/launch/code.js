@@ -8,10 +8,14 @@ const MAX_FILES = 2000;
 // Sends what was chosen and puts it into the form; says whether that went well.
 export async function upload(form, input) {
   const body = new FormData();
-  const files = [...input.files].filter((file) => !file.webkitRelativePath.split("/").some((part) => LEFT_OUT.has(part)));
+  const files = [...input.files].filter(
+    (file) => !file.webkitRelativePath.split("/").some((part) => LEFT_OUT.has(part)),
+  );
   if (!files.length) return false;
   if (files.length > MAX_FILES) {
-    toast(`This folder has ${files.length} files; a page sends at most ${MAX_FILES}. Pack it as .tar.gz.`, { isProblem: true });
+    toast(`This folder has ${files.length} files; a page sends at most ${MAX_FILES}. Pack it as .tar.gz.`, {
+      isProblem: true,
+    });
     return false;
   }
   for (const file of files) {
@@ -35,5 +39,6 @@ function choose(form, { sha256, label, files }) {
   const scripts = files.filter((name) => name.endsWith(".py"));
   form.querySelector("#scripts").replaceChildren(...scripts.map((name) => new Option(name, name)));
   const script = form.elements["task.script"];
-  if (!scripts.includes(script.value) && scripts.length) script.value = scripts.find((name) => /(^|\/)(train|main)\.py$/.test(name)) ?? scripts[0];
+  if (!scripts.includes(script.value) && scripts.length)
+    script.value = scripts.find((name) => /(^|\/)(train|main)\.py$/.test(name)) ?? scripts[0];
 }

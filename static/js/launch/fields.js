@@ -7,12 +7,14 @@ export function showNeeded(form) {
     const { needs, needsValues, needsAbove, needsDefault, needing, namedBy } = field.dataset;
     const value = form.elements[needs].value.trim() || needsDefault;
     const isNamed = Boolean(namedBy && form.elements[namedBy].value);
-    const isMet = isNamed || (needsValues ? needsValues.split(" ").includes(value) : Number(value) > Number(needsAbove));
+    const isMet =
+      isNamed || (needsValues ? needsValues.split(" ").includes(value) : Number(value) > Number(needsAbove));
     field.hidden = needing.split(" ").includes(kind) && !isMet;
   }
 }
 
-// Offers in each list what the kind and the project have, and puts its own default where that of the kind before still stands.
+// Offers in each list what the kind and the project have, and puts its own default where that of the kind before still
+// stands.
 export function showKind(form, before) {
   const kind = kindOf(form);
   for (const option of form.querySelectorAll("option[data-tasks]")) {
@@ -24,7 +26,8 @@ export function showKind(form, before) {
   for (const field of form.querySelectorAll("[data-defaults]")) {
     const defaults = JSON.parse(field.dataset.defaults);
     const input = field.querySelector("[name]");
-    if (kind in defaults && (isLost(input) || (before in defaults && input.value === defaults[before]))) input.value = defaults[kind];
+    if (kind in defaults && (isLost(input) || (before in defaults && input.value === defaults[before])))
+      input.value = defaults[kind];
   }
   const { name } = form.elements;
   if (before !== kind && (name.value === name.defaultValue || name.value === before)) {

@@ -1,18 +1,19 @@
 // The launch form: what would come of it is fetched anew as one types; a chosen folder is sent at once.
 import { confirm } from "../forms/forms.js";
+import { toast } from "../frame/toasts.js";
+import { on } from "../live/live.js";
+import { patch } from "../live/patch.js";
+import { mountAll, sweep } from "../shared/modules.js";
 import { upload } from "./code.js";
 import { fill, kindOf, showKind, showNeeded } from "./fields.js";
-import { on } from "../live/live.js";
-import { mountAll, sweep } from "../shared/modules.js";
-import { patch } from "../live/patch.js";
-import { toast } from "../frame/toasts.js";
 
 const TYPING_MS = 250;
 const QUIET_MS = 4000; // between two looks at the cluster while nobody types
 
 export function mount(form) {
   const aside = form.querySelector("[data-aside]");
-  const refused = new Map([...form.querySelectorAll("[aria-invalid]")].map((input) => [input.name, problemOf(input)])); // until one types
+  // Until one types.
+  const refused = new Map([...form.querySelectorAll("[aria-invalid]")].map((input) => [input.name, problemOf(input)]));
   const touched = new Set(refused.keys());
   let kind = kindOf(form);
   let timer = 0;
@@ -30,7 +31,11 @@ export function mount(form) {
     const body = new FormData(form);
     for (const name of ["files", "archive"]) body.delete(name);
     try {
-      const answer = await fetch(form.dataset.preview, { method: "POST", body, headers: { "X-Requested-With": "fetch" } });
+      const answer = await fetch(form.dataset.preview, {
+        method: "POST",
+        body,
+        headers: { "X-Requested-With": "fetch" },
+      });
       if (!answer.ok || mine !== number || !form.isConnected) return;
       patch(aside, await answer.text());
       for (const axis of aside.querySelectorAll("[name=coloured-by]")) axis.checked = axis.defaultChecked;
@@ -43,9 +48,13 @@ export function mount(form) {
     }
   }
   function showProblems() {
-    const words = new Map([...aside.querySelectorAll("[data-problem]")].map((one) => [one.dataset.problem, one.textContent]));
+    const words = new Map(
+      [...aside.querySelectorAll("[data-problem]")].map((one) => [one.dataset.problem, one.textContent]),
+    );
     for (const field of form.querySelectorAll(".field[data-path]")) {
-      const problem = touched.has(field.dataset.path) ? (words.get(field.dataset.path) ?? refused.get(field.dataset.path) ?? "") : "";
+      const problem = touched.has(field.dataset.path)
+        ? (words.get(field.dataset.path) ?? refused.get(field.dataset.path) ?? "")
+        : "";
       const line = field.querySelector(".problem");
       const input = field.querySelector("[name]");
       line.textContent = problem;
@@ -120,9 +129,18 @@ export function mount(form) {
 }
 
 function isTyped(input) {
-  if (input.matches("select")) return input.selectedIndex !== Math.max(0, [...input.options].findIndex((one) => one.defaultSelected));
+  if (input.matches("select"))
+    return (
+      input.selectedIndex !==
+      Math.max(
+        0,
+        [...input.options].findIndex((one) => one.defaultSelected),
+      )
+    );
   if (input.matches("[type=checkbox], [type=radio]")) return input.checked !== input.defaultChecked;
-  return input.matches("input, textarea") && !["file", "hidden"].includes(input.type) && input.value !== input.defaultValue;
+  return (
+    input.matches("input, textarea") && !["file", "hidden"].includes(input.type) && input.value !== input.defaultValue
+  );
 }
 
 function problemOf(input) {

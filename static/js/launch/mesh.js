@@ -1,4 +1,5 @@
-// The drawing of the mesh: says in words where the rank stands that one points at or that has the focus; arrow keys move on.
+// The drawing of the mesh: says in words where the rank stands that one points at or that has the focus; arrow keys
+// move on.
 export function mount(drawing) {
   const line = drawing.querySelector("[data-words]");
   const hint = line.textContent;

@@ -1,6 +1,7 @@
 // Keeps a part of the page current: fetches the partial that the page itself includes, and patches the differences in.
-import { on } from "./live.js";
+
 import { mountAll, sweep } from "../shared/modules.js";
+import { on } from "./live.js";
 import { patch } from "./patch.js";
 
 const MIN_MS = 900; // between two fetches of one fragment

@@ -2,7 +2,13 @@
 import { ended } from "./session.js";
 import { Stream } from "./stream.js";
 
-const WORDS = { connecting: "connecting", live: "live", paused: "paused", off: "not allowed", "signed-out": "signed out" };
+const WORDS = {
+  connecting: "connecting",
+  live: "live",
+  paused: "paused",
+  off: "not allowed",
+  "signed-out": "signed out",
+};
 export const own = new Stream(""); // known before the lamp is mounted, so that every module may listen
 
 export const on = (type, listener) => own.on(type, listener);

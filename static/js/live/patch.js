@@ -1,5 +1,6 @@
 // Makes an element's content equal to new HTML by changing only what differs, so that focus, selection, open menus and
-// scroll stay. Children are matched by `data-key` or `id`, else by place. What a person set (checked, value, open) is kept.
+// scroll stay. Children are matched by `data-key` or `id`, else by place. What a person set (checked, value, open) is
+// kept.
 const KEPT = new Set(["open", "style"]);
 
 export function patch(element, html) {

@@ -11,6 +11,8 @@ export function show(banner, sentences) {
   const shown = [...banner.children].map((line) => line.textContent);
   if (shown.join("\n") === sentences.join("\n")) return;
   banner.replaceChildren(
-    ...sentences.map((sentence) => Object.assign(document.createElement("p"), { className: "note is-amber", textContent: sentence })),
+    ...sentences.map((sentence) =>
+      Object.assign(document.createElement("p"), { className: "note is-amber", textContent: sentence }),
+    ),
   );
 }

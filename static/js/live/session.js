@@ -57,8 +57,11 @@ async function ask(url, options = {}) {
 
 function renewed(options) {
   if (token === null) return options;
-  if (options.body instanceof FormData && options.body.has("csrfmiddlewaretoken")) options.body.set("csrfmiddlewaretoken", token);
-  return options.headers?.["X-CSRFToken"] ? { ...options, headers: { ...options.headers, "X-CSRFToken": token } } : options;
+  if (options.body instanceof FormData && options.body.has("csrfmiddlewaretoken"))
+    options.body.set("csrfmiddlewaretoken", token);
+  return options.headers?.["X-CSRFToken"]
+    ? { ...options, headers: { ...options.headers, "X-CSRFToken": token } }
+    : options;
 }
 
 // A form that leaves the page would lose what was typed: it is sent once the session is known to live.
@@ -67,7 +70,8 @@ async function onSend(event) {
   if (event.defaultPrevented || form.method !== "post" || form.dataset.isSent !== undefined) return;
   event.preventDefault();
   submitter?.setAttribute("aria-busy", "true");
-  await ask(PATH, { headers: { "X-Requested-With": "fetch" } }).catch(() => null); // a server that is away: the browser says so
+  // Where the server is away, the browser says so.
+  await ask(PATH, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
   submitter?.removeAttribute("aria-busy");
   form.dataset.isSent = "";
   form.requestSubmit(submitter);

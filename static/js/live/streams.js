@@ -1,5 +1,5 @@
-// A stream per run for a page that shows several: the page's own where it is that run's, one each for live runs as long as
-// there are few, a question every few seconds for further ones, and silence for runs that ended.
+// A stream per run for a page that shows several: the page's own where it is that run's, one each for live runs as
+// long as there are few, a question every few seconds for further ones, and silence for runs that ended.
 import { own } from "./live.js";
 import { Stream } from "./stream.js";
 

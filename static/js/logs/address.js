@@ -4,7 +4,11 @@ const FLAGS = ["regex", "case", "wrap"];
 
 export function read(search) {
   const query = new URLSearchParams(search);
-  const state = { q: query.get("q") ?? "", line: query.get("line") ?? "", clock: ["relative", "off"].includes(query.get("clock")) ? query.get("clock") : "wall" };
+  const state = {
+    q: query.get("q") ?? "",
+    line: query.get("line") ?? "",
+    clock: ["relative", "off"].includes(query.get("clock")) ? query.get("clock") : "wall",
+  };
   for (const name of LISTS) state[name] = query.getAll(name);
   for (const name of FLAGS) state[name] = query.get(name) === "1";
   return state;

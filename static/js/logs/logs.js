@@ -1,4 +1,7 @@
 // The Logs tab: the lines of all ranks merged by time, as many as there are; searched, filtered, followed.
+
+import { toast } from "../frame/toasts.js";
+import { on } from "../live/live.js";
 import { read } from "./address.js";
 import { addressOf, commands } from "./controls/commands.js";
 import { Facets } from "./controls/facets.js";
@@ -9,8 +12,6 @@ import { LogMap } from "./controls/map.js";
 import { Overview } from "./controls/overview.js";
 import { Panel } from "./controls/panel.js";
 import { View } from "./view.js";
-import { on } from "../live/live.js";
-import { toast } from "../frame/toasts.js";
 
 const TYPING_MS = 50;
 
@@ -18,7 +19,9 @@ export function mount(element) {
   const state = read(location.search);
   const lines = element.querySelector("[data-lines]");
   const panel = new Panel(element);
-  const map = new LogMap(element.querySelector("[data-map]"), (share) => view.choose(Math.floor(share * view.blocks.total), { where: "middle" }));
+  const map = new LogMap(element.querySelector("[data-map]"), (share) =>
+    view.choose(Math.floor(share * view.blocks.total), { where: "middle" }),
+  );
   const facets = new Facets(element.querySelector("[data-facets]"), (kind, values) => {
     Object.assign(state, { [kind]: values, line: "" });
     renew();
@@ -53,12 +56,19 @@ export function mount(element) {
       if (event.key === "c" && String(getSelection())) return; // what was marked by hand is what is copied
       return run(inList(event), event);
     }
-    if (event.target.closest?.("input:not([type=checkbox]), textarea, select, dialog") || document.querySelector("dialog[open]")) return;
+    if (
+      event.target.closest?.("input:not([type=checkbox]), textarea, select, dialog") ||
+      document.querySelector("dialog[open]")
+    )
+      return;
     run(anywhere(event), event);
   }
   function onSearchKey(event) {
     if (event.key === "Enter") run(["hit", event.shiftKey ? -1 : 1], event);
-    if (event.key === "ArrowDown") run(["step", 1], event), lines.focus();
+    if (event.key === "ArrowDown") {
+      run(["step", 1], event);
+      lines.focus();
+    }
     if (event.key === "Escape" && search.value) {
       event.preventDefault();
       search.value = "";

@@ -3,23 +3,47 @@ import { filters } from "./address.js";
 import { Api } from "./data/api.js";
 import { Blocks } from "./data/blocks.js";
 import { Hits } from "./data/hits.js";
+import { Tail } from "./data/tail.js";
 import { rowOf } from "./list/line.js";
 import { Scroller } from "./list/scroller.js";
 import { Selection } from "./list/selection.js";
-import { Tail } from "./data/tail.js";
 
 export const MARGIN = 20; // lines fetched beyond those in view while the log grows
 
 export class View {
   // state: what the address says; onChange(what): something to show has changed, "lines" | "state" | "trouble"
   constructor({ lines, base, start, state, onChange }) {
-    Object.assign(this, { lines, start, state, onChange, isFollowing: !state.line, isInPlace: Boolean(state.line), numNew: 0, going: 0, whole: new Map() });
-    this.api = new Api(base, () => filters(this.state), () => onChange("trouble"));
+    Object.assign(this, {
+      lines,
+      start,
+      state,
+      onChange,
+      isFollowing: !state.line,
+      isInPlace: Boolean(state.line),
+      numNew: 0,
+      going: 0,
+      whole: new Map(),
+    });
+    this.api = new Api(
+      base,
+      () => filters(this.state),
+      () => onChange("trouble"),
+    );
     this.blocks = new Blocks(this.api, (from, to) => this.onLines(from, to));
     this.hits = new Hits(this.api, () => this.onHits());
     this.selection = new Selection(() => this.mark());
-    this.tail = new Tail({ api: this.api, range: () => this.range(), isFollowing: () => this.isFollowing && !this.isSearching, onPage: (page) => this.onPage(page) });
-    this.scroller = new Scroller(lines, { source: this.blocks, rowOf: (index) => this.rowOf(index), onDraw: () => this.onDraw(), onScroll: () => this.settleFollow() });
+    this.tail = new Tail({
+      api: this.api,
+      range: () => this.range(),
+      isFollowing: () => this.isFollowing && !this.isSearching,
+      onPage: (page) => this.onPage(page),
+    });
+    this.scroller = new Scroller(lines, {
+      source: this.blocks,
+      rowOf: (index) => this.rowOf(index),
+      onDraw: () => this.onDraw(),
+      onScroll: () => this.settleFollow(),
+    });
     this.blocks.isFollowing = this.isFollowing;
   }
   get source() {
@@ -95,7 +119,13 @@ export class View {
   rowOf(index) {
     const known = this.source.get(index);
     const line = this.whole.get(known?.id) ?? known;
-    return rowOf({ line, index, spans: this.state.q ? this.hits.spans.get(line?.id) : undefined, clock: this.state.clock, start: this.start });
+    return rowOf({
+      line,
+      index,
+      spans: this.state.q ? this.hits.spans.get(line?.id) : undefined,
+      clock: this.state.clock,
+      start: this.start,
+    });
   }
   mark() {
     if (!this.scroller) return;

@@ -12,7 +12,9 @@ export class Linked {
     this.step = null; // null: the newest
     this.onChange = onChange;
     this.button.addEventListener("click", () => this.turn(!this.isOn));
-    this.slider.addEventListener("input", () => this.go(Number(this.slider.value) >= this.steps.length - 1 ? null : this.steps[this.slider.value]));
+    this.slider.addEventListener("input", () =>
+      this.go(Number(this.slider.value) >= this.steps.length - 1 ? null : this.steps[this.slider.value]),
+    );
   }
 
   turn(isOn, step = null) {

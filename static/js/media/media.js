@@ -1,6 +1,7 @@
 // The Media tab: sections by prefix, a card per name and labels, one filter and one step for all.
-import { on } from "../live/live.js";
+
 import { keyOf } from "../charts/data/names.js";
+import { on } from "../live/live.js";
 import { readAddress, writeAddress } from "./address.js";
 import { Gone, Media } from "./api.js";
 import { Card } from "./cards/card.js";
@@ -30,7 +31,11 @@ export function mount(element) {
     onOpen: (card) => full.toggle(card),
     onGone: () => want(),
   };
-  const watcher = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => (isIntersecting ? target.media.show() : target.media.hide())), { rootMargin: "240px" });
+  const watcher = new IntersectionObserver(
+    (entries) =>
+      entries.forEach(({ target, isIntersecting }) => (isIntersecting ? target.media.show() : target.media.hide())),
+    { rootMargin: "240px" },
+  );
   let timer = 0;
   let listedAt = 0;
   let isGone = false;
@@ -43,7 +48,11 @@ export function mount(element) {
       say("");
     } catch (error) {
       isGone = error instanceof Gone;
-      say(isGone ? "This run is no longer here: it was deleted, or you may not see it any more." : "What there is could not be read; it is tried again.");
+      say(
+        isGone
+          ? "This run is no longer here: it was deleted, or you may not see it any more."
+          : "What there is could not be read; it is tried again.",
+      );
       if (!isGone) want(RETRY_MS);
     }
   }
@@ -69,7 +78,9 @@ export function mount(element) {
   function arrange() {
     const words = form.elements.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     const fits = ({ item }) => words.every((word) => item.name.toLowerCase().includes(word));
-    const shown = [...cards].filter(([, card]) => fits(card)).map(([key, card]) => ({ key, name: card.item.name, element: card.element }));
+    const shown = [...cards]
+      .filter(([, card]) => fits(card))
+      .map(([key, card]) => ({ key, name: card.item.name, element: card.element }));
     const kept = new Set(shown.map(({ element: one }) => one));
     for (const card of cards.values()) if (!kept.has(card.element)) card.element.remove();
     sections.arrange(shown.sort(byPlace));
@@ -77,14 +88,25 @@ export function mount(element) {
     find("no-match").hidden = shown.length > 0 || cards.size === 0;
   }
   function knowSteps() {
-    linked.know([...cards.values()].map(({ item, entries }) => [item.first_step, item.last_step, ...entries.map(({ step }) => step)]));
+    linked.know(
+      [...cards.values()].map(({ item, entries }) => [
+        item.first_step,
+        item.last_step,
+        ...entries.map(({ step }) => step),
+      ]),
+    );
   }
   function onLinked(who) {
     for (const card of cards.values()) if (card !== who) card.follow();
     remember();
   }
   function remember() {
-    writeAddress({ filter: form.elements.filter.value.trim(), isLinked: linked.isOn, step: linked.step, isOlder: form.elements.older.checked });
+    writeAddress({
+      filter: form.elements.filter.value.trim(),
+      isLinked: linked.isOn,
+      step: linked.step,
+      isOlder: form.elements.older.checked,
+    });
   }
   function say(words) {
     find("trouble").hidden = !words;

@@ -8,7 +8,11 @@ function prefixOf(name) {
 // Names by their section, those without one last, then as people count.
 export function byPlace(a, b) {
   const { compare } = new Intl.Collator("en", { numeric: true });
-  return a.name.includes("/") === b.name.includes("/") ? compare(a.name, b.name) || compare(a.key, b.key) : a.name.includes("/") ? -1 : 1;
+  return a.name.includes("/") === b.name.includes("/")
+    ? compare(a.name, b.name) || compare(a.key, b.key)
+    : a.name.includes("/")
+      ? -1
+      : 1;
 }
 
 export class Sections {

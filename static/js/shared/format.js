@@ -1,6 +1,15 @@
-// Figures and times as people read them, one function for each kind; trainyard/formats/figures.py gives the same answers.
-const SCALES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
-const LARGER = [[1e18, "E"], [1e15, "P"]]; // before a unit only: 2 PFLOP is a word, 2P is none
+// Figures and times as people read them, one function for each kind; trainyard/formats/figures.py gives the same
+// answers.
+const SCALES = [
+  [1e12, "T"],
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+];
+const LARGER = [
+  [1e18, "E"],
+  [1e15, "P"],
+]; // before a unit only: 2 PFLOP is a word, 2P is none
 const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const RATES = { tokens: "tok/s", samples: "samples/s" };
 
@@ -24,7 +33,9 @@ export function scaled(value, unit) {
 
 // A number on an axis: as short as it may be.
 export function tick(value) {
-  return number(value).replace(/(\.\d*?)0+(?=\D*$)/, "$1").replace(/\.(?=\D*$)/, "");
+  return number(value)
+    .replace(/(\.\d*?)0+(?=\D*$)/, "$1")
+    .replace(/\.(?=\D*$)/, "");
 }
 
 export function count(value) {
@@ -75,7 +86,11 @@ export function duration(value) {
   if (value < 1) return `${Math.max(0, Math.floor(value * 1000 + 0.5))} ms`;
   const whole = Math.floor(value + 0.5);
   if (whole < 60) return `${whole} s`;
-  for (const [unit, name, below, belowName] of [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]]) {
+  for (const [unit, name, below, belowName] of [
+    [86400, "d", 3600, "h"],
+    [3600, "h", 60, "min"],
+    [60, "min", 1, "s"],
+  ]) {
     if (whole < unit) continue;
     const rest = Math.floor((whole % unit) / below);
     const text = `${Math.floor(whole / unit)} ${name}`;
@@ -115,7 +130,12 @@ export function age(at, now) {
   const ago = (now - at) / 1000;
   const span = Math.abs(ago);
   if (span < 5) return "just now";
-  for (const [unit, name] of [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]]) {
+  for (const [unit, name] of [
+    [86400, "d"],
+    [3600, "h"],
+    [60, "min"],
+    [1, "s"],
+  ]) {
     if (span < unit) continue;
     const text = `${Math.floor(span / unit)} ${name}`;
     return ago > 0 ? `${text} ago` : `in ${text}`;

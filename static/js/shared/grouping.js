@@ -3,7 +3,10 @@ const { compare } = new Intl.Collator("en", { numeric: true });
 
 // `fields`: spec path -> text; `by`: one path, or several joined by commas.
 export function groupText(fields, by) {
-  return by.split(",").map((path) => `${shortName(path)} ${fields[path] ?? "not set"}`).join(" · ");
+  return by
+    .split(",")
+    .map((path) => `${shortName(path)} ${fields[path] ?? "not set"}`)
+    .join(" · ");
 }
 
 // `runs`: [{id, fields}]. Returns Map(text -> index of its colour), in the order in which groups are listed.

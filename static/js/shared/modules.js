@@ -1,5 +1,5 @@
-// Mounts and unmounts modules: each exports mount(element) and returns its unmount, or nothing. In the place of a module may
-// stand a function that loads it: what few pages have, the others need not fetch.
+// Mounts and unmounts modules: each exports mount(element) and returns its unmount, or nothing. In the place of a
+// module may stand a function that loads it: what few pages have, the others need not fetch.
 let table = {};
 const mounted = new Map(); // element -> unmount
 

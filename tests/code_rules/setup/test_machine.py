@@ -128,14 +128,14 @@ def test_a_node_of_its_own_gets_the_machines_certificates_and_settings(
 
 
 @pytest.mark.parametrize(
-    ("installed", "for_site", "for_tests"),
-    [(b"lock", True, False), (b"lock" + node.WITH_TESTS, True, True), (b"older", False, False), (None, False, False)],
+    ("installed", "for_site", "for_developers"),
+    [(b"lock", True, False), (b"lock" + node.WITH_DEV, True, True), (b"older", False, False), (None, False, False)],
 )
-def test_what_is_installed_for_the_tests_serves_the_site_too(
-    installed: bytes | None, for_site: bool, for_tests: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_what_is_installed_for_developers_serves_the_site_too(
+    installed: bytes | None, for_site: bool, for_developers: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(node, "STAMP", tmp_path / "stamp")
     if installed is not None:
         node.STAMP.write_bytes(installed)
-    assert node.is_installed(b"lock", is_for_tests=False) is for_site
-    assert node.is_installed(b"lock", is_for_tests=True) is for_tests
+    assert node.is_installed(b"lock", with_dev=False) is for_site
+    assert node.is_installed(b"lock", with_dev=True) is for_developers

@@ -1,7 +1,13 @@
-// The lines of a chart as a table: colour, name, value, smallest and largest. Heads sort it; a row that is pointed at lights its line.
+// The lines of a chart as a table: colour, name, value, smallest and largest. Heads sort it; a row that is pointed at
+// lights its line.
 import { seriesToken } from "../../shared/colours.js";
 
-const COLUMNS = [["name", "Line"], ["value", "Value"], ["min", "Min"], ["max", "Max"]];
+const COLUMNS = [
+  ["name", "Line"],
+  ["value", "Value"],
+  ["min", "Min"],
+  ["max", "Max"],
+];
 const MOST = 200; // rows; how many more there are is said below them
 
 export class Legend {
@@ -40,7 +46,9 @@ export class Legend {
 
   // rows: [{key, runs, colour, label, value, min, max}] in order, the last three as text.
   show(rows, sort) {
-    this.heads.forEach(([by, cell]) => cell.setAttribute("aria-sort", by !== sort.by ? "none" : sort.isDescending ? "descending" : "ascending"));
+    this.heads.forEach(([by, cell]) =>
+      cell.setAttribute("aria-sort", by !== sort.by ? "none" : sort.isDescending ? "descending" : "ascending"),
+    );
     const shown = rows.slice(0, MOST);
     const keys = new Set(shown.map(({ key }) => key));
     for (const [key, { element }] of this.rows) {
@@ -52,7 +60,8 @@ export class Legend {
       const known = this.rows.get(row.key) ?? this.add(row);
       known.line = { key: row.key, runs: row.runs };
       write(known.cells, row);
-      if (this.body.children[at] !== known.element) this.body.insertBefore(known.element, this.body.children[at] ?? null);
+      if (this.body.children[at] !== known.element)
+        this.body.insertBefore(known.element, this.body.children[at] ?? null);
       known.element.tabIndex = at ? -1 : 0;
     });
     this.more.hidden = rows.length <= MOST;
@@ -84,7 +93,16 @@ export function sorted(rows, { by, isDescending }) {
   const sign = isDescending ? -1 : 1;
   const { compare } = new Intl.Collator("en", { numeric: true });
   const isNumber = (row) => by === "name" || Number.isFinite(row.order[by]);
-  return rows.toSorted((a, b) => isNumber(b) - isNumber(a) || (by === "name" ? sign * compare(a.order.name, b.order.name) : isNumber(a) ? sign * (a.order[by] - b.order[by]) : 0) || compare(a.order.name, b.order.name));
+  return rows.toSorted(
+    (a, b) =>
+      isNumber(b) - isNumber(a) ||
+      (by === "name"
+        ? sign * compare(a.order.name, b.order.name)
+        : isNumber(a)
+          ? sign * (a.order[by] - b.order[by])
+          : 0) ||
+      compare(a.order.name, b.order.name),
+  );
 }
 
 function write(cells, { colour, label, value, min, max }) {

@@ -11,7 +11,8 @@ function isRead({ kind }) {
   return kind === "main" || kind === "low" || kind === "high";
 }
 
-// The place of the point nearest to the pointer among those within `near` pixels of it sideways, by both directions; else the nearest sideways.
+// The place of the point nearest to the pointer among those within `near` pixels of it sideways, by both directions;
+// else the nearest sideways.
 export function snap(plot, left, top, near = 5) {
   const { built } = plot;
   const middle = nearestPlace(built.x, plot.toValue(left));
@@ -29,7 +30,10 @@ export function snap(plot, left, top, near = 5) {
     }
   });
   // The sign of what is no number, where the pointer is at it.
-  const sign = built.bad.find(({ x, value }) => Math.abs(plot.toLeft(x) - left) <= near && Math.abs(top - (value > 0 ? 0 : plot.height)) < SIGN_PX);
+  const sign = built.bad.find(
+    ({ x, value }) =>
+      Math.abs(plot.toLeft(x) - left) <= near && Math.abs(top - (value > 0 ? 0 : plot.height)) < SIGN_PX,
+  );
   if (sign) return { place: nearestPlace(built.x, sign.x), key: null, distance: Infinity };
   return { place: found, key, distance: Math.sqrt(least) };
 }
@@ -42,7 +46,12 @@ export function valuesAt({ x, ys, columns }, place) {
     const at = nearestWith(ys[which], x, place, 2 * columns.length);
     if (at === null) return;
     const isBand = columns[which - 1]?.kind === "high" && columns[which - 1].key === key;
-    found.set(key, { x: x[at], value: ys[which][at], low: isBand ? ys[which - 2][at] : null, high: isBand ? ys[which - 1][at] : null });
+    found.set(key, {
+      x: x[at],
+      value: ys[which][at],
+      low: isBand ? ys[which - 2][at] : null,
+      high: isBand ? ys[which - 1][at] : null,
+    });
   });
   return found;
 }
@@ -58,7 +67,11 @@ export function nextPlace(built, place, step) {
   const { x, ys, columns } = built;
   const lines = ys.filter((_, which) => columns[which].kind === "main");
   for (let at = place + step; at >= 0 && at < x.length; at += step) {
-    if (lines.some((y) => y[at] !== null && y[at] !== undefined && y[at] === y[at]) || badAt(built, x[at]) !== undefined) return at;
+    if (
+      lines.some((y) => y[at] !== null && y[at] !== undefined && y[at] === y[at]) ||
+      badAt(built, x[at]) !== undefined
+    )
+      return at;
   }
   return null;
 }

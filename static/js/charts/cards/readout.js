@@ -11,7 +11,16 @@ export function rowsOf(built, { colourOf, labelOf, sort, format }) {
     const label = labelOf(key, built);
     const value = format(line.last);
     const [min, max] = [line.min, line.max].map((one) => withoutUnit(format(one), UNIT.exec(value)?.[1]));
-    return { key, runs: line.runs ?? [line.run], colour: colourOf(key, built), label, value, min, max, order: { name: label, value: line.last, min: line.min, max: line.max } };
+    return {
+      key,
+      runs: line.runs ?? [line.run],
+      colour: colourOf(key, built),
+      label,
+      value,
+      min,
+      max,
+      order: { name: label, value: line.last, min: line.min, max: line.max },
+    };
   });
   return sorted(rows, sort);
 }
@@ -36,19 +45,27 @@ export function readAt(built, place, axis, format) {
 
 // What the points of a bucket reach beside their mean: with that a spike in a million points is read at every zoom.
 export function spread({ value, low, high }, format) {
-  return low === null || low === undefined || (low === value && high === value) ? "" : `${format(low)} … ${format(high)}`;
+  return low === null || low === undefined || (low === value && high === value)
+    ? ""
+    : `${format(low)} … ${format(high)}`;
 }
 
 // Of a chart as a whole, for who comes to it by keyboard.
 export function summary(rows) {
-  return rows.length === 1 ? `last ${rows[0].value}, ${ends(rows[0])}` : rows.length ? `${rows.length} lines` : "no points yet";
+  return rows.length === 1
+    ? `last ${rows[0].value}, ${ends(rows[0])}`
+    : rows.length
+      ? `${rows.length} lines`
+      : "no points yet";
 }
 
 // For ears: the line that is lit alone, else the first few.
 export function spoken(reading, rows, litKey, note = "") {
   const read = rows.filter(({ key }) => reading.texts.has(key));
   const lit = read.filter(({ key }) => key === litKey);
-  const said = (lit.length ? lit : read).slice(0, SPOKEN).map(({ key, label }) => (rows.length > 1 ? `${label} ${reading.texts.get(key)}` : reading.texts.get(key)));
+  const said = (lit.length ? lit : read)
+    .slice(0, SPOKEN)
+    .map(({ key, label }) => (rows.length > 1 ? `${label} ${reading.texts.get(key)}` : reading.texts.get(key)));
   const rest = lit.length ? 0 : read.length - said.length;
   const words = said.length ? said.join(", ") + (rest > 0 ? `, and ${rest} more` : "") : "no point";
   return `${reading.where}: ${words}${note ? `. ${note}` : ""}`;

@@ -33,11 +33,18 @@ export function listenTools(card) {
 
 // What is on is pressed.
 export function showTools(card, { isLogY, ignoreOutliers }) {
-  const pressed = { log: isLogY, outliers: ignoreOutliers, pin: card.context.isPinned(card.name), expand: card.isLarge };
-  for (const [tool, isOn] of Object.entries(pressed)) card.element.querySelector(`[data-tool="${tool}"]`).setAttribute("aria-pressed", Boolean(isOn));
+  const pressed = {
+    log: isLogY,
+    outliers: ignoreOutliers,
+    pin: card.context.isPinned(card.name),
+    expand: card.isLarge,
+  };
+  for (const [tool, isOn] of Object.entries(pressed))
+    card.element.querySelector(`[data-tool="${tool}"]`).setAttribute("aria-pressed", Boolean(isOn));
 }
 
-// A chart's own switch; back to the page's where both say the same. Asked with its own taken back, the page's says itself.
+// A chart's own switch; back to the page's where both say the same. Asked with its own taken back, the page's says
+// itself.
 function toggle(card, what) {
   const wanted = !card.settings[what];
   card.context.change(card.name, { [what]: null });

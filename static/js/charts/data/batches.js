@@ -4,7 +4,8 @@ const MAX_NAMES = 200;
 export const MAX_POINTS = 400_000; // of one answer
 const MAX_CHARS = 12_000; // of names in an address
 
-// due: Map(run -> Set(names)); numLines(run, name): how many lines it has, as far as is known. Returns [{runs, names, points}].
+// due: Map(run -> Set(names)); numLines(run, name): how many lines it has, as far as is known. Returns [{runs, names,
+// points}].
 export function batches(due, points, numLines = () => 1) {
   const groups = new Map(); // runs that lack the same names are asked together
   for (const [run, names] of due) {
@@ -13,19 +14,24 @@ export function batches(due, points, numLines = () => 1) {
     if (!groups.has(key)) groups.set(key, { runs: [], names: [...names] });
     groups.get(key).runs.push(run);
   }
-  return [...groups.values()].flatMap(({ runs, names }) => chunks(runs, MAX_RUNS).flatMap((some) => fitting(some, names, points, numLines)));
+  return [...groups.values()].flatMap(({ runs, names }) =>
+    chunks(runs, MAX_RUNS).flatMap((some) => fitting(some, names, points, numLines)),
+  );
 }
 
 // One that was refused as too much, in halves; as few points where it is a single line.
 export function halves({ runs, names, points }) {
-  if (names.length > 1) return chunks(names, Math.ceil(names.length / 2)).map((some) => ({ runs, names: some, points }));
+  if (names.length > 1)
+    return chunks(names, Math.ceil(names.length / 2)).map((some) => ({ runs, names: some, points }));
   if (runs.length > 1) return chunks(runs, Math.ceil(runs.length / 2)).map((some) => ({ runs: some, names, points }));
   return points > 16 ? [{ runs, names, points: points >> 1 }] : [];
 }
 
 export function addressOf({ runs, names, points, window }) {
   const parameters = new URLSearchParams([...runs.map((run) => ["run", run]), ...names.map((name) => ["name", name])]);
-  if (window) for (const [name, value] of Object.entries({ x: window.axis, from: window.from, to: window.to })) parameters.set(name, value);
+  if (window)
+    for (const [name, value] of Object.entries({ x: window.axis, from: window.from, to: window.to }))
+      parameters.set(name, value);
   return `/api/v1/series/data?${parameters}&points=${points}&attempts=all`;
 }
 

@@ -22,7 +22,8 @@ async function get(url, type, signal) {
 // Returns the JSON answer with a Float64Array in the place of each list. Series that share a column share the array.
 export function readColumns(buffer) {
   const view = new DataView(buffer);
-  if (view.getUint32(0, true) !== MAGIC || view.getUint32(4, true) !== VERSION) throw new Error("these are no columns that this page reads");
+  if (view.getUint32(0, true) !== MAGIC || view.getUint32(4, true) !== VERSION)
+    throw new Error("these are no columns that this page reads");
   const length = view.getUint32(8, true);
   const start = PREFIX_BYTES + length;
   const { series, ...answer } = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, PREFIX_BYTES, length)));
@@ -32,11 +33,16 @@ export function readColumns(buffer) {
     if (!seen.has(key)) seen.set(key, floats(buffer, dtype, start + offset, length));
     return seen.get(key);
   };
-  const read = ({ columns, ...rest }) => ({ ...rest, ...Object.fromEntries(Object.entries(columns).map(([name, place]) => [name, column(place)])) });
+  const read = ({ columns, ...rest }) => ({
+    ...rest,
+    ...Object.fromEntries(Object.entries(columns).map(([name, place]) => [name, column(place)])),
+  });
   return { ...answer, series: series.map(read) };
 }
 
 // Steps beyond 2^53 are drawn where the nearest float is.
 function floats(buffer, dtype, offset, length) {
-  return dtype === "<f8" ? new Float64Array(buffer, offset, length) : Float64Array.from(new BigInt64Array(buffer, offset, length), Number);
+  return dtype === "<f8"
+    ? new Float64Array(buffer, offset, length)
+    : Float64Array.from(new BigInt64Array(buffer, offset, length), Number);
 }

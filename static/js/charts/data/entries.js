@@ -1,5 +1,6 @@
-// What is held of one name: {cursors: Map(run -> cursor), orders: Map(run -> number of the request), lines: Map(line key -> {run, labels, parts, tails})}.
-// parts and tails: Map(attempt -> part); a tail was trained again by a later attempt.
+// What is held of one name: {cursors: Map(run -> cursor), orders: Map(run -> number of the request), lines: Map(line
+// key -> {run, labels, parts, tails})}. parts and tails: Map(attempt -> part); a tail was trained again by a later
+// attempt.
 import { lineKey } from "./names.js";
 import { grown, partOf } from "./parts.js";
 
@@ -7,7 +8,8 @@ export function emptyEntry() {
   return { cursors: new Map(), orders: new Map(), lines: new Map() };
 }
 
-// Everything of the run anew. A line that stays keeps its place among the others. False where a later request was answered before.
+// Everything of the run anew. A line that stays keeps its place among the others. False where a later request was
+// answered before.
 export function replace(entry, run, { cursor, order = 0 }, found) {
   if (order < (entry.orders.get(run) ?? 0)) return false;
   entry.orders.set(run, order);
@@ -21,7 +23,8 @@ export function replace(entry, run, { cursor, order = 0 }, found) {
     const line = lineOf(entry, run, series.labels);
     (series.superseded ? line.tails : line.parts).set(series.attempt, partOf(series));
   }
-  for (const [key, line] of entry.lines) if (line.run === run && !line.parts.size && !line.tails.size) entry.lines.delete(key);
+  for (const [key, line] of entry.lines)
+    if (line.run === run && !line.parts.size && !line.tails.size) entry.lines.delete(key);
   return true;
 }
 

@@ -3,8 +3,8 @@ import { append, dropRun, emptyEntry, replace } from "./entries.js";
 import { Late } from "./late.js";
 
 export class Holdings {
-  // onData(name): its points changed; isWanted(run, name); askAgain(run, name); continues(run, cursor): whether its messages do;
-  // limit(): how many points a line may grow to.
+  // onData(name): its points changed; isWanted(run, name); askAgain(run, name); continues(run, cursor): whether its
+  // messages do; limit(): how many points a line may grow to.
   constructor({ onData, isWanted, askAgain, continues, limit }) {
     Object.assign(this, { onData, isWanted, askAgain, continues, limit });
     this.loaded = new Map(); // name -> entry (entries.js)

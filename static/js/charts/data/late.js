@@ -1,4 +1,5 @@
-// Messages that come while the points of a name are on the way: kept until those are there, as they may not hold them yet.
+// Messages that come while the points of a name are on the way: kept until those are there, as they may not hold them
+// yet.
 export class Late {
   constructor() {
     this.all = new Map(); // "run name" -> {messages, num}: num requests are on the way

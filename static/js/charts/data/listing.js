@@ -46,7 +46,8 @@ export class Listing {
     } catch (error) {
       if (this.ending.signal.aborted) return;
       // One of them is not there any more; the answer does not say which.
-      if (error.status === 404) return runs.length > 1 ? Promise.all(runs.map((run) => this.load([run]))) : this.onGone(runs[0]);
+      if (error.status === 404)
+        return runs.length > 1 ? Promise.all(runs.map((run) => this.load([run]))) : this.onGone(runs[0]);
       console.warn("the list of series did not come", error);
       for (const run of runs) this.again(run);
     }

@@ -1,4 +1,5 @@
-// Loads points: what is asked for within a moment shares requests, what failed is asked for again, what is too much in parts.
+// Loads points: what is asked for within a moment shares requests, what failed is asked for again, what is too much in
+// parts.
 import { addressOf, batches, halves } from "./batches.js";
 import { fetchColumns, getJson } from "./columns.js";
 
@@ -8,8 +9,8 @@ const MAX_TRIES = 20;
 const ignore = () => {};
 
 export class Loader {
-  // onSend(batch), then onAnswer(batch, answer) or onFail(batch); onGone(run); points(): how many of a line; numLines(run, name).
-  // isWanted(run, name): whether it still is; frame(): what else a batch is asked with.
+  // onSend(batch), then onAnswer(batch, answer) or onFail(batch); onGone(run); points(): how many of a line;
+  // numLines(run, name). isWanted(run, name): whether it still is; frame(): what else a batch is asked with.
   constructor({ onSend = ignore, onAnswer, onFail = ignore, onGone, points, numLines, isWanted, frame = () => ({}) }) {
     Object.assign(this, { onSend, onAnswer, onFail, onGone, points, numLines, isWanted, frame });
     this.due = new Map(); // run -> Set(names)
@@ -92,12 +93,17 @@ export class Loader {
 
   // One of the runs is not there any more, or may not be seen any more; the answer does not say which.
   async findGone(batch) {
-    const isGone = (run) => getJson(`/api/v1/runs/${encodeURIComponent(run)}`, this.ending.signal).then(() => false, ({ status }) => status === 404 || status === 403);
+    const isGone = (run) =>
+      getJson(`/api/v1/runs/${encodeURIComponent(run)}`, this.ending.signal).then(
+        () => false,
+        ({ status }) => status === 404 || status === 403,
+      );
     const gone = batch.runs.length > 1 ? await Promise.all(batch.runs.map(isGone)) : [true];
     if (this.ending.signal.aborted) return;
     batch.runs.forEach((run, at) => gone[at] && this.onGone(run));
     const left = batch.runs.filter((_, at) => !gone[at]);
-    if (left.length === batch.runs.length) this.later(batch); // it is there again
+    if (left.length === batch.runs.length)
+      this.later(batch); // it is there again
     else if (left.length) this.load({ ...batch, runs: left });
   }
 }

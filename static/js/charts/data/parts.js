@@ -1,6 +1,7 @@
-// Pure: the points of one series in one attempt, as equally long Float64Arrays {step, time, value, min, max, last, num_nan}.
-// Where they are points and not buckets, min, max and last are null; num_nan, of buckets, where none of them has a NaN. What a column shows is never written to again.
-// seams: the places before which points began to lie more or less densely than before (buckets end, points begin).
+// Pure: the points of one series in one attempt, as equally long Float64Arrays {step, time, value, min, max, last,
+// num_nan}. Where they are points and not buckets, min, max and last are null; num_nan, of buckets, where none of them
+// has a NaN. What a column shows is never written to again. seams: the places before which points began to lie more or
+// less densely than before (buckets end, points begin).
 const COLUMNS = ["step", "time", "value"];
 const BANDS = ["min", "max", "last"];
 const ALL = [...COLUMNS, ...BANDS, "num_nan"];
@@ -10,7 +11,16 @@ export function partOf(series) {
   const isBuckets = series.kind === "buckets";
   const band = (name) => (isBuckets ? floats(series[name]) : null);
   const value = floats(isBuckets ? series.mean : series.value);
-  return { step: floats(series.step), time: floats(series.time), value, min: band("min"), max: band("max"), last: band("last"), num_nan: series.num_nan ? floats(series.num_nan) : null, seams: [] };
+  return {
+    step: floats(series.step),
+    time: floats(series.time),
+    value,
+    min: band("min"),
+    max: band("max"),
+    last: band("last"),
+    num_nan: series.num_nan ? floats(series.num_nan) : null,
+    seams: [],
+  };
 }
 
 // The one part after the other. Among buckets, a point is a bucket of its own.
@@ -20,8 +30,12 @@ export function joined(one, other) {
   const length = one.step.length;
   const whole = { seams: [...one.seams, length, ...other.seams.map((seam) => seam + length)] };
   for (const name of COLUMNS) whole[name] = concat([one[name], other[name]]);
-  for (const name of BANDS) whole[name] = one.min || other.min ? concat([one[name] ?? one.value, other[name] ?? other.value]) : null;
-  whole.num_nan = one.num_nan || other.num_nan ? concat([one, other].map((part) => part.num_nan ?? new Float64Array(part.step.length))) : null;
+  for (const name of BANDS)
+    whole[name] = one.min || other.min ? concat([one[name] ?? one.value, other[name] ?? other.value]) : null;
+  whole.num_nan =
+    one.num_nan || other.num_nan
+      ? concat([one, other].map((part) => part.num_nan ?? new Float64Array(part.step.length)))
+      : null;
   return whole;
 }
 
@@ -34,7 +48,7 @@ export function grown(part, more) {
   const whole = { seams: part.min && !part.hasPoints ? [...part.seams, from] : part.seams, hasPoints: true, room };
   for (const name of ALL) {
     if (room[name] && name !== "num_nan") room[name].set(more[name] ?? more.value, from);
-    whole[name] = room[name] && room[name].subarray(0, length);
+    whole[name] = room[name]?.subarray(0, length);
   }
   room.used = length; // who grows an older view of this room copies it
   return whole;
@@ -51,7 +65,7 @@ function roomFor(part, length) {
 
 export function slice(part, start, end = part.step.length) {
   const piece = { seams: part.seams.filter((seam) => seam > start && seam < end).map((seam) => seam - start) };
-  for (const name of ALL) piece[name] = part[name] && part[name].subarray(start, end);
+  for (const name of ALL) piece[name] = part[name]?.subarray(start, end);
   return piece;
 }
 
@@ -61,7 +75,13 @@ export function spliced(part, fine, { axis, from, to }) {
   const last = fine[axis].at(-1) ?? from;
   // What was pushed after the window was read lies inside it, and behind its last point.
   const isNewer = newerThan(part, along, fine, last);
-  if (!isRising(along)) return joined(pick(part, (at) => along[at] < from || along[at] > to || isNewer(at)), fine) ?? fine;
+  if (!isRising(along))
+    return (
+      joined(
+        pick(part, (at) => along[at] < from || along[at] > to || isNewer(at)),
+        fine,
+      ) ?? fine
+    );
   const head = lowerBound(along, from);
   const tail = upperBound(along, to);
   let newer = tail;

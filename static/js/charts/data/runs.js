@@ -31,19 +31,24 @@ export class Runs {
 
   groupsOf(state) {
     if (!state.group || !this.isMany) return null;
-    return { of: new Map(this.list.map(({ id, fields }) => [id, groupText(fields, state.group.by)])), band: state.group.band };
+    return {
+      of: new Map(this.list.map(({ id, fields }) => [id, groupText(fields, state.group.by)])),
+      band: state.group.band,
+    };
   }
 
   // Of the groups by these fields: asked for each line at each move of the crosshair.
   groupColours(by) {
-    if (this.grouped?.list !== this.list || this.grouped.by !== by) this.grouped = { list: this.list, by, colours: groupColours(this.list, by) };
+    if (this.grouped?.list !== this.list || this.grouped.by !== by)
+      this.grouped = { list: this.list, by, colours: groupColours(this.list, by) };
     return this.grouped.colours;
   }
 
   // Of one run, a colour per label set; of several, a colour per run or group.
   colourOf(line, state, labelled) {
     if (!line) return 0;
-    if (line.group !== null && line.group !== undefined) return this.groupColours(state.group?.by ?? "").get(line.group) ?? 0;
+    if (line.group !== null && line.group !== undefined)
+      return this.groupColours(state.group?.by ?? "").get(line.group) ?? 0;
     if (this.isMany) return state.colours[line.run] ?? this.byId.get(line.run)?.colour ?? 0;
     return labelled.get(keyOf(line.labels)) ?? 0;
   }
@@ -71,12 +76,15 @@ export class Runs {
   }
 }
 
-// A colour per label set, counted among those of the same kind: rank 0 is the first colour in every chart and in the logs.
+// A colour per label set, counted among those of the same kind: rank 0 is the first colour in every chart and in the
+// logs.
 export function labelColours(names) {
   const kinds = new Map();
   for (const known of names.values()) {
     for (const { labels } of known.values()) {
-      const kind = Object.keys(labels ?? {}).sort().join();
+      const kind = Object.keys(labels ?? {})
+        .sort()
+        .join();
       if (!kinds.has(kind)) kinds.set(kind, new Set());
       kinds.get(kind).add(keyOf(labels));
     }
@@ -85,11 +93,15 @@ export function labelColours(names) {
 }
 
 function labelWords(labels) {
-  return Object.entries(labels ?? {}).map(([name, value]) => (name === "node" ? value : `${name} ${value}`)).join(" ");
+  return Object.entries(labels ?? {})
+    .map(([name, value]) => (name === "node" ? value : `${name} ${value}`))
+    .join(" ");
 }
 
 async function askAttempts(run) {
-  const answer = await fetch(`/api/v1/runs/${run.id}/attempts?limit=100`, { headers: { Accept: "application/json" } }).catch(() => null);
+  const answer = await fetch(`/api/v1/runs/${run.id}/attempts?limit=100`, {
+    headers: { Accept: "application/json" },
+  }).catch(() => null);
   if (!answer?.ok) return false;
   const { items } = await answer.json();
   items.forEach(({ fence, number }, at) => {

@@ -13,8 +13,8 @@ const AGAIN_MS = 200;
 const ignore = () => {};
 
 export class Store {
-  // runs: [{id, start}], start in Unix seconds; onNames(): there are other series than before; onData(name): its points changed;
-  // onGone(run): it was deleted; streamOf(run) -> {on(type, listener) -> stop, continues(cursor)}.
+  // runs: [{id, start}], start in Unix seconds; onNames(): there are other series than before; onData(name): its
+  // points changed; onGone(run): it was deleted; streamOf(run) -> {on(type, listener) -> stop, continues(cursor)}.
   constructor(runs, { onNames = ignore, onData = ignore, onGone = ignore, streamOf } = {}) {
     this.onGone = onGone;
     this.runs = new Map(); // id -> {id, start, isGone}

@@ -10,7 +10,9 @@ export class Subscriptions {
 
   open(run) {
     const stream = this.streamOf?.(run) ?? SILENT;
-    const stops = Object.entries(this.listeners).map(([type, listener]) => stream.on(type, (message) => listener(run, message)));
+    const stops = Object.entries(this.listeners).map(([type, listener]) =>
+      stream.on(type, (message) => listener(run, message)),
+    );
     this.all.set(run, { stream, stops });
   }
 

@@ -1,4 +1,5 @@
-// While charts are zoomed in, lines that came as buckets get the points of that window, and keep their buckets outside it.
+// While charts are zoomed in, lines that came as buckets get the points of that window, and keep their buckets outside
+// it.
 import { Loader } from "./loader.js";
 import { axisOf, lineKey } from "./names.js";
 import { partOf, spliced } from "./parts.js";
@@ -12,7 +13,8 @@ export class Windows {
   constructor(store, onData, axisFor = (name) => axisOf(name, "step")) {
     Object.assign(this, { store, onData, axisFor });
     this.ranges = new Map(); // axis -> [from, to], as the plots have it
-    // name -> {axis, from, to, orders: Map(run -> of the store's answer), origins: {run: its start}, parts: Map("line attempt" -> points)}
+    // name -> {axis, from, to, orders: Map(run -> of the store's answer), origins: {run: its start}, parts: Map("line
+    // attempt" -> points)}
     this.held = new Map();
     this.timers = new Map();
     this.pending = new Map(); // "run name" -> the window that is on the way
@@ -54,7 +56,13 @@ export class Windows {
     const lines = new Map();
     for (const [key, line] of entry.lines) {
       const stretch = stretchOf(window, line.run);
-      const finer = (all, isTail) => new Map([...all].map(([attempt, part]) => [attempt, this.finer(part, window.parts.get(placeOf(key, attempt, isTail)), stretch)]));
+      const finer = (all, isTail) =>
+        new Map(
+          [...all].map(([attempt, part]) => [
+            attempt,
+            this.finer(part, window.parts.get(placeOf(key, attempt, isTail)), stretch),
+          ]),
+        );
       lines.set(key, { ...line, parts: finer(line.parts, false), tails: finer(line.tails, true) });
     }
     return { ...entry, lines };
@@ -86,7 +94,8 @@ export class Windows {
   }
 
   loaderOf(axis) {
-    const end = ({ runs, names }) => runs.forEach((run) => names.forEach((name) => this.pending.delete(`${run} ${name}`)));
+    const end = ({ runs, names }) =>
+      runs.forEach((run) => names.forEach((name) => this.pending.delete(`${run} ${name}`)));
     return new Loader({
       onAnswer: (batch, answer) => {
         end(batch);
@@ -106,13 +115,19 @@ export class Windows {
     if (!range || !covers(window, range)) return; // somebody looks elsewhere by now
     for (const name of names) {
       const held = this.held.get(name);
-      const isFiner = held?.axis === window.axis && covers(held, range) && held.to - held.from < window.to - window.from;
+      const isFiner =
+        held?.axis === window.axis && covers(held, range) && held.to - held.from < window.to - window.from;
       if (isFiner || !this.store.loaded.has(name)) continue;
-      if (!isSame(this.held.get(name), window)) this.held.set(name, { ...window, orders: new Map(), origins: {}, parts: new Map() });
+      if (!isSame(this.held.get(name), window))
+        this.held.set(name, { ...window, orders: new Map(), origins: {}, parts: new Map() });
       Object.assign(this.held.get(name).origins, origins);
       for (const run of runs) this.held.get(name).orders.set(run, this.store.loaded.get(name).orders.get(run));
     }
-    for (const one of series) if (isSame(this.held.get(one.name), window)) this.held.get(one.name).parts.set(placeOf(lineKey(one.run, one.labels), one.attempt, one.superseded), partOf(one));
+    for (const one of series)
+      if (isSame(this.held.get(one.name), window))
+        this.held
+          .get(one.name)
+          .parts.set(placeOf(lineKey(one.run, one.labels), one.attempt, one.superseded), partOf(one));
     names.forEach((name) => this.onData(name));
   }
 

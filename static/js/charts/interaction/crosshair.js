@@ -1,5 +1,5 @@
-// One crosshair for the page: where it is in one chart, it is in all with the same axis; a line that is lit is lit in all.
-// A member has: axis, point(x or null, isSource), shine(line or null); a line is {key, runs}.
+// One crosshair for the page: where it is in one chart, it is in all with the same axis; a line that is lit is lit in
+// all. A member has: axis, point(x or null, isSource), shine(line or null); a line is {key, runs}.
 
 export class Crosshair {
   constructor() {

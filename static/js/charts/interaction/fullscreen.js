@@ -1,4 +1,5 @@
-// One chart over the whole page, in a dialog of its own; the arrow keys lead to its neighbours, Escape back to where one was.
+// One chart over the whole page, in a dialog of its own; the arrow keys lead to its neighbours, Escape back to where
+// one was.
 import { Card } from "../cards/card.js";
 
 export class Fullscreen {
@@ -64,7 +65,9 @@ export class Fullscreen {
     const at = names.indexOf(this.name);
     bar.hidden = names.length < 2;
     bar.querySelector("[data-place]").textContent = `${at + 1} of ${names.length}`;
-    bar.querySelectorAll("button").forEach((button) => button.addEventListener("click", () => this.go(Number(button.dataset.go))));
+    bar
+      .querySelectorAll("button")
+      .forEach((button) => button.addEventListener("click", () => this.go(Number(button.dataset.go))));
   }
 
   go(step) {

@@ -1,7 +1,9 @@
-// What a pointer does over a plot. A drag chooses a stretch; with Shift, or with the middle button, it pans; with Ctrl the wheel zooms; two fingers pinch.
+// What a pointer does over a plot. A drag chooses a stretch; with Shift, or with the middle button, it pans; with Ctrl
+// the wheel zooms; two fingers pinch.
 const CLICK_PX = 4;
 
-// over: the element; on: {hover(left, top), leave(), choose(from, to), chosen(from, to), pan(pixels), settle(), zoom(left, factor), reset()}. Returns its end.
+// over: the element; on: {hover(left, top), leave(), choose(from, to), chosen(from, to), pan(pixels), settle(),
+// zoom(left, factor), reset()}. Returns its end.
 export function listen(over, on) {
   const down = new Map(); // pointer -> where it is
   let drag = null; // {isPan, from}
@@ -61,7 +63,14 @@ export function listen(over, on) {
     event.preventDefault();
     on.zoom(at(event).left, Math.exp(Math.max(-60, Math.min(60, event.deltaY)) / 150));
   }
-  const listeners = { pointerdown: onDown, pointermove: onMove, pointerup: onUp, pointercancel: onUp, pointerleave: onLeave, dblclick: (event) => event.target === over && on.reset() };
+  const listeners = {
+    pointerdown: onDown,
+    pointermove: onMove,
+    pointerup: onUp,
+    pointercancel: onUp,
+    pointerleave: onLeave,
+    dblclick: (event) => event.target === over && on.reset(),
+  };
   for (const [type, listener] of Object.entries(listeners)) over.addEventListener(type, listener);
   over.addEventListener("wheel", onWheel, { passive: false });
 }

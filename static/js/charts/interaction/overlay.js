@@ -1,4 +1,5 @@
-// What moves over a plot without it being drawn again: the crosshair with a dot on each line, and the stretch that is being chosen.
+// What moves over a plot without it being drawn again: the crosshair with a dot on each line, and the stretch that is
+// being chosen.
 import { seriesToken } from "../../shared/colours.js";
 
 const MOST_DOTS = 12; // with more lines only the one that is lit has one

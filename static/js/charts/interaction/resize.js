@@ -1,4 +1,5 @@
-// A chart's corner: dragged, or moved with the arrow keys, it makes the card 1 to 4 columns wide and its plot higher or lower.
+// A chart's corner: dragged, or moved with the arrow keys, it makes the card 1 to 4 columns wide and its plot higher
+// or lower.
 export const HEIGHT = 196;
 const COLUMNS = 4;
 const [LOWEST, HIGHEST, NOTCH] = [120, 900, 28];
@@ -15,7 +16,10 @@ export function listenResize(handle, { sizeOf, set, columnWidth }) {
     const [start, before, width] = [event, sizeOf(), columnWidth()];
     let size = before;
     const onMove = (move) => {
-      size = bounded({ columns: before.columns + Math.round((move.clientX - start.clientX) / width), height: before.height + move.clientY - start.clientY });
+      size = bounded({
+        columns: before.columns + Math.round((move.clientX - start.clientX) / width),
+        height: before.height + move.clientY - start.clientY,
+      });
       set(size, false);
     };
     const onUp = () => {
@@ -28,7 +32,8 @@ export function listenResize(handle, { sizeOf, set, columnWidth }) {
   handle.addEventListener("dblclick", () => set(null, true));
   handle.addEventListener("keydown", (event) => {
     if (event.key === "Enter") set(null, true);
-    const [wider, higher] = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key] ?? [];
+    const [wider, higher] =
+      { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key] ?? [];
     if (wider === undefined) return;
     event.preventDefault();
     const { columns, height } = sizeOf();
@@ -37,5 +42,8 @@ export function listenResize(handle, { sizeOf, set, columnWidth }) {
 }
 
 export function bounded({ columns, height }) {
-  return { columns: Math.min(COLUMNS, Math.max(1, columns)), height: Math.round(Math.min(HIGHEST, Math.max(LOWEST, height))) };
+  return {
+    columns: Math.min(COLUMNS, Math.max(1, columns)),
+    height: Math.round(Math.min(HIGHEST, Math.max(LOWEST, height))),
+  };
 }

@@ -1,11 +1,13 @@
-// Pure: the parts of one line put together along an axis. Where a later attempt trained a step again the newest wins, and
-// what is hidden by it is a line of its own, the ghost.
-import { broken, gapsIn } from "./gaps.js";
+// Pure: the parts of one line put together along an axis. Where a later attempt trained a step again the newest wins,
+// and what is hidden by it is a line of its own, the ghost.
+
 import { concat, isRising, joined, lowerBound, slice, taken, upperBound } from "../data/parts.js";
+import { broken, gapsIn } from "./gaps.js";
 
 const TICK_S = 1e-6; // between points of one moment
 
-// Returns {x, value, min, max, ghosts: [{x, value}], begins: [{x, attempt}], bad: [{x, value}], last, count}; NaN is a gap.
+// Returns {x, value, min, max, ghosts: [{x, value}], begins: [{x, attempt}], bad: [{x, value}], last, count}; NaN is a
+// gap.
 export function put(line, { axis, start = 0, isLogX = false }) {
   const isStep = axis === "step";
   const { parts, tails = new Map() } = line;
@@ -30,7 +32,12 @@ export function put(line, { axis, start = 0, isLogX = false }) {
 function along(part, axis, start, isLogX) {
   if (!part?.step.length) return null;
   const sorted = axis === "step" ? rising(part) : timely(part);
-  const x = axis === "step" ? sorted.step : axis === "time" ? distinct(sorted.time) : distinct(sorted.time.map((time) => time - start));
+  const x =
+    axis === "step"
+      ? sorted.step
+      : axis === "time"
+        ? distinct(sorted.time)
+        : distinct(sorted.time.map((time) => time - start));
   const first = isLogX ? upperBound(x, 0) : 0; // a logarithmic axis begins behind zero
   return first === x.length ? null : first ? { ...slice(sorted, first), x: x.subarray(first) } : { ...sorted, x };
 }
@@ -40,13 +47,21 @@ export function rising(part) {
   const { step, time } = part;
   if (isRising(step)) return part;
   const order = Array.from(step.keys()).sort((a, b) => step[a] - step[b] || time[a] - time[b]);
-  return taken(part, order.filter((at, place) => place === order.length - 1 || step[order[place + 1]] !== step[at]));
+  return taken(
+    part,
+    order.filter((at, place) => place === order.length - 1 || step[order[place + 1]] !== step[at]),
+  );
 }
 
 // A clock may go back.
 function timely(part) {
   const { time } = part;
-  for (let at = 1; at < time.length; at += 1) if (!(time[at] >= time[at - 1])) return taken(part, Array.from(time.keys()).sort((a, b) => time[a] - time[b] || a - b));
+  for (let at = 1; at < time.length; at += 1)
+    if (!(time[at] >= time[at - 1]))
+      return taken(
+        part,
+        Array.from(time.keys()).sort((a, b) => time[a] - time[b] || a - b),
+      );
   return part;
 }
 
@@ -60,7 +75,10 @@ function distinct(times) {
 
 function cutTo({ seams, ...columns }, end) {
   const cut = (column) => (column && end < column.length ? column.subarray(0, end) : column);
-  return { ...Object.fromEntries(["x", "value", "min", "max", "last", "num_nan"].map((name) => [name, cut(columns[name])])), seams: seams.filter((seam) => seam < end) };
+  return {
+    ...Object.fromEntries(["x", "value", "min", "max", "last", "num_nan"].map((name) => [name, cut(columns[name])])),
+    seams: seams.filter((seam) => seam < end),
+  };
 }
 
 // What is hidden, from the last point that is shown on.
@@ -71,7 +89,9 @@ function joinedAlong(old, rest, shown, cut) {
   const x = concat(pieces.map((piece) => piece.x));
   const value = concat(pieces.map((piece) => piece.value));
   if (isRising(x)) return { x, value };
-  const order = Array.from(x.keys()).sort((a, b) => x[a] - x[b]).filter((at, place, all) => place === all.length - 1 || x[all[place + 1]] !== x[at]);
+  const order = Array.from(x.keys())
+    .sort((a, b) => x[a] - x[b])
+    .filter((at, place, all) => place === all.length - 1 || x[all[place + 1]] !== x[at]);
   return { x: Float64Array.from(order, (at) => x[at]), value: Float64Array.from(order, (at) => value[at]) };
 }
 
@@ -81,10 +101,24 @@ function whole(pieces, isStep) {
   const last = pieces.at(-1);
   const gapped = pieces.map((piece) => broken(piece, gapsIn(piece.x, piece.seams)));
   const hasBand = pieces.some(({ min }) => min);
-  const gather = (column, between) => (gapped.length ? concat(gapped.flatMap((piece, at) => (at && !isStep ? [[between(gapped[at - 1], piece)], column(piece)] : [column(piece)]))) : new Float64Array(0));
-  const values = (name) => gather((piece) => piece[name] ?? piece.value, () => NaN);
+  const gather = (column, between) =>
+    gapped.length
+      ? concat(
+          gapped.flatMap((piece, at) =>
+            at && !isStep ? [[between(gapped[at - 1], piece)], column(piece)] : [column(piece)],
+          ),
+        )
+      : new Float64Array(0);
+  const values = (name) =>
+    gather(
+      (piece) => piece[name] ?? piece.value,
+      () => NaN,
+    );
   return {
-    x: gather(({ x }) => x, (one, other) => (one.x.at(-1) + other.x[0]) / 2),
+    x: gather(
+      ({ x }) => x,
+      (one, other) => (one.x.at(-1) + other.x[0]) / 2,
+    ),
     value: values("value"),
     min: hasBand ? values("min") : null,
     max: hasBand ? values("max") : null,

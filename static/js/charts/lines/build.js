@@ -6,13 +6,14 @@ import { rangeWithoutOutliers } from "./outliers.js";
 import { smooth } from "./smooth.js";
 import { extent, plottable } from "./values.js";
 
-// entry: {lines: Map(key -> {run, labels, parts, tails})}
-// options: axis: "step", "relative" (seconds since the run's start) or "time" (Unix seconds); smoothing: {kind, amount}; isLogX, isLogY;
-//   ignoreOutliers; ranks: "lines" or "band"; starts: Map(run -> Unix seconds); group: null or {of: Map(run -> text), band: "minmax", "sd" or
-//   "ci"}; hidden: a Set of runs that are left out; width: in pixels; view: [from, to] of x that is seen, or null.
-// Returns x; ys, one column for each of `columns`, [{kind, key}], kind: main, raw (what was smoothed), ghost (an older attempt's), low and
-//   high (a band's, in this order); lines: Map(key -> {run, labels, group, runs, last, min, max, count}); marks: [{x, run, attempt}], where
-//   attempts began; bad: [{x, value}], what is no number; range: {low, high} of y, or null.
+// entry: {lines: Map(key -> {run, labels, parts, tails})} options: axis: "step", "relative" (seconds since the run's
+// start) or "time" (Unix seconds); smoothing: {kind, amount}; isLogX, isLogY; ignoreOutliers; ranks: "lines" or
+// "band"; starts: Map(run -> Unix seconds); group: null or {of: Map(run -> text), band: "minmax", "sd" or "ci"};
+// hidden: a Set of runs that are left out; width: in pixels; view: [from, to] of x that is seen, or null. Returns x;
+// ys, one column for each of `columns`, [{kind, key}], kind: main, raw (what was smoothed), ghost (an older
+// attempt's), low and high (a band's, in this order); lines: Map(key -> {run, labels, group, runs, last, min, max,
+// count}); marks: [{x, run, attempt}], where attempts began; bad: [{x, value}], what is no number; range: {low, high}
+// of y, or null.
 export function build(entry, options = {}) {
   const lines = shown(entry, options);
   const drawn = [];
@@ -36,7 +37,15 @@ function shown(entry, options) {
   for (const [key, line] of entry.lines) {
     if (hidden?.has(line.run)) continue;
     const whole = put(line, { axis, isLogX, start: starts?.get(line.run) ?? 0 });
-    lines.push({ key, run: line.run, labels: line.labels, group: null, runs: [line.run], ...whole, extremes: extent(whole.min ?? whole.value, whole.max ?? whole.value) });
+    lines.push({
+      key,
+      run: line.run,
+      labels: line.labels,
+      group: null,
+      runs: [line.run],
+      ...whole,
+      extremes: extent(whole.min ?? whole.value, whole.max ?? whole.value),
+    });
   }
   if (group) return byGroup(lines, group, options);
   return ranks === "band" ? byRun(lines, options) : lines;
@@ -58,8 +67,8 @@ function draw({ key, x, value, min, max, ghosts }, { isLogY, smoothing }, range,
 // What was smoothed. Among buckets only the single points: elsewhere the band is shadow enough.
 function rawOf(value, min, max) {
   if (!min) return value;
-  let num = 0;
-  const raw = value.map((one, at) => (min[at] === max[at] ? (num++, one) : NaN));
+  const num = min.reduce((sum, low, at) => sum + Number(low === max[at]), 0);
+  const raw = value.map((one, at) => (min[at] === max[at] ? one : NaN));
   return num > 1 ? raw : null;
 }
 
@@ -75,7 +84,16 @@ function rangeOfMost(drawn, { isLogY, view }) {
 }
 
 function described({ run, labels, group, runs, last, extremes, count }) {
-  return { run, labels, group, runs, last: last ?? null, min: extremes?.min ?? null, max: extremes?.max ?? null, count };
+  return {
+    run,
+    labels,
+    group,
+    runs,
+    last: last ?? null,
+    min: extremes?.min ?? null,
+    max: extremes?.max ?? null,
+    count,
+  };
 }
 
 // Where an attempt of a run began: where the first of its lines has a point of it.

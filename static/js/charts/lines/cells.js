@@ -1,19 +1,28 @@
-// Pure: lines with more points than can be told apart, in cells of a few pixels. Of each line's values in a cell the first, the
-// lowest, the highest and the last stay, in their order, so that no spike vanishes; of up to four, each.
+// Pure: lines with more points than can be told apart, in cells of a few pixels. Of each line's values in a cell the
+// first, the lowest, the highest and the last stay, in their order, so that no spike vanishes; of up to four, each.
 import { PER_CELL, range } from "./places.js";
 
 export function coarse(tables, section, isLogX) {
   const { from, to, places } = section;
-  const scale = isLogX ? (x) => (places * Math.log(x / from)) / Math.log(to / from) : (x) => (places * (x - from)) / (to - from);
-  const back = isLogX ? (place) => from * (to / from) ** (place / places) : (place) => from + ((to - from) * place) / places;
+  const scale = isLogX
+    ? (x) => (places * Math.log(x / from)) / Math.log(to / from)
+    : (x) => (places * (x - from)) / (to - from);
+  const back = isLogX
+    ? (place) => from * (to / from) ** (place / places)
+    : (place) => from + ((to - from) * place) / places;
   const taken = new Float64Array(places).fill(NaN); // the x of a place: that of a point in it
   const isUsed = new Uint8Array(places);
   const shared = new Map(); // x -> picks, where no cell has so many points that it depends on y which of them stay
   const picks = new Map(tables.map((table) => [table, shared.get(table.x) ?? pickFrom(table)]));
   function pickFrom({ x, y }) {
-    const own = range(section.startOf(x), section.endOf(x)).map((at) => Math.max(0, Math.min(places - 1, scale(x[at]))));
+    const own = range(section.startOf(x), section.endOf(x)).map((at) =>
+      Math.max(0, Math.min(places - 1, scale(x[at]))),
+    );
     const start = section.startOf(x);
-    const found = { places: new Int32Array(Math.min(own.length, places)), points: new Int32Array(Math.min(own.length, places)) };
+    const found = {
+      places: new Int32Array(Math.min(own.length, places)),
+      points: new Int32Array(Math.min(own.length, places)),
+    };
     let [num, isPlain] = [0, true];
     for (let at = 0, next = 0; at < own.length; at = next) {
       const cell = own[at] >> 2;
@@ -38,7 +47,8 @@ export function coarse(tables, section, isLogX) {
   let length = 0;
   for (let place = 0; place < places; place += 1) rank[place] = isUsed[place] ? length++ : length;
   const x = new Float64Array(length);
-  for (let place = 0; place < places; place += 1) if (isUsed[place]) x[rank[place]] = taken[place] === taken[place] ? taken[place] : back(place + 0.5);
+  for (let place = 0; place < places; place += 1)
+    if (isUsed[place]) x[rank[place]] = taken[place] === taken[place] ? taken[place] : back(place + 0.5);
   return { x, rank, picksOf: (table) => picks.get(table) };
 }
 

@@ -7,7 +7,9 @@ const NEAR = 2; // points on either side that tell what is usual here
 // The places after which a gap lies. seams: places before which points lie more or less densely than before.
 export function gapsIn(x, seams = []) {
   const found = [];
-  const usual = [0, ...seams, x.length].map((start, at, all) => (at + 1 < all.length ? medianStep(x, start, all[at + 1]) : 0));
+  const usual = [0, ...seams, x.length].map((start, at, all) =>
+    at + 1 < all.length ? medianStep(x, start, all[at + 1]) : 0,
+  );
   for (let stretch = 0, at = 0; at + 1 < x.length; at += 1) {
     while (stretch < seams.length && at + 1 > seams[stretch]) stretch += 1;
     const isSeam = at + 1 === seams[stretch];
@@ -43,7 +45,8 @@ function spread(column, gaps, between) {
 function around(x, at, isSeam) {
   if (isSeam) return 0;
   const near = [];
-  for (let other = Math.max(0, at - NEAR); other <= Math.min(x.length - 2, at + NEAR); other += 1) if (other !== at) near.push(x[other + 1] - x[other]);
+  for (let other = Math.max(0, at - NEAR); other <= Math.min(x.length - 2, at + NEAR); other += 1)
+    if (other !== at) near.push(x[other + 1] - x[other]);
   return near.length ? near.sort((a, b) => a - b)[near.length >> 1] : Infinity;
 }
 

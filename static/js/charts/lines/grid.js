@@ -1,17 +1,20 @@
-// Pure: one rising x for lines that do not share theirs. Where all their places fit, they are taken as they are; else they
-// fall into as many as can be seen (cells.js).
-import { coarse } from "./cells.js";
+// Pure: one rising x for lines that do not share theirs. Where all their places fit, they are taken as they are; else
+// they fall into as many as can be seen (cells.js).
+
 import { concat } from "../data/parts.js";
+import { coarse } from "./cells.js";
 import { isEqual, range, sections, union } from "./places.js";
 import { nulled } from "./values.js";
 
-// tables: [{x, y}], Float64Arrays, NaN is a gap; view: what is seen of x, or null. Returns {x, ys}: in ys `null` is a gap,
-// `undefined` only says that the line has no point at this place.
+// tables: [{x, y}], Float64Arrays, NaN is a gap; view: what is seen of x, or null. Returns {x, ys}: in ys `null` is a
+// gap, `undefined` only says that the line has no point at this place.
 export function join(tables, { width = 600, view = null, isLogX = false } = {}) {
   if (!tables.length) return { x: new Float64Array(0), ys: [] };
   if (tables.every(({ x }) => isEqual(x, tables[0].x))) return { x: tables[0].x, ys: tables.map(({ y }) => nulled(y)) };
   const distinct = [...new Set(tables.map(({ x }) => x))];
-  const found = sections(distinct, { width, view, isLogX }).map((section) => (section.x ? exact(distinct, section) : coarse(tables, section, isLogX)));
+  const found = sections(distinct, { width, view, isLogX }).map((section) =>
+    section.x ? exact(distinct, section) : coarse(tables, section, isLogX),
+  );
   const ys = tables.map(() => new Array(found.reduce((sum, { x }) => sum + x.length, 0)));
   let from = 0;
   for (const { x, rank, picksOf } of found) {

@@ -2,14 +2,27 @@
 import { commonX } from "./grid.js";
 
 // Student's t of 97.5 % by degrees of freedom, from 1 on.
-const STUDENT = [12.7062, 4.30265, 3.18245, 2.77645, 2.57058, 2.44691, 2.36462, 2.306, 2.26216, 2.22814, 2.20099, 2.17881, 2.16037, 2.14479, 2.13145, 2.11991, 2.10982, 2.10092, 2.09302, 2.08596];
+const STUDENT = [
+  12.7062, 4.30265, 3.18245, 2.77645, 2.57058, 2.44691, 2.36462, 2.306, 2.26216, 2.22814, 2.20099, 2.17881, 2.16037,
+  2.14479, 2.13145, 2.11991, 2.10982, 2.10092, 2.09302, 2.08596,
+];
 const NORMAL = 1.959963985;
 
-// members: [{x, y, low, high}], Float64Arrays, NaN is a gap; band: "minmax", "sd" or "ci" (95 %). Each member counts where it
-// has points, and between them on a straight line. Returns {x, mean, low, high}.
+// members: [{x, y, low, high}], Float64Arrays, NaN is a gap; band: "minmax", "sd" or "ci" (95 %). Each member counts
+// where it has points, and between them on a straight line. Returns {x, mean, low, high}.
 export function together(members, { band = "minmax", width, view, isLogX }) {
-  const x = commonX(members.map((one) => one.x), { width, view, isLogX });
-  const state = { x, num: new Uint32Array(x.length), mean: new Float64Array(x.length), spread: new Float64Array(x.length), low: new Float64Array(x.length).fill(Infinity), high: new Float64Array(x.length).fill(-Infinity) };
+  const x = commonX(
+    members.map((one) => one.x),
+    { width, view, isLogX },
+  );
+  const state = {
+    x,
+    num: new Uint32Array(x.length),
+    mean: new Float64Array(x.length),
+    spread: new Float64Array(x.length),
+    low: new Float64Array(x.length).fill(Infinity),
+    high: new Float64Array(x.length).fill(-Infinity),
+  };
   for (const member of members) addMember(state, member);
   const { num, mean, spread, low, high } = state;
   for (let at = 0; at < x.length; at += 1) {
@@ -19,7 +32,8 @@ export function together(members, { band = "minmax", width, view, isLogX }) {
       continue;
     }
     const deviation = Math.sqrt(spread[at] / (num[at] - 1)); // of a single one NaN: nothing is known of its spread
-    const half = num[at] < 2 ? NaN : band === "sd" ? deviation : (student(num[at] - 1) * deviation) / Math.sqrt(num[at]);
+    const half =
+      num[at] < 2 ? NaN : band === "sd" ? deviation : (student(num[at] - 1) * deviation) / Math.sqrt(num[at]);
     low[at] = mean[at] - half;
     high[at] = mean[at] + half;
   }
@@ -30,7 +44,12 @@ export function together(members, { band = "minmax", width, view, isLogX }) {
 export function student(freedom) {
   if (freedom <= STUDENT.length) return STUDENT[freedom - 1];
   const z = NORMAL;
-  return z + (z ** 3 + z) / (4 * freedom) + (5 * z ** 5 + 16 * z ** 3 + 3 * z) / (96 * freedom ** 2) + (3 * z ** 7 + 19 * z ** 5 + 17 * z ** 3 - 15 * z) / (384 * freedom ** 3);
+  return (
+    z +
+    (z ** 3 + z) / (4 * freedom) +
+    (5 * z ** 5 + 16 * z ** 3 + 3 * z) / (96 * freedom ** 2) +
+    (3 * z ** 7 + 19 * z ** 5 + 17 * z ** 3 - 15 * z) / (384 * freedom ** 3)
+  );
 }
 
 function addMember(state, member) {

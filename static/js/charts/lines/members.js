@@ -1,25 +1,46 @@
 // Pure: which lines of a chart are drawn as one, and that one.
-import { together } from "./groups.js";
+
 import { lineKey } from "../data/names.js";
+import { together } from "./groups.js";
 import { extent } from "./values.js";
 
 // lines: [{key, run, labels, runs, x, value, min, max, smooth(), …}] as build.js makes them.
 // The ranks of each run as one line with a band from the lowest to the highest.
 export function byRun(lines, options) {
-  return joinedBy(lines, (line) => line.run, (run, members) => ({ key: `band ${run}`, run, labels: {}, group: null, runs: [run], band: "minmax", members }), options);
+  return joinedBy(
+    lines,
+    (line) => line.run,
+    (run, members) => ({ key: `band ${run}`, run, labels: {}, group: null, runs: [run], band: "minmax", members }),
+    options,
+  );
 }
 
 // The runs of each group as one line. A run with many lines counts once.
 export function byGroup(lines, { of, band }, options) {
-  const single = joinedBy(lines, (line) => line.run, (run, members) => ({ key: lineKey(run, {}), run, labels: {}, group: null, runs: [run], band: "minmax", members }), options);
-  const make = (text, members) => ({ key: `group ${text}`, run: null, labels: {}, group: text, runs: members.map(({ run }) => run), band, members });
+  const single = joinedBy(
+    lines,
+    (line) => line.run,
+    (run, members) => ({ key: lineKey(run, {}), run, labels: {}, group: null, runs: [run], band: "minmax", members }),
+    options,
+  );
+  const make = (text, members) => ({
+    key: `group ${text}`,
+    run: null,
+    labels: {},
+    group: text,
+    runs: members.map(({ run }) => run),
+    band,
+    members,
+  });
   return joinedBy(single, (line) => of.get(line.run) ?? "", make, options, 1);
 }
 
 function joinedBy(lines, placeOf, make, options, least = 2) {
   const places = new Map();
   for (const line of lines) places.set(placeOf(line), [...(places.get(placeOf(line)) ?? []), line]);
-  return [...places].flatMap(([place, members]) => (members.length < least ? members : [asOne(make(place, members), options)]));
+  return [...places].flatMap(([place, members]) =>
+    members.length < least ? members : [asOne(make(place, members), options)],
+  );
 }
 
 function asOne({ members, band, ...line }, options) {
@@ -37,7 +58,12 @@ function asOne({ members, band, ...line }, options) {
     begins: members.flatMap(({ run, begins }) => begins.map((one) => ({ run, ...one }))),
     bad: members.flatMap(({ bad }) => bad),
     last: lasts.length ? lasts.reduce((sum, value) => sum + value, 0) / lasts.length : undefined,
-    extremes: found.length ? extent(found.map(({ min }) => min), found.map(({ max }) => max)) : null,
+    extremes: found.length
+      ? extent(
+          found.map(({ min }) => min),
+          found.map(({ max }) => max),
+        )
+      : null,
     count: members.reduce((sum, { count }) => sum + count, 0),
   };
 }

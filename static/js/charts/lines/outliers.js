@@ -8,12 +8,16 @@ const ROOM = 0.1; // of the range, on either side
 export function rangeWithoutOutliers(columns, isLog = false) {
   const values = new Float64Array(columns.reduce((length, column) => length + column.length, 0));
   let length = 0;
-  for (const column of columns) for (const value of column) if (value - value === 0 && (!isLog || value > 0)) values[length++] = isLog ? Math.log(value) : value;
+  for (const column of columns)
+    for (const value of column)
+      if (value - value === 0 && (!isLog || value > 0)) values[length++] = isLog ? Math.log(value) : value;
   if (length === 0) return null;
   const sorted = values.subarray(0, length).sort();
   const [low, high] = [percentile(sorted, LOW), percentile(sorted, HIGH)];
   const room = ROOM * (high - low) || Math.abs(high) * ROOM || 1;
-  return isLog ? { low: Math.max(Math.exp(low - room), SMALLEST), high: Math.min(Math.exp(high + room), Number.MAX_VALUE) } : { low: low - room, high: high + room };
+  return isLog
+    ? { low: Math.max(Math.exp(low - room), SMALLEST), high: Math.min(Math.exp(high + room), Number.MAX_VALUE) }
+    : { low: low - room, high: high + room };
 }
 
 // Between two values, as far as the share lies between them.

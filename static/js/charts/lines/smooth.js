@@ -1,5 +1,5 @@
-// Pure: smoothing of a line with uneven spacing. Each point weighs as much as the stretch of x that it stands for, so that
-// a line looks the same however densely it was logged; a gap (NaN) stays one.
+// Pure: smoothing of a line with uneven spacing. Each point weighs as much as the stretch of x that it stands for, so
+// that a line looks the same however densely it was logged; a gap (NaN) stays one.
 const KINDS = { ema, mean, gaussian };
 const LONGEST = 0.999;
 const REACH = 3.5; // standard deviations, behind which a point counts for nothing
@@ -13,14 +13,19 @@ export function smooth(x, y, { kind, amount }, range = x.at(-1) - x[0]) {
   const places = [];
   for (let at = 0; at < y.length; at += 1) if (y[at] === y[at]) places.push(at);
   if (places.length < 3) return y;
-  const known = { x: Float64Array.from(places, (at) => x[at]), y: Float64Array.from(places, (at) => y[at]), weight: weights(x, places) };
+  const known = {
+    x: Float64Array.from(places, (at) => x[at]),
+    y: Float64Array.from(places, (at) => y[at]),
+    weight: weights(x, places),
+  };
   const smoothed = KINDS[kind](known, memory(amount, range));
   const whole = new Float64Array(y.length).fill(NaN);
   places.forEach((at, place) => (whole[at] = smoothed[place]));
   return whole;
 }
 
-// How far back a mean remembers, in units of x. The weight is that of an exponential mean over a thousandth of the range.
+// How far back a mean remembers, in units of x. The weight is that of an exponential mean over a thousandth of the
+// range.
 export function memory(amount, range) {
   return -range / (1000 * Math.log(Math.min(Math.sqrt(amount), LONGEST)));
 }
@@ -51,8 +56,8 @@ function ema({ x, y, weight }, memory) {
   });
 }
 
-// Running mean over what lies at most `memory` away on either side. Sums are only ever added to: subtracting what leaves
-// would leave the rounding of a value of 1e30 behind among small ones.
+// Running mean over what lies at most `memory` away on either side. Sums are only ever added to: subtracting what
+// leaves would leave the rounding of a value of 1e30 behind among small ones.
 function mean({ x, y, weight }, memory) {
   const [sums, totals] = [new Float64Array(x.length + 1), new Float64Array(x.length + 1)]; // from a place to the middle
   let [first, middle, end, sum, total] = [0, 0, 0, 0, 0]; // sum: from the middle to the end
@@ -96,8 +101,9 @@ function gaussian(known, memory) {
   });
 }
 
-// Points that lie much closer to each other than the bell is wide are taken together at their centre: their weights, the sum
-// of what they weigh, and how that leans to one side of the centre (the first two terms of the bell's Taylor series there).
+// Points that lie much closer to each other than the bell is wide are taken together at their centre: their weights,
+// the sum of what they weigh, and how that leans to one side of the centre (the first two terms of the bell's Taylor
+// series there).
 function thinned({ x, y, weight }, width) {
   const isFine = x.length * width >= 2 * (x.at(-1) - x[0]);
   const places = { x: [], weight: [], sum: [], tilt: [] };

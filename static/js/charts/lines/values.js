@@ -21,6 +21,7 @@ export function extent(lows, highs = lows) {
 
 // As a plot reads it: null is a gap.
 export function nulled(column) {
-  for (let at = 0; at < column.length; at += 1) if (column[at] !== column[at]) return Array.from(column, (value) => (value === value ? value : null));
+  for (let at = 0; at < column.length; at += 1)
+    if (column[at] !== column[at]) return Array.from(column, (value) => (value === value ? value : null));
   return column;
 }

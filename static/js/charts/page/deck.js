@@ -1,20 +1,22 @@
-// The cards: one per metric, a light one until it comes into view, drawn while it is there; the points of metrics that nobody
-// looked at for long are forgotten.
+// The cards: one per metric, a light one until it comes into view, drawn while it is there; the points of metrics that
+// nobody looked at for long are forgotten.
 const MARGIN = "240px"; // beyond the screen: drawn before one gets there
 const REMEMBERED = 40; // metrics whose points are held
 const NARROWEST = 280;
 const GAP = 12;
 
 export class Deck {
-  // host: where the sections lie; template: of a light card; make(name) -> card; isHeld(name): somebody looks at it elsewhere;
-  // sizeOf(name) -> {columns, height}; titleOf(name) -> text
+  // host: where the sections lie; template: of a light card; make(name) -> card; isHeld(name): somebody looks at it
+  // elsewhere; sizeOf(name) -> {columns, height}; titleOf(name) -> text
   constructor(host, { template, make, store, isHeld, sizeOf, titleOf }) {
     Object.assign(this, { host, template, make, store, isHeld, sizeOf, titleOf });
     this.places = new Map(); // name -> element
     this.cards = new Map(); // those that were in view
     this.shown = new Set(); // names
     this.resting = new Set(); // names that were shown, the longest unseen first
-    this.watcher = new IntersectionObserver((entries) => entries.forEach((entry) => this.see(entry)), { rootMargin: MARGIN });
+    this.watcher = new IntersectionObserver((entries) => entries.forEach((entry) => this.see(entry)), {
+      rootMargin: MARGIN,
+    });
     this.sizer = new ResizeObserver(([entry]) => this.fit(entry.contentRect.width));
     this.sizer.observe(host);
   }

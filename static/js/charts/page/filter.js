@@ -10,7 +10,8 @@ export class Filter {
     this.close();
   }
 
-  // Resolves to {fitting: names in their order, note: "" or a sentence about the pattern}; to null when asked anew meanwhile.
+  // Resolves to {fitting: names in their order, note: "" or a sentence about the pattern}; to null when asked anew
+  // meanwhile.
   async ask(text, names) {
     const number = (this.number += 1);
     const pattern = text.trim();
@@ -24,7 +25,9 @@ export class Filter {
     }
     const fitting = await this.fits(number, pattern, names);
     if (number !== this.number) return null;
-    return fitting ? { fitting, note: "" } : { fitting: names, note: `“${pattern}” is too slow for these names: all are shown.` };
+    return fitting
+      ? { fitting, note: "" }
+      : { fitting: names, note: `“${pattern}” is too slow for these names: all are shown.` };
   }
 
   // The worker's answer; null where it takes longer than it may.
@@ -32,7 +35,9 @@ export class Filter {
     const worker = await this.ready();
     if (number !== this.number) return null;
     this.isBusy = true;
-    const answer = new Promise((resolve) => (worker.onmessage = ({ data }) => data.number === number && resolve(data.fitting)));
+    const answer = new Promise(
+      (resolve) => (worker.onmessage = ({ data }) => data.number === number && resolve(data.fitting)),
+    );
     worker.postMessage({ number, pattern, names });
     const fitting = await Promise.race([answer, later(MOMENT_MS).then(() => Promise.race([answer, later(GRACE_MS)]))]);
     if (number !== this.number) return null;

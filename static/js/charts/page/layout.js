@@ -1,7 +1,9 @@
-// Lays a page's cards into sections: those that fit the filter, as they were pinned and folded; says where there are none.
+// Lays a page's cards into sections: those that fit the filter, as they were pinned and folded; says where there are
+// none.
+
+import { labelColours } from "../data/runs.js";
 import { Filter } from "./filter.js";
 import { Notes } from "./notes.js";
-import { labelColours } from "../data/runs.js";
 import { lay, planned } from "./sections.js";
 
 const AGAIN_MS = 3000;
@@ -39,9 +41,19 @@ export class Layout {
     const found = await this.filter.ask(state.filter, names);
     if (!found || this.isOver) return; // asked anew meanwhile
     deck.keep(new Set(found.fitting));
-    lay(deck.host, this.template, planned(found.fitting, state.pinned), { ...state, elementOf: (name) => deck.element(name) });
+    lay(deck.host, this.template, planned(found.fitting, state.pinned), {
+      ...state,
+      elementOf: (name) => deck.element(name),
+    });
     const { isUnanswered } = store;
-    this.notes.show({ isListed: this.isListed, isUnanswered, numNames: names.length, numFitting: found.fitting.length, filter: state.filter, note: found.note });
+    this.notes.show({
+      isListed: this.isListed,
+      isUnanswered,
+      numNames: names.length,
+      numFitting: found.fitting.length,
+      filter: state.filter,
+      note: found.note,
+    });
     this.page.showToolbar();
     this.reopen();
     clearTimeout(this.again);

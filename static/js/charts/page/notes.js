@@ -16,7 +16,8 @@ export class Notes {
     this.unanswered.hidden = !isUnanswered;
     this.empty.hidden = numNames > 0 || !isListed || isUnanswered || this.lost.length > 0;
     this.noMatch.hidden = numNames === 0 || numFitting > 0;
-    if (!this.noMatch.hidden) this.noMatch.querySelector("p").textContent = `No metric of ${numNames} fits “${filter.trim()}”.`;
+    if (!this.noMatch.hidden)
+      this.noMatch.querySelector("p").textContent = `No metric of ${numNames} fits “${filter.trim()}”.`;
     this.filter.hidden = note === "";
     this.filter.textContent = note;
   }
@@ -24,8 +25,13 @@ export class Notes {
   lose(title, isOnly) {
     if (this.lost.includes(title)) return;
     this.lost.push(title);
-    const names = this.lost.length > 3 ? `${this.lost.length} of these runs were` : `${this.lost.join(", ")} ${this.lost.length > 1 ? "were" : "was"}`;
-    const words = isOnly ? "What was loaded of it stays here until you leave the page." : "Their lines that were loaded stay here until you leave the page.";
+    const names =
+      this.lost.length > 3
+        ? `${this.lost.length} of these runs were`
+        : `${this.lost.join(", ")} ${this.lost.length > 1 ? "were" : "was"}`;
+    const words = isOnly
+      ? "What was loaded of it stays here until you leave the page."
+      : "Their lines that were loaded stay here until you leave the page.";
     this.gone.querySelector("p").textContent = `${names} deleted. ${words}`;
     this.gone.hidden = false;
   }

@@ -1,4 +1,5 @@
-// When charts are drawn: together in an animation frame, seldom enough that the page stays free for the person, never unseen.
+// When charts are drawn: together in an animation frame, seldom enough that the page stays free for the person, never
+// unseen.
 const LIVE_MS = 100; // new data: at most ten times a second
 const CALM_MS = 250; // of charts in which it moves nothing that anybody sees
 const SHARE = 3; // …and three times as long idle as drawing

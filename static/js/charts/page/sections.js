@@ -22,7 +22,13 @@ export function planned(names, pinned) {
 }
 
 function byPlace(a, b) {
-  return place(a) - place(b) || compare(prefixOf(a), prefixOf(b)) || headline(a) - headline(b) || own(a) - own(b) || compare(a, b);
+  return (
+    place(a) - place(b) ||
+    compare(prefixOf(a), prefixOf(b)) ||
+    headline(a) - headline(b) ||
+    own(a) - own(b) ||
+    compare(a, b)
+  );
 }
 
 // Lays the cards into their sections; what stands right already is not touched.

@@ -1,9 +1,29 @@
-// Pure: how a person looks at charts, as the page's address says it. An address that says anything of it says all of it: what
-// it leaves out is as at the start, whatever its reader kept. So that it always says something, the axis is always there.
+// Pure: how a person looks at charts, as the page's address says it. An address that says anything of it says all of
+// it: what it leaves out is as at the start, whatever its reader kept. So that it always says something, the axis is
+// always there.
 import { DEFAULTS } from "./state.js";
 
-const OURS = ["x", "smooth", "logx", "logy", "outliers", "ranks", "order", "filter", "pin", "fold", "chart", "lists", "zoom", "open", "group", "band", "hide"];
-const FLAGS = { logx: "isLogX", logy: "isLogY", outliers: "ignoreOutliers" }; // of one chart; -logy where the page's is on
+const OURS = [
+  "x",
+  "smooth",
+  "logx",
+  "logy",
+  "outliers",
+  "ranks",
+  "order",
+  "filter",
+  "pin",
+  "fold",
+  "chart",
+  "lists",
+  "zoom",
+  "open",
+  "group",
+  "band",
+  "hide",
+];
+// Options of one chart; "-logy" where the page's option is on.
+const FLAGS = { logx: "isLogX", logy: "isLogY", outliers: "ignoreOutliers" };
 const LONGEST = 6000; // characters of an address that servers and mail programs still take
 
 // What an address says: {patch of the state, zoom: {axis: range}, open: name | null}; isView: whether it says anything;
@@ -34,7 +54,21 @@ export function readQuery(search) {
 export function writeQuery(search, state, { zoom = {}, open = null } = {}) {
   const query = new URLSearchParams(search);
   OURS.forEach((name) => query.delete(name));
-  const { axis, smoothing, isLogX, isLogY, ignoreOutliers, ranks, sort, filter, pinned, collapsed, charts, group, hidden } = state;
+  const {
+    axis,
+    smoothing,
+    isLogX,
+    isLogY,
+    ignoreOutliers,
+    ranks,
+    sort,
+    filter,
+    pinned,
+    collapsed,
+    charts,
+    group,
+    hidden,
+  } = state;
   const put = (name, value, isSaid = true) => isSaid && query.append(name, value);
   put("x", axis);
   put("smooth", `${smoothing.kind}:${smoothing.amount}`, smoothing.kind !== "none");
@@ -58,7 +92,9 @@ export function writeQuery(search, state, { zoom = {}, open = null } = {}) {
 
 // One chart's options as text, "logy,-outliers,size=2x320:train/loss", and back.
 function textOf([name, own]) {
-  const flags = Object.entries(FLAGS).filter(([, key]) => key in own).map(([flag, key]) => (own[key] ? flag : `-${flag}`));
+  const flags = Object.entries(FLAGS)
+    .filter(([, key]) => key in own)
+    .map(([flag, key]) => (own[key] ? flag : `-${flag}`));
   const { columns, height } = own.size ?? {};
   if (columns) flags.push(`size=${columns}${height ? `x${height}` : ""}`);
   return `${flags.join(",")}:${name}`;
@@ -78,7 +114,8 @@ function chartOf(text) {
 function zooms(all) {
   const found = {};
   for (const text of all) {
-    const [, axis, from, to] = /^(step|relative|time):(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)-(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)$/.exec(text) ?? [];
+    const [, axis, from, to] =
+      /^(step|relative|time):(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)-(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)$/.exec(text) ?? [];
     if (axis && Number(from) < Number(to)) found[axis] = [Number(from), Number(to)];
   }
   return found;

@@ -5,8 +5,8 @@ const SETTLE_MS = 1000;
 const AGAIN_MS = 15_000;
 
 export class Saving {
-  // url: null where there is no project to keep it for; raw: as the server has it, for all pages; tell("kept" | "failed",
-  // words): for a quiet place on the page.
+  // url: null where there is no project to keep it for; raw: as the server has it, for all pages; tell("kept" |
+  // "failed", words): for a quiet place on the page.
   constructor(url, page, raw, tell) {
     this.url = url;
     this.document = (state) => JSON.stringify(toKeep(page, raw, state));
@@ -32,7 +32,10 @@ export class Saving {
     this.wanted = null;
     const mine = (this.number += 1);
     try {
-      const headers = { "Content-Type": "application/json", "X-CSRFToken": document.querySelector("meta[name=csrf-token]").content };
+      const headers = {
+        "Content-Type": "application/json",
+        "X-CSRFToken": document.querySelector("meta[name=csrf-token]").content,
+      };
       const answer = await fetch(this.url, { method: "PUT", headers, body: `{"state":${wanted}}`, ...options });
       if (!answer.ok) return this.tell("failed", answer.status === 422 ? "too much to keep" : "not kept");
       this.kept = wanted;

@@ -1,4 +1,5 @@
-// Pure: a slider that goes in hundredths up to 0.99 and in thousandths beyond: where smoothing is strong, little does much.
+// Pure: a slider that goes in hundredths up to 0.99 and in thousandths beyond: where smoothing is strong, little does
+// much.
 const FINE_FROM = 99; // positions
 
 export const shares = {

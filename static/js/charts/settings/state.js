@@ -45,11 +45,13 @@ export function tidy(raw) {
 
 // What differs from the start: what is worth keeping.
 export function trimmed(state) {
-  return Object.fromEntries(Object.entries(state).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(DEFAULTS[name])));
+  return Object.fromEntries(
+    Object.entries(state).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(DEFAULTS[name])),
+  );
 }
 
-// What is kept for a project is how the pages of its runs look, under "compare" how Compare does, and what both share once:
-// a scale that suits twelve runs is not taken along to each of them.
+// What is kept for a project is how the pages of its runs look, under "compare" how Compare does, and what both share
+// once: a scale that suits twelve runs is not taken along to each of them.
 const SHARED = ["collapsed", "pinned", "colours"];
 
 // What was kept (`raw`) as the state of such a page, "run" or "compare".
@@ -119,13 +121,19 @@ function overridesOf(raw) {
   const own = {};
   for (const name of ["isLogX", "isLogY", "ignoreOutliers"]) if (typeof raw[name] === "boolean") own[name] = raw[name];
   const { columns, height } = raw.size ?? {};
-  if ([1, 2, 3, 4].includes(columns)) own.size = { columns, ...(height >= 100 && height <= 2000 && { height: Math.round(height) }) };
+  if ([1, 2, 3, 4].includes(columns))
+    own.size = { columns, ...(height >= 100 && height <= 2000 && { height: Math.round(height) }) };
   return Object.keys(own).length ? own : null;
 }
 
 function mapped(raw, read) {
   const entries = raw && typeof raw === "object" && !Array.isArray(raw) ? Object.entries(raw) : [];
-  return Object.fromEntries(entries.map(([name, value]) => [name, read(value)]).filter(([, value]) => value !== null).slice(-MOST));
+  return Object.fromEntries(
+    entries
+      .map(([name, value]) => [name, read(value)])
+      .filter(([, value]) => value !== null)
+      .slice(-MOST),
+  );
 }
 
 function texts(raw) {

@@ -1,5 +1,5 @@
-// How one person looks at these charts: the one place that changes it, tells who draws, writes the address and has it kept.
-// `state` is what they see, `own` what is kept for them: an address that came from others adds nothing to that.
+// How one person looks at these charts: the one place that changes it, tells who draws, writes the address and has it
+// kept. `state` is what they see, `own` what is kept for them: an address that came from others adds nothing to that.
 import { readQuery, writeQuery } from "./address.js";
 import { DEFAULTS, tidy, withOverride } from "./state.js";
 
@@ -7,7 +7,8 @@ const LISTS = ["pinned", "collapsed", "hidden", "charts"];
 const SETTLE_MS = 250; // browsers refuse an address that changes all the time
 
 export class Workspace {
-  // kept: the state that the server had for this page; onChange(keys of the state that changed, the one chart that it is about or null)
+  // kept: the state that the server had for this page; onChange(keys of the state that changed, the one chart that it
+  // is about or null)
   constructor(kept, saving, onChange) {
     const said = readQuery(location.search);
     const { colours } = kept; // of runs they are each person's own
@@ -24,7 +25,9 @@ export class Workspace {
   change(patch, name = null) {
     const old = this.state;
     this.state = tidy({ ...old, ...patch });
-    const changed = Object.keys(this.state).filter((key) => JSON.stringify(this.state[key]) !== JSON.stringify(old[key]));
+    const changed = Object.keys(this.state).filter(
+      (key) => JSON.stringify(this.state[key]) !== JSON.stringify(old[key]),
+    );
     if (!changed.length) return;
     this.own = { ...this.own, ...Object.fromEntries(Object.keys(patch).map((key) => [key, this.state[key]])) };
     this.saving.later(this.own);
@@ -67,7 +70,8 @@ export class Workspace {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
       const search = writeQuery(location.search, this.state, this);
-      if (search !== location.search) history.replaceState(history.state, "", location.pathname + search + location.hash);
+      if (search !== location.search)
+        history.replaceState(history.state, "", location.pathname + search + location.hash);
     }, SETTLE_MS);
   }
 

@@ -1,10 +1,11 @@
 // What keys and buttons do, in the words of keys.js.
+
+import { toast } from "../../frame/toasts.js";
+import { copyText } from "../../shared/copy.js";
+import { count } from "../../shared/format.js";
 import { filters, write } from "../address.js";
 import { plain } from "../list/ansi.js";
 import { goTo, showInPlace, unfold } from "./going.js";
-import { copyText } from "../../shared/copy.js";
-import { count } from "../../shared/format.js";
-import { toast } from "../../frame/toasts.js";
 
 const SIDEWAYS = 60; // px
 const CLOCKS = ["wall", "relative", "off"];
@@ -43,15 +44,19 @@ export const commands = {
     const isLast = view.isSearching ? here === hits.total - 1 : here >= hits.items.at(-1).index;
     if (by > 0 && isLast && !hits.isOver) return hits.want(hits.total, hits.total + 1); // there may be more
     if (view.isSearching) return view.choose((here + by + hits.total) % hits.total);
-    const found = by > 0 ? hits.items.find((line) => line.index > here) : hits.items.findLast((line) => line.index < here);
+    const found =
+      by > 0 ? hits.items.find((line) => line.index > here) : hits.items.findLast((line) => line.index < here);
     await goTo(view, { line: (found ?? hits.items.at(by > 0 ? 0 : -1)).id });
   },
   async error(view, by) {
     const from = view.isSearching ? -1 : here(view);
-    const question = by > 0 ? { error: "next", from } : { error: "previous", from: from < 0 ? view.blocks.total : from };
+    const question =
+      by > 0 ? { error: "next", from } : { error: "previous", from: from < 0 ? view.blocks.total : from };
     if ((await goTo(view, question)) || view.api.trouble) return;
     const isLeftOut = view.state.level.length && !view.state.level.includes("error");
-    toast(isLeftOut ? "The levels that are chosen leave errors out." : `No error ${by > 0 ? "after" : "before"} this line.`);
+    toast(
+      isLeftOut ? "The levels that are chosen leave errors out." : `No error ${by > 0 ? "after" : "before"} this line.`,
+    );
   },
   async "first-error"(view) {
     if (!(await goTo(view, { error: "next", from: -1 })) && !view.api.trouble) toast("No line of these is an error.");
@@ -82,7 +87,11 @@ export const commands = {
   async copy(view) {
     const found = await view.selection.lines(view.source, view.api);
     if (!found?.length) return;
-    const whole = await Promise.all(found.map((line) => (found.length <= 20 && line.length ? view.api.get("/line", { id: line.id }, { missing: line }) : line)));
+    const whole = await Promise.all(
+      found.map((line) =>
+        found.length <= 20 && line.length ? view.api.get("/line", { id: line.id }, { missing: line }) : line,
+      ),
+    );
     const text = whole.map((line) => plain((line ?? found[0]).text)).join("\n");
     await copyText(text, `Copied ${count(found.length)} ${found.length === 1 ? "line" : "lines"}.`);
   },

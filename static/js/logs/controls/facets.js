@@ -17,9 +17,13 @@ export class Facets {
   show(counts, chosen) {
     for (const group of this.element.querySelectorAll("[data-facet]")) {
       const kind = group.dataset.facet;
-      const values = ordered(kind, new Set([...Object.keys(counts[kind] ?? {}).filter((value) => counts[kind][value]), ...chosen[kind]]));
+      const values = ordered(
+        kind,
+        new Set([...Object.keys(counts[kind] ?? {}).filter((value) => counts[kind][value]), ...chosen[kind]]),
+      );
       group.hidden = values.length < (kind === "level" ? 1 : 2) && !chosen[kind].length;
-      for (const value of values) this.showOne(group, kind, value, counts[kind]?.[value] ?? 0, chosen[kind].includes(value));
+      for (const value of values)
+        this.showOne(group, kind, value, counts[kind]?.[value] ?? 0, chosen[kind].includes(value));
       for (const [key, button] of this.buttons) {
         if (button.dataset.kind !== kind || values.includes(button.dataset.value)) continue;
         button.remove();
@@ -31,7 +35,9 @@ export class Facets {
     const key = `${kind} ${value}`;
     if (!this.buttons.has(key)) {
       const button = made(kind, value, kind === "attempt" ? this.numbers.get(value) : undefined);
-      const after = [...this.buttons.values()].find((one) => one.dataset.kind === kind && isBefore(kind, value, one.dataset.value));
+      const after = [...this.buttons.values()].find(
+        (one) => one.dataset.kind === kind && isBefore(kind, value, one.dataset.value),
+      );
       group.insertBefore(button, after ?? null);
       this.buttons.set(key, button);
     }
@@ -45,16 +51,22 @@ export class Facets {
     const { kind } = button.dataset;
     button.setAttribute("aria-pressed", button.getAttribute("aria-pressed") !== "true");
     const group = [...this.buttons.values()].filter((one) => one.dataset.kind === kind);
-    if (SINGLE.includes(kind)) for (const other of group) if (other !== button) other.setAttribute("aria-pressed", false);
+    if (SINGLE.includes(kind))
+      for (const other of group) if (other !== button) other.setAttribute("aria-pressed", false);
     const pressed = group.filter((one) => one.getAttribute("aria-pressed") === "true");
-    this.onChange(kind, pressed.map((one) => one.dataset.value));
+    this.onChange(
+      kind,
+      pressed.map((one) => one.dataset.value),
+    );
   }
 }
 
 function made(kind, value, label = value) {
   const button = document.createElement("button");
   button.type = "button";
-  button.className = `log-facet${kind === "rank" && value >= 0 ? ` ${seriesToken(Number(value))}` : ""}${kind === "level" ? ` is-${value}` : ""}`;
+  button.className = "log-facet";
+  if (kind === "rank" && value >= 0) button.classList.add(seriesToken(Number(value)));
+  if (kind === "level") button.classList.add(`is-${value}`);
   Object.assign(button.dataset, { kind, value });
   const name = document.createElement("span");
   name.textContent = kind === "rank" && value < 0 ? "node" : label;

@@ -5,7 +5,8 @@ export function fit(element) {
   const page = document.getElementById("main");
   function place() {
     const above = element.getBoundingClientRect().top + scrollY;
-    element.style.height = `${Math.max(Math.min(LEAST, innerHeight - 80), innerHeight - above - parseFloat(getComputedStyle(page).paddingBottom))}px`;
+    const room = innerHeight - above - parseFloat(getComputedStyle(page).paddingBottom);
+    element.style.height = `${Math.max(Math.min(LEAST, innerHeight - 80), room)}px`;
   }
   const sizes = new ResizeObserver(place);
   for (const sibling of element.parentElement.children) if (sibling !== element) sizes.observe(sibling);

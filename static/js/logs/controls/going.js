@@ -16,8 +16,8 @@ export function showInPlace(view, isInPlace, index = 0) {
   view.onChange("state");
 }
 
-// Goes to the line that the question is about ({line: id}, {error: "next", from}); resolves to whether there is one. Who
-// asks for something else meanwhile is not brought back here.
+// Goes to the line that the question is about ({line: id}, {error: "next", from}); resolves to whether there is one.
+// Who asks for something else meanwhile is not brought back here.
 export async function goTo(view, question) {
   let mine = (view.going += 1);
   const place = await view.api.get("/locate", question, { missing: null });
@@ -37,7 +37,8 @@ export async function goTo(view, question) {
 
 export async function unfold(view, index) {
   const line = view.source.get(index);
-  const whole = line?.length && !view.whole.has(line.id) ? await view.api.get("/line", { id: line.id }, { missing: null }) : null;
+  const whole =
+    line?.length && !view.whole.has(line.id) ? await view.api.get("/line", { id: line.id }, { missing: null }) : null;
   if (!whole) return false;
   if (view.whole.size >= WHOLE) view.whole.delete(view.whole.keys().next().value);
   view.whole.set(line.id, { ...whole, length: undefined });

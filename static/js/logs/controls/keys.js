@@ -1,6 +1,22 @@
 // What a key does in the log: the name of a command, or nothing.
-const MOVES = { ArrowUp: ["step", -1], ArrowDown: ["step", 1], PageUp: ["page", -1], PageDown: ["page", 1], Home: ["first"], End: ["last"] };
-const LETTERS = { n: ["hit", 1], N: ["hit", -1], e: ["error", 1], E: ["error", -1], f: ["follow"], w: ["wrap"], y: ["link"], t: ["clock"] };
+const MOVES = {
+  ArrowUp: ["step", -1],
+  ArrowDown: ["step", 1],
+  PageUp: ["page", -1],
+  PageDown: ["page", 1],
+  Home: ["first"],
+  End: ["last"],
+};
+const LETTERS = {
+  n: ["hit", 1],
+  N: ["hit", -1],
+  e: ["error", 1],
+  E: ["error", -1],
+  f: ["follow"],
+  w: ["wrap"],
+  y: ["link"],
+  t: ["clock"],
+};
 
 // While the list of lines has the focus.
 export function inList(event) {

@@ -9,7 +9,16 @@ const TROUBLES = {
 export class Panel {
   constructor(element) {
     const of = (name) => element.querySelector(`[data-${name}]`);
-    Object.assign(this, { element, found: of("found"), steps: of("steps"), errors: of("errors"), trouble: of("trouble"), note: of("note"), more: of("new"), download: of("download") });
+    Object.assign(this, {
+      element,
+      found: of("found"),
+      steps: of("steps"),
+      errors: of("errors"),
+      trouble: of("trouble"),
+      note: of("note"),
+      more: of("new"),
+      download: of("download"),
+    });
     this.form = element.querySelector("form");
   }
   show(view) {
@@ -49,7 +58,8 @@ function set(element, text) {
 
 function progress({ hits, selection, isSearching }) {
   const number = `${count(hits.total)} ${hits.total === 1 ? "hit" : "hits"}`;
-  if (!hits.isOver) return hits.numLines ? `${number}, ${count(hits.numScanned)} of ${count(hits.numLines)} lines` : "Searching…";
+  if (!hits.isOver)
+    return hits.numLines ? `${number}, ${count(hits.numScanned)} of ${count(hits.numLines)} lines` : "Searching…";
   return isSearching && selection.index >= 0 ? `${count(selection.index + 1)} of ${number}` : number;
 }
 

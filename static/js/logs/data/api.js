@@ -6,10 +6,12 @@ export class Api {
   }
   url(path, parameters = {}) {
     const query = new URLSearchParams(this.filters());
-    for (const [name, value] of Object.entries(parameters)) if (value !== "" && value !== undefined) query.set(name, value);
+    for (const [name, value] of Object.entries(parameters))
+      if (value !== "" && value !== undefined) query.set(name, value);
     return `${this.base}/logs${path}?${query}`;
   }
-  // The answer, or null: it was given up, or refused, or did not come. `missing` is what a 404 stands for where it is no trouble.
+  // The answer, or null: it was given up, or refused, or did not come. `missing` is what a 404 stands for where it is
+  // no trouble.
   async get(path, parameters, { signal, missing } = {}) {
     if (this.trouble === "gone") return null;
     const answer = await fetch(this.url(path, parameters), { signal }).catch(() => null);

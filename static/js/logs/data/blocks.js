@@ -1,4 +1,5 @@
-// The log as the filters leave it, by place: blocks of lines are fetched around what is in view and the least used dropped.
+// The log as the filters leave it, by place: blocks of lines are fetched around what is in view and the least used
+// dropped.
 const SIZE = 200;
 const KEPT = 40;
 const IN_FLIGHT = 2;
@@ -35,7 +36,13 @@ export class Blocks {
     const ahead = isUp ? [from - SIZE, from - 2 * SIZE] : [to + SIZE - 1, to + 2 * SIZE - 1];
     const inView = [from, to - 1];
     this.view = [from, to];
-    this.wanted = [...new Set([...inView, ...ahead].filter((index) => index >= 0 && index < this.total).map((index) => Math.floor(index / SIZE)))];
+    this.wanted = [
+      ...new Set(
+        [...inView, ...ahead]
+          .filter((index) => index >= 0 && index < this.total)
+          .map((index) => Math.floor(index / SIZE)),
+      ),
+    ];
     for (const block of this.wanted) this.touch(block);
     this.numInView = new Set(inView.map((index) => Math.floor(index / SIZE))).size;
     this.start();
@@ -47,15 +54,16 @@ export class Blocks {
     if (!missing.length) return;
     const inView = this.wanted.slice(0, this.numInView);
     const urgent = missing.filter((block) => inView.includes(block));
-    // What was only fetched ahead gives way. What was in view is let come, though one has moved on: while the scroll bar
-    // is dragged, it is all there is to show.
+    // What was only fetched ahead gives way. What was in view is let come, though one has moved on: while the scroll
+    // bar is dragged, it is all there is to show.
     for (const [block, { isAhead, flight }] of this.flights) {
       if (!urgent.length || this.flights.size < IN_FLIGHT || !isAhead || inView.includes(block)) continue;
       flight.abort();
       this.flights.delete(block);
     }
     if (!urgent.length && [...this.flights.keys()].some((block) => inView.includes(block))) return;
-    for (const block of (urgent.length ? urgent : missing).slice(0, IN_FLIGHT - this.flights.size)) this.fetch(block, !urgent.length);
+    for (const block of (urgent.length ? urgent : missing).slice(0, IN_FLIGHT - this.flights.size))
+      this.fetch(block, !urgent.length);
   }
   async fetch(block, isAhead) {
     const flight = new AbortController();

@@ -16,7 +16,17 @@ export class Hits {
     this.flight?.abort();
     clearTimeout(this.timer);
     this.number += 1;
-    Object.assign(this, { items: [], spans: new Map(), next: "", numScanned: 0, numLines: 0, isOver: false, isBusy: false, problem: "", limit: MOST });
+    Object.assign(this, {
+      items: [],
+      spans: new Map(),
+      next: "",
+      numScanned: 0,
+      numLines: 0,
+      isOver: false,
+      isBusy: false,
+      problem: "",
+      limit: MOST,
+    });
   }
   get total() {
     return this.items.length;
@@ -24,7 +34,7 @@ export class Hits {
   get(index) {
     return this.items[index];
   }
-  want(from, to) {
+  want(_from, to) {
     if (to < this.limit - 3 * PAGE || this.isOver) return;
     this.limit += MOST;
     this.go();
@@ -47,7 +57,11 @@ export class Hits {
     while (this.items.length < this.limit) {
       this.flight = new AbortController();
       this.api.reason = "";
-      const page = await this.api.get("/search", { ...this.query, after: this.next, limit: PAGE, budget_ms: budget }, this.flight);
+      const page = await this.api.get(
+        "/search",
+        { ...this.query, after: this.next, limit: PAGE, budget_ms: budget },
+        this.flight,
+      );
       if (mine !== this.number) return;
       if (!page) return this.stop();
       this.take(page);

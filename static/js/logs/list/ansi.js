@@ -1,9 +1,22 @@
 // A log line as a terminal shows it: pieces of text with a style each. What is no text and no colour is left out.
-const TOKEN = /(?:\u001b\[|\u009b)([0-9;:?<=>]*)[ -/]*([@-~])|\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)|\u001b[ -/]*[0-~]?|[\u0000-\u0008\u000a-\u001f\u007f-\u009f]/g;
+const SEQUENCES = [
+  /(?:\u001b\[|\u009b)([0-9;:?<=>]*)[ -/]*([@-~])/, // colours, and moves of the cursor
+  /\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)/, // titles, links and other strings
+  /\u001b[ -/]*[0-~]?/,
+  /[\u0000-\u0008\u000a-\u001f\u007f-\u009f]/,
+];
+const TOKEN = new RegExp(SEQUENCES.map(({ source }) => source).join("|"), "g");
 const MOVES = /[\r\b]|\u001b\[[012]?K/;
 const NONE = { fg: null, bg: null };
 const FLAGS = { 1: "isBold", 2: "isDim", 3: "isItalic", 4: "isUnderlined", 7: "isInverse", 9: "isStruck" };
-const ENDS = { 21: ["isBold"], 22: ["isBold", "isDim"], 23: ["isItalic"], 24: ["isUnderlined"], 27: ["isInverse"], 29: ["isStruck"] };
+const ENDS = {
+  21: ["isBold"],
+  22: ["isBold", "isDim"],
+  23: ["isItalic"],
+  24: ["isUnderlined"],
+  27: ["isInverse"],
+  29: ["isStruck"],
+};
 
 // Returns [{text, style, from}]; `from` is the piece's place in the text as it came.
 export function pieces(text) {
@@ -33,7 +46,9 @@ export function pieces(text) {
 
 // What is read, copied and searched with the eye.
 export function plain(text) {
-  return pieces(text).map((piece) => piece.text).join("");
+  return pieces(text)
+    .map((piece) => piece.text)
+    .join("");
 }
 
 function erase(cells, at, what) {
@@ -60,7 +75,8 @@ function restyled(style, codes) {
   while (list.length) {
     const [code, ...more] = list.shift().split(":").map(Number);
     if (code === 0) next = NONE;
-    else if (code === 38 || code === 48) next = { ...next, [code === 38 ? "fg" : "bg"]: extended(more.length ? more : list) };
+    else if (code === 38 || code === 48)
+      next = { ...next, [code === 38 ? "fg" : "bg"]: extended(more.length ? more : list) };
     else if (FLAGS[code]) next = { ...next, [FLAGS[code]]: more[0] !== 0 };
     else if (ENDS[code]) next = { ...next, ...Object.fromEntries(ENDS[code].map((flag) => [flag, false])) };
     else if (code === 39) next = { ...next, fg: null };

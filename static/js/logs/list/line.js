@@ -1,7 +1,8 @@
 // One line of the log as a row of the list: time, rank, level, text. All text goes in as text.
+
+import { seriesToken } from "../../shared/colours.js";
 import { pieces } from "./ansi.js";
 import { look } from "./paint.js";
-import { seriesToken } from "../../shared/colours.js";
 
 const LEVELS = { error: "E", warning: "W", info: "I", debug: "D" };
 
@@ -9,7 +10,8 @@ function rowId(index) {
   return `log-line-${index}`;
 }
 
-// {line or undefined: it is on its way, index, spans: [[from, to]] to mark, clock: "relative" | "wall" | "off", start: Unix s}
+// {line or undefined: it is on its way, index, spans: [[from, to]] to mark, clock: "relative" | "wall" | "off", start:
+// Unix s}
 export function rowOf({ line, index, spans, clock, start }) {
   const row = element("div", "log-line", "row");
   row.id = rowId(index);
@@ -32,13 +34,16 @@ export function clockText(time, clock, start) {
   }
   const seconds = Math.abs(time - start);
   const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
-  const rest = `${String(minutes).padStart(hours ? 2 : 1, "0")}:${(Math.floor((seconds % 60) * 1000) / 1000).toFixed(3).padStart(6, "0")}`;
+  const milliseconds = (Math.floor((seconds % 60) * 1000) / 1000).toFixed(3);
+  const rest = `${String(minutes).padStart(hours ? 2 : 1, "0")}:${milliseconds.padStart(6, "0")}`;
   return `${time < start ? "−" : ""}${hours ? `${hours}:` : ""}${rest}`;
 }
 
 // Pieces of text, cut where a mark begins or ends: a hit of the search is marked, else the terminal's colours count.
 export function words(text, spans = []) {
-  return pieces(text).flatMap((piece) => parted(piece, spans).map(([part, isHit]) => (isHit ? marked(part) : styled(part, piece.style))));
+  return pieces(text).flatMap((piece) =>
+    parted(piece, spans).map(([part, isHit]) => (isHit ? marked(part) : styled(part, piece.style))),
+  );
 }
 
 function parted({ text, from }, spans) {
@@ -95,7 +100,8 @@ function levelOf({ level }) {
 function textOf(line, spans) {
   const cell = element("span", "log-text", "gridcell");
   cell.append(...words(line.text, spans));
-  if (line.length) { // it was cut
+  if (line.length) {
+    // it was cut
     const more = element("button", "log-more");
     more.type = "button";
     more.tabIndex = -1; // Enter on the line does the same

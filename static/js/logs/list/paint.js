@@ -1,17 +1,38 @@
-// Terminal colours that can be read: whatever a program chose keeps its hue and is darkened or lightened until it stands out.
+// Terminal colours that can be read: whatever a program chose keeps its hue and is darkened or lightened until it
+// stands out.
 const CONTRAST = 4.6; // 4.5 : 1 is what people need
 // The luminance of the least favourable ground of a line (marked as chosen), in the light and in the dark theme.
 const LIGHT = 0.86;
 const DARK = 0.017;
 const BASIC = [
-  [0, 0, 0], [205, 49, 49], [13, 188, 121], [229, 229, 16], [36, 114, 200], [188, 63, 188], [17, 168, 205], [229, 229, 229],
-  [102, 102, 102], [241, 76, 76], [35, 209, 139], [245, 245, 67], [59, 142, 234], [214, 112, 214], [41, 184, 219], [255, 255, 255],
+  [0, 0, 0],
+  [205, 49, 49],
+  [13, 188, 121],
+  [229, 229, 16],
+  [36, 114, 200],
+  [188, 63, 188],
+  [17, 168, 205],
+  [229, 229, 229],
+  [102, 102, 102],
+  [241, 76, 76],
+  [35, 209, 139],
+  [245, 245, 67],
+  [59, 142, 234],
+  [214, 112, 214],
+  [41, 184, 219],
+  [255, 255, 255],
 ]; // prettier-ignore
 const known = new Map();
 
 // The look of a style: {classes, color, background}; the first sixteen colours are the page's own (classes).
 export function look(style) {
-  const classes = [style.isBold && "is-bold", style.isDim && "is-dim", style.isItalic && "is-italic", style.isUnderlined && "is-underlined", style.isStruck && "is-struck"].filter(Boolean);
+  const classes = [
+    style.isBold && "is-bold",
+    style.isDim && "is-dim",
+    style.isItalic && "is-italic",
+    style.isUnderlined && "is-underlined",
+    style.isStruck && "is-struck",
+  ].filter(Boolean);
   const [fg, bg] = style.isInverse ? [style.bg, style.fg] : [style.fg, style.bg];
   if (style.isInverse && bg === null) return { classes: [...classes, "is-inverse"] };
   if (bg !== null) return { classes, ...onGround(fg, rgbOf(bg)) };

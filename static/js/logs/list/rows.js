@@ -45,8 +45,8 @@ export class Rows {
       this.drawn.set(index, { row, line });
     }
   }
-  // Puts line `top` (with a fraction) at the top of the box, or the end of the last line at its bottom where the list ends.
-  // Returns {isEnd, top}: where the box begins then.
+  // Puts line `top` (with a fraction) at the top of the box, or the end of the last line at its bottom where the list
+  // ends. Returns {isEnd, top}: where the box begins then.
   place(from, top, total) {
     this.layer.style.height = `${this.view.clientHeight}px`;
     if (this.isWrapped) this.measure();
@@ -66,7 +66,8 @@ export class Rows {
     return index + rest / this.heightOf(index);
   }
   measure() {
-    if (this.drawn.size) this.average = Math.max(ROW, 0.8 * this.average + (0.2 * this.rows.offsetHeight) / this.drawn.size);
+    if (this.drawn.size)
+      this.average = Math.max(ROW, 0.8 * this.average + (0.2 * this.rows.offsetHeight) / this.drawn.size);
   }
   // Rows reach as far as the widest that was seen, so that moving down does not move the text sideways.
   widen() {

@@ -5,7 +5,15 @@ const HIGHEST = 12_000_000; // px: browsers draw no element that is higher than 
 // {total lines, view px, row px on average} -> what the scroll bar has to show.
 export function scaleOf(total, view, row = ROW) {
   const height = Math.min(HIGHEST, Math.max(0, total * row));
-  return { total, view, row, height, most: Math.max(0, height - view), last: Math.max(0, total - view / row), isExact: total * row <= HIGHEST && row === ROW };
+  return {
+    total,
+    view,
+    row,
+    height,
+    most: Math.max(0, height - view),
+    last: Math.max(0, total - view / row),
+    isExact: total * row <= HIGHEST && row === ROW,
+  };
 }
 
 // The place of the scroll bar for a view that begins at `top`.
@@ -14,8 +22,8 @@ export function barOf(top, scale) {
   return scale.last ? Math.min(1, top / scale.last) * scale.most : 0;
 }
 
-// What a move of the scroll bar means: {px} for a step (a wheel, a finger), which goes line by line however long the list
-// is, or {top} for a leap (the bar was dragged).
+// What a move of the scroll bar means: {px} for a step (a wheel, a finger), which goes line by line however long the
+// list is, or {top} for a leap (the bar was dragged).
 export function moved(from, to, scale) {
   if (scale.isExact) return { top: Math.min(scale.last, to / ROW) };
   if (to <= 0) return { top: 0 };

@@ -1,13 +1,15 @@
-// A list of any length in a box: rows in view, over a filler as high as a browser allows. Where it stands is `top`, a line
-// and the share of it that is above the box; the scroll bar follows.
+// A list of any length in a box: rows in view, over a filler as high as a browser allows. Where it stands is `top`, a
+// line and the share of it that is above the box; the scroll bar follows.
 import { Rows } from "./rows.js";
-import { ROW, aimed, barOf, moved, scaleOf } from "./scale.js";
+import { aimed, barOf, moved, ROW, scaleOf } from "./scale.js";
 
-const PATIENCE_MS = 250; // rows that were read stay this long while those to come are fetched; then faint rows stand for them
+// Rows that were read stay this long while those to come are fetched; then faint rows stand for them.
+const PATIENCE_MS = 250;
 const REST_MS = 140;
 
 export class Scroller {
-  // source: {total, get(index), want(from, to)}; rowOf(index) -> element; onDraw() after each drawing; onScroll(): by hand
+  // source: {total, get(index), want(from, to)}; rowOf(index) -> element; onDraw() after each drawing; onScroll(): by
+  // hand
   constructor(view, { source, rowOf, onDraw, onScroll }) {
     Object.assign(this, { view, source, onDraw, onScroll, top: 0, bar: 0, missing: 0, isEnd: false, isLast: false });
     this.filler = view.querySelector(".log-filler");
@@ -77,7 +79,10 @@ export class Scroller {
     this.bar = to;
     this.isHeld = true; // the bar is not moved under the hand
     clearTimeout(this.rest);
-    this.rest = setTimeout(() => ((this.isHeld = false), this.settle()), REST_MS);
+    this.rest = setTimeout(() => {
+      this.isHeld = false;
+      this.settle();
+    }, REST_MS);
     if (move.px === undefined) this.moveTo(move.top);
     else this.moveBy(move.px);
     this.onScroll();
@@ -93,8 +98,8 @@ export class Scroller {
     const [from, to] = [Math.max(0, first - margin), Math.min(scale.total, first + this.inView + 2)];
     this.source.want(from, to);
     if (!this.isWaiting(first, to)) this.top = this.paint(from, to, this.top);
-    // Whether the last line is the last in view. It stays so when the box changes, as by a bar for moving sideways, which
-    // comes with a long line and takes of the box's height.
+    // Whether the last line is the last in view. It stays so when the box changes, as by a bar for moving sideways,
+    // which comes with a long line and takes of the box's height.
     this.isLast = this.isWrapped ? this.isEnd : scale.total > 0 && this.top >= scale.last;
     this.settle();
   }

@@ -1,4 +1,5 @@
-// The line that one is at, and the lines up to it that one has chosen. Kept by id: lines that come late move the others.
+// The line that one is at, and the lines up to it that one has chosen. Kept by id: lines that come late move the
+// others.
 const MOST = 20_000; // lines copied at once
 const PAGE = 2000;
 

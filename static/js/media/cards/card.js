@@ -1,15 +1,16 @@
 // One name with its labels: the view of what stands at the chosen step, and what is loaded for it.
 import { Gone } from "../api.js";
-import { Caption } from "./caption.js";
-import { Foot } from "./foot.js";
 import { arranged, standingAt } from "../steps.js";
 import { viewOf } from "../views/views.js";
+import { Caption } from "./caption.js";
+import { Foot } from "./foot.js";
 
 const RETRY_MS = 3000;
 const SLOW_MS = 200;
 
 export class Card {
-  // context: {media, template, attempts() -> newest or all, step() -> of all cards (null: the newest) or undefined, onStep(step, card), onSteps(), onOpen(card), onGone()}
+  // context: {media, template, attempts() -> newest or all, step() -> of all cards (null: the newest) or undefined,
+  // onStep(step, card), onSteps(), onOpen(card), onGone()}
   constructor(item, context) {
     Object.assign(this, { item, context, entries: [], index: -1, chosen: null, view: null, asked: 0, timer: 0 });
     this.kept = {}; // how a person set the view, while it is out of sight
@@ -19,7 +20,9 @@ export class Card {
     this.body = this.element.querySelector(".media-body");
     this.caption = new Caption(this.element.querySelector(".media-caption"), this.body);
     this.title();
-    this.element.querySelector(".media-labels").textContent = Object.entries(item.labels).map(([name, value]) => `${name} ${value}`).join(", ");
+    this.element.querySelector(".media-labels").textContent = Object.entries(item.labels)
+      .map(([name, value]) => `${name} ${value}`)
+      .join(", ");
     this.foot = new Foot(this.element, this.label, (index) => this.choose(index));
     this.element.addEventListener("click", (event) => this.onTool(event.target.closest("[data-tool]")?.dataset.tool));
   }

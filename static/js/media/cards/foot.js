@@ -7,7 +7,9 @@ export class Foot {
     Object.assign(this, { entries: [], index: -1 });
     this.slider = card.querySelector(".media-foot input");
     this.words = card.querySelector(".media-at");
-    this.buttons = new Map(["previous", "next", "newest"].map((tool) => [tool, card.querySelector(`[data-tool=${tool}]`)]));
+    this.buttons = new Map(
+      ["previous", "next", "newest"].map((tool) => [tool, card.querySelector(`[data-tool=${tool}]`)]),
+    );
     this.slider.setAttribute("aria-label", `Step of ${label}`);
     this.slider.addEventListener("input", () => onGo(Number(this.slider.value)));
   }
@@ -21,7 +23,11 @@ export class Foot {
   show(index) {
     const isAtEnd = index >= this.entries.length - 1;
     const entry = this.entries[index];
-    const words = entry ? this.wordsOf(entry) : this.entries.length ? `nothing by then; the first is at step ${count(this.entries[0].step)}` : "nothing yet";
+    const words = entry
+      ? this.wordsOf(entry)
+      : this.entries.length
+        ? `nothing by then; the first is at step ${count(this.entries[0].step)}`
+        : "nothing yet";
     this.slider.value = Math.max(0, index);
     this.slider.setAttribute("aria-valuetext", words);
     this.words.textContent = entry ? `${words}, ${age(entry.time * 1000, Date.now())}` : words;

@@ -6,7 +6,14 @@ import { words } from "./reading.js";
 import { lastUpTo, nearest, shares, stretches } from "./scale.js";
 import { drawLegend, shadeOf, shades } from "./shades.js";
 
-const AMOUNTS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1], Home: [-Infinity, 0], End: [Infinity, 0] };
+const AMOUNTS = {
+  ArrowLeft: [-1, 0],
+  ArrowRight: [1, 0],
+  ArrowUp: [0, 1],
+  ArrowDown: [0, -1],
+  Home: [-Infinity, 0],
+  End: [Infinity, 0],
+};
 
 export class Heat {
   // options: {label, onRead(text), onPick(step)}

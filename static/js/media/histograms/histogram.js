@@ -1,9 +1,10 @@
 // Histograms: all steps as a heat map, or the one of the step as bars.
+
+import { csv } from "../views/rows.js";
+import { fileName, saveText } from "../views/save.js";
 import { Bars } from "./bars.js";
 import { Heat } from "./heat.js";
 import { summary } from "./reading.js";
-import { csv } from "../views/rows.js";
-import { fileName, saveText } from "../views/save.js";
 
 const COLUMNS = 200; // of the heat map
 
@@ -20,7 +21,8 @@ export class HistogramView {
 
   turn(mode) {
     this.mode = mode;
-    for (const button of this.context.switches.children) button.setAttribute("aria-pressed", String(button.dataset.view === mode));
+    for (const button of this.context.switches.children)
+      button.setAttribute("aria-pressed", String(button.dataset.view === mode));
     this.drawing?.close();
     this.drawing = mode === "steps" ? new Heat(this.host, this.context) : new Bars(this.host, this.context);
     if (mode === "steps") this.grow();

@@ -6,7 +6,8 @@ const MARGIN = { left: 56, right: 12, top: 22, bottom: 24 };
 const FONT = "11px Inter Variable, sans-serif";
 
 export class Plot {
-  // options: {label, paint(plot), mark(plot), onPoint(x, y) in values, onLeave(), onKey(key) -> whether it was one, onPick(), tickX(value), tickY(value)}
+  // options: {label, paint(plot), mark(plot), onPoint(x, y) in values, onLeave(), onKey(key) -> whether it was one,
+  // onPick(), tickX(value), tickY(value)}
   constructor(host, options) {
     this.options = options;
     this.x = this.y = [0, 1]; // from the lowest to the highest value in view

@@ -2,7 +2,8 @@
 import { number } from "../../shared/format.js";
 
 export function words(edges, bin, value, share) {
-  return `${number(edges[bin])} … ${number(edges[bin + 1])}:  ${number(value)} ${value === 1 ? "value" : "values"}, ${number(share * 100, "%")}`;
+  const amount = `${number(value)} ${value === 1 ? "value" : "values"}`;
+  return `${number(edges[bin])} … ${number(edges[bin + 1])}:  ${amount}, ${number(share * 100, "%")}`;
 }
 
 export function summary({ edges, counts }, meta) {

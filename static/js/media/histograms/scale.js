@@ -7,7 +7,8 @@ export function ticks(low, high, most) {
   const power = 10 ** Math.floor(Math.log10(least));
   const unit = [1, 2, 2.5, 5, 10].find((one) => one * power >= least * 0.999) * power;
   const found = [];
-  for (let at = Math.ceil(low / unit); at * unit <= high + unit * 1e-9 && found.length <= most; at += 1) found.push(at * unit || 0); // no -0
+  for (let at = Math.ceil(low / unit); at * unit <= high + unit * 1e-9 && found.length <= most; at += 1)
+    found.push(at * unit || 0); // no -0
   return found;
 }
 

@@ -21,7 +21,8 @@ export function drawLegend(plot, all, most) {
   const room = Math.min(WIDTH, plot.width / 3);
   const from = right - room - pen.measureText(words).width - 6;
   all.forEach((shade, at) => {
-    const [left, end] = [at, at + 1].map((place) => Math.round(from + (place * room) / all.length)); // whole pixels: where two overlapped, they would be darker
+    // Whole pixels: where two overlapped, they would be darker.
+    const [left, end] = [at, at + 1].map((place) => Math.round(from + (place * room) / all.length));
     pen.fillStyle = shade;
     pen.fillRect(left, 6, end - left, 8);
   });

@@ -34,7 +34,10 @@ export class ImageView {
     this.image.alt = caption || `${this.label} at step ${entry.step}`;
     this.image.classList.toggle("is-small", Math.max(width ?? SMALL, height ?? SMALL) < SMALL);
     this.image.src = this.media.file(entry.id);
-    return { theirs: caption ?? "", ours: [width && height && `${width} × ${height}`, size(entry.size)].filter(Boolean).join(", ") };
+    return {
+      theirs: caption ?? "",
+      ours: [width && height && `${width} × ${height}`, size(entry.size)].filter(Boolean).join(", "),
+    };
   }
 
   prefetch(entry) {

@@ -6,9 +6,14 @@ const MOST = 4000; // characters of a paragraph in which signs are looked for: t
 
 export function blocks(text) {
   const found = [];
-  for (const [at, part] of text.replaceAll("\r\n", "\n").split(/^```.*\n?/m).entries()) {
+  for (const [at, part] of text
+    .replaceAll("\r\n", "\n")
+    .split(/^```.*\n?/m)
+    .entries()) {
     if (at % 2) found.push(element("pre", [part.replace(/\n$/, "")]));
-    else for (const paragraph of part.split(/\n\s*\n/)) if (paragraph.trim()) found.push(...block(paragraph.replace(/^\n+/, "").trimEnd()));
+    else
+      for (const paragraph of part.split(/\n\s*\n/))
+        if (paragraph.trim()) found.push(...block(paragraph.replace(/^\n+/, "").trimEnd()));
   }
   return found;
 }
@@ -16,13 +21,22 @@ export function blocks(text) {
 function block(text) {
   const lines = text.split("\n");
   const firstOther = lines.findIndex((line) => !HEADING.test(line));
-  const headings = lines.splice(0, firstOther < 0 ? lines.length : firstOther).map((line) => element("p", inline(HEADING.exec(line)[1]), "media-heading"));
+  const headings = lines
+    .splice(0, firstOther < 0 ? lines.length : firstOther)
+    .map((line) => element("p", inline(HEADING.exec(line)[1]), "media-heading"));
   return [...headings, ...(lines.length ? [listOrParagraph(lines)] : [])];
 }
 
 function listOrParagraph(lines) {
-  for (const [tag, bullet] of [["ul", /^\s*[-*+]\s+/], ["ol", /^\s*\d+[.)]\s+/]]) {
-    if (lines.every((line) => bullet.test(line))) return element(tag, lines.map((line) => element("li", inline(line.replace(bullet, "")))));
+  for (const [tag, bullet] of [
+    ["ul", /^\s*[-*+]\s+/],
+    ["ol", /^\s*\d+[.)]\s+/],
+  ]) {
+    if (lines.every((line) => bullet.test(line)))
+      return element(
+        tag,
+        lines.map((line) => element("li", inline(line.replace(bullet, "")))),
+      );
   }
   return element("p", inline(lines.join("\n")));
 }

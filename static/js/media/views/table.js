@@ -19,13 +19,23 @@ export class TableView {
     host.append(this.element);
   }
 
-  show(entry, { table, meta }) {
+  show(_entry, { table, meta }) {
     this.table = table;
     this.draw();
     const total = table.rows.length;
-    const cut = [meta.num_rows && `${count(meta.num_rows)} rows`, meta.num_columns && `${count(meta.num_columns)} columns`].filter(Boolean).join(" and ");
+    const cut = [
+      meta.num_rows && `${count(meta.num_rows)} rows`,
+      meta.num_columns && `${count(meta.num_columns)} columns`,
+    ]
+      .filter(Boolean)
+      .join(" and ");
     const whole = cut ? `, cut from the ${cut} that were logged` : "";
-    return { ours: total > DRAWN ? `${DRAWN} of ${count(total)} rows drawn; the download has all${whole}` : `${count(total)} ${total === 1 ? "row" : "rows"}${whole}` };
+    return {
+      ours:
+        total > DRAWN
+          ? `${DRAWN} of ${count(total)} rows drawn; the download has all${whole}`
+          : `${count(total)} ${total === 1 ? "row" : "rows"}${whole}`,
+    };
   }
 
   draw() {
@@ -33,11 +43,18 @@ export class TableView {
     const { order } = this.kept;
     const place = order ? columns.indexOf(order.column) : -1;
     const shown = (place < 0 ? rows : sorted(rows, place, order.isDescending)).slice(0, DRAWN);
-    const isNumeric = columns.map((_, at) => rows.slice(0, DRAWN).every((row) => typeof row[at] !== "string") && rows.some((row) => typeof row[at] === "number"));
+    const isNumeric = columns.map(
+      (_, at) =>
+        rows.slice(0, DRAWN).every((row) => typeof row[at] !== "string") &&
+        rows.some((row) => typeof row[at] === "number"),
+    );
     const table = document.createElement("table");
     table.className = "grid-table";
     table.setAttribute("aria-label", this.label);
-    table.createTHead().insertRow().append(...columns.map((column, at) => head(column, isNumeric[at], at === place ? order : null)));
+    table
+      .createTHead()
+      .insertRow()
+      .append(...columns.map((column, at) => head(column, isNumeric[at], at === place ? order : null)));
     const body = table.createTBody();
     for (const row of shown) body.insertRow().append(...columns.map((_, at) => cell(row[at], isNumeric[at])));
     this.element.replaceChildren(table);

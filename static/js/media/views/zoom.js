@@ -11,7 +11,8 @@ export class Zoom {
     frame.addEventListener("pointerup", () => (this.from = null));
     frame.addEventListener("pointercancel", () => (this.from = null));
     frame.addEventListener("dblclick", () => this.reset());
-    this.onKey = (event) => this.isOn() && !event.ctrlKey && !event.metaKey && !event.altKey && this.press(event.key); // with those the browser zooms the page
+    // With Ctrl, Meta or Alt the browser zooms the page.
+    this.onKey = (event) => this.isOn() && !event.ctrlKey && !event.metaKey && !event.altKey && this.press(event.key);
     document.addEventListener("keydown", this.onKey);
   }
 
@@ -50,7 +51,11 @@ export class Zoom {
     if (!this.isOn()) return;
     event.preventDefault();
     const box = this.frame.getBoundingClientRect();
-    this.by(Math.exp(-event.deltaY / 300), event.clientX - box.left - box.width / 2, event.clientY - box.top - box.height / 2);
+    this.by(
+      Math.exp(-event.deltaY / 300),
+      event.clientX - box.left - box.width / 2,
+      event.clientY - box.top - box.height / 2,
+    );
   }
 
   onDown(event) {
