@@ -105,7 +105,7 @@ def test_numbers_beside_those_that_are_none_are_read(seat: Seat, bad: str) -> No
     marks = card.evaluate("(card) => card.chart.built.bad.map(({x, value}) => [x, String(value)])")
     assert sorted(marks) == [[10, "NaN"], [20, "Infinity"], [30, "-Infinity"]]
     expect(card.locator(".chart-value")).to_contain_text("1")
-    low, high = card.evaluate("(card) => [card.chart.plot.u.scales.y.min, card.chart.plot.u.scales.y.max]")
+    low, high = card.evaluate("(card) => [card.chart.plot.frame.y.min, card.chart.plot.frame.y.max]")
     assert -10 < low < 1 < high < 10
 
 

@@ -277,7 +277,7 @@ def test_the_list_is_there_again_when_the_window_is_wide_again(sit: Sit, pair: d
 
 def test_a_plot_is_as_high_as_its_place_beside_cards_that_grew_first(seat: Seat, pair: dict[str, str]) -> None:
     page = seat.go(address(*pair.values()))
-    heights = """(card) => [card.chart.plot.u.height, card.chart.host.clientHeight]"""
+    heights = """(card) => [card.chart.plot.frame.height, card.chart.host.clientHeight]"""
     for name in NAMES:
         expect_lines(page, *pair, name=name)
         wait_until(lambda name=name: len(set(chart(page, name).evaluate(heights))) == 1, f"{name} fits its place")

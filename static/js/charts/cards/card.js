@@ -1,13 +1,13 @@
 // One chart's card: when it is drawn, from what, and how large.
 import { formatOf } from "../../shared/format.js";
-import { build } from "../lines/build.js";
 import { axisOf } from "../data/names.js";
 import { Plot } from "../drawing/plot.js";
 import { Pointing } from "../interaction/pointing.js";
-import { Reader } from "./reader.js";
 import { HEIGHT, listenResize } from "../interaction/resize.js";
-import { listenTools, showTools, TOOLS } from "./tools.js";
 import { Zooming } from "../interaction/zooming.js";
+import { build } from "../lines/build.js";
+import { Reader } from "./reader.js";
+import { listenTools, showTools, TOOLS } from "./tools.js";
 
 const STILL_PX = 0.5;
 
@@ -28,7 +28,11 @@ export class Card {
     this.reader = new Reader(this);
     this.pointing = new Pointing(this);
     listenTools(this);
-    listenResize(this.element.querySelector(".chart-resize"), { sizeOf: () => this.size, set: (size, isDone) => this.resize(size, isDone), columnWidth: () => this.element.offsetWidth / this.size.columns });
+    listenResize(this.element.querySelector(".chart-resize"), {
+      sizeOf: () => this.size,
+      set: (size, isDone) => this.resize(size, isDone),
+      columnWidth: () => this.element.offsetWidth / this.size.columns,
+    });
     this.showSize();
   }
 
@@ -52,7 +56,7 @@ export class Card {
   show() {
     if (this.plot) return;
     this.plot = new Plot(this.host, { format: this.format, onPlace: () => this.reader.place() });
-    this.plot.onMake = ({ over }) => this.pointing.attach(over);
+    this.plot.onMake = (over) => this.pointing.attach(over);
     this.zooming = new Zooming(this.plot, (range) => this.context.onZoom(this.axis, range));
     if (this.context.store.loaded.has(this.name)) this.draw();
     else this.context.store.want(this.name);
@@ -80,12 +84,18 @@ export class Card {
     showTools(this, this.settings);
     const entry = this.plot && this.context.windows.entry(this.name);
     if (!entry) return;
-    const { axis, context, settings } = this;
+    const { axis, settings } = this;
     const view = this.view();
     this.colours = new Map();
     this.built = build(entry, { ...settings, axis, width: this.plot.width, view });
     const before = this.plot.extent;
-    this.plot.draw(this.built, { axis, isLogX: settings.isLogX && axis !== "time", isLogY: settings.isLogY, view, colourOf: (key) => this.colourOf(key) });
+    this.plot.draw(this.built, {
+      axis,
+      isLogX: settings.isLogX && axis !== "time",
+      isLogY: settings.isLogY,
+      view,
+      colourOf: (key) => this.colourOf(key),
+    });
     this.isCalm = !this.twin && isStill(before, this.plot.extent, this.plot.width);
     this.reader.show();
   }
@@ -99,7 +109,7 @@ export class Card {
   // Only the stretch in view has changed.
   follow() {
     this.twin?.follow();
-    if (this.plot?.u && this.zooming.held === undefined) this.plot.setView(this.view());
+    if (this.plot?.frame && this.zooming.held === undefined) this.plot.setView(this.view());
   }
 
   // The range of x in view, null for all of it: while hands are at it, theirs.
@@ -134,7 +144,10 @@ export class Card {
 
   // What the chart holds, for who asks from a script: a row for each point, buckets by their mean.
   points() {
-    const rows = ({ run, labels, parts }) => [...parts].flatMap(([attempt, { step, time, value }]) => Array.from(step, (one, at) => ({ run, labels, attempt, step: one, time: time[at], value: value[at] })));
+    const rows = ({ run, labels, parts }) =>
+      [...parts].flatMap(([attempt, { step, time, value }]) =>
+        Array.from(step, (one, at) => ({ run, labels, attempt, step: one, time: time[at], value: value[at] })),
+      );
     return [...(this.context.windows.entry(this.name)?.lines.values() ?? [])].flatMap(rows);
   }
 }

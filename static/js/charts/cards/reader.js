@@ -1,4 +1,5 @@
-// What a card says beside its lines: its head and legend, the crosshair with its values, which line is lit, and where attempts began.
+// What a card says beside its lines: its head and legend, the crosshair with its values, which line is lit, and where
+// attempts began.
 import { whyEmpty } from "./emptiness.js";
 import { Flags } from "./flags.js";
 import { Legend } from "./legend.js";
@@ -13,8 +14,16 @@ export class Reader {
     this.x = null; // of the crosshair
     this.reading = null;
     const part = (selector) => card.element.querySelector(selector);
-    [this.value, this.spread, this.nothing, this.legendHost] = [".chart-value", ".chart-spread", ".chart-nothing", ".chart-legend"].map(part);
-    this.legend = new Legend(this.legendHost, { sort: (by) => this.sortBy(by), light: (line) => card.context.crosshair.light(line) });
+    [this.value, this.spread, this.nothing, this.legendHost] = [
+      ".chart-value",
+      ".chart-spread",
+      ".chart-nothing",
+      ".chart-legend",
+    ].map(part);
+    this.legend = new Legend(this.legendHost, {
+      sort: (by) => this.sortBy(by),
+      light: (line) => card.context.crosshair.light(line),
+    });
     this.flags = new Flags((mark) => this.sentenceOf(mark));
   }
 
@@ -25,7 +34,10 @@ export class Reader {
     this.rows = rowsOf(built, { colourOf: (key) => this.card.colourOf(key), labelOf, sort: settings.sort, format });
     const why = whyEmpty(this.rows, built.bad.length, settings.isLogY);
     this.card.element.classList.toggle("is-empty", why !== "");
-    this.card.element.classList.toggle("is-bare", !built.bad.length && !this.rows.some(({ order }) => Number.isFinite(order.min)));
+    this.card.element.classList.toggle(
+      "is-bare",
+      !built.bad.length && !this.rows.some(({ order }) => Number.isFinite(order.min)),
+    );
     put(this.nothing, why);
     this.legendHost.hidden = this.rows.length <= 1;
     if (this.rows.length > 1) this.legend.show(this.rows, settings.sort);
@@ -37,8 +49,8 @@ export class Reader {
   // After the plot moved.
   place() {
     const { plot } = this.card;
-    if (!plot?.u) return;
-    this.flags.show(plot.u.over, plot);
+    if (!plot?.frame) return;
+    this.flags.show(plot.frame.over, plot);
     this.point(this.x, false);
   }
 
@@ -46,7 +58,7 @@ export class Reader {
   point(x, isSource) {
     const { plot, built, axis, format, pointing } = this.card;
     this.x = x;
-    if (!plot?.u || !built || built !== plot.built) return;
+    if (!plot?.frame || !built || built !== plot.built) return;
     const isIn = x !== null && built.x.length > 0 && x >= plot.range[0] && x <= plot.range[1];
     pointing.place = isIn ? plot.placeOf(x) : null;
     this.reading = isIn ? readAt(built, pointing.place, axis, format) : null;
@@ -57,16 +69,23 @@ export class Reader {
   dots() {
     const { plot, context } = this.card;
     const lit = context.crosshair.line?.key;
-    return [...this.reading.values].map(([key, { x, value }]) => ({ left: plot.toLeft(x), top: plot.toTop(value), colour: this.card.colourOf(key), isLit: key === lit }));
+    return [...this.reading.values].map(([key, { x, value }]) => ({
+      left: plot.toLeft(x),
+      top: plot.toTop(value),
+      colour: this.card.colourOf(key),
+      isLit: key === lit,
+    }));
   }
 
   showValues() {
     const { rows, reading } = this;
-    const { format } = this.card;
     const only = rows.length === 1 ? rows[0] : null;
     const at = only && reading?.values.get(only.key);
     const value = !only ? "" : reading ? (reading.texts.get(only.key) ?? "–") : only.value;
-    put(this.value, [reading && this.markAt() ? "restarted here" : "", reading?.where, value].filter(Boolean).join("  ·  "));
+    put(
+      this.value,
+      [reading && this.markAt() ? "restarted here" : "", reading?.where, value].filter(Boolean).join("  ·  "),
+    );
     this.showSpread(at);
     this.value.title = only ? ends(only) : "";
     if (rows.length > 1) this.legend.values(reading?.texts ?? new Map(rows.map(({ key, value: last }) => [key, last])));
@@ -78,14 +97,21 @@ export class Reader {
     const { format, context } = this.card;
     const lit = rows.length > 1 && reading ? rows.find(({ key }) => key === context.crosshair.line?.key) : null;
     const value = lit ? reading.values.get(lit.key) : at;
-    put(this.spread, [lit && `${lit.label}  ${format(value?.value)}`, value && spread(value, format)].filter(Boolean).join("  ·  "));
+    put(
+      this.spread,
+      [lit && `${lit.label}  ${format(value?.value)}`, value && spread(value, format)].filter(Boolean).join("  ·  "),
+    );
   }
 
   // The line is lit where it is; where it is not, the lines of its run are; where there are none, nothing changes.
   shine(line) {
     if (this.rows.length < 2) return this.card.plot?.light(null);
     const isOf = ({ runs }) => runs.some((run) => line.runs.includes(run));
-    const here = !line ? [] : this.rows.some(({ key }) => key === line.key) ? [line.key] : this.rows.filter(isOf).map(({ key }) => key);
+    const here = !line
+      ? []
+      : this.rows.some(({ key }) => key === line.key)
+        ? [line.key]
+        : this.rows.filter(isOf).map(({ key }) => key);
     const isLit = here.length && here.length < this.rows.length ? (key) => here.includes(key) : null;
     this.card.plot?.light(isLit);
     this.legend.shine(isLit);

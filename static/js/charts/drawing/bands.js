@@ -1,4 +1,5 @@
-// Draws what lies between two columns, low and high: as an area, of very many lines as upright strokes; what juts out is never lost.
+// Draws what lies between two columns, low and high: as an area, of very many lines as upright strokes; what juts out
+// is never lost.
 const JUTS_PX = 8; // and more than the band is high beside it: noise is no spike
 const WIDE_PX = 4;
 const ASIDE = 3; // pixels: what is wider is seen as an area
@@ -7,7 +8,8 @@ const ASIDE = 3; // pixels: what is wider is seen as an area
 const [lefts, tops, bottoms, gaps] = [1, 2, 3, 4].map(() => new Float64Array(16384));
 let count = 0;
 
-// path: what lines.js knows of the view: {from, to, px, toY}; faint, strong: colours. Areas that lie over one another would be mud, and slow.
+// path: what lines.js knows of the view: {from, to, px, toY}; faint, strong: colours. Areas that lie over one another
+// would be mud, and slow.
 export function drawBand(ctx, low, high, path, { faint, strong, isOfMany }) {
   gather(low, high, path);
   ctx.setLineDash([]);
@@ -45,8 +47,8 @@ function gather(low, high, { from, to, px, toY }) {
   }
 }
 
-// Each as wide as what it stands for, unless that is so wide that they would be areas again. Rectangles of whole pixels: as one
-// path of thousands of upright strokes, fifty bands cost a browser without a GPU 300 ms.
+// Each as wide as what it stands for, unless that is so wide that they would be areas again. Rectangles of whole
+// pixels: as one path of thousands of upright strokes, fifty bands cost a browser without a GPU 300 ms.
 function strokes(ctx, paint) {
   ctx.fillStyle = paint;
   for (let at = 0; at < count; at += 1) {

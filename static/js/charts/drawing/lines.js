@@ -1,20 +1,21 @@
-// Draws the columns of a chart into a canvas: each line within its own pixels, so that a million points cost as many strokes as there are pixels.
-// In a column, undefined: no point here, the line goes on; null or NaN: a gap.
+// Draws the columns of a chart into a canvas: each line within its own pixels, so that a million points cost as many
+// strokes as there are pixels. In a column, undefined: no point here, the line goes on; null or NaN: a gap.
 import { faded } from "../../shared/colours.js";
-import { drawBand } from "./bands.js";
 import { inView } from "../scales/ranges.js";
+import { drawBand } from "./bands.js";
 
 const MANY = 12; // lines; with more they are thinner
 const FEW = 14; // points; so few are drawn as dots too
 let px = new Float64Array(4096);
 
-// u: a uPlot, for its scales and its place; look: {colourOf(key) -> css, isLit(key) -> true, false, or null where nothing is lit}.
-export function drawLines(u, { x, ys, columns }, look) {
+// plot: a Frame, for its scales and its place; look: {colourOf(key) -> css, isLit(key) -> true, false, or null where
+// nothing is lit}.
+export function drawLines(plot, { x, ys, columns }, look) {
   if (!x.length) return;
-  const { ctx, bbox, scales } = u;
-  const [first, last] = inView(x, scales.x);
-  place(x, Math.max(0, first - 1), Math.min(x.length, last + 1), scales.x, bbox);
-  const frame = { x, first, last, scaleX: scales.x, bbox, toY: rule(scales.y, bbox), dot: 0 };
+  const { ctx, bbox } = plot;
+  const [first, last] = inView(x, plot.x);
+  place(x, Math.max(0, first - 1), Math.min(x.length, last + 1), plot.x, bbox);
+  const frame = { x, first, last, scaleX: plot.x, bbox, toY: rule(plot.y, bbox), dot: 0 };
   const mains = columns.reduce((sum, { kind }) => sum + (kind === "main"), 0);
   const unit = devicePixelRatio;
   ctx.save();
@@ -32,10 +33,22 @@ export function drawLines(u, { x, ys, columns }, look) {
         if (pass === "high") {
           const [from, to] = reach(ys[at], frame);
           const isOfMany = mains > MANY && !isLit;
-          const faint = isOfMany ? Math.max(0.04, 1.6 / mains) : 0.16; // many that lie over one another are as dark as one
-          return drawBand(ctx, ys[at - 1], ys[at], { from, to, px, toY: frame.toY }, { faint: faded(paint, faint * strength), strong: faded(paint, (isOfMany ? 0.4 : 0.6) * strength), isOfMany });
+          // Many that lie over one another are as dark as one.
+          const faint = isOfMany ? Math.max(0.04, 1.6 / mains) : 0.16;
+          return drawBand(
+            ctx,
+            ys[at - 1],
+            ys[at],
+            { from, to, px, toY: frame.toY },
+            {
+              faint: faded(paint, faint * strength),
+              strong: faded(paint, (isOfMany ? 0.4 : 0.6) * strength),
+              isOfMany,
+            },
+          );
         }
-        ctx.strokeStyle = pass === "main" ? faded(paint, strength) : faded(paint, (pass === "raw" ? 0.3 : 0.42) * strength);
+        ctx.strokeStyle =
+          pass === "main" ? faded(paint, strength) : faded(paint, (pass === "raw" ? 0.3 : 0.42) * strength);
         ctx.lineWidth = (pass === "main" ? (isLit ? 2.2 : mains > MANY ? 1 : 1.6) : 1) * unit;
         ctx.setLineDash(pass === "ghost" ? [4 * unit, 3 * unit] : []);
         frame.dot = pass === "main" ? 2.5 * unit : 0;
@@ -116,17 +129,17 @@ function reach(y, { x, first, last, scaleX, bbox }) {
 
 function place(x, from, to, scale, { left, width }) {
   if (px.length < x.length) px = new Float64Array(2 * x.length);
-  const isLog = scale.distr === 3;
-  const factor = width / (scale._max - scale._min);
-  for (let at = from; at < to; at += 1) px[at] = left + ((isLog ? Math.log10(x[at]) : x[at]) - scale._min) * factor;
+  const { isLog, low, high } = scale;
+  const factor = width / (high - low);
+  for (let at = from; at < to; at += 1) px[at] = left + ((isLog ? Math.log10(x[at]) : x[at]) - low) * factor;
 }
 
 function rule(scale, { top, height }) {
-  const factor = height / (scale._max - scale._min);
-  const [max, floor, ceiling] = [scale._max, top - 1e5, top + height + 1e5];
-  const isLog = scale.distr === 3;
+  const { isLog, low, high } = scale;
+  const factor = height / (high - low);
+  const [floor, ceiling] = [top - 1e5, top + height + 1e5];
   return (value) => {
-    const at = top + (max - (isLog ? (value > 0 ? Math.log10(value) : -400) : value)) * factor;
+    const at = top + (high - (isLog ? (value > 0 ? Math.log10(value) : -400) : value)) * factor;
     return at < floor ? floor : at > ceiling ? ceiling : at;
   };
 }

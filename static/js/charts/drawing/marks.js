@@ -1,16 +1,16 @@
 // What a plot draws beside its lines: dashed lines where an attempt began, red signs where a value was not finite.
 import { colour, faded } from "../../shared/colours.js";
 
-export function drawMarks(u, marks) {
-  const { ctx, bbox } = u;
+export function drawMarks(frame, marks) {
+  const { ctx, bbox } = frame;
   ctx.save();
   ctx.strokeStyle = faded(colour("muted"), 0.75);
   ctx.lineWidth = devicePixelRatio;
   ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
   ctx.beginPath();
   for (const { x } of marks) {
-    if (x < u.scales.x.min || x > u.scales.x.max) continue;
-    const at = Math.round(u.valToPos(x, "x", true)) + 0.5;
+    if (x < frame.x.min || x > frame.x.max) continue;
+    const at = Math.round(frame.leftOf(x)) + 0.5;
     ctx.moveTo(at, bbox.top);
     ctx.lineTo(at, bbox.top + bbox.height);
   }
@@ -19,9 +19,9 @@ export function drawMarks(u, marks) {
 }
 
 // NaN is a tick on the axis; the infinities are triangles that point where the value went.
-export function drawBad(u, bad) {
+export function drawBad(frame, bad) {
   if (!bad.length) return;
-  const { ctx, bbox } = u;
+  const { ctx, bbox } = frame;
   const unit = devicePixelRatio;
   const bottom = bbox.top + bbox.height;
   const seen = new Set(); // one sign for all that fall on one pixel
@@ -29,8 +29,8 @@ export function drawBad(u, bad) {
   ctx.fillStyle = colour("red");
   ctx.beginPath();
   for (const { x, value } of bad) {
-    if (x < u.scales.x.min || x > u.scales.x.max) continue;
-    const at = Math.round(u.valToPos(x, "x", true));
+    if (x < frame.x.min || x > frame.x.max) continue;
+    const at = Math.round(frame.leftOf(x));
     const sign = `${at} ${value}`;
     if (seen.has(sign)) continue;
     seen.add(sign);

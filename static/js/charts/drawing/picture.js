@@ -9,9 +9,9 @@ const MOST_ROWS = 24;
 // Returns a blob, or null where there is nothing drawn.
 export async function picture(card) {
   const { plot, rows, name } = card;
-  if (!plot?.u) return null;
+  if (!plot?.frame) return null;
   const scale = devicePixelRatio;
-  const { width, height } = plot.u.ctx.canvas;
+  const { width, height } = plot.frame.canvas;
   const shown = rows.length > 1 ? rows.slice(0, MOST_ROWS) : [];
   const canvas = document.createElement("canvas");
   canvas.width = width + 2 * MARGIN * scale;
@@ -19,13 +19,19 @@ export async function picture(card) {
   const ctx = canvas.getContext("2d");
   ctx.fillStyle = colour("surface");
   ctx.fillRect(0, 0, canvas.width, canvas.height);
-  ctx.drawImage(plot.u.ctx.canvas, MARGIN * scale, HEAD * scale);
+  ctx.drawImage(plot.frame.canvas, MARGIN * scale, HEAD * scale);
   ctx.scale(scale, scale);
   ctx.textBaseline = "middle";
   const right = canvas.width / scale - MARGIN;
   text(ctx, name, MARGIN, HEAD / 2, { font: "600 13px JetBrains Mono Variable, monospace", room: right - MARGIN });
   if (rows.length === 1) text(ctx, rows[0].value, right, HEAD / 2, { align: "right" });
-  text(ctx, { step: "step", relative: "since the start", time: "time" }[plot.look.axis], right, HEAD + height / scale - 6, { align: "right", paint: "faint", font: "10px Inter Variable, sans-serif" });
+  text(
+    ctx,
+    { step: "step", relative: "since the start", time: "time" }[plot.look.axis],
+    right,
+    HEAD + height / scale - 6,
+    { align: "right", paint: "faint", font: "10px Inter Variable, sans-serif" },
+  );
   legend(ctx, shown, { top: HEAD + height / scale + 12, right, more: rows.length - shown.length });
   return new Promise((done) => canvas.toBlob(done));
 }
@@ -44,7 +50,13 @@ function legend(ctx, rows, { top, right, more }) {
   if (more > 0) text(ctx, `and ${more} more`, MARGIN + 16, top, { paint: "muted" });
 }
 
-function text(ctx, words, left, top, { align = "left", paint = "text", font = "12px Inter Variable, sans-serif", room } = {}) {
+function text(
+  ctx,
+  words,
+  left,
+  top,
+  { align = "left", paint = "text", font = "12px Inter Variable, sans-serif", room } = {},
+) {
   ctx.font = font;
   ctx.textAlign = align;
   ctx.fillStyle = colour(paint);

@@ -1,14 +1,13 @@
-// One uPlot chart, for its scales, axes and place on the page; what is between the axes is drawn by lines.js and marks.js.
-import uPlot from "uplot";
-import { axesOf } from "../scales/axes.js";
+// One plot: what of a chart is in view, and when it is drawn. The frame has the axes; what is between them is drawn by
+// lines.js and marks.js.
 import { seriesColour } from "../../shared/colours.js";
-import { drawLines } from "./lines.js";
-import { drawBad, drawMarks } from "./marks.js";
 import { reachOf, yRangeOf } from "../scales/ranges.js";
 import { nearestPlace } from "../scales/views.js";
+import { Frame } from "./frame.js";
+import { drawLines } from "./lines.js";
+import { drawBad, drawMarks } from "./marks.js";
 
-// uPlot scales what it is given; the data are ours, so it is given nothing but a line that is never drawn.
-const NOTHING = [[0, 1], [0, 1]];
+const SIZE = [320, 196]; // of a place that has none yet
 
 export class Plot {
   // format(value) -> text; onPlace(): called when the scales or the size changed.
@@ -20,10 +19,13 @@ export class Plot {
     this.built = null;
     this.look = null;
     this.lit = null; // which lines are lit: (key) -> whether, or null
-    this.onTheme = () => this.repaint();
+    this.frame = null; // from the first drawing on
+    this.onTheme = () => this.reshape();
+    this.onDensity = () => this.resize();
     this.resizer = new ResizeObserver(() => this.resize());
     this.resizer.observe(host);
     addEventListener("themechange", this.onTheme);
+    addEventListener("resize", this.onDensity);
   }
 
   // look: {axis, isLogX, isLogY, view: [from, to] or null, colourOf(key) -> index}
@@ -31,53 +33,67 @@ export class Plot {
     this.built = built;
     this.look = look;
     this.extent = reachOf(built, look.view, this.shape === shapeOf(look) ? this.extent : null, look.isLogX);
-    if (this.shape !== shapeOf(look)) this.make();
-    else this.refresh();
+    if (!this.frame) this.#make();
+    if (this.shape !== shapeOf(look)) this.reshape();
+    else this.paint();
   }
 
-  make() {
-    const isFocused = this.host.contains(document.activeElement);
-    this.u?.destroy();
-    this.shape = shapeOf(this.look);
-    this.u = new uPlot(this.uplotOptions(), NOTHING, this.host);
-    this.onMake?.(this.u);
+  #make() {
+    this.frame = new Frame(this.host);
+    this.frame.resize(this.host.clientWidth || SIZE[0], this.host.clientHeight || SIZE[1]);
+    this.onMake?.(this.frame.over);
     // What is drawn in the same frame may change the place and change it back, which no observer is told of.
     requestAnimationFrame(() => this.resize());
-    if (isFocused) this.host.focus();
+  }
+
+  // The axes are others, or their colours.
+  reshape() {
+    if (!this.frame) return;
+    this.shape = shapeOf(this.look);
+    this.frame.shape({ ...this.look, format: this.format });
+    this.paint();
   }
 
   // Another stretch in view, without anything being built: what a gesture does many times a second.
   setView(view) {
     this.look.view = view;
-    this.refresh();
+    this.paint();
   }
 
-  // uPlot asks for both ranges when its x is set, and then draws.
-  refresh() {
-    this.u?.batch(() => this.u.setScale("x", { min: 0, max: 1 }));
+  paint() {
+    const { frame, built, look } = this;
+    if (!frame) return;
+    frame.begin(this.range, yRangeOf(built, this.range, look.isLogY));
+    drawMarks(frame, built.marks);
+    drawLines(frame, built, {
+      colourOf: (key) => seriesColour(look.colourOf(key)),
+      isLit: (key) => (this.lit ? this.lit(key) : null),
+    });
+    drawBad(frame, built.bad);
+    this.onPlace();
   }
 
   light(isLit) {
     if (!isLit && !this.lit) return;
     this.lit = isLit;
-    this.u?.redraw(false);
-  }
-
-  repaint() {
-    if (this.u) this.make();
+    this.paint();
   }
 
   resize() {
-    const { clientWidth: width, clientHeight: height } = this.host;
-    if (this.u && width && height && (width !== this.u.width || height !== this.u.height)) this.u.setSize({ width, height });
+    const { frame, host } = this;
+    const { clientWidth: width, clientHeight: height } = host;
+    if (!frame || !width || !height) return;
+    if (width === frame.width && height === frame.height && devicePixelRatio === frame.ratio) return;
+    frame.resize(width, height);
+    this.paint();
   }
 
   get width() {
-    return this.u ? this.u.bbox.width / devicePixelRatio : this.host.clientWidth || 320;
+    return this.frame ? this.frame.bbox.width / this.frame.ratio : this.host.clientWidth || SIZE[0];
   }
 
   get height() {
-    return this.u.bbox.height / devicePixelRatio;
+    return this.frame.bbox.height / this.frame.ratio;
   }
 
   // The stretch of x that is shown.
@@ -85,47 +101,25 @@ export class Plot {
     return this.look.view ?? this.extent;
   }
 
+  // In pixels of the page, from the upper left end of what is between the axes.
   toValue(left) {
-    return this.u.posToVal(left, "x");
+    return this.frame.x.valueAt(left / this.width);
   }
 
   toLeft(x) {
-    return this.u.valToPos(x, "x");
+    return this.frame.x.shareOf(x) * this.width;
   }
 
   toTop(y) {
-    return this.u.valToPos(y, "y");
+    return (1 - this.frame.y.shareOf(y)) * this.height;
   }
 
   close() {
     this.resizer.disconnect();
     removeEventListener("themechange", this.onTheme);
-    this.u?.destroy();
-    this.u = null;
-  }
-
-  uplotOptions() {
-    const { isLogX, isLogY } = this.look;
-    const colourOf = (key) => seriesColour(this.look.colourOf(key));
-    const isLit = (key) => (this.lit ? this.lit(key) : null);
-    return {
-      width: this.host.clientWidth || 320,
-      height: this.host.clientHeight || 196,
-      padding: [10, 20, 0, 0],
-      legend: { show: false },
-      cursor: { show: false },
-      select: { show: false },
-      scales: {
-        x: { time: false, distr: isLogX ? 3 : 1, range: () => this.range },
-        y: { distr: isLogY ? 3 : 1, range: () => yRangeOf(this.built, this.range, isLogY) },
-      },
-      axes: axesOf({ ...this.look, format: this.format }),
-      series: [{}, { show: false }],
-      hooks: {
-        drawAxes: [(u) => drawMarks(u, this.built.marks)],
-        draw: [(u) => drawLines(u, this.built, { colourOf, isLit }), (u) => drawBad(u, this.built.bad), () => this.onPlace()],
-      },
-    };
+    removeEventListener("resize", this.onDensity);
+    this.frame?.element.remove();
+    this.frame = null;
   }
 
   // The place in x that is nearest to a value of it.

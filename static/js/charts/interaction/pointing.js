@@ -1,8 +1,9 @@
 // Hands on a chart: where the pointer or a key puts the crosshair, which line it lights, and what it moves.
+
+import { nextPlace, snap } from "../cards/reading.js";
 import { listen } from "./gestures.js";
 import { following, listenKeys } from "./keys.js";
 import { Overlay } from "./overlay.js";
-import { nextPlace, snap } from "../cards/reading.js";
 
 const NEAR_PX = 14; // a line that is nearer to the pointer is lit
 const SAY_MS = 220;
@@ -15,7 +16,7 @@ export class Pointing {
     this.frame = 0;
     this.timer = 0;
     this.live = card.element.querySelector(".chart-live");
-    listenKeys(card.host, this.keys(), () => Boolean(card.plot?.u));
+    listenKeys(card.host, this.keys(), () => Boolean(card.plot?.frame));
     card.host.addEventListener("focus", () => this.say());
     card.host.addEventListener("blur", () => this.leave());
   }
@@ -70,7 +71,10 @@ export class Pointing {
       open: () => card.context.onOpen(card.isLarge ? null : card.name),
       log: () => card.press("log"),
       line: (step) => this.nextLine(step),
-      ends: (side) => (side < 0 && this.isHome() ? card.zooming.set(null) : this.goTo(nextPlace(card.built, side < 0 ? -1 : card.built.x.length, -side))),
+      ends: (side) =>
+        side < 0 && this.isHome()
+          ? card.zooming.set(null)
+          : this.goTo(nextPlace(card.built, side < 0 ? -1 : card.built.x.length, -side)),
       leave: () => (this.place === null ? false : this.leave()),
     };
   }
@@ -112,7 +116,9 @@ export class Pointing {
     const keys = this.card.rows.map(({ key }) => key);
     if (keys.length < 2) return false;
     const at = keys.indexOf(this.card.context.crosshair.line?.key);
-    this.card.context.crosshair.light(this.lineOf(keys[at < 0 ? (step > 0 ? 0 : keys.length - 1) : (at + step + keys.length) % keys.length]));
+    this.card.context.crosshair.light(
+      this.lineOf(keys[at < 0 ? (step > 0 ? 0 : keys.length - 1) : (at + step + keys.length) % keys.length]),
+    );
     return this.say();
   }
 

@@ -1,7 +1,13 @@
 // Pure: what stands at the ticks of an axis.
-import { count, duration, size, tick as short } from "../../shared/format.js";
+import { count, duration, tick as short, size } from "../../shared/format.js";
 
-const SCALES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
+const SCALES = [
+  [1e12, "T"],
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+  [1, ""],
+];
 const DAY = 86400;
 
 // With as many digits as it takes to tell one tick from the next.
@@ -12,13 +18,17 @@ export function numberLabels(ticks) {
   return ticks.map((tick) => {
     const [scale, letter] = SCALES.find(([one]) => Math.abs(tick) >= one) ?? [1, ""];
     const digits = (tick / scale).toFixed(places(step / scale));
-    return tick === 0 ? "0" : (letter && digits.includes(".") ? digits.replace(/\.?0+$/, "") : digits).replace("-", "−") + letter;
+    return tick === 0
+      ? "0"
+      : (letter && digits.includes(".") ? digits.replace(/\.?0+$/, "") : digits).replace("-", "−") + letter;
   });
 }
 
 export function stepLabels(ticks) {
   const isWide = leastStep(ticks) >= 1000 && Math.max(...ticks.map(Math.abs)) >= 1e5;
-  return isWide ? numberLabels(ticks) : ticks.map((tick) => (Number.isInteger(tick) ? count(tick).replace("-", "−") : ""));
+  return isWide
+    ? numberLabels(ticks)
+    : ticks.map((tick) => (Number.isInteger(tick) ? count(tick).replace("-", "−") : ""));
 }
 
 export function logLabels(ticks) {
@@ -48,7 +58,8 @@ export function secondsLabels(ticks) {
 
 export function spanLabels(ticks) {
   const isFine = leastStep(ticks) < 1;
-  const text = (tick) => (tick === 0 ? "0" : isFine ? `${numberLabels(ticks)[ticks.indexOf(tick)]} s` : duration(Math.abs(tick)));
+  const text = (tick) =>
+    tick === 0 ? "0" : isFine ? `${numberLabels(ticks)[ticks.indexOf(tick)]} s` : duration(Math.abs(tick));
   return ticks.map((tick) => (tick < 0 && !isFine ? `−${text(tick)}` : text(tick)));
 }
 
@@ -74,7 +85,8 @@ export function clock(seconds, step = 1) {
 
 // How many decimals it takes to write a step: of 0.25 two.
 function places(step) {
-  for (let found = 0; found < 12; found += 1) if (Math.abs(step * 10 ** found - Math.round(step * 10 ** found)) < 1e-6 * step * 10 ** found) return found;
+  for (let found = 0; found < 12; found += 1)
+    if (Math.abs(step * 10 ** found - Math.round(step * 10 ** found)) < 1e-6 * step * 10 ** found) return found;
   return 12;
 }
 
@@ -86,6 +98,8 @@ function leastStep(ticks) {
 
 function scientific(tick, step) {
   if (tick === 0) return "0";
-  const [digits, power] = tick.toExponential(places(step / 10 ** Math.floor(Math.log10(Math.abs(tick)) + 1e-9))).split("e");
+  const [digits, power] = tick
+    .toExponential(places(step / 10 ** Math.floor(Math.log10(Math.abs(tick)) + 1e-9)))
+    .split("e");
   return `${Number(digits)}e${Number(power)}`.replaceAll("-", "−");
 }

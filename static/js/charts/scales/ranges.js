@@ -3,10 +3,13 @@ import { lowerBound, padded } from "./views.js";
 
 // The places [first, behind the last] of a rising x that a scale {min, max} shows.
 export function inView(x, { min, max }) {
-  return [lowerBound(x, min), lowerBound(x, max + Math.abs(max) * 1e-15)].map((at, which) => (which && x[at] === max ? at + 1 : at));
+  return [lowerBound(x, min), lowerBound(x, max + Math.abs(max) * 1e-15)].map((at, which) =>
+    which && x[at] === max ? at + 1 : at,
+  );
 }
 
-// The lowest and the highest drawable value in view, over all columns; between two points what they have; [null, null] where there is none.
+// The lowest and the highest drawable value in view, over all columns; between two points what they have; [null, null]
+// where there is none.
 export function extentOf({ x, ys }, scale, isLog) {
   const [first, last] = inView(x, scale);
   const found = extentBetween(ys, first, last, isLog);
@@ -35,7 +38,8 @@ export function yRangeOf(built, [min, max], isLog) {
 
 // From the first x to the last; while only a part is in view, what was known of the whole stays.
 export function reachOf({ x, bad }, view, known, isLog = false) {
-  const reach = ([low, high], one) => (isLog && one.x <= 0 ? [low, high] : [Math.min(low, one.x), Math.max(high, one.x)]);
+  const reach = ([low, high], one) =>
+    isLog && one.x <= 0 ? [low, high] : [Math.min(low, one.x), Math.max(high, one.x)];
   const [low, high] = x.length ? [x[0], x.at(-1)] : bad.reduce(reach, [Infinity, -Infinity]);
   if (view && known) return [Math.min(known[0], low), Math.max(known[1], high)];
   if (low < high) return [low, high];

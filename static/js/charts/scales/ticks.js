@@ -1,5 +1,7 @@
 // Pure: where an axis has its ticks. `most`: how many there is room for.
-const SPANS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800]; // seconds
+const SPANS = [
+  1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800,
+]; // seconds
 const DAY = 86400;
 const BETWEEN = [[1, 2, 5], [1, 3], [1]]; // of each power, the most first
 
@@ -12,7 +14,9 @@ export function linearTicks(min, max, most, isWhole = false) {
 // At powers of ten and, where there is room, between them; evenly where the range has no power to speak of.
 export function logTicks(min, max, most) {
   if (!(min > 0 && max < Infinity)) return [];
-  const all = BETWEEN.map((between) => powers(min, max, between, 1)).find((ticks) => ticks.length > 1 && ticks.length <= most + 1);
+  const all = BETWEEN.map((between) => powers(min, max, between, 1)).find(
+    (ticks) => ticks.length > 1 && ticks.length <= most + 1,
+  );
   if (all) return all;
   const stride = Math.max(1, Math.ceil(Math.log10(max / min) / Math.max(1, most)));
   const ticks = stride > 1 ? powers(min, max, [1], stride) : [];
@@ -23,7 +27,8 @@ function powers(min, max, between, stride) {
   const ticks = [];
   const last = Math.floor(Math.log10(max));
   for (let power = Math.ceil(Math.floor(Math.log10(min)) / stride) * stride; power <= last; power += stride) {
-    for (const one of between) if (one * 10 ** power >= min && one * 10 ** power <= max) ticks.push(Number(`${one}e${power}`));
+    for (const one of between)
+      if (one * 10 ** power >= min && one * 10 ** power <= max) ticks.push(Number(`${one}e${power}`));
   }
   return ticks;
 }
@@ -37,7 +42,11 @@ export function sizeTicks(min, max, most) {
 // Of seconds since a start.
 export function spanTicks(min, max, most) {
   const least = (max - min) / Math.max(1, most);
-  return multiples(min, max, least < 1 ? nice(least) : (SPANS.find((span) => span >= least) ?? Math.ceil(least / DAY) * DAY));
+  return multiples(
+    min,
+    max,
+    least < 1 ? nice(least) : (SPANS.find((span) => span >= least) ?? Math.ceil(least / DAY) * DAY),
+  );
 }
 
 // Of Unix seconds, on round hours and days of this place.
@@ -63,7 +72,8 @@ function multiples(min, max, step) {
   const first = Math.ceil(min / step - 1e-9);
   if (!Number.isFinite(first) || step <= 0) return ticks;
   const digits = Math.min(20, Math.max(0, 1 - Math.floor(Math.log10(step)))); // 0.3, not 0.30000000000000004
-  for (let at = first; at * step <= max + step * 1e-9 && ticks.length < 200; at += 1) ticks.push(step < 1e-18 ? at * step : Number((at * step).toFixed(digits)) || 0);
+  for (let at = first; at * step <= max + step * 1e-9 && ticks.length < 200; at += 1)
+    ticks.push(step < 1e-18 ? at * step : Number((at * step).toFixed(digits)) || 0);
   return ticks;
 }
 

@@ -77,9 +77,7 @@ def page_of_cards() -> str:
     start = source.index('<template class="card-template">')
     card = Template("{% load ui %}" + source[start : source.index("</template>", start) + 11]).render(Context())
     styles = "".join(f'<link rel="stylesheet" href="/static/css/{name}.css">' for name in STYLES)
-    uplot = '{"imports": {"uplot": "/static/npm/uplot/dist/uPlot.esm.js"}}'
     return f"""<!doctype html><html lang="en"><title>Cards</title>{styles}
-        <link rel="stylesheet" href="/static/npm/uplot/dist/uPlot.min.css"><script type="importmap">{uplot}</script>
         <main><div class="chart-grid"></div></main>{card}<script type="module">{HARNESS}</script></html>"""
 
 
@@ -123,7 +121,7 @@ def line(*values: Any, first: int = 1, **more: Any) -> dict[str, Any]:
 
 
 def point_at(page: Page, card: Locator, step: float, top: float = 20) -> None:
-    box = card.locator(".u-over").bounding_box()
+    box = card.locator(".chart-over").bounding_box()
     assert box
     page.mouse.move(box["x"] + card.evaluate("(card, x) => card.chart.plot.toLeft(x)", step), box["y"] + top)
 
@@ -185,14 +183,14 @@ def test_a_chart_without_a_line_says_why(values: list[Any], words: str, table: P
 def test_signs_show_what_is_no_number(table: Page) -> None:
     card = lay(table, "odd", line(1, "NaN", 2, "Infinity", 3, "-Infinity", 4))
     reds = """(card) => {
-        const {u} = card.chart.plot;
-        const {data, width} = u.ctx.getImageData(0, 0, u.ctx.canvas.width, u.ctx.canvas.height);
+        const {frame} = card.chart.plot;
+        const {data, width} = frame.ctx.getImageData(0, 0, frame.canvas.width, frame.canvas.height);
         const isRed = (x, y) => {
             const at = 4 * (Math.round(y) * width + Math.round(x));
             return data[at] > 150 && data[at + 2] < 60 && data[at + 3] > 200;
         };
-        const [top, bottom] = [u.bbox.top, u.bbox.top + u.bbox.height];
-        const at = (x) => u.valToPos(x, "x", true);
+        const [top, bottom] = [frame.bbox.top, frame.bbox.top + frame.bbox.height];
+        const at = (x) => frame.leftOf(x);
         return [isRed(at(2), bottom - 3), isRed(at(4), top + 4), isRed(at(6), bottom - 4), isRed(at(4), bottom - 4)];
     }"""
     assert card.evaluate(reds) == [True, True, True, False]
@@ -213,9 +211,9 @@ def test_a_spike_of_one_bucket_is_drawn_to_its_tip(table: Page) -> None:
         table, "spiky", {"kind": "buckets", "step": steps, "mean": flat, "min": [0.9] * 1000, "max": high, "last": flat}
     )
     drawn = """(card) => {
-        const {u} = card.chart.plot;
-        const [left, top] = [Math.floor(u.valToPos(500, "x", true)), Math.round(u.valToPos(25, "y", true))];
-        const {data} = u.ctx.getImageData(left - 2, top, 5, 1);
+        const {frame} = card.chart.plot;
+        const [left, top] = [Math.floor(frame.leftOf(500)), Math.round(frame.topOf(25))];
+        const {data} = frame.ctx.getImageData(left - 2, top, 5, 1);
         return Math.max(...[3, 7, 11, 15, 19].map((at) => data[at]));
     }"""
     assert card.evaluate(drawn) > 150
@@ -238,7 +236,7 @@ def test_drag_zooms_shift_and_drag_pans_the_wheel_zooms_and_a_double_click_gives
     table.keyboard.up("Control")
     table.wait_for_function("zoom.step[1] - zoom.step[0] < 39")
     assert sum(seen(table)) / 2 == pytest.approx(50, abs=2)
-    card.locator(".u-over").dblclick(position={"x": 30, "y": 30})
+    card.locator(".chart-over").dblclick(position={"x": 30, "y": 30})
     table.wait_for_function("zoom.step === null")
 
 
@@ -304,7 +302,7 @@ def test_a_chart_that_is_closed_leaves_nothing_behind(table: Page) -> None:
 
 def drag(page: Page, card: Locator, start: float, end: float) -> None:
     lefts = card.evaluate("(card, steps) => steps.map((x) => card.chart.plot.toLeft(x))", [start, end])
-    box = card.locator(".u-over").bounding_box()
+    box = card.locator(".chart-over").bounding_box()
     assert box
     page.mouse.move(box["x"] + lefts[0], box["y"] + 40)
     page.mouse.down()

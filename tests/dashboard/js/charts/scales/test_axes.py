@@ -11,9 +11,7 @@ WIDTH = 300  # pixels of a small chart
 LABEL = 6.4  # pixels of a digit
 
 LABELS = """({axesOf}, [width, min, max]) => {
-    const [x] = axesOf({axis: "step", format: String});
-    const plot = {bbox: {width: width * devicePixelRatio, height: 0}};
-    return x.values(plot, x.splits(plot, 0, min, max));
+    return axesOf({axis: "step", format: String}).x.ticks(min, max, width).map(({label}) => label);
 }"""
 
 
