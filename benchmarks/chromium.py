@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 VIEW = {"width": 1440, "height": 900}
 DRAWING = ("renderer", "GPU")  # the processes that a page costs: the script in one, the canvases in the other
 PROBES = (Path(__file__).parent / "probes.js").read_text()
+UPLOT = ROOT / "node_modules" / "uplot" / "dist" / "uPlot.esm.js"  # a peer: no page of ours has it
 
 
 @dataclass
@@ -66,6 +67,7 @@ def window(home: Path, url: str) -> Iterator[Window]:
         try:
             page = browser.new_context(viewport=VIEW).new_page()  # type: ignore[arg-type]
             page.set_default_timeout(60_000)
+            page.route("**/static/peers/uplot.js", lambda route: route.fulfill(path=UPLOT))
             page.goto(sign_in_link(home))
             page.wait_for_url(f"{url}/")
             yield Window(page, browser.new_browser_cdp_session())

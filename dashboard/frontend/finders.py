@@ -17,8 +17,8 @@ ALLOWED = (
     "@fontsource-variable/inter/files/inter-latin-wght-normal.woff2",
     "@fontsource-variable/inter/files/inter-latin-ext-wght-normal.woff2",
     "@fontsource-variable/jetbrains-mono/files/jetbrains-mono-latin-wght-normal.woff2",
-    "uplot/dist/uPlot.esm.js",
-    "uplot/dist/uPlot.min.css",
+    "dompurify/dist/purify.es.mjs",
+    "marked/lib/marked.esm.js",
 )
 
 

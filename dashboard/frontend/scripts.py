@@ -9,7 +9,7 @@ from pathlib import Path
 from django.conf import settings
 
 # Bare names that our modules import, and the file of the npm package that each means.
-PACKAGES = {"uplot": "npm/uplot/dist/uPlot.esm.js"}
+PACKAGES = {"dompurify": "npm/dompurify/dist/purify.es.mjs", "marked": "npm/marked/lib/marked.esm.js"}
 FOLDER = "js"
 IMPORTS = re.compile(r"""^(?:import|export)\b(?:[^"'`;]*?\bfrom)?\s+["']([^"']+)["'];""", re.MULTILINE)
 

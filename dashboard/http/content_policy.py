@@ -10,8 +10,8 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
-# Our pages run no inline script but the import map, which carries the nonce, and no inline style at all: uPlot and
-# our modules set styles through the object model, which the policy does not touch.
+# Our pages run no inline script but the import map, which carries the nonce, and no inline style at all: our
+# modules set styles through the object model, which the policy does not touch.
 STRICT = {
     "default-src": "'none'",
     "script-src": "'self' 'nonce-{nonce}'",

@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.frontend.scripts import PACKAGES
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "static" / "js"
-NAMED = {"uplot": ROOT / "node_modules" / "uplot" / "dist" / "uPlot.esm.js"}  # as the import map says
+NAMED = {
+    name: ROOT / "node_modules" / path.removeprefix("npm/") for name, path in PACKAGES.items()
+}  # as the import map says
 MOST_BYTES = 150_000
 LATER = (
     "charts/charts.js",

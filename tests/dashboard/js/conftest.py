@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mimetypes
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,21 +11,28 @@ import pytest
 from django.conf import settings
 from playwright.sync_api import Browser, Page, Route
 
+from dashboard.frontend.scripts import PACKAGES
 from dashboard.setup.machine import find_chromium
 
 FOLDER = settings.BASE_DIR / "static" / "js"
 Ask = Callable[..., Any]
 
 
+IMPORT_MAP = json.dumps({"imports": {name: f"/{path}" for name, path in PACKAGES.items()}})
+EMPTY_PAGE = f"<!doctype html><script type=importmap>{IMPORT_MAP}</script><main id=place></main>"
+
+
 def serve(route: Route) -> None:
-    """The modules as they are, and an empty page to import them in."""
+    """The modules as they are, packages of npm, and an empty page to import them in."""
     name = route.request.url.removeprefix("http://modules.invalid/")
     if not name:
-        return route.fulfill(content_type="text/html", body="<!doctype html><main id=place></main>")
-    if not (FOLDER / name).is_file():
+        return route.fulfill(content_type="text/html", body=EMPTY_PAGE)
+    package = name.removeprefix("npm/")
+    path = FOLDER / name if package == name else settings.BASE_DIR / "node_modules" / package
+    if not path.is_file():
         return route.fulfill(status=404)
     kind = mimetypes.guess_type(name)[0] or "text/plain"
-    return route.fulfill(content_type=kind, body=(FOLDER / name).read_text())
+    return route.fulfill(content_type=kind, body=path.read_text())
 
 
 @pytest.fixture(scope="module")

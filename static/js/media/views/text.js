@@ -1,6 +1,5 @@
-// A text, as it was logged: nothing in it is markup but the signs of Markdown, where it says that it is such.
+// A text, as it was logged; Markdown where it says that it is such.
 import { count } from "../../shared/format.js";
-import { blocks } from "./markdown.js";
 import { fileName, saveText } from "./save.js";
 
 const SHOWN = 50_000; // characters; a browser lays out no more at once
@@ -20,10 +19,17 @@ export class TextView {
     const isMarkdown = entry.meta.format === "markdown";
     const shown = text.slice(0, SHOWN);
     this.element.classList.toggle("is-plain", !isMarkdown);
-    this.element.replaceChildren(...(isMarkdown ? blocks(shown) : [shown]));
+    this.element.replaceChildren(shown);
     this.element.scrollTop = 0;
+    this.shown = shown;
+    if (isMarkdown) this.#showMarkdown(shown);
     const all = `${count(text.length)} ${text.length === 1 ? "character" : "characters"}`;
     return { ours: text.length > SHOWN ? `the first ${count(SHOWN)} of ${all}; the download has all` : all };
+  }
+
+  async #showMarkdown(text) {
+    const { render } = await import("./markdown.js");
+    if (text === this.shown) this.element.replaceChildren(render(text));
   }
 
   download(name, entry, { text }) {
