@@ -19,7 +19,7 @@ IN_ADDRESS = (
 @pytest.fixture
 def address(page: Page) -> Any:
     """``address("({tidy, readQuery}, search) => …", search)``: with what both modules have."""
-    base = "http://modules.invalid/charts"
+    base = "http://modules.invalid/charts/settings"
     both = f"Object.assign({{}}, await import('{base}/state.js'), await import('{base}/address.js'))"
     return lambda function, value=None: page.evaluate(f"async (value) => ({function})({both}, value)", value)
 
