@@ -161,7 +161,7 @@ class _Commit:
         by_sequence: dict[int, Incoming] = {}
         for item in items:
             twin = by_sequence.get(item.sequence)
-            if item.sequence > row.watermark and (twin is None or twin.poison):
+            if item.sequence > row.watermark and (twin is None or twin.problem):
                 by_sequence[item.sequence] = item  # of two copies the sound one
             else:
                 self.troubles[troubles.REPEATED] += 1
@@ -194,10 +194,10 @@ class _Commit:
     def _note(self, row: Producer, item: Incoming) -> None:
         if item.record is None:
             row.num_dead_letters += 1
-            self._bury(item, item.poison)
+            self._bury(item, item.problem)
             return
         if item.record.begin is not None:
-            row.role, row.rank = item.record.begin["role"], item.record.begin["rank"]
+            row.role, row.rank = item.record.begin.role, item.record.begin.rank
         if item.record.is_end:
             row.end_sequence = item.sequence
         self.troubles.update(item.record.lost)
@@ -291,7 +291,7 @@ class _Commit:
     def _bury_unknown(self, items: list[Incoming], why: str) -> None:
         """Keep frames that move no watermark. They come again with each resend, and are kept and counted once."""
         for item in items:
-            self._bury(item, why + item.poison, may_come_again=True)
+            self._bury(item, why + item.problem, may_come_again=True)
 
     def _bury(self, item: Incoming, reason: str, *, may_come_again: bool = False) -> None:
         is_new = self.letters.write(

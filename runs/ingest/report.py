@@ -8,10 +8,11 @@ from collections.abc import Iterable
 
 from runs.ingest.commit import REST, Source, commit
 from runs.ingest.push import push_now
-from runs.ingest.validation.checks import rows
-from runs.ingest.validation.records import Incoming, Poison, Record
+from runs.ingest.validation.records import BadRecord, Incoming, Record
+from runs.ingest.validation.rules import rows
 from runs.models import Run
 from runs.points.tables import Rows
+from trainyard.contract.records import Group
 
 Point = tuple[str, dict[str, str], int, float | None, float]  # name, labels, step, time (None: now), value
 
@@ -31,7 +32,7 @@ class Taken(ValueError):
 def report_points(run: Run, *, producer: str, sequence: int, points: Iterable[Point], is_end: bool = False) -> int:
     """Store one batch of a REST producer and return its watermark. A batch that was stored before changes nothing.
 
-    Raises Gap, Taken, and runs.ingest.validation.records.Poison where a name or a label cannot be stored.
+    Raises Gap, Taken, and BadRecord where a name or a label cannot be stored.
     """
     record = Record(points=_rows(points, time.time()), is_end=is_end)
     batch = [Incoming(raw=b"", producer=producer, sequence=sequence, record=record)]
@@ -53,8 +54,8 @@ def _rows(points: Iterable[Point], now: float) -> list[Rows]:
     found = []
     for (name, pairs), group in groups.items():
         columns = [array(kind, column).tobytes() for kind, column in zip("qdd", zip(*group, strict=True), strict=True)]
-        found.append(rows((dict(pairs), (name,), *columns)))
+        found.append(rows(Group(dict(pairs), (name,), *columns)))
     return found
 
 
-__all__ = ["Gap", "Poison", "Taken", "report_points"]
+__all__ = ["BadRecord", "Gap", "Taken", "report_points"]

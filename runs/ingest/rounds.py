@@ -88,10 +88,10 @@ class Rounds:
                 raise
             except REFUSALS as error:
                 log.error(
-                    "ingest.poison", run=group[0], producer=item.producer, sequence=item.sequence, error=str(error)
+                    "ingest.bad_record", run=group[0], producer=item.producer, sequence=item.sequence, error=str(error)
                 )
-                poison = Incoming(item.raw, item.producer, item.sequence, poison=f"it could not be stored: {error}")
-                changes.append(self._attempt(group, [poison]))
+                bad = Incoming(item.raw, item.producer, item.sequence, problem=f"it could not be stored: {error}")
+                changes.append(self._attempt(group, [bad]))
         return _together(changes)
 
     def _attempt(self, group: Group, batch: list[Incoming]) -> Committed:

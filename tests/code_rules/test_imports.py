@@ -14,7 +14,7 @@ CLEAN = {
     "the SDK": ("import trainyard", ["django", "torch", "pydantic", "numpy", "httpx", "rich"]),
     "the spec": ("import trainyard.spec", ["django", "torch"]),
     "the terminal": ("import trainyard.cli", ["django", "torch", "celery"]),
-    "the states": ("import trainyard.contract.statuses", ["msgspec", "django", "torch"]),
+    "the states": ("import trainyard.contract.statuses", ["django", "torch", "pydantic"]),
     "the contract": (
         "import trainyard.contract.desired, trainyard.contract.seals, trainyard.contract.reports",
         ["django", "torch", "celery", "pydantic", "cryptography"],

@@ -26,7 +26,7 @@ def frames(spool: Path) -> list[Frame]:
 def media(spool: Path) -> list[dict[str, Any]]:
     """What the spool has of media; and the server takes each of them."""
     found = [frame for frame in frames(spool) if frame.kind == "media"]
-    assert [item.poison for item in incoming(b"".join(frame.raw for frame in found))] == [""] * len(found)
+    assert [item.problem for item in incoming(b"".join(frame.raw for frame in found))] == [""] * len(found)
     return [frame.payload for frame in found]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import redis
 
+from trainyard.contract.records import Begin, Logs
 from trainyard.spooling.frames import Frame, frames
 from trainyard.spooling.writer import SpoolWriter
 from workers.contract import EPOCH_KEY, Document, check_mac, down_key, frames_scope, new_key, seal, stream_key
@@ -16,12 +17,12 @@ KEY = new_key()
 ORDER: Document = {"attempt": "a", "run": "r", "fence": 3, "node": "n", "shard": 0, "lease_s": 600.0}
 
 
-def log_line(text: str) -> Document:
-    return {"t": "logs", "rank": 0, "stream": "stdout", "lines": [[0.0, text]]}
+def log_line(text: str, offset: int = 0) -> Logs:
+    return Logs(0, "stdout", [(0.0, text)], offset)
 
 
 def fill(folder: Path, num_lines: int, *, producer: str = "p" * 32) -> SpoolWriter:
-    writer = SpoolWriter(folder, producer=producer, begin={"rank": 0})
+    writer = SpoolWriter(folder, producer=producer, begin=Begin(rank=0))
     for number in range(num_lines):
         writer.append(log_line(f"line {number}"))
     return writer

@@ -60,7 +60,7 @@ def convert(value: object, kind: type[T]) -> T:
     try:
         return msgspec.convert(cleaned, kind, strict=True)
     except msgspec.ValidationError as error:
-        raise BadDocument(_problem(str(error), cleaned, kind)) from error
+        raise BadDocument(problem_in(str(error), cleaned, kind)) from error
 
 
 def to_builtins(document: object) -> Any:
@@ -87,7 +87,7 @@ def clean(value: Any, depth: int = 0) -> Any:
     return value
 
 
-def _problem(message: str, value: Any, kind: type[Any]) -> str:
+def problem_in(message: str, value: Any, kind: Any) -> str:
     """Return msgspec's message with the field in front and the value behind."""
     found = PLACE.fullmatch(message)
     if found is None:
@@ -102,7 +102,7 @@ def _problem(message: str, value: Any, kind: type[Any]) -> str:
     return f"{'.'.join(names) or 'the document'}: {found['problem']} (it is {_shown(at)})"
 
 
-def _wrong_entry(message: str, value: Any, names: list[str], kind: type[Any]) -> str:
+def _wrong_entry(message: str, value: Any, names: list[str], kind: Any) -> str:
     """Return the key of the entry that the message is about: msgspec does not name keys of mappings."""
     entries = _value_at(value, names)
     if isinstance(entries, Mapping):

@@ -6,11 +6,11 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from trainyard.contract.records import MAX_BIN_COUNT
 from trainyard.formats.arrays import numpy_or_none
 
 LARGEST = 1e299  # values beyond are counted with infinity: the difference of two edges must be a number
 SMALLEST = 1e-290
-MAX_COUNT = 2**53  # of one bin: up to here each whole number has its own float, and sums stay finite
 AT_ONCE = 1 << 20  # so many values are turned into float64 at a time
 
 
@@ -39,8 +39,8 @@ def given(edges: Iterable[Any], counts: Iterable[Any]) -> Binned:
     pairs = zip(found.edges, found.edges[1:], strict=False)
     if not all(abs(edge) <= LARGEST for edge in found.edges) or not all(low < high for low, high in pairs):
         raise ValueError("edges are finite numbers that grow")
-    if not all(0 <= count <= MAX_COUNT for count in found.counts):
-        raise ValueError(f"counts are numbers from 0 to {MAX_COUNT:,}")
+    if not all(0 <= count <= MAX_BIN_COUNT for count in found.counts):
+        raise ValueError(f"counts are numbers from 0 to {MAX_BIN_COUNT:,}")
     return found
 
 

@@ -12,33 +12,41 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sized
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-import msgpack
-
+from trainyard.contract.records import (
+    MAX_BINS,
+    MAX_COLUMN,
+    MAX_COLUMNS,
+    MAX_ROWS,
+    Cell,
+    HistogramMeta,
+    ImageMeta,
+    MediaKind,
+    MediaMeta,
+    TableMeta,
+    TextFormat,
+    TextMeta,
+    encode_part,
+)
 from trainyard.formats import binning
 from trainyard.formats.arrays import as_bytes, copied, is_tensor, numpy_or_none, pixels_first
 from trainyard.formats.pictures import FORMATS, MAX_PIXELS, MAX_SIDE, format_of, png, size_of
 
 MAX_FILE_BYTES = 1024 * 1024  # a record has no room for more
-MAX_BINS = 4_096
 MAX_CAPTION = 2_000  # characters
-MAX_ROWS = 10_000
-MAX_COLUMNS = 200
-MAX_COLUMN = 500  # characters of a column's name
 MAX_CELL = 10_000  # characters
 CELL_BYTES = 16  # about what one takes in memory
 COPY_BYTES = 16 * 1024 * 1024  # of values; more are counted at once, and not copied first
-TEXT_FORMATS = ("plain", "markdown")
+TEXT_FORMATS: tuple[TextFormat, ...] = get_args(TextFormat)
 
-Meta = dict[str, Any]
-Encoded = tuple[Meta, bytes]
+Encoded = tuple[MediaMeta, bytes]
 
 
 class Media:
     """One thing to log at a step."""
 
-    kind = ""
+    kind: MediaKind
     problem = ""  # why it cannot be logged
     num_bytes = 0  # about what it holds in memory until it is encoded
 
@@ -77,7 +85,7 @@ class Image(Media):
         if max(size) > MAX_SIDE or size[0] * size[1] > MAX_PIXELS:
             raise ValueError(f"{size[0]} x {size[1]} pixels are too many to be shown")
         caption = self._caption.encode("utf-8", "replace").decode()
-        return {"caption": caption, "width": size[0], "height": size[1], "format": found}, data
+        return ImageMeta(caption=caption, width=size[0], height=size[1], format=found), data
 
     def _take(self, data: Any, form: str | None) -> None:
         if form is not None and form not in FORMATS:
@@ -140,9 +148,7 @@ class Histogram(Media):
     def encode(self, room_bytes: int) -> Encoded:
         assert self._make is not None, "what has a problem is not encoded"
         found = self._make()
-        meta: Meta = {"bins": len(found.counts)}
-        if found.num_not_finite:
-            meta["num_not_finite"] = found.num_not_finite
+        meta = HistogramMeta(len(found.counts), found.num_not_finite or None)
         return meta, found.edges.tobytes() + found.counts.tobytes()
 
     def _take_counts(self, values: Any, counts: Any, edges: Any) -> None:
@@ -180,12 +186,12 @@ class Text(Media):
 
     kind = "text"
 
-    def __init__(self, text: str, format: str = "plain") -> None:
+    def __init__(self, text: str, format: TextFormat = "plain") -> None:
         self._data, self._format = b"", format
         self._try(self._take, text)
 
     def encode(self, room_bytes: int) -> Encoded:
-        return {"chars": len(self._data.decode()), "format": self._format}, self._data
+        return TextMeta(chars=len(self._data.decode()), format=self._format), self._data
 
     def _take(self, text: Any) -> None:
         if self._format not in TEXT_FORMATS:
@@ -203,16 +209,18 @@ class Table(Media):
     def __init__(self, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
         self._columns: list[str] = []
         self._rows: list[list[Any]] = []
-        self._meta: Meta = {}
+        self._num_rows: int | None = None  # of the whole, where it was cut
+        self._num_columns: int | None = None
         self._try(self._take, columns, rows)
 
     def encode(self, room_bytes: int) -> Encoded:
-        rows = [[_cell(cell) for cell in row] for row in self._rows]
-        meta = {"columns": self._columns, "rows": len(rows), **self._meta}
-        room = room_bytes - len(msgpack.packb(meta)) - 32
-        while len(data := msgpack.packb(rows)) > room and rows:
+        rows: list[list[Cell]] = [[_cell(cell) for cell in row] for row in self._rows]
+        meta = TableMeta(self._columns, len(rows), self._num_rows, self._num_columns)
+        room = room_bytes - len(encode_part(meta)) - 32
+        while len(data := encode_part(rows)) > room and rows:
             del rows[int(len(rows) * max(0, room) / len(data) * 0.95) :]
-            meta |= {"rows": len(rows), "num_rows": self._meta.get("num_rows", len(self._rows))}
+            num_rows = len(self._rows) if self._num_rows is None else self._num_rows
+            meta = TableMeta(self._columns, len(rows), num_rows, self._num_columns)
         if self._rows and not rows:
             raise ValueError("not one row fits into a record, which has 1 MiB")
         return meta, data
@@ -230,9 +238,9 @@ class Table(Media):
             self._rows.append([_cut(cell) for cell in cells[:MAX_COLUMNS]])
             least += len(self._rows[-1]) + sum(len(cell) for cell in self._rows[-1] if type(cell) is str)
         if num_rows > len(self._rows):
-            self._meta["num_rows"] = len(rows) if isinstance(rows, Sized) else num_rows
+            self._num_rows = len(rows) if isinstance(rows, Sized) else num_rows
         if len(names) > MAX_COLUMNS:
-            self._meta["num_columns"] = len(names)
+            self._num_columns = len(names)
         self._columns = names[:MAX_COLUMNS]
         self.num_bytes = CELL_BYTES * least
 
@@ -258,7 +266,7 @@ def _listed(values: Any) -> list[Any]:
     return list(copied(values).reshape(-1)) if hasattr(values, "shape") else list(values)
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: Any) -> Cell:
     plain = value.item() if callable(getattr(value, "item", None)) else value
     if plain is None or isinstance(plain, bool | float):
         return plain

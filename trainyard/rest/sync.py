@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from trainyard.contract.records import YEAR_3000, BadRecord, Begin, End
 from trainyard.formats.names import without_hidden
 from trainyard.rest.client import ApiError, Client, Document, Unreachable
 from trainyard.sdk import local_run as local
@@ -42,7 +43,7 @@ class LocalSpool:
 
     folder: Path
     producer: str
-    begin: records.Payload
+    begin: Begin
 
     @property
     def numbers(self) -> list[int]:
@@ -55,7 +56,7 @@ class LocalSpool:
 
     @property
     def restart(self) -> int:
-        return _whole(self.begin.get("restart"))
+        return self.begin.restart
 
     def last(self) -> RawFrame | None:
         """Return the last whole frame that there is now, whatever is damaged before it."""
@@ -66,10 +67,11 @@ class LocalSpool:
             last = next((frame for frame in reversed(found) if frame.kind != "damaged"), last)
         return last
 
-    def end(self) -> records.Payload | None:
+    def end(self) -> End | None:
         """Return the end record; None where there is none yet."""
         last = self.last()
-        return records.decode(last.raw)[0].payload if last is not None and last.kind == "end" else None
+        record = records.decode(last.raw)[0].record() if last is not None and last.kind == "end" else None
+        return record if isinstance(record, End) else None
 
 
 @dataclass
@@ -81,17 +83,17 @@ class LocalRun:
 
     @property
     def first(self) -> LocalSpool:
-        return min(self.spools.values(), key=lambda spool: _seconds(spool.begin.get("at")) or 0.0)
+        return min(self.spools.values(), key=lambda spool: _seconds(spool.begin.at) or 0.0)
 
     @property
     def name(self) -> str:
-        named = sorted(self.spools.values(), key=lambda spool: _seconds(spool.begin.get("at")) or 0.0)
-        texts = [str(spool.begin.get("name") or "") for spool in named]
+        named = sorted(self.spools.values(), key=lambda spool: _seconds(spool.begin.at) or 0.0)
+        texts = [spool.begin.name for spool in named]
         return _clean_name(next(filter(None, texts), "")) or _clean_name(PurePath(self.script).name) or "local run"
 
     @property
     def script(self) -> str:
-        return str(self.first.begin.get("script") or "")
+        return self.first.begin.script
 
     @property
     def num_bytes(self) -> int:
@@ -99,7 +101,7 @@ class LocalRun:
 
     def document(self, project: str | None) -> Document:
         """Return what the server is told of the run and of each of its processes."""
-        newest = max((spool.restart for spool in self.spools.values() if _rank(spool.begin) >= 0), default=0)
+        newest = max((spool.restart for spool in self.spools.values() if spool.begin.rank >= 0), default=0)
         return {
             "name": self.name,
             "project": project,
@@ -127,11 +129,11 @@ def find(folder: Path) -> list[LocalRun]:
             spool = _spool(Path(above), producer, numbers)
             if spool is None:
                 continue
-            run = found.setdefault(str(spool.begin["local"]), LocalRun(str(spool.begin["local"])))
+            run = found.setdefault(spool.begin.local, LocalRun(spool.begin.local))
             twin = run.spools.get(producer)
             if twin is None or twin.num_bytes < spool.num_bytes:  # of copies the one that has more
                 run.spools[producer] = spool
-    return sorted(found.values(), key=lambda run: _seconds(run.first.begin.get("at")) or 0.0)
+    return sorted(found.values(), key=lambda run: _seconds(run.first.begin.at) or 0.0)
 
 
 def send(
@@ -214,23 +216,23 @@ def _spool(folder: Path, producer: str, numbers: list[int]) -> LocalSpool | None
     if not first or first[0].kind != "begin":
         return None
     try:
-        begin = records.decode(first[0].raw)[0].payload
-    except records.BadFrame:  # its checksum is right, so somebody else's program wrote it
+        begin = records.decode(first[0].raw)[0].record()
+    except (records.BadFrame, BadRecord):  # its checksum is right, so somebody else's program wrote it
         return None
-    return LocalSpool(folder, producer, begin) if isinstance(begin.get("local"), str) else None
+    return LocalSpool(folder, producer, begin) if isinstance(begin, Begin) and begin.local else None
 
 
 def _process(spool: LocalSpool, newest_restart: int) -> Document:
     end = spool.end()
-    reason = str(end.get("reason") or "") if end else ""
+    reason = end.reason if end else ""
     return {
-        "rank": _rank(spool.begin),
+        "rank": spool.begin.rank,
         "host": _host(spool.begin),
-        "began_at": _seconds(spool.begin.get("at")),
-        "ended_at": _seconds(end.get("at")) if end else None,
+        "began_at": _seconds(spool.begin.at),
+        "ended_at": _seconds(end.at) if end else None,
         "error": reason.removeprefix(local.ERROR)[:500] if reason.startswith(local.ERROR) else "",
         "is_interrupted": reason == local.INTERRUPTED,
-        "is_replaced": _rank(spool.begin) >= 0 and spool.restart < newest_restart,
+        "is_replaced": spool.begin.rank >= 0 and spool.restart < newest_restart,
     }
 
 
@@ -271,22 +273,13 @@ def _clean_name(text: str) -> str:
     return "".join(char for char in without_hidden(text) if char.isprintable() and char not in "<>").strip()[:MAX_NAME]
 
 
-def _host(begin: records.Payload) -> str:
-    return str(begin.get("host") or "")[:255]
+def _host(begin: Begin) -> str:
+    return begin.host[:255]
 
 
-def _rank(begin: records.Payload) -> int:
-    rank = begin.get("rank")
-    return rank if type(rank) is int and -1 <= rank < 2**31 else -1
-
-
-def _whole(value: object) -> int:
-    return value if type(value) is int else 0
-
-
-def _seconds(value: Any) -> float | None:
-    """A time as the server takes it; None for what is none."""
-    return float(value) if isinstance(value, int | float) and 0 <= value <= 32_503_680_000 else None
+def _seconds(at: float) -> float | None:
+    """Return a time as the server takes it; None for one that it does not take."""
+    return at if 0 <= at <= YEAR_3000 else None
 
 
 def _raise(error: OSError) -> None:

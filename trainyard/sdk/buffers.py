@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from trainyard.contract.records import MAX_LABELS, MAX_NAME_CHARS, Group, Points
 from trainyard.formats.media import is_media
 from trainyard.sdk.devices import Arriving, is_remote
-from trainyard.spooling.frames import Payload
 
 FRAME_BYTES = 255 * 1024  # frames stay under 256 KiB with their header
 NAMES_BYTES = 128 * 1024  # of one call's names and values in a frame; wider calls are split by columns
-MAX_NAME_CHARS = 500
-MAX_LABELS = 32  # a server takes no more
 
 Labels = tuple[tuple[str, str], ...]
 Refuse = Callable[[str, str], None]  # told the name of the metric and why
@@ -156,28 +154,28 @@ def whole_step(step: object) -> int | None:
     return whole if is_whole else None
 
 
-def payloads(groups: Groups, refuse: Refuse) -> Iterator[tuple[Payload, int]]:
-    """Yield the groups as payloads of ``points`` frames under FRAME_BYTES, each with its number of points."""
-    found: list[list[Any]] = []
+def records_of(groups: Groups, refuse: Refuse) -> Iterator[tuple[Points, int]]:
+    """Yield the groups as records whose frames stay under FRAME_BYTES, each with its number of points."""
+    found: list[Group] = []
     size = points = 0
     for group, num_bytes, num_points in _slices(groups, refuse):
         if found and size + num_bytes > FRAME_BYTES:
-            yield {"t": "points", "g": found}, points
+            yield Points(found), points
             found, size, points = [], 0, 0
         found.append(group)
         size += num_bytes
         points += num_points
     if found:
-        yield {"t": "points", "g": found}, points
+        yield Points(found), points
 
 
-def _slices(groups: Groups, refuse: Refuse) -> Iterator[tuple[list[Any], int, int]]:
-    """Yield ``[labels, names, steps, times, values]`` that fit into a frame, with their bytes and points."""
+def _slices(groups: Groups, refuse: Refuse) -> Iterator[tuple[Group, int, int]]:
+    """Yield groups that fit into a frame, with their bytes and points."""
     for (names, labels), rows in groups.items():
         width = len(names)
         label_bytes = sum(map(_text_bytes, itertools.chain(*labels)))
         for columns in _columns(names, refuse):
-            part_names = [names[column] for column in columns]
+            part_names = tuple(names[column] for column in columns)
             text_bytes = label_bytes + sum(map(_text_bytes, part_names)) + 32
             part_width = len(part_names)
             values = rows.values if part_width == width else _cut(rows.values, width, columns)
@@ -185,13 +183,13 @@ def _slices(groups: Groups, refuse: Refuse) -> Iterator[tuple[list[Any], int, in
             height = max(1, (FRAME_BYTES - text_bytes) // row_bytes)
             for start in range(0, len(rows.steps), height):
                 steps = rows.steps[start : start + height]
-                group = [
+                group = Group(
                     dict(labels),
                     part_names,
                     steps.tobytes(),
                     rows.times[start : start + height].tobytes(),
                     values[start * part_width : (start + height) * part_width].tobytes(),
-                ]
+                )
                 yield group, text_bytes + row_bytes * len(steps), part_width * len(steps)
 
 

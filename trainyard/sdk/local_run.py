@@ -13,7 +13,8 @@ import sys
 import uuid
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any
+
+from trainyard.contract.records import Begin
 
 VARIABLE = "TRAINYARD_LOCAL_RUN"
 MAX_ERROR_CHARS = 300
@@ -53,27 +54,30 @@ def leave() -> None:
         del os.environ[VARIABLE]
 
 
-def origin(local_id: str, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Return what a begin record says beside rank and pid."""
-    restart = environ.get("TORCHELASTIC_RESTART_COUNT", "")
-    return {
-        "local": local_id,
-        "script": "" if hasattr(sys, "ps1") or not sys.argv[0] else absolute(sys.argv[0])[:500],
-        "host": host_name(),
-        "restart": int(restart) if restart.isdecimal() else 0,
-    }
-
-
-def begin_record(name: str | None, local_id: str, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Return what this process says first in its spool; ``local_id`` is empty inside of Trainyard."""
+def begin_record(
+    name: str | None, local_id: str, project: str | None = None, environ: Mapping[str, str] = os.environ
+) -> Begin:
+    """Return the first record of this process; ``local_id`` is empty inside of Trainyard."""
     rank = environ.get("RANK") or environ.get("TRAINYARD_RANK", "")
-    return {
-        "rank": int(rank) if rank.isdecimal() else -1,
-        "node": environ.get("TRAINYARD_NODE", ""),
-        "role": "rank" if "TRAINYARD_SPOOL" in environ else "script",
-        "name": name or "",
-        **(origin(local_id, environ) if local_id else {}),
-    }
+    begin = Begin(
+        rank=int(rank) if rank.isdecimal() else -1,
+        node=environ.get("TRAINYARD_NODE", ""),
+        role="rank" if "TRAINYARD_SPOOL" in environ else "script",
+        name=_text(name),
+    )
+    if local_id:
+        restart = environ.get("TORCHELASTIC_RESTART_COUNT", "")
+        begin.local = local_id
+        begin.script = "" if hasattr(sys, "ps1") or not sys.argv[0] else _text(absolute(sys.argv[0])[:500])
+        begin.host = host_name()
+        begin.restart = int(restart) if restart.isdecimal() else 0
+        begin.project = _text(project)
+    return begin
+
+
+def _text(value: object) -> str:
+    """Return what a script gave as text that can be encoded: half of a surrogate pair cannot."""
+    return "" if value is None else str(value).encode("utf-8", "replace").decode()
 
 
 def absolute(path: str | os.PathLike[str]) -> str:

@@ -8,14 +8,18 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
+import msgspec
+
+from trainyard.contract.records import MAX_LABELS, MAX_SEQUENCE, encode_part
+from trainyard.contract.records import Media as MediaRecord
 from trainyard.formats.media import Media
-from trainyard.sdk.buffers import MAX_LABELS, Labels, Refuse, is_name
-from trainyard.spooling.frames import MAX_FRAME_BYTES, Payload, encode
+from trainyard.sdk.buffers import Labels, Refuse, is_name
+from trainyard.spooling.frames import MAX_FRAME_BYTES, pack
 
 MAX_BYTES = 64 * 1024 * 1024  # that wait for the disk, encoded or not
 MAX_IN_LIST = 100  # of one name in one call
 BUDGET_S = 0.05  # after so long the points that came meanwhile have their turn
-NUMBERED = {"p": "0" * 32, "q": 2**62}  # what a frame will have besides, at its largest
+LARGEST_HEAD = "0" * 32, MAX_SEQUENCE  # producer and sequence of a frame, at their largest
 
 Album = list[tuple[str, Any]]  # what one call of log brought: names, and one or a list of each
 
@@ -49,9 +53,9 @@ class MediaQueue:
             self._logged.append(logged)
             return True
 
-    def take(self, refuse: Refuse) -> list[Payload | None]:
+    def take(self, refuse: Refuse) -> list[MediaRecord | None]:
         """Return what waited as records, as many as can be made in a while; None stands for one that cannot be."""
-        found: list[Payload | None] = []
+        found: list[MediaRecord | None] = []
         until = time.monotonic() + BUDGET_S
         while self._logged and (not found or time.monotonic() < until):
             with self._lock:
@@ -78,15 +82,15 @@ def spread(album: Album, labels: Labels, refuse: Refuse) -> Iterator[tuple[str, 
                 yield name, tuple(sorted({**given, "index": str(index)}.items())), one
 
 
-def encoded(logged: Logged, refuse: Refuse) -> Payload | None:
+def encoded(logged: Logged, refuse: Refuse) -> MediaRecord | None:
     """Return the record; None, and the reason told to ``refuse``, where it cannot be made or is too large."""
-    head: Payload = {
-        "t": "media", "name": logged.name, "labels": dict(logged.labels), "step": logged.step, "at": logged.time,
-        "kind": logged.media.kind,
-    }  # fmt: skip
+    record = MediaRecord(
+        name=logged.name, labels=dict(logged.labels), step=logged.step, at=logged.time, kind=logged.media.kind, data=b""
+    )
     try:
-        meta, data = logged.media.encode(MAX_FRAME_BYTES - len(encode({**NUMBERED, **head})) - 64)
-        size = len(encode({**NUMBERED, **head, "meta": meta, "data": b""})) + len(data)
+        meta, data = logged.media.encode(MAX_FRAME_BYTES - len(pack(*LARGEST_HEAD, record)) - 64)
+        record.meta = msgspec.Raw(encode_part(meta))
+        size = len(pack(*LARGEST_HEAD, record)) + len(data)
     except Exception as error:  # whatever foreign code raised, training goes on
         refuse(logged.name, f"cannot be encoded as {logged.media.kind}: {str(error) or type(error).__name__:.300}")
         return None
@@ -94,7 +98,8 @@ def encoded(logged: Logged, refuse: Refuse) -> Payload | None:
         advice = ": scale it down, or give it as a JPEG" if logged.media.kind == "image" else ""
         refuse(logged.name, f"has {len(data):,} bytes as {logged.media.kind}, and a record holds 1 MiB{advice}")
         return None
-    return {**head, "meta": meta, "data": data}
+    record.data = data
+    return record
 
 
 def _is_sound(name: str, media: Media, refuse: Refuse) -> bool:

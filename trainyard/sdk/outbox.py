@@ -7,25 +7,25 @@ from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
 
-from trainyard.spooling.frames import Payload
+from trainyard.contract.records import AnyRecord, Begin, LossCounts, Lost, Media
 from trainyard.spooling.writer import SpoolLimit, SpoolWriter
 
-TELL_EVERY_S = 1.0
+REPORT_EVERY_S = 1.0
 
 
 class Outbox:
-    """Payloads on their way into a producer's spool. For one thread at a time."""
+    """Records on their way into a producer's spool. For one thread at a time."""
 
-    def __init__(self, folder: Path, make_begin: Callable[[], Payload]) -> None:
+    def __init__(self, folder: Path, make_begin: Callable[[], Begin]) -> None:
         self.num_refused_points = 0  # for which the spool's limit had no room
         self._folder = folder
         self._make_begin = make_begin
-        self._unsent: deque[tuple[Payload, int]] = deque()
+        self._unsent: deque[tuple[AnyRecord, int]] = deque()
         self._writer: SpoolWriter | None = None
         self._limit = SpoolLimit(folder)
         self._num_put = self._num_gone = 0  # bytes of data
-        self._told: Counter[str] = Counter()
-        self._told_at = float("-inf")
+        self._reported: Counter[str] = Counter()
+        self._reported_at = float("-inf")
 
     def __len__(self) -> int:
         return len(self._unsent)
@@ -36,41 +36,41 @@ class Outbox:
 
     @property
     def num_data_bytes(self) -> int:
-        """What the media among the payloads hold."""
+        """What the media among the records hold."""
         return self._num_put - self._num_gone
 
-    def put(self, payload: Payload, num_points: int) -> None:
-        self._num_put += len(payload.get("data", b""))
-        self._unsent.append((payload, num_points))
+    def put(self, record: AnyRecord, num_points: int) -> None:
+        self._num_put += _data_bytes(record)
+        self._unsent.append((record, num_points))
 
     def write(self, done: Callable[[int], None]) -> None:
-        """Write the payloads in order and tell ``done`` the points of each that was written or refused.
+        """Write the records in order and call ``done`` with the points of each that was written or refused.
 
         Raises OSError when the disk refuses one; it and those behind it stay.
         """
         if self._writer is None:
             self._writer = SpoolWriter(self._folder, begin=self._make_begin())
         while self._unsent:
-            payload, num_points = self._unsent[0]
-            # What has no points is a note: small, and worth more than the room that it takes.
+            record, num_points = self._unsent[0]
+            # A record without points is about a checkpoint or facts: small, and worth more than its room.
             if not num_points or self._limit.has_room(self._writer.num_bytes):
-                self._writer.append(payload)
+                self._writer.append(record)
             else:
                 self.num_refused_points += num_points
             self._unsent.popleft()
-            self._num_gone += len(payload.get("data", b""))
+            self._num_gone += _data_bytes(record)
             done(num_points)
 
-    def tell(self, counts: dict[str, int], *, is_last: bool = False) -> None:
-        """Write what was lost since it was told last, once a second at most. Raises OSError; then it is told later."""
+    def report_losses(self, counts: dict[str, int], *, is_last: bool = False) -> None:
+        """Write what was lost since the last report, once a second at most. Raises OSError; then it is tried later."""
         if self._writer is None:
             return
         now = time.monotonic()
-        news = {code: count - self._told[code] for code, count in counts.items() if count > self._told[code]}
-        if news and (is_last or (now - self._told_at >= TELL_EVERY_S and self._limit.has_room())):
-            self._writer.append({"t": "lost", "counts": news})
-            self._told.update(news)
-            self._told_at = now
+        news = {code: count - self._reported[code] for code, count in counts.items() if count > self._reported[code]}
+        if news and (is_last or (now - self._reported_at >= REPORT_EVERY_S and self._limit.has_room())):
+            self._writer.append(Lost(LossCounts(**news)))
+            self._reported.update(news)
+            self._reported_at = now
 
     def close(self, reason: str) -> None:
         """Write the end frame. Raises OSError."""
@@ -80,3 +80,7 @@ class Outbox:
     def abandon(self) -> None:
         if self._writer is not None:
             self._writer.abandon()
+
+
+def _data_bytes(record: AnyRecord) -> int:
+    return len(record.data) if isinstance(record, Media) else 0

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trainyard.contract.records import BadRecord, Begin, encode_record, record_of
 from trainyard.sdk import local_run as local
 from trainyard.sdk import streaming
 from trainyard.sdk.buffers import (
@@ -30,12 +31,11 @@ from trainyard.sdk.buffers import (
     clean_row,
     learn_numpy,
     packer,
-    payloads,
+    records_of,
     whole_step,
 )
 from trainyard.sdk.media_queue import Album, Logged, MediaQueue, spread
 from trainyard.sdk.outbox import Outbox
-from trainyard.spooling.frames import Payload, encode
 
 FLUSH_PERIOD_S = 0.05
 RETRY_PERIOD_S = 1.0
@@ -150,16 +150,19 @@ class Run:
             self._rouse()
 
     def note(self, payload: Mapping[str, Any], kind: str = "checkpoint") -> None:
-        """Tell the server what became of a checkpoint (or ``facts``), in one record (``trainyard.spooling.frames``).
+        """Record what became of a checkpoint, or ``facts``: the fields of a ``trainyard.contract.records.Checkpoint``.
 
         Unlike ``log`` it returns once the record is in the spool, so that a checkpoint that is on the disk is known
         whatever is killed next; where the disk hangs it waits a second and leaves the record to the writing thread.
-        It never raises: what cannot be told costs one warning and is counted.
+        It never raises: what is no such record costs one warning and is counted.
         """
-        told = {key: value for key, value in payload.items() if key not in ("p", "q")} | {"t": kind}
         try:
-            is_small = len(encode(told)) <= MAX_NOTE_BYTES
-        except Exception as error:  # msgpack raises many kinds for what it cannot pack
+            record = record_of(kind, dict(payload))
+            is_small = len(encode_record(record)) <= MAX_NOTE_BYTES
+        except BadRecord as error:
+            self._refuse("note", f"cannot be written: {error}")
+            return
+        except Exception as error:  # foreign objects raise what they like, and training must go on
             self._refuse("note", f"cannot be written: {error!r:.200}")
             return
         if not is_small or self.is_finished:
@@ -168,7 +171,7 @@ class Run:
             )
             return
         self._take(with_media=False)  # what was logged before stands before it
-        self._outbox.put(told, 0)
+        self._outbox.put(record, 0)
         if self._writing.acquire(timeout=NOTE_TIMEOUT_S):
             try:
                 self._write()
@@ -273,7 +276,7 @@ class Run:
                 self._closing.wait(FLUSH_PERIOD_S if is_writable else RETRY_PERIOD_S)
 
     def _take(self, *, with_media: bool = True) -> bool:
-        """Turn what was logged into payloads. Where nothing was, say that the next log call must wake this thread."""
+        """Turn what was logged into records. Where nothing was, say that the next log call must wake this thread."""
         with self._lock:
             groups, self._groups = self._groups, {}
             self._names = ()
@@ -285,17 +288,17 @@ class Run:
                 if late.names:
                     groups.setdefault((late.names, late.labels), Rows()).add(late.step, late.time, late.row)
             self._is_asleep = not groups and not self._late
-        for payload, num_points in payloads(groups, self._refuse):
-            self._outbox.put(payload, num_points)
+        for record, num_points in records_of(groups, self._refuse):
+            self._outbox.put(record, num_points)
         return (with_media and self._take_media()) or bool(groups)
 
     def _take_media(self) -> bool:
         taken = self._media.take(self._refuse)
-        for payload in taken:
-            if payload is None:
+        for record in taken:
+            if record is None:
                 self._count_written(1)
             else:
-                self._outbox.put(payload, 1)
+                self._outbox.put(record, 1)
         return bool(taken)
 
     def _has_arrived(self, late: Late) -> bool:
@@ -306,12 +309,12 @@ class Run:
             return True
 
     def _write(self, *, is_last: bool = False) -> bool:
-        """Write the payloads in order and return whether the disk took them all; what it refused stays."""
+        """Write the records in order and return whether the disk took them all; what it refused stays."""
         with self._writing:
             try:
                 self._outbox.write(self._count_written)
                 self._say_if_full()
-                self._outbox.tell(self._losses(), is_last=is_last)
+                self._outbox.report_losses(self._losses(), is_last=is_last)
             except OSError as error:
                 self._warn("disk", f"the spool in {self.folder} cannot be written ({error}); training goes on")
                 return False
@@ -333,7 +336,7 @@ class Run:
             "spool_limit": self.num_refused_points,
         }
 
-    def _begin(self) -> Payload:
+    def _begin(self) -> Begin:
         return local.begin_record(self.name, self.local_id)
 
     def _end(self, reason: str) -> None:

@@ -1,52 +1,30 @@
-"""Framed records: what a spool file holds and what travels to the server, byte for byte the same.
+"""Frames: how a spool file holds records, and how they travel to the server, byte for byte the same.
 
-A frame is ``<u32 length><u32 CRC-32>`` (little-endian) followed by ``length`` bytes of msgpack. The payload is a
-map that always has a producer ``p`` (32 hex digits), a sequence ``q`` (1, 2, 3, … without gaps) and a kind ``t``:
-
-``begin``   first frame of a producer: ``rank`` (-1 for none), ``node``, ``pid``, ``at`` (Unix seconds), ``role``;
-            outside of Trainyard also ``local`` (the id of its local run), ``script``, ``host`` and ``restart``
-``points``  ``g``: a list of groups ``[labels, names, steps, times, values]``: n rows of m values. Labels are a map of
-            strings, names m strings, steps n int64, times n float64 (Unix seconds) and values n*m float64 row by row
-            (the m values of one call of ``log`` lie together), each packed little-endian
-``logs``    ``rank``, ``stream`` ("stdout" or "stderr"), ``lines``: a list of ``[time, text]``
-``lost``    ``counts``: a map of how much the producer could not keep since its last such frame: ``lost_points`` (no
-            room in memory), ``bad_values`` (no numbers), ``spool_limit`` (points beyond the spool's limit)
-``checkpoint``  what became of a checkpoint, told by ``Run.note``: ``state`` ("saved", "deleted", "invalid", "restored",
-            "anew" when none could be restored, or "off" when none can be kept), ``step`` and ``fence`` (which it is),
-            ``run`` (whose, if another's), ``bytes``, ``num_files``, ``world_size``, ``degrees`` (a map of axes to
-            numbers), ``took_s``, ``stall_s``, ``at`` (Unix seconds), ``why`` and ``missing`` (true: what is called
-            invalid was only not found there); what is not known is absent, and other keys are ignored
-``facts``   what a rank found out about its run: ``name`` (what about: a-z, 0-9, - and _), ``data`` (a map, at most
-            60 KB as JSON) and ``at`` (Unix seconds). A later one of the same attempt, name and rank takes its place
-``media``   what was logged at a step and is no number: ``name``, ``labels``, ``step``, ``at`` (Unix seconds),
-            ``kind``, ``meta`` (a map) and ``data`` (bytes). An "image": the file of a PNG, JPEG, WebP or GIF, with its
-            ``caption``, ``width``, ``height`` and ``format``. A "histogram": n + 1 edges and n counts as float64,
-            little-endian, with n as ``bins``, and ``num_not_finite``. A "text": UTF-8, with its number of ``chars`` and
-            ``format`` ("plain" or "markdown"). A "table": a list of rows in msgpack, with the names of its ``columns``,
-            its number of ``rows``, and ``num_rows`` and ``num_columns`` of the whole where it was cut
-``damaged`` what a spool could not give back: ``why`` and ``data``, the bytes that were in its place (or their start)
-``end``     the producer's last frame: ``at``, ``reason`` ("finish", "exit", "lost",
-            "interrupt", or "error: " and what it was)
-
-A server that is older than a kind keeps such frames as dead letters, counts them and goes on; nothing waits for them.
+A frame is ``<u32 length><u32 CRC-32>`` (little-endian) followed by ``length`` bytes of MessagePack: a map of the
+producer ``p`` (32 hex digits), the sequence ``q`` (1, 2, 3, … without gaps), the kind ``t``, and the fields of the
+record (see ``trainyard.contract.records``). The producer comes first: a reader finds the next whole frame behind
+damaged bytes by it.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-import msgpack
+import msgspec
+
+from trainyard.contract.records import AnyRecord, Producer, decode_record, encode_record
 
 HEADER = struct.Struct("<II")
 MAX_FRAME_BYTES = 1024 * 1024
 
-HEAD_START = b"\xa1p\xd9\x20"  # behind the byte of the map: the key ``p`` and a text of 32 bytes
+HEAD_START = b"\xa1p\xd9\x20"  # behind the map's header: the key ``p`` and a text of 32 bytes
+SEQUENCE_KEY = b"\xa1q"
 INTEGER_BYTES = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
-
-Payload = dict[str, Any]
+MAX_SMALL_MAP = 15  # entries; the header of a map that has more takes three bytes
+SMALL_MAP, LARGE_MAP = 0x80, 0xDE
 
 
 class TornFrame(ValueError):
@@ -57,38 +35,68 @@ class BadFrame(ValueError):
     """The bytes are not a frame: wrong checksum, impossible length, or not a record."""
 
 
-class Head(NamedTuple):
+class Head(msgspec.Struct, frozen=True):
     """Whose a frame is, which, and of what kind: all that is needed to pass it on."""
 
-    producer: str
-    sequence: int
-    kind: str
+    producer: Producer = msgspec.field(name="p")
+    sequence: int = msgspec.field(name="q")
+    kind: str = msgspec.field(name="t")
 
 
 class Frame(NamedTuple):
-    """One decoded frame and the bytes it came from (header included)."""
+    """One whole frame and the bytes that it came from (header included)."""
 
-    payload: Payload
+    head: Head
     raw: bytes
 
     @property
     def producer(self) -> str:
-        return str(self.payload["p"])
+        return self.head.producer
 
     @property
     def sequence(self) -> int:
-        return int(self.payload["q"])
+        return self.head.sequence
 
     @property
     def kind(self) -> str:
-        return str(self.payload["t"])
+        return self.head.kind
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """Everything that the frame holds, unchecked: for tools that show it."""
+        found: dict[str, Any] = msgspec.msgpack.decode(self.raw[HEADER.size :])
+        return found
+
+    def record(self) -> AnyRecord:
+        """Raises BadRecord."""
+        return decode_record(memoryview(self.raw)[HEADER.size :])
 
 
-def encode(payload: Payload) -> bytes:
-    """Return ``payload`` as one frame. Raises ValueError when it is larger than MAX_FRAME_BYTES."""
-    # Producer, sequence and kind come first, so that ``head`` finds them without reading the rest.
-    first: Payload = {key: payload[key] for key in ("p", "q", "t") if key in payload}
-    body: bytes = msgpack.packb({**first, **payload}, use_bin_type=True)
+_heads = msgspec.msgpack.Decoder(Head)
+
+
+def pack(producer: str, sequence: int, record: AnyRecord) -> bytes:
+    """Return the record as the producer's frame of that number. Raises ValueError for more than MAX_FRAME_BYTES."""
+    fields = encode_record(record)
+    header, num_fields = 1, fields[0] - SMALL_MAP
+    if fields[0] == LARGE_MAP:
+        header, num_fields = 3, int.from_bytes(fields[1:3], "big")
+    num_fields += 2
+    is_small = num_fields <= MAX_SMALL_MAP
+    start = bytes([SMALL_MAP + num_fields]) if is_small else struct.pack(">BH", LARGE_MAP, num_fields)
+    number = msgspec.msgpack.encode(sequence)
+    return framed(b"".join((start, HEAD_START, producer.encode(), SEQUENCE_KEY, number, memoryview(fields)[header:])))
+
+
+def encode(payload: Mapping[str, Any]) -> bytes:
+    """Return a map of anything as one frame, as a program that is not ours may write it. Raises ValueError for more
+    than MAX_FRAME_BYTES."""
+    first = {key: payload[key] for key in ("p", "q", "t") if key in payload}
+    return framed(msgspec.msgpack.encode({**first, **payload}))
+
+
+def framed(body: bytes) -> bytes:
+    """Return the body behind its header. Raises ValueError when it is larger than MAX_FRAME_BYTES."""
     if len(body) > MAX_FRAME_BYTES:
         raise ValueError(f"a frame holds at most {MAX_FRAME_BYTES} bytes, this one has {len(body)}")
     return HEADER.pack(len(body), zlib.crc32(body)) + body
@@ -108,20 +116,30 @@ def decode(data: bytes, offset: int = 0) -> tuple[Frame, int]:
     body = data[start:end]
     if zlib.crc32(body) != checksum:
         raise BadFrame(f"checksum differs in the frame of {length} bytes")
-    return Frame(_payload(body), bytes(data[offset:end])), end
+    return Frame(head(body), bytes(data[offset:end])), end
 
 
-def head(body: bytes) -> Head:
-    """Return what the payload of a frame says first. Raises BadFrame where it is no record."""
-    if body[1:5] == HEAD_START and body[37:39] == b"\xa1q" and len(body) > 50:
-        size = INTEGER_BYTES.get(body[39], 0)
-        at = 40 + size
-        if (size or body[39] < 0x80) and body[at : at + 2] == b"\xa1t" and 0xA0 < body[at + 2] < 0xC0:
-            sequence = int.from_bytes(body[40:at], "big") if size else body[39]
-            kind = body[at + 3 : at + 3 + body[at + 2] - 0xA0]
-            return Head(body[5:37].decode("ascii", "replace"), sequence, kind.decode("ascii", "replace"))
-    payload = _payload(body)  # written by somebody else, in another order
-    return Head(payload["p"], payload["q"], payload["t"])
+def head(body: bytes | memoryview) -> Head:
+    """Return whose the frame with this body is, and which. Raises BadFrame where it does not say so."""
+    try:
+        return _heads.decode(body)
+    except Exception as error:  # wrong types, no map, no MessagePack: each means the same, these bytes are no record
+        raise BadFrame(f"not a record: {error}") from error
+
+
+def claim(body: bytes | memoryview) -> tuple[str, int]:
+    """Return the producer and the sequence that the first bytes of a damaged frame name; "" and 0 where they do not."""
+    start = bytes(body[:64])
+    header = 3 if start[:1] == bytes([LARGE_MAP]) else 1
+    behind = header + len(HEAD_START) + 32
+    size_at = behind + len(SEQUENCE_KEY)
+    if start[header : behind - 32] != HEAD_START or start[behind:size_at] != SEQUENCE_KEY:
+        return "", 0
+    size = INTEGER_BYTES.get(start[size_at], 0)
+    number = start[size_at + 1 : size_at + 1 + size] if size else start[size_at : size_at + 1]
+    if not number or (not size and number[0] >= SMALL_MAP):
+        return "", 0
+    return start[behind - 32 : behind].decode("ascii", "replace"), int.from_bytes(number, "big")
 
 
 def frames(data: bytes) -> Iterator[Frame]:
@@ -130,15 +148,3 @@ def frames(data: bytes) -> Iterator[Frame]:
     while offset < len(data):
         frame, offset = decode(data, offset)
         yield frame
-
-
-def _payload(body: bytes) -> Payload:
-    try:
-        payload = msgpack.unpackb(body, raw=False, strict_map_key=False)
-    except Exception as error:  # msgpack raises a dozen kinds; each means the same: these bytes are not a record
-        raise BadFrame(f"not msgpack: {error}") from error
-    if not isinstance(payload, dict) or not {"p", "q", "t"} <= payload.keys():
-        raise BadFrame("not a record: producer, sequence or kind is missing")
-    if not isinstance(payload["p"], str) or not isinstance(payload["q"], int) or not isinstance(payload["t"], str):
-        raise BadFrame("not a record: producer, sequence or kind has the wrong type")
-    return payload

@@ -12,7 +12,8 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-from trainyard.spooling.frames import HEAD_START, HEADER, MAX_FRAME_BYTES, BadFrame, encode, head
+from trainyard.contract.records import Damaged
+from trainyard.spooling.frames import HEAD_START, HEADER, MAX_FRAME_BYTES, BadFrame, head, pack
 from trainyard.spooling.ledger import Ledger
 from trainyard.spooling.writer import spool_files, spool_path
 
@@ -118,7 +119,7 @@ class SpoolReader:
         why = "damaged on the node's disk" if self._is_damaged else "missing on the node's disk"
         data, self._damage, self._is_damaged = self._damage, b"", False
         self.sequence += 1
-        raw = encode({"p": self.producer, "q": self.sequence, "t": "damaged", "why": why, "data": data})
+        raw = pack(self.producer, self.sequence, Damaged(why=why, data=data))
         return RawFrame(self.sequence, "damaged", raw)
 
     def _parse(self) -> RawFrame | None:

@@ -13,7 +13,10 @@ import time
 import uuid
 from pathlib import Path
 
-from trainyard.spooling.frames import HEADER, MAX_FRAME_BYTES, BadFrame, Frame, Payload, TornFrame, decode, encode
+from msgspec.structs import replace
+
+from trainyard.contract.records import AnyRecord, Begin, End
+from trainyard.spooling.frames import HEADER, MAX_FRAME_BYTES, BadFrame, Frame, TornFrame, decode, pack
 from trainyard.spooling.plain_files import open_plain
 
 SUFFIX = ".spool"
@@ -78,12 +81,12 @@ class SpoolLimit:
 class SpoolWriter:
     """Appends numbered frames to a producer's files. For one thread at a time.
 
-    ``begin`` fills the first frame (``rank``, ``node``, ``role``, …); ``pid`` and ``at`` are added. A file that has
-    ``file_bytes`` gets a successor. Raises OSError when the folder or the file cannot be written.
+    ``begin`` is the first record; ``pid`` and ``at`` are added where it has none. A file that has ``file_bytes`` gets
+    a successor. Raises OSError when the folder or the file cannot be written.
     """
 
     def __init__(
-        self, folder: Path, *, producer: str | None = None, begin: Payload, file_bytes: int = FILE_BYTES
+        self, folder: Path, *, producer: str | None = None, begin: Begin, file_bytes: int = FILE_BYTES
     ) -> None:
         self.producer = producer or uuid.uuid4().hex
         self.folder = folder
@@ -96,9 +99,8 @@ class SpoolWriter:
         self._is_torn = False
         folder.mkdir(parents=True, exist_ok=True)
         self._open_next()
-        defaults = {"rank": -1, "node": "", "pid": os.getpid(), "at": time.time(), "role": "script"}
         try:
-            self.append({**defaults, **begin, "t": "begin"})
+            self.append(replace(begin, pid=begin.pid or os.getpid(), at=begin.at or time.time()))
         except OSError:
             self.abandon()
             with contextlib.suppress(OSError):
@@ -110,14 +112,12 @@ class SpoolWriter:
         """The file that is written now."""
         return spool_path(self.folder, self.producer, self.number)
 
-    def append(self, payload: Payload) -> int:
-        """Write ``payload`` as the next frame and return its sequence.
+    def append(self, record: AnyRecord) -> int:
+        """Write ``record`` as the next frame and return its sequence.
 
-        A payload without a kind ``t`` is taken for points when it has ``g``, else for logs. Raises OSError when the
-        disk refuses; then nothing is written and the same sequence is used again.
+        Raises OSError when the disk refuses; then nothing is written and the same sequence is used again.
         """
-        kind = payload.get("t") or ("points" if "g" in payload else "logs")
-        raw = encode({"p": self.producer, "q": self.sequence + 1, "t": kind, **payload})
+        raw = pack(self.producer, self.sequence + 1, record)
         if self._is_torn:
             self._cut_torn_tail()
         if self._length >= self._file_bytes:
@@ -133,7 +133,7 @@ class SpoolWriter:
         if self._fd < 0:
             return
         try:
-            self.append({"t": "end", "at": time.time(), "reason": reason})
+            self.append(End(at=time.time(), reason=reason))
         finally:
             self.abandon()
 

@@ -15,8 +15,8 @@ from runs.access import get_run
 from runs.api.auth import actor
 from runs.api.problems import problem
 from runs.ingest.report import Gap, Taken, report_points
-from runs.ingest.validation.records import MAX_LABELS, MAX_NAME, MAX_SEQUENCE, MAX_STEP
 from runs.models import Role
+from trainyard.contract.records import MAX_LABELS, MAX_NAME_CHARS, MAX_SEQUENCE, MAX_STEP
 
 router = Router(tags=["points"])
 
@@ -24,8 +24,8 @@ MAX_BODY_BYTES = 10 * 1024 * 1024
 MAX_POINTS = 50_000  # in a batch
 MAX_SHOWN = 80  # characters of a value that is refused
 NO_CONTROL = "^[^\\x00-\\x1f\\x7f]*$"
-Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME, pattern=NO_CONTROL)]
-Text = Annotated[str, StringConstraints(max_length=MAX_NAME, pattern=NO_CONTROL)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARS, pattern=NO_CONTROL)]
+Text = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARS, pattern=NO_CONTROL)]
 _parsing = Lock()  # a body takes twenty times its size while it is parsed: one at a time, whoever sends how many
 
 

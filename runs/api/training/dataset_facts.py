@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
-from runs.ingest.validation.checks import storable
+from runs.ingest.validation.rules import storable
 from trainyard.formats.pictures import PNG_SIGNATURE, size_of
 
 MAX_SIDE = 64  # pixels of a thumbnail

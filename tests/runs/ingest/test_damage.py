@@ -10,12 +10,13 @@ import pytest
 from runs.ingest import troubles
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.memory import Memory
-from runs.ingest.validation import checks
+from runs.ingest.validation import rules
 from runs.ingest.validation.records import MAX_DAMAGED, incoming
 from runs.metrics import progress
 from runs.metrics.models import DeadLetter, Producer, Series, Telemetry
 from runs.points.tables import Head
 from tests.spools import Spool, some_points
+from trainyard.contract.records import BadRecord
 from trainyard.spooling import frames as records
 
 pytestmark = pytest.mark.django_db(databases="__all__")
@@ -144,7 +145,7 @@ def test_what_a_node_found_damaged_on_its_disk_counts_as_seen() -> None:
     assert "checksum differs" in letter.reason and bytes(letter.data) == frame
 
 
-def test_poisoned_begin_and_end_frames_leave_a_producer_complete() -> None:
+def test_bad_begin_and_end_frames_leave_a_producer_complete() -> None:
     spool = Spool()
     spool.add("begin", rank="zero")
     spool.points(some_points(1, 1))
@@ -166,8 +167,8 @@ def test_garbage_is_a_bounded_number_of_letters(garbage: bytes) -> None:
 def test_names_and_labels_that_come_again_are_the_same_object_until_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(checks, "KEPT_CHARACTERS", 5000)
-    heads = checks.Heads()
+    monkeypatch.setattr(rules, "KEPT_CHARACTERS", 5000)
+    heads = rules.Heads()
     first = heads.head(("a", "b"), {"gpu": "0"})
     assert isinstance(first, Head) and heads.head(("a", "b"), {"gpu": "0"}) is first
     assert heads.head(("a", "b"), {}) is not first
@@ -177,21 +178,27 @@ def test_names_and_labels_that_come_again_are_the_same_object_until_there_are_to
     assert len(heads._kept) < 6
 
 
+@pytest.mark.parametrize("names", [("a", "a"), ("a\0", "a\ufffd")], ids=str)
+def test_a_name_that_stands_twice_in_a_group_is_refused(names: tuple[str, ...]) -> None:
+    with pytest.raises(BadRecord, match="stands twice"):
+        rules.Heads().head(names, {})
+
+
 @pytest.mark.parametrize(
-    ("names", "labels"),
+    ("names", "labels", "reason"),
     [
-        (("a", "a"), {}),
-        (("a\0", "a\ufffd"), {}),
-        (({},), {}),
-        (("a",), None),
-        (("a",) * 20_001, {}),
-        (("a",), {"k": {}}),
+        ([{}], {}, "g.0.1.0: Expected `str`, got `object` (it is '{}')"),
+        (["a"], None, "g.0.0: Expected `object`, got `None` (it is 'None')"),
+        (["a"] * 20_001, {}, "g.0.1: Expected `array` of length <= 20000"),
+        (["a"], {"k": {}}, "g.0.0.k: Expected `str`, got `object` (it is '{}')"),
     ],
-    ids=str,
+    ids=["a name", "labels", "too many names", "a label"],
 )
-def test_heads_that_are_none_are_poison(names: object, labels: object) -> None:
-    with pytest.raises(checks.Poison):
-        checks.Heads().head(names, labels)
+def test_names_and_labels_of_another_type_are_refused_by_their_field_and_value(
+    names: object, labels: object, reason: str
+) -> None:
+    [frame] = incoming(Spool().add("points", g=[[labels, names, b"", b"", b""]]))
+    assert frame.record is None and frame.problem.startswith(reason)
 
 
 def test_jumps_of_a_clock() -> None:

@@ -118,7 +118,7 @@ def test_no_more_labels_are_sent_than_a_server_takes(spool: Path) -> None:
     run.finish()
     assert [len(payload["labels"]) for payload in media(spool)] == [32, 32]
     assert media(spool)[0]["labels"]["index"] == "0"
-    assert not any(item.poison for item in incoming(b"".join(frame.raw for frame in frames(spool))))
+    assert not any(item.problem for item in incoming(b"".join(frame.raw for frame in frames(spool))))
     assert run.num_bad_values == 1
 
 

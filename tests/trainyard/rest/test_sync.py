@@ -20,8 +20,11 @@ from runs.models import Project, Run
 from tests.cast import Cast
 from tests.trainyard.command import Trainyard
 from tests.up_process import ROOT
+from trainyard.contract import records
+from trainyard.contract.records import Begin, Group
 from trainyard.rest import sync
 from trainyard.rest.client import Client
+from trainyard.spooling import frames
 from trainyard.spooling.writer import SpoolWriter
 
 pytestmark = pytest.mark.usefixtures("valkey")
@@ -29,15 +32,15 @@ Points = Callable[[SpoolWriter, int], None]
 
 
 def writer(folder: Path, local_id: str, *, rank: int = 0, at: float = 1000.0, **begin: Any) -> SpoolWriter:
-    said = {"local": local_id, "script": "/home/ada/train.py", "host": "desk", "rank": rank, "at": at, **begin}
-    return SpoolWriter(folder / local_id, begin=said, file_bytes=2000)
+    fields = {"script": "/home/ada/train.py", "host": "desk", "rank": rank, "at": at, "role": "script", **begin}
+    return SpoolWriter(folder / local_id, begin=Begin(local=local_id, **fields), file_bytes=2000)
 
 
 def log(spool: SpoolWriter, count: int, first: int = 0) -> None:
     """Write ``count`` points, a frame each."""
     for step in range(first, first + count):
         steps, times = step.to_bytes(8, "little"), bytes(8)
-        spool.append({"g": [[{}, ["loss"], steps, times, bytes(8)]]})
+        spool.append(records.Points([Group({}, ("loss",), steps, times, bytes(8))]))
 
 
 def stored(run_id: str) -> int:
@@ -76,7 +79,7 @@ def test_each_local_run_below_the_folder_is_a_run_and_nothing_else_is_sent(
         spool = writer(place, uuid.uuid4().hex, at=1000.0 - number)
         log(spool, 1)
         spool.close()
-    SpoolWriter(tmp_path / "a-node", begin={"rank": 0, "role": "rank"}).close()
+    SpoolWriter(tmp_path / "a-node", begin=Begin(rank=0)).close()
     (tmp_path / f"{uuid.uuid4().hex}.1.spool").write_bytes(b"nonsense")
     (tmp_path / "note.txt").write_text("hello")
     ended = trainyard("sync", str(tmp_path))
@@ -134,7 +137,7 @@ def test_batches_are_bounded(
 
 
 def test_the_largest_batch_fits_into_a_request() -> None:
-    assert sync.BATCH_BYTES + sync.records.MAX_FRAME_BYTES + sync.records.HEADER.size <= api.MAX_BODY_BYTES
+    assert sync.BATCH_BYTES + frames.MAX_FRAME_BYTES + frames.HEADER.size <= api.MAX_BODY_BYTES
 
 
 def test_an_error_an_interrupt_and_what_a_launcher_restarted(trainyard: Trainyard, tmp_path: Path) -> None:

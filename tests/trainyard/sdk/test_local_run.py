@@ -147,9 +147,9 @@ atexit.register(lambda: print(local.reason_of_exit(), flush=True))
 
 
 def test_a_begin_record_says_where_it_came_from() -> None:
-    said = local.origin("0" * 32, {"TORCHELASTIC_RESTART_COUNT": "2"})
-    assert said["local"] == "0" * 32 and said["restart"] == 2 and said["host"]
-    assert Path(said["script"]).is_absolute()
+    begin = local.begin_record(None, "0" * 32, environ={"TORCHELASTIC_RESTART_COUNT": "2"})
+    assert begin.local == "0" * 32 and begin.restart == 2 and begin.host
+    assert Path(begin.script).is_absolute()
 
 
 def test_a_folder_that_was_deleted_under_the_script_costs_points_and_no_training(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 import trainyard
 from tests.trainyard.spooled import eventually, points, producers
+from trainyard.contract.records import Begin
 from trainyard.sdk import run as sdk
 
 
@@ -27,7 +28,8 @@ def test_what_is_logged_lies_in_the_spool_between_begin_and_end(spool: Path) -> 
     [frames] = producers(spool)
     assert points(frames)["train/loss", ()] == [(step, 1 / (step + 1)) for step in range(100)]
     assert points(frames)["train/rate", ()] == [(step, float(step)) for step in range(100)]
-    assert frames[0].payload["role"] == "rank" and frames[0].payload["name"] == "demo"
+    begin = frames[0].record()
+    assert isinstance(begin, Begin) and (begin.role, begin.name) == ("rank", "demo")
     assert frames[-1].kind == "end" and frames[-1].payload["reason"] == "finish"
     assert (run.num_bad_values, run.num_lost_points) == (0, 0)
 
@@ -246,7 +248,8 @@ def test_without_a_node_the_spool_lies_beside_the_script(tmp_path: Path, monkeyp
     run.log({"loss": 1.0})
     run.finish()
     [frames] = producers(tmp_path / "trainyard-spool" / run.local_id)
-    assert frames[0].payload["role"] == "script" and frames[0].payload["rank"] == -1
+    begin = frames[0].record()
+    assert isinstance(begin, Begin) and (begin.role, begin.rank) == ("script", -1)
 
 
 def test_importing_it_brings_nothing_heavy() -> None:

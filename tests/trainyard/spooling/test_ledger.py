@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.disks import fill as fill_disk
+from trainyard.contract.records import Begin, Damaged
 from trainyard.spooling import ledger as ledger_module
 from trainyard.spooling.ledger import Ledger
 from trainyard.spooling.reader import last_sequences
@@ -18,9 +19,9 @@ PRODUCER = "a" * 32
 
 
 def fill(folder: Path) -> None:
-    writer = SpoolWriter(folder, producer=PRODUCER, begin={}, file_bytes=1000)
+    writer = SpoolWriter(folder, producer=PRODUCER, begin=Begin(), file_bytes=1000)
     for _ in range(4):
-        writer.append({"t": "points", "g": [], "x": "y" * 1000})
+        writer.append(Damaged(why="y" * 1000))
     writer.close()
 
 

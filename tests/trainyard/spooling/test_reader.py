@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from trainyard.contract.records import Begin, Logs
 from trainyard.spooling import frames as records
-from trainyard.spooling.frames import BadFrame, encode, head
+from trainyard.spooling.frames import BadFrame, Head, encode, head
 from trainyard.spooling.reader import READ_BYTES, RawFrame, SpoolReader, last_sequences
 from trainyard.spooling.writer import SpoolWriter, spool_files, spool_path
 
@@ -20,9 +21,9 @@ NO_GROUPS = {"t": "points", "g": []}
 
 def write(folder: Path, num_frames: int, *, file_bytes: int = 10_000, size: int = 1000) -> SpoolWriter:
     """A spool with one begin frame and ``num_frames`` others of about ``size`` bytes, not ended."""
-    writer = SpoolWriter(folder, producer=PRODUCER, begin={}, file_bytes=file_bytes)
+    writer = SpoolWriter(folder, producer=PRODUCER, begin=Begin(), file_bytes=file_bytes)
     for number in range(num_frames):
-        writer.append({"t": "logs", "rank": 0, "stream": "stdout", "lines": [[float(number), "x" * size]]})
+        writer.append(Logs(0, "stdout", [(float(number), "x" * size)]))
     return writer
 
 
@@ -62,7 +63,7 @@ def test_reading_follows_the_writer_into_the_next_file(tmp_path: Path) -> None:
     reader = SpoolReader(tmp_path, PRODUCER)
     seen = sequences(read_all(reader))
     for number in range(10):
-        writer.append({**NO_GROUPS, "x": "y" * 700})
+        writer.append(Logs(0, "stdout", [(0.0, "y" * 700)]))
         seen += sequences(read_all(reader))
         assert seen == list(range(1, number + 3))
     assert len(numbers(tmp_path)) > 3
@@ -190,14 +191,14 @@ def test_a_reader_holds_no_more_than_the_largest_frame(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sequence", [1, 127, 128, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32, 2**62])
 def test_the_head_of_a_frame_is_what_its_payload_says(sequence: int) -> None:
     raw = encode({"t": "points", "g": [], "q": sequence, "p": PRODUCER})
-    assert head(raw[records.HEADER.size :]) == (PRODUCER, sequence, "points")
+    assert head(raw[records.HEADER.size :]) == Head(PRODUCER, sequence, "points")
 
 
 def test_a_head_in_another_order_is_found_too() -> None:
     import msgpack
 
     body = msgpack.packb({"g": [], "t": "points", "q": 7, "p": PRODUCER})
-    assert head(body) == (PRODUCER, 7, "points")
+    assert head(body) == Head(PRODUCER, 7, "points")
     for bad in (b"", b"x" * 100, msgpack.packb([1]), msgpack.packb({"p": 1, "q": 2, "t": "x"})):
         with pytest.raises(BadFrame):
             head(bad)
@@ -207,8 +208,9 @@ def test_a_reader_beside_a_quick_writer_misses_nothing(tmp_path: Path) -> None:
     """The writer goes on to new files all the time; the list of files is always older than what is read."""
     code = (
         "import pathlib, sys; from trainyard.spooling.writer import SpoolWriter\n"
-        "writer = SpoolWriter(pathlib.Path(sys.argv[1]), producer='a' * 32, begin={}, file_bytes=3000)\n"
-        "for number in range(20_000): writer.append({'t': 'points', 'g': [], 'x': 'y' * (number % 500)})\n"
+        "from trainyard.contract.records import Begin, Logs\n"
+        "writer = SpoolWriter(pathlib.Path(sys.argv[1]), producer='a' * 32, begin=Begin(), file_bytes=3000)\n"
+        "for number in range(20_000): writer.append(Logs(0, 'stdout', [(0.0, 'y' * (number % 500))]))\n"
         "writer.close()\n"
     )
     writer = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])

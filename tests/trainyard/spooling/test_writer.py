@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from trainyard.contract.records import Begin, Group, Logs, Points
 from trainyard.spooling import frames as records
 from trainyard.spooling import writer as spool
 from trainyard.spooling.reader import SpoolReader
@@ -15,9 +16,9 @@ from trainyard.spooling.writer import SpoolLimit, SpoolWriter, read_frames, spoo
 
 
 def test_frames_come_back_in_order_and_numbered(tmp_path: Path) -> None:
-    writer = SpoolWriter(tmp_path / "spool", begin={"rank": 3, "node": "node-a", "role": "rank"})
-    assert writer.append({"t": "points", "g": []}) == 2
-    assert writer.append({"rank": 3, "stream": "stdout", "lines": [[1.0, "hello"]]}) == 3
+    writer = SpoolWriter(tmp_path / "spool", begin=Begin(rank=3, node="node-a"))
+    assert writer.append(Points([])) == 2
+    assert writer.append(Logs(3, "stdout", [(1.0, "hello")])) == 3
     writer.close("finish")
     found, offset = read_frames(writer.path)
     assert writer.path.name == f"{writer.producer}.1.spool"
@@ -30,18 +31,18 @@ def test_frames_come_back_in_order_and_numbered(tmp_path: Path) -> None:
 
 
 def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    writer = SpoolWriter(tmp_path, begin={})
+    writer = SpoolWriter(tmp_path, begin=Begin())
     _, offset = read_frames(writer.path)
     assert read_frames(writer.path, offset) == ([], offset)
-    writer.append({"t": "points", "g": []})
+    writer.append(Points([]))
     found, _ = read_frames(writer.path, offset)
     assert [frame.sequence for frame in found] == [2]
     writer.abandon()
 
 
 def test_a_torn_tail_is_left_for_later(tmp_path: Path) -> None:
-    writer = SpoolWriter(tmp_path, begin={})
-    writer.append({"t": "points", "g": []})
+    writer = SpoolWriter(tmp_path, begin=Begin())
+    writer.append(Points([]))
     writer.abandon()
     whole = writer.path.read_bytes()
     _, first = records.decode(whole)
@@ -52,8 +53,8 @@ def test_a_torn_tail_is_left_for_later(tmp_path: Path) -> None:
 
 
 def test_a_corrupt_frame_is_raised_only_when_it_is_the_next(tmp_path: Path) -> None:
-    writer = SpoolWriter(tmp_path, begin={})
-    writer.append({"t": "points", "g": []})
+    writer = SpoolWriter(tmp_path, begin=Begin())
+    writer.append(Points([]))
     writer.abandon()
     data = bytearray(writer.path.read_bytes())
     data[-1] ^= 1
@@ -67,7 +68,7 @@ def test_a_corrupt_frame_is_raised_only_when_it_is_the_next(tmp_path: Path) -> N
 def test_a_full_disk_leaves_no_half_frame_and_the_sequence_is_used_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer = SpoolWriter(tmp_path, begin={})
+    writer = SpoolWriter(tmp_path, begin=Begin())
     real_write = os.write
 
     def write_half_then_fail(fd: int, data: memoryview) -> int:
@@ -77,8 +78,8 @@ def test_a_full_disk_leaves_no_half_frame_and_the_sequence_is_used_again(
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
         patch.setattr(spool.os, "write", write_half_then_fail)
-        writer.append({"t": "points", "g": [[{}, ["a name"], b"", b"", b""]], "x": "y" * 3})
-    assert writer.append({"t": "points", "g": []}) == 2
+        writer.append(Points([Group({"x": "yyy"}, ("a name",), b"", b"", b"")]))
+    assert writer.append(Points([])) == 2
     writer.close("exit")
     found, offset = read_frames(writer.path)
     assert [frame.sequence for frame in found] == [1, 2, 3]
@@ -88,15 +89,15 @@ def test_a_full_disk_leaves_no_half_frame_and_the_sequence_is_used_again(
 def test_a_real_disk_that_is_full_takes_more_once_there_is_room(small_disk: Path) -> None:
     filler = small_disk / "filler"
     filler.write_bytes(bytes(600_000))
-    writer = SpoolWriter(small_disk, begin={}, file_bytes=100_000)
+    writer = SpoolWriter(small_disk, begin=Begin(), file_bytes=100_000)
     with pytest.raises(OSError, match="No space"):
         while True:
-            writer.append({"t": "points", "g": [], "x": "y" * 30_000})
+            writer.append(Logs(0, "stdout", [(0.0, "y" * 30_000)]))
     last = writer.sequence
     with pytest.raises(OSError, match="No space"):
-        writer.append({"t": "points", "g": [], "x": "y" * 30_000})
+        writer.append(Logs(0, "stdout", [(0.0, "y" * 30_000)]))
     filler.unlink()
-    assert writer.append({"t": "points", "g": []}) == last + 1
+    assert writer.append(Points([])) == last + 1
     writer.close()
     reader = SpoolReader(small_disk, writer.producer)
     found = reader.read(10**9, spool_files(small_disk)[writer.producer])
@@ -105,11 +106,11 @@ def test_a_real_disk_that_is_full_takes_more_once_there_is_room(small_disk: Path
 
 
 def test_a_full_file_gets_a_successor_and_is_never_written_again(tmp_path: Path) -> None:
-    writer = SpoolWriter(tmp_path, begin={}, file_bytes=200)
+    writer = SpoolWriter(tmp_path, begin=Begin(), file_bytes=200)
     first = writer.path
-    writer.append({"t": "points", "g": [], "x": "y" * 300})
+    writer.append(Logs(0, "stdout", [(0.0, "y" * 300)]))
     before = first.read_bytes()
-    writer.append({"t": "points", "g": []})
+    writer.append(Points([]))
     assert writer.path.name == f"{writer.producer}.2.spool" and first.read_bytes() == before
     assert spool_files(tmp_path) == {writer.producer: [1, 2]}
     assert spool_bytes(tmp_path) == writer.num_bytes
@@ -117,13 +118,13 @@ def test_a_full_file_gets_a_successor_and_is_never_written_again(tmp_path: Path)
 
 
 def test_where_no_successor_can_be_made_the_frame_is_refused_and_the_file_stays_whole(tmp_path: Path) -> None:
-    writer = SpoolWriter(tmp_path, begin={}, file_bytes=1)
+    writer = SpoolWriter(tmp_path, begin=Begin(), file_bytes=1)
     blocker = spool_path(tmp_path, writer.producer, 2)
     blocker.write_text("in the way")
     with pytest.raises(FileExistsError):
-        writer.append({"t": "points", "g": []})
+        writer.append(Points([]))
     blocker.unlink()
-    assert writer.append({"t": "points", "g": []}) == 2
+    assert writer.append(Points([])) == 2
     writer.abandon()
 
 
@@ -152,11 +153,11 @@ def test_files_of_others_are_no_spools(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_an_os_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError):
-        SpoolWriter(tmp_path / "file" / "spool", begin={})
+        SpoolWriter(tmp_path / "file" / "spool", begin=Begin())
 
 
 def test_nobody_else_can_read_a_spool(tmp_path: Path) -> None:
-    writer = SpoolWriter(tmp_path, begin={})
+    writer = SpoolWriter(tmp_path, begin=Begin())
     writer.close()
     assert writer.path.stat().st_mode & 0o777 == 0o600
     writer.close()  # closing again does nothing

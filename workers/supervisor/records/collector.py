@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import structlog
 
+from trainyard.contract.records import STREAMS, Begin, Group, LossCounts, Lost, Points
 from trainyard.spooling.writer import SpoolLimit, SpoolWriter
 from workers.attempt.folder import AttemptFolder
 from workers.contract import Document
@@ -42,9 +43,7 @@ class Collector(threading.Thread):
         self._gpus = GpuReader(order["slots"] if order["accelerator"] == "gpu" else [])
         self._writer: SpoolWriter | None = None
         self._tails = [
-            LogTail(folder.stream_path(rank.rank, stream), rank.rank, stream)
-            for rank in ranks
-            for stream in ("stdout", "stderr")
+            LogTail(folder.stream_path(rank.rank, stream), rank.rank, stream) for rank in ranks for stream in STREAMS
         ]
         self._began_at = time.time()
         self._recorded: set[int] = set()
@@ -91,8 +90,7 @@ class Collector(threading.Thread):
     def _spool(self) -> SpoolWriter:
         """Made when it is needed: on a disk that is full there may be none for some time. Raises OSError."""
         if self._writer is None:
-            begin = {"rank": -1, "node": self._node, "role": "supervisor"}
-            self._writer = SpoolWriter(self._folder.spool, begin=begin)
+            self._writer = SpoolWriter(self._folder.spool, begin=Begin(node=self._node, role="supervisor"))
         return self._writer
 
     def _read_logs(self) -> None:
@@ -102,7 +100,7 @@ class Collector(threading.Thread):
 
     def _tell(self) -> None:
         if self._num_refused:
-            self._spool.append({"t": "lost", "counts": {"spool_limit": self._num_refused}})
+            self._spool.append(Lost(LossCounts(spool_limit=self._num_refused)))
             self._num_refused = 0
 
     def _sample(self, *, has_room: bool) -> None:
@@ -129,8 +127,8 @@ class Collector(threading.Thread):
         self._tell()
         now = time.time()
         step, at = struct.pack("<q", int(now - self._began_at)), struct.pack("<d", now)
-        groups = [[labels, [name], step, at, struct.pack("<d", value)] for name, labels, value in points]
-        self._spool.append({"t": "points", "g": groups})
+        groups = [Group(labels, (name,), step, at, struct.pack("<d", value)) for name, labels, value in points]
+        self._spool.append(Points(groups))
 
     def _remember_descendants(self) -> None:
         """Note whom the node worker must find gone should fence and supervisor both be killed."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 
 import structlog
 
+from trainyard.contract.records import STREAMS, BadRecord, Begin, Logs, LossCounts, Lost, Stream
 from trainyard.spooling.frames import BadFrame
 from trainyard.spooling.ledger import Ledger
 from trainyard.spooling.plain_files import open_plain
@@ -26,7 +28,7 @@ STATE_EVERY_S = 5.0  # so often a progress bar that does not end its line is sho
 class LogTail:
     """One stream of one rank and how far it was read."""
 
-    def __init__(self, path: Path, rank: int, stream: str, offset: int = 0) -> None:
+    def __init__(self, path: Path, rank: int, stream: Stream, offset: int = 0) -> None:
         self.rank = rank
         self.stream = stream
         self._path = path
@@ -52,8 +54,8 @@ class LogTail:
             lines = lines[1:]
         if lines:
             at = time.time()
-            timed = [[at, line] for line in lines]
-            spool.append({"t": "logs", "rank": self.rank, "stream": self.stream, "lines": timed, "offset": offset})
+            timed = [(at, line) for line in lines]
+            spool.append(Logs(self.rank, self.stream, timed, offset))
         if taken:
             self._was_bar = takes_state and not data[:taken].endswith(b"\n")
         self._offset = offset
@@ -79,7 +81,7 @@ class LogTail:
                 pass
         if num_lines := self._num_left():
             log.error("collect.limit", path=str(self._path), lines=num_lines)
-            spool.append({"t": "lost", "counts": {"spool_limit": num_lines}})
+            spool.append(Lost(LossCounts(spool_limit=num_lines)))
 
     def _waits_for_room(self, spool: SpoolWriter, limit: SpoolLimit, until: float) -> bool:
         while not limit.has_room(spool.num_bytes):
@@ -102,14 +104,15 @@ def save_last_words(order: Document, folder: AttemptFolder) -> None:
     """Move what the ranks printed and a dead supervisor did not read any more. Nobody else may be at work here."""
     offsets = _offsets(folder.spool)
     tails = []
-    for path in sorted(folder.logs.glob("rank-*.std*")):
-        rank, stream = int(path.stem.removeprefix("rank-")), path.suffix[1:]
-        offset = offsets.get(f"{rank} {stream}", 0)
-        if path.stat().st_size > offset:
-            tails.append(LogTail(path, rank, stream, offset))
+    for stream in STREAMS:
+        for path in sorted(folder.logs.glob(f"rank-*.{stream}")):
+            rank = int(path.stem.removeprefix("rank-"))
+            offset = offsets.get(f"{rank} {stream}", 0)
+            if path.stat().st_size > offset:
+                tails.append(LogTail(path, rank, stream, offset))
     if not tails:
         return
-    spool = SpoolWriter(folder.spool, begin={"rank": -1, "node": order["node_name"], "role": "node"})
+    spool = SpoolWriter(folder.spool, begin=Begin(node=order["node_name"], role="node"))
     limit = SpoolLimit(folder.spool)
     for tail in tails:
         tail.drain(spool, limit, until=time.monotonic())
@@ -137,7 +140,10 @@ def stream_offsets(path: Path) -> dict[str, int]:
         if not frames:
             return found
         for frame in frames:
-            offset = frame.payload.get("offset")
-            if frame.kind == "logs" and isinstance(offset, int):  # a rank may write here, and anything
-                stream = f"{frame.payload.get('rank')} {frame.payload.get('stream')}"
-                found[stream] = max(offset, found.get(stream, 0))
+            if frame.kind != "logs":
+                continue
+            with contextlib.suppress(BadRecord):  # a rank may write here, and anything
+                record = frame.record()
+                assert isinstance(record, Logs)
+                stream = f"{record.rank} {record.stream}"
+                found[stream] = max(record.offset, found.get(stream, 0))

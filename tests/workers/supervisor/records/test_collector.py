@@ -12,6 +12,7 @@ import pytest
 from tests.disks import disk_of_1_mb, fill
 from tests.workers.control import ControlledNode, until
 from tests.workers.stream import ORDER
+from trainyard.contract.records import Begin
 from trainyard.spooling import writer as spool_module
 from trainyard.spooling.frames import Frame, frames
 from trainyard.spooling.writer import SpoolLimit, SpoolWriter, spool_path
@@ -104,7 +105,7 @@ def test_what_is_left_in_the_end_for_want_of_room_is_counted(tmp_path: Path, mon
     monkeypatch.setenv("TRAINYARD_SPOOL_LIMIT_BYTES", "1")
     path = tmp_path / "rank-0.stdout"
     path.write_text("line\n" * 1000)
-    writer = SpoolWriter(tmp_path / "spool", begin={})
+    writer = SpoolWriter(tmp_path / "spool", begin=Begin())
     logs.LogTail(path, 0, "stdout").drain(writer, SpoolLimit(tmp_path / "spool"), until=time.monotonic())
     [_, frame] = frames(writer.path.read_bytes())
     assert (frame.kind, frame.payload["counts"]) == ("lost", {"spool_limit": 1000})

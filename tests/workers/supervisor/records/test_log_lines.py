@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from trainyard.contract.records import Begin
 from trainyard.spooling.writer import SpoolWriter, read_frames
 from workers.supervisor.records.lines import LINE_LIMIT_BYTES, split_lines
 from workers.supervisor.records.log_tail import READ_BYTES, LogTail
@@ -94,7 +95,7 @@ class Printed:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "rank-0.stdout"
-        self.spool = SpoolWriter(folder / "spool", begin={"rank": -1, "node": "a", "role": "supervisor"})
+        self.spool = SpoolWriter(folder / "spool", begin=Begin(node="a", role="supervisor"))
         self.tail = LogTail(self.path, 0, "stdout")
 
     def write(self, data: bytes) -> None:

@@ -10,6 +10,7 @@ import redis
 
 from tests.servers import Valkey
 from tests.workers.stream import KEY, ORDER, arrived, log_line, say, ship_all
+from trainyard.contract.records import Begin, Points, Record
 from trainyard.spooling import frames as records
 from trainyard.spooling.frames import Frame
 from trainyard.spooling.ledger import Ledger
@@ -25,11 +26,18 @@ from workers.supervisor.records.shipper import Shipper
 PRODUCER = "a" * 32
 
 
+class OddLogs(Record, tag="logs"):
+    """What is called lines of a log, and is none."""
+
+    offset: object
+    rank: list[int] = []  # noqa: RUF012  # msgspec makes a new one for each struct
+
+
 def fill(folder: Path, num_lines: int, *, file_bytes: int = 400) -> SpoolWriter:
     """Frames of about 100 bytes."""
-    writer = SpoolWriter(folder, producer=PRODUCER, begin={"rank": 0}, file_bytes=file_bytes)
+    writer = SpoolWriter(folder, producer=PRODUCER, begin=Begin(rank=0), file_bytes=file_bytes)
     for number in range(num_lines):
-        writer.append({**log_line(f"line {number}"), "offset": number + 1})
+        writer.append(log_line(f"line {number}", number + 1))
     return writer
 
 
@@ -147,10 +155,10 @@ def test_what_a_supervisor_read_is_not_read_again_when_its_spool_was_deleted(
     log = folder.stream_path(0, "stdout")
     log.write_text("".join(f"line {number}\n" for number in range(50)))
     tail = logs.LogTail(log, 0, "stdout")
-    writer = SpoolWriter(folder.spool, producer=PRODUCER, begin={"rank": -1}, file_bytes=1)
+    writer = SpoolWriter(folder.spool, producer=PRODUCER, begin=Begin(), file_bytes=1)
     while tail.move(writer):
         pass
-    writer.append({"t": "points", "g": []})
+    writer.append(Points([]))
     shipper = Shipper(client, KEY, ORDER, folder.spool, contact)
     ship_all(shipper)
     hear(client, contact, shipper, watermarks={PRODUCER: writer.sequence})
@@ -170,9 +178,9 @@ def test_a_rank_may_write_anything_here_and_harms_no_other(
     os.mkfifo(tmp_path / f"{'b' * 32}.1.spool")
     (tmp_path / f"{'c' * 32}.1.spool").mkdir()
     (tmp_path / f"{'d' * 32}.1.spool").write_bytes(os.urandom(5000))
-    odd = SpoolWriter(tmp_path, producer="e" * 32, begin={})
-    odd.append({"t": "logs", "rank": [], "offset": "far"})
-    odd.append({"t": "logs", "offset": 2**70 % 2**60})
+    odd = SpoolWriter(tmp_path, producer="e" * 32, begin=Begin())
+    odd.append(OddLogs(offset="far"))  # type: ignore[arg-type]
+    odd.append(OddLogs(offset=2**70 % 2**60))  # type: ignore[arg-type]
     odd.close()
     writer = fill(tmp_path, 20)
     ship_all(shipper)
@@ -217,7 +225,7 @@ def test_many_producers_are_served_in_turn(
     monkeypatch.setattr(shipping, "MAX_BATCHES", 1)
     monkeypatch.setattr(shipping, "BATCH_BYTES", 1000)
     for number in range(5):
-        writer = SpoolWriter(tmp_path, producer=f"{number:032x}", begin={})
+        writer = SpoolWriter(tmp_path, producer=f"{number:032x}", begin=Begin())
         for _ in range(50):
             writer.append(log_line("x" * 100))
     for _ in range(5):
@@ -236,7 +244,7 @@ def test_a_line_of_100_mb_with_invalid_bytes_travels_in_pieces_and_costs_no_memo
             file.write(piece)
         file.write(b"\nshort\n")
     tail = logs.LogTail(path, 0, "stdout")
-    writer = SpoolWriter(tmp_path / "spool", producer=PRODUCER, begin={})
+    writer = SpoolWriter(tmp_path / "spool", producer=PRODUCER, begin=Begin())
     longest = num_chars = num_bad = 0
     lines: list[str] = []
     while tail.move(writer):
@@ -257,7 +265,7 @@ def test_a_flood_of_empty_lines_makes_no_frame_too_large(tmp_path: Path) -> None
     path = tmp_path / "rank-0.stdout"
     path.write_bytes(b"\n" * 100_000)
     tail = logs.LogTail(path, 0, "stdout")
-    writer = SpoolWriter(tmp_path / "spool", producer=PRODUCER, begin={}, file_bytes=10**9)
+    writer = SpoolWriter(tmp_path / "spool", producer=PRODUCER, begin=Begin(), file_bytes=10**9)
     while tail.move(writer):
         pass
     found = frames_of(writer.path)
