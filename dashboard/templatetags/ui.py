@@ -1,22 +1,29 @@
-"""Tags that every template may use: icons, numbers, times, and the import map."""
+"""Tags that every template may use: icons, numbers, times, statuses, progress, small charts, and the import map.
+
+What stands in every row of a table is a tag and no included template: a page draws hundreds of them.
+"""
 
 from __future__ import annotations
 
 import json
 from datetime import datetime
+from functools import cache
 
 from django import template
 from django.templatetags.static import static
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
+from django.utils.html import escape, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.frontend import icons
 from dashboard.frontend.scripts import PACKAGES, script
 from dashboard.pages.shared import numbers
+from dashboard.pages.shared.badges import Badge
+from runs.presenters import Lamp
 
 register = template.Library()
 START = "app.js"
+NOTHING = mark_safe('<span class="faint">–</span>')
 
 register.filter("number", numbers.number)
 register.filter("count", numbers.count)
@@ -34,14 +41,57 @@ def icon(name: str) -> SafeString:
 def age(at: datetime | str | None) -> SafeString:
     """A relative time with the exact one on hover; app.js keeps it current."""
     if not at:
-        return mark_safe('<span class="faint">–</span>')
+        return NOTHING
     moment = datetime.fromisoformat(at) if isinstance(at, str) else at
     exact = moment.astimezone(timezone.get_current_timezone())
-    return format_html(
-        '<time datetime="{}" title="{} UTC" data-age>{}</time>',
-        moment.isoformat(),
-        f"{exact:%d %b %Y, %H:%M:%S}",
-        numbers.age(moment, timezone.now()),
+    return mark_safe(
+        f'<time datetime="{moment.isoformat()}" title="{exact:%d %b %Y, %H:%M:%S} UTC" data-age>'
+        f"{numbers.age(moment, timezone.now())}</time>"
+    )
+
+
+@register.simple_tag
+@cache
+def status(badge: Badge) -> SafeString:
+    """A status as a coloured word with its icon."""
+    look = f" is-{badge.look}" if badge.look else ""
+    return mark_safe(
+        f'<span class="badge-status is-{badge.colour}{look}">{icons.icon(badge.icon)}{escape(badge.word)}</span>'
+    )
+
+
+@register.simple_tag
+def lamp(lamp: Lamp) -> SafeString:
+    """A coloured dot with its name; the sentence is read aloud and shown on hover."""
+    name, sentence = escape(lamp["name"]), escape(lamp["sentence"])
+    return mark_safe(
+        f'<span class="lamp is-{lamp["colour"]}" title="{sentence}">{name}'
+        f'<span class="visually-hidden">: {sentence}</span></span>'
+    )
+
+
+@register.simple_tag
+def progress(step: int | None, steps: int | None, label: str) -> SafeString:
+    """How many of its steps a run has done; without a known end only the step."""
+    if steps:
+        done = step or 0
+        shown = (
+            f'<progress max="{steps}" value="{done}" aria-label="{escape(label)}"></progress>'
+            f"<span>{numbers.count(done)} / {numbers.count(steps)}</span>"
+        )
+    else:
+        shown = NOTHING if step is None else f"<span>step {numbers.count(step)}</span>"
+    return mark_safe(f'<span class="progress-line">{shown}</span>')
+
+
+@register.simple_tag
+def sparkline(path: str, label: str) -> SafeString:
+    """A small chart of one line. ``path`` is an SVG path in a box of 88 by 24; ``label`` names what it shows."""
+    if not path:
+        return NOTHING
+    return mark_safe(
+        '<svg class="spark" viewBox="0 0 88 24" preserveAspectRatio="none" role="img"'
+        f' aria-label="{escape(label)}"><path d="{path}"/></svg>'
     )
 
 

@@ -11,14 +11,16 @@ from django.urls import reverse
 from django.utils.http import content_disposition_header
 
 from dashboard.pages.runs.csv_export import MAX_RUNS, as_csv
+from dashboard.pages.runs.row_actions import row_actions
 from dashboard.pages.shared.frame import page, refusal, show
-from dashboard.pages.shared.run_rows import coloured, rows
+from dashboard.pages.shared.run_rows import Row, coloured, rows, run_url
 from runs.access import projects_with
 from runs.api import paging
 from runs.models import Role, Run
 from runs.presenting.listing import SORTS, BadQuery, check_sort, find_runs, statuses_of
 
 LIMIT = 50
+MAX_TAGS = 3  # of a run, shown in its row
 VIEWS = (
     ("All", ""),
     ("Live", "live"),
@@ -29,6 +31,16 @@ VIEWS = (
 )
 ASKED = ("view", "q", "tag", "project", "sort", "cursor")
 NEWEST_FIRST = "-created_at"
+
+
+class Line(NamedTuple):
+    """A row of the table."""
+
+    row: Row
+    url: str
+    tags: list[tuple[str, str]]  # the first few, each with the URL of the runs that have it
+    num_more_tags: int
+    actions: str  # markup of the buttons; empty where this person may not act
 
 
 class View(NamedTuple):
@@ -45,10 +57,12 @@ def table(request: HttpRequest) -> HttpResponse:
         found = paging.page(_runs(request, asked), rows, sort=sort, cursor=asked["cursor"], limit=LIMIT)
     except (BadQuery, paging.BadCursor) as error:
         return refusal(request, 400, str(error))
+    may_act_in = set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True))
+    url, shown = reverse("runs"), coloured(request.user, found["items"])
     context = {
         **asked,
-        "rows": coloured(request.user, found["items"]),
-        "may_act_in": set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True)),
+        "lines": [_line(row, url, may_act=row.run.project_id in may_act_in) for row in shown],
+        "may_act": bool(may_act_in),
         "views": [View(label, _url(asked, view=view, cursor=""), asked["view"] == view) for label, view in VIEWS],
         "without_tag": _url(asked, tag="", cursor=""),
         "without_project": _url(asked, project="", cursor=""),
@@ -77,6 +91,12 @@ def export(request: HttpRequest) -> HttpResponse:
     answer["Content-Disposition"] = content_disposition_header(True, name)
     answer["Cache-Control"] = "no-store"
     return answer
+
+
+def _line(row: Row, runs_url: str, *, may_act: bool) -> Line:
+    run = row.run
+    tags = [(tag, f"{runs_url}?{urlencode({'tag': tag})}") for tag in run.tags[:MAX_TAGS]]
+    return Line(row, run_url(run.pk), tags, max(0, len(run.tags) - MAX_TAGS), row_actions(run) if may_act else "")
 
 
 def _asked(request: HttpRequest) -> dict[str, str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, NamedTuple
 
+from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.pages.shared.badges import Badge, badge
@@ -18,6 +20,7 @@ from runs.models import Run
 from runs.points import read
 from runs.presenting import runs as presenters
 from runs.presenting.throughput import throughputs
+from runs.status import Status
 
 LOSS = "train/loss"
 SPARK_POINTS = 44
@@ -29,6 +32,8 @@ class Row(NamedTuple):
     doc: dict[str, Any]
     badge: Badge
     lamps: list[presenters.Lamp]
+    step: int | None
+    steps: int | None  # how many it shall do; None where nobody knows
     spark: str
     loss: float | str | None
     rate: float | None
@@ -39,6 +44,10 @@ class Row(NamedTuple):
     duration_s: float | None
     eta_s: float | None
     colour: int  # from 1, as the classes of the series colours count
+
+    @property
+    def is_running(self) -> bool:
+        return self.run.status == Status.RUNNING
 
 
 def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
@@ -58,6 +67,8 @@ def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
                 doc=doc,
                 badge=badge(run.status),
                 lamps=list(doc["lamps"].values()),
+                step=doc["step"],
+                steps=doc["steps"],
                 spark=spark_path(sparks.get(run.pk, [])),
                 loss=summary[LOSS]["last"] if LOSS in summary else None,
                 rate=speed.value,
@@ -77,6 +88,16 @@ def coloured(user: Someone, made: Sequence[Row]) -> list[Row]:
     """The rows in the colours that this person chose for their runs."""
     colours = colours_for(user, [row.run for row in made])
     return [row._replace(colour=colours[row.run.pk] + 1) for row in made]
+
+
+@cache
+def _url_of_any() -> str:
+    return reverse("run", args=("RUN-ID",))
+
+
+def run_url(run_id: str) -> str:
+    """The URL of the run's page, for tables that hold hundreds of them."""
+    return _url_of_any().replace("RUN-ID", run_id)
 
 
 def shape(run: Run) -> tuple[int, int]:

@@ -103,7 +103,7 @@ def test_pages_follow_each_other_without_a_run_twice_or_missing(
     client, query, seen = as_user(cast.viewer), "", []
     while True:
         context = client.get(f"/runs/{query}").context
-        seen += [row.run.name for row in context["rows"]]
+        seen += [line.row.run.name for line in context["lines"]]
         query = context["next_url"]
         if not query:
             break
@@ -154,7 +154,8 @@ def test_every_run_has_its_colour_and_one_checkbox_for_whoever_sees_it(
     assert 'aria-label="Select hello"' in box and "disabled" not in box
     assert "data-eye" not in text, "what is selected is selected once"
     assert "Archive</button>" not in text and "Archive</button>" in text_of(as_user(cast.mate))
-    rows = {row.run.pk: row.colour for row in as_user(cast.viewer).get("/runs/").context["rows"]}
+    lines = as_user(cast.viewer).get("/runs/").context["lines"]
+    rows = {line.row.run.pk: line.row.colour for line in lines}
     assert rows == {run.pk: 7, other.pk: colour_of(other.pk) + 1}
 
 
