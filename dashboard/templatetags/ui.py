@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cache
 
 from django import template
+from django.template.loader import render_to_string
 from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.html import escape, format_html_join
@@ -107,3 +108,42 @@ def preload(name: str) -> SafeString:
     there = () if name == START else script(START)
     links = ((static(path),) for path in script(name) if path not in there)
     return format_html_join("\n  ", '<link rel="modulepreload" href="{}">', links)
+
+
+@register.simple_block_tag(end_name="endempty_state")
+def empty_state(content: str, icon: str, url: str = "", label: str = "", command: str = "") -> SafeString:
+    """What stands where there is nothing yet: a sentence, one button, and the command that does the same."""
+    context = {"icon_name": icon, "sentence": _one_line(content), "url": url, "label": label, "command": command}
+    return render_to_string("components/_empty.html", context)
+
+
+@register.simple_block_tag(end_name="endfield")
+def field(
+    content: str,
+    name: str,
+    label: str,
+    value: str | None = "",
+    problem: str | None = "",
+    type: str = "text",
+    autocomplete: str = "",
+    required: bool = False,
+) -> SafeString:
+    """A text field of a form with its label; the content is the help beside it, which a problem replaces."""
+    context = {
+        "name": name, "label": label, "value": value, "help": _one_line(content), "problem": problem, "type": type,
+        "autocomplete": autocomplete, "required": required,
+    }  # fmt: skip
+    return render_to_string("components/_field.html", context)
+
+
+@register.simple_block_tag(end_name="endpassword_field")
+def password_field(
+    content: str, name: str, label: str, problem: str | None = "", autocomplete: str = "current-password"
+) -> SafeString:
+    """A field for a password, which must be filled in."""
+    return field(content, name, label, problem=problem, type="password", autocomplete=autocomplete, required=True)
+
+
+def _one_line(content: str) -> SafeString:
+    """Return what the template's engine made of the content, which is escaped already, without its line breaks."""
+    return mark_safe(" ".join(content.split()))

@@ -65,7 +65,12 @@ def password(request: HttpRequest) -> HttpResponse:
         return _show(request, {"problems": problems_of(error)}, status=422)
     update_session_auth_hash(request, user)  # this session stays; the person's others end
     num_tokens = actions.live_tokens(actions.tokens_of(user, user)).count()
-    return _show(request, {"is_password_set": True, "num_live": num_tokens})
+    return _show(request, {"is_password_set": True, "num_live": num_tokens, "revoke_words": revoke_words(num_tokens)})
+
+
+def revoke_words(num_tokens: int) -> str:
+    them = "it" if num_tokens == 1 else "them"
+    return f"Whatever uses {them} is locked out at once, the command line too. This cannot be undone."
 
 
 @page()

@@ -43,6 +43,10 @@ class Compared(NamedTuple):
     num_more_facts: int
     group: str
 
+    @property
+    def note_icon(self) -> str:
+        return {"lowest": "arrow-down", "highest": "arrow-up"}.get(self.note, "")
+
 
 class Group(NamedTuple):
     text: str  # "" where nothing is grouped

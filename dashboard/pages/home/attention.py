@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
+from django.urls import reverse
 
 from dashboard.pages.shared.run_rows import Row
 from runs.access import Someone, visible_nodes
@@ -38,6 +39,11 @@ class Away(NamedTuple):
     names: str
     sentence: str
     since: datetime | None  # the last word of any of them
+
+    @property
+    def url(self) -> str:
+        """The page of the one node, else of all clusters."""
+        return reverse("node", args=(self.nodes[0].pk,)) if len(self.nodes) == 1 else reverse("clusters")
 
 
 def failed_lately(runs: QuerySet[Run], now: datetime) -> list[Run]:

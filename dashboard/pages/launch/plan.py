@@ -20,6 +20,8 @@ from runs.placing.queue import forecast
 from runs.placing.scheduling import Placed
 from trainyard.spec import Problem, Spec, SpecError, parse_spec
 
+TONE_ICONS = {"green": "check", "grey": "status-queued", "red": "alert"}
+
 
 class Plan(NamedTuple):
     problems: list[Problem]
@@ -33,6 +35,10 @@ class Plan(NamedTuple):
     is_script: bool = False
     overflow: str = ""  # what is said of memory that is not there: such a run is launched by who confirms it
     start: str = ""  # when it could start, where the sentence speaks of something worse
+
+    @property
+    def icon(self) -> str:
+        return TONE_ICONS[self.tone]
 
     @property
     def listed(self) -> list[Problem]:

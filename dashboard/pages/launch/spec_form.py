@@ -27,6 +27,9 @@ _WHOLE = re.compile(r"[+-]?\d{1,400}")  # more digits are no number that anythin
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
+DOUBLE = ("name", "task.script", "task.arguments", "task.data.location")  # long texts: twice as wide as others
+
+
 class Option(NamedTuple):
     """``tasks`` are the kinds of task that have it, with spaces between them; none: all that have the field. The same
     with ``projects``."""
@@ -56,6 +59,13 @@ class Control(NamedTuple):
     needing: str  # kinds of task in which it needs that, with spaces between them
     named_by: str  # another field that will do instead, if it says anything
     defaults: dict[str, str]  # by kind of task, where they differ
+
+    @property
+    def width(self) -> str:
+        """The class for a field that takes more room than others."""
+        if self.widget in ("lines", "checks") or self.info.path == "task.code":
+            return "is-wide"
+        return "is-double" if self.info.path in DOUBLE else ""
 
     @property
     def chosen(self) -> list[str]:

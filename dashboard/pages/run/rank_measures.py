@@ -38,6 +38,11 @@ class RankMeasures(NamedTuple):
     mfu: str
     is_slow: bool
 
+    @property
+    def description(self) -> str:
+        """The bar in words, for those who hear it."""
+        return f"Rank {self.rank}: {'; '.join(f'{one.name} {one.text}' for one in self.slices)}"
+
 
 class Measures(NamedTuple):
     ranks: list[RankMeasures]

@@ -51,6 +51,11 @@ class Bar(NamedTuple):
     tone: str = ""
 
     @property
+    def description(self) -> str:
+        """All of the bar in words, for those who hear it."""
+        return f"{self.label}: {', '.join(f'{one.name} {one.text}' for one in self.slices)}"
+
+    @property
     def percent(self) -> str:
         return percent(self.share) if self.share >= 0.01 else "less than 1 %"
 

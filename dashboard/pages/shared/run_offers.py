@@ -21,6 +21,21 @@ class Offers(NamedTuple):
     delete: bool
 
 
+def stop_words(run: Run) -> str:
+    """What a stop does to the run, for the question before it."""
+    grace = run.spec.get("limits", {}).get("grace") or "5s"
+    if run.saves_at_stop:
+        return f"Its ranks save a checkpoint first, within {grace}. You can restart it."
+    return f"Its ranks get SIGTERM and have {grace} to end. You can restart it."
+
+
+def give_up_words(run: Run) -> str:
+    """What happens to a run that is given up, for the question before it."""
+    if run.is_local:
+        return "It ends as cancelled, unless its end is sent after all. Nothing that was logged is lost."
+    return "It ends as cancelled. If its nodes come back, what they still hold is refused."
+
+
 def offers_of(run: Run) -> Offers:
     is_ours, is_ended = not run.is_local, not run.is_live
     return Offers(

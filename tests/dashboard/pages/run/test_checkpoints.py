@@ -109,7 +109,7 @@ def test_why_none_are_kept_is_said_until_one_is(cast: Cast, as_user: AsUser, run
             "No checkpoints. One is taken every 100 steps, and at the end; this run",
         ),
         ({"spec": {**DOCUMENT, "checkpoint": {"every_steps": 0}}}, "says checkpoint.every_steps: 0"),
-        ({"spec": spec(task={"script": "train.py"})}, "tells of them with run.note"),
+        ({"spec": spec(task={"script": "train.py"})}, "reports them with run.note"),
         (
             {"spec": {"task": {}}, "name": "elsewhere", "local_id": "0" * 32, "cluster": None},
             "logged outside of Trainyard",
