@@ -20,7 +20,7 @@ from dashboard.frontend import icons
 from dashboard.frontend.scripts import PACKAGES, script
 from dashboard.pages.shared import numbers
 from dashboard.pages.shared.badges import Badge
-from runs.presenters import Lamp
+from runs.presenting.runs import Lamp
 
 register = template.Library()
 START = "app.js"
