@@ -19,7 +19,7 @@ def average_by_sum() -> None:
 
     from workers.training.strategies import data_parallel
 
-    plain = data_parallel.apply
+    plain = data_parallel.replicate
 
     def applied(*arguments, **named):  # type: ignore[no-untyped-def]
         replica = plain(*arguments, **named)
@@ -30,13 +30,13 @@ def average_by_sum() -> None:
         replica.register_comm_hook(None, total)
         return replica
 
-    data_parallel.apply = applied
+    data_parallel.replicate = applied
 
 
 def leave_reduction_out() -> None:
     from workers.training.strategies import data_parallel
 
-    data_parallel.apply = lambda model, mesh, *rest, **named: model
+    data_parallel.replicate = lambda model, mesh, *rest, **named: model
 
 
 def forget_all_but_the_last_micro_batch() -> None:

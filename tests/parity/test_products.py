@@ -36,13 +36,13 @@ def send_each_tensor_rank_the_same_piece() -> None:
     """Let the ranks of a stage take the first piece of the sequence from its like in the stage before."""
     import torch.distributed as dist
 
-    from workers.training import build
+    from workers.training.strategies import pipeline
 
-    plain = build.make_pipeline_passes
+    plain = pipeline.make_passes
 
     def made(*arguments: Any, **named: Any) -> Any:
         passes = plain(*arguments, **named)
-        mesh = next(value for value in arguments if hasattr(value, "mesh_dim_names"))
+        mesh = arguments[0].device_mesh
         for stage in passes._stages:
             retrieve = stage._retrieve_recv_activations
 
@@ -55,7 +55,7 @@ def send_each_tensor_rank_the_same_piece() -> None:
             stage._retrieve_recv_activations = mixed
         return passes
 
-    build.make_pipeline_passes = made
+    pipeline.make_passes = made
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved", "zero-bubble", "layer-wise"])

@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
+from trainyard.spec.strategies import AXES as TABLE
 from trainyard.spec.strategies.mesh import AXES, Mesh, make_mesh
 
 __all__ = ["AXES", "BatchShare", "Mesh", "make_device_mesh", "make_mesh", "share_batch"]
+
+COPIES = "copies"
 
 
 def make_device_mesh(mesh: Mesh, device: torch.device) -> DeviceMesh | None:
@@ -20,7 +23,21 @@ def make_device_mesh(mesh: Mesh, device: torch.device) -> DeviceMesh | None:
     """
     if mesh.world_size == mesh.data:
         return None
-    return init_device_mesh(device.type, mesh.degrees, mesh_dim_names=AXES)
+    device_mesh = init_device_mesh(device.type, mesh.degrees, mesh_dim_names=AXES)
+    if len(names := copied_axes(mesh)) > 1:
+        device_mesh[names]._flatten(COPIES)  # one axis of all that average their gradients
+    return device_mesh
+
+
+def copies_name(mesh: Mesh) -> str:
+    """Return the axis of torch's mesh along which ranks hold the same weights and average their gradients."""
+    names = copied_axes(mesh)
+    return COPIES if len(names) > 1 else names[0] if names else "data"
+
+
+def copied_axes(mesh: Mesh) -> tuple[str, ...]:
+    """Return the axes of copies whose degree is above 1, outermost first."""
+    return tuple(axis.name for axis in TABLE if axis.has_copies and mesh.degree(axis.name) > 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from torch.utils.checkpoint import (
     create_selective_checkpoint_contexts,
 )
 
+from workers.training.assembly import Assembly
+
 KINDS = ("none", "selective", "full")
 
 aten = torch.ops.aten
@@ -40,7 +42,11 @@ KEPT = frozenset(
 )
 
 
-def apply(blocks: Iterable[nn.Module], kind: str) -> None:
+def apply(assembly: Assembly) -> None:
+    checkpoint_blocks(assembly.blocks, assembly.settings.activation_checkpointing)
+
+
+def checkpoint_blocks(blocks: Iterable[nn.Module], kind: str) -> None:
     """Let each of ``blocks`` keep less between its forward and its backward pass.
 
     ``full`` keeps a block's input alone, ``selective`` what the operators in KEPT have made too. Gradients and names

@@ -17,6 +17,7 @@ from statistics import median
 import torch
 import torch.distributed as dist
 
+from workers.training.assembly import Assembly
 from workers.training.measuring.phases import COMMUNICATION
 from workers.training.mesh import BatchShare
 
@@ -78,6 +79,10 @@ class Balance:
             return False
         self.share = self.share.resized(sizes)
         return True
+
+
+def apply(assembly: Assembly) -> None:
+    assembly.balance = make_balance(assembly.parallel.balance, assembly.share, assembly.device)
 
 
 def make_balance(name: str, share: BatchShare, device: torch.device) -> Balance | None:

@@ -10,8 +10,15 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from workers.training.assembly import Assembly
 
-def apply(blocks: Iterable[nn.Module], device: torch.device) -> None:
+
+def apply(assembly: Assembly) -> None:
+    if assembly.settings.compile:
+        compile_blocks(assembly.blocks, assembly.device)
+
+
+def compile_blocks(blocks: Iterable[nn.Module], device: torch.device) -> None:
     """Let each of ``blocks`` be compiled at its first call.
 
     One by one and not the model as a whole: they are alike, so that one is compiled and the others find it done, and

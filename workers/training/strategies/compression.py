@@ -18,10 +18,12 @@ from torch import nn
 from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
+from workers.training.assembly import Assembly
 from workers.training.optimizing.numerics import Precision
 from workers.training.strategies.synchronization.protocol import EveryStep, ring_bytes
 
 RANK = 4  # of PowerSGD's factors: Vogels et al. find no loss of quality from 2 to 4 on, depending on the model
+KINDS = ("none", "fp16", "bf16", "powersgd")
 Journey = Iterator[dist.Work]  # what a bucket has sent, leg by leg; asked for the next once that has arrived
 
 
@@ -203,13 +205,18 @@ def _cut(flat: torch.Tensor, tensors: Iterable[torch.Tensor]) -> None:
         tensor.copy_(piece.view_as(tensor))
 
 
+def apply(assembly: Assembly) -> None:
+    if assembly.parallel.compression in KINDS:
+        assembly.compression = make_compression(assembly.parallel.compression, assembly.parts[0])
+
+
 def make_compression(name: str, model: nn.Module, group: dist.ProcessGroup | None = None) -> Compression | None:
     """Return what ``parallel.compression`` of a spec names, over ``group`` (None: all ranks); None for none.
 
     Raises ValueError for another name.
     """
-    if name not in ("none", "fp16", "bf16", "powersgd"):
-        raise ValueError(f"parallel.compression is {name!r}; accepted are none, fp16, bf16, powersgd")
+    if name not in KINDS:
+        raise ValueError(f"parallel.compression is {name!r}; accepted are {', '.join(KINDS)}")
     if name == "none":
         return None
     if name == "powersgd":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -14,7 +15,8 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-from workers.training.mesh import Mesh
+from workers.training.assembly import Assembly
+from workers.training.mesh import Mesh, copies_name
 from workers.training.strategies.compression import Compression
 from workers.training.strategies.synchronization.protocol import ring_bytes
 
@@ -24,14 +26,30 @@ PASSES_UNTIL_STABLE = 2
 BUCKET_BYTES = 25 * 2**20
 
 
-def apply(
+def apply(assembly: Assembly) -> None:
+    """Average the gradients of all copies of the model: as DDP does where ranks hold whole models. By hand where
+    weights are cut, which DDP takes for whole ones, or a backward pass is cut in two, which does not run its hooks."""
+    mesh, parts = assembly.mesh, assembly.parts
+    if assembly.synchronization_kind != "every-step":  # gradients and loss stay each rank's own
+        assembly.start_sum = assembly.own_loss
+    elif mesh.num_copies == mesh.world_size:
+        (model,) = parts
+        replica = assembly.replica = replicate(model, mesh, compression=assembly.compression)
+        assembly.num_throwaways = num_throwaway_passes(replica)
+        assembly.without_reduction = partial(without_reduction, replica)
+    elif mesh.shard == 1:  # shards average between the copies themselves
+        group = assembly.group(copies_name(mesh)).get_group()
+        assembly.after_backward.append(lambda: average_gradients(parts, group))
+
+
+def replicate(
     model: nn.Module, mesh: Mesh, group: dist.ProcessGroup | None = None, *, compression: Compression | None = None
 ) -> nn.Module:
-    """Return ``model`` with its gradients averaged over all ``mesh.data`` ranks, or itself where there is one.
+    """Return ``model`` with its gradients averaged over all copies on the ``mesh``, or itself where there is one.
 
     ``group`` are those ranks; None for all ranks there are. ``compression`` is how gradients travel between them.
     """
-    if mesh.data == 1:
+    if mesh.num_copies == 1:
         return model
     device = next(model.parameters()).device
     replica = DistributedDataParallel(
@@ -58,7 +76,7 @@ def num_throwaway_passes(model: nn.Module) -> int:
 
 def sent_bytes(model: nn.Module, mesh: Mesh) -> int:
     """Return what each rank sends in a step for DDP to average the gradients of ``model``."""
-    return ring_bytes(sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad), mesh.data)
+    return ring_bytes(sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad), mesh.num_copies)
 
 
 def average_gradients(parts: Iterable[nn.Module], group: dist.ProcessGroup) -> None:

@@ -31,15 +31,26 @@ from torch.distributed.pipelining import (
     ScheduleZBVZeroBubble,
 )
 
+from workers.training.assembly import Assembly
 from workers.training.data.batches.feed import Feed
 from workers.training.measuring.phases import BACKWARD, COMMUNICATION, DATA, FORWARD, Phases
 from workers.training.mesh import BatchShare
 from workers.training.optimizing.numerics import Precision
 from workers.training.passes import Passed, StartSum, nothing, summed
 from workers.training.recipes import Task
-from workers.training.strategies.pipeline_plan import Plan
+from workers.training.strategies.pipeline_plan import Plan, make_plan
 
 FlowShape = Callable[[int, int], torch.Size]  # of so many rows, out of that part of the model
+
+
+def apply(assembly: Assembly) -> None:
+    """Lay out the stages, and keep of the model what this rank's stage holds."""
+    if assembly.mesh.stages == 1:
+        return
+    (model,) = assembly.parts
+    num_layers = len(assembly.task.blocks(model))
+    assembly.plan = make_plan(assembly.spec, assembly.share.micro, num_layers=num_layers)
+    assembly.parts = split(assembly.task, model, assembly.plan, assembly.mesh.stage)
 
 
 def split(task: Task, model: nn.Module, plan: Plan, stage: int) -> list[nn.Module]:
@@ -216,3 +227,33 @@ class PipelinePasses:
 
     def settle(self) -> None:
         """No throwaway passes: no sum depends on the order in which gradients became ready."""
+
+
+def make_passes(assembly: Assembly) -> PipelinePasses:
+    """Return the passes of this rank's stage."""
+    task, plan, num_cuts = assembly.task, assembly.plan, assembly.mesh.tensor
+    assert plan is not None
+
+    def flow_shape(num_rows: int, index: int) -> torch.Size:
+        shape = task.hidden_shape(num_rows, index, plan.num_parts)
+        if not task.cuts_sequence:
+            return shape
+        # Each tensor-parallel rank sends its own piece of the sequence to its like in the next stage: nothing is
+        # gathered for the way, and all pieces together travel once.
+        rows, sequence, *rest = shape
+        return torch.Size((rows, sequence // num_cuts, *rest))
+
+    return PipelinePasses(
+        task,
+        assembly.parts,
+        plan,
+        assembly.feed,
+        assembly.share,
+        assembly.precision,
+        assembly.group("pipeline").get_group(),
+        phases=assembly.measures.phases,
+        flow_shape=flow_shape,
+        start_sum=assembly.start_sum,
+        num_alike=assembly.mesh.num_alike,
+        reduce=assembly.reduce,
+    )

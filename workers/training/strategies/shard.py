@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,21 +19,46 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
+from workers.training.assembly import Assembly
+from workers.training.mesh import copies_name
 
-def apply(
+
+def apply(assembly: Assembly) -> None:
+    if assembly.mesh.shard == 1:
+        return
+    # A pipeline keeps gathered weights for all its microbatches: it would gather them anew for each, and a backward
+    # pass cut in two looks for whole weights before it has gathered any.
+    reshard_after_forward = assembly.parallel.reshard_after_forward and assembly.plan is None
+    assert assembly.device_mesh is not None
+    copies_and_shards = assembly.device_mesh["shard"]
+    if assembly.mesh.num_copies > 1:
+        copies_and_shards = assembly.device_mesh[copies_name(assembly.mesh), "shard"]
+    for part in assembly.parts:
+        shard_part(
+            part,
+            assembly.task.blocks(part),
+            copies_and_shards,
+            reshard_after_forward=reshard_after_forward,
+            dtype=assembly.precision.dtype,
+        )
+    if assembly.plan is None:  # a pipeline's stages reduce by themselves
+        (part,) = assembly.parts
+        assembly.without_reduction = partial(without_reduction, part, reshard_after_forward=reshard_after_forward)
+
+
+def shard_part(
     part: nn.Module,
     blocks: Sequence[nn.Module],
-    device_mesh: DeviceMesh,
+    copies_and_shards: DeviceMesh,
     *,
     reshard_after_forward: bool,
     dtype: torch.dtype | None = None,
 ) -> None:
-    """Cut ``part`` among the ranks of the axis "shard", its copies being those of "data": ``blocks`` one by one, then
-    what is left of it as the outermost. Gradients become the mean over both axes.
+    """Cut ``part`` among the ranks of the last axis of ``copies_and_shards``: ``blocks`` one by one, then what is left
+    of it as the outermost. Gradients become the mean over both axes.
 
     ``dtype`` is what the forward pass computes in (None: that of the weights); gradients are reduced in float32.
     """
-    copies_and_shards = device_mesh["data", "shard"] if device_mesh["data"].size() > 1 else device_mesh["shard"]
     policy = MixedPrecisionPolicy(
         # Autocast would round the weights of the blocks to this anyway: they travel rounded, in half the bytes.
         param_dtype=dtype,

@@ -20,8 +20,23 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
 
+from workers.training.assembly import Assembly
 
-def apply(part: nn.Module, plan: Mapping[str, ParallelStyle], group: DeviceMesh) -> None:
+
+def apply(assembly: Assembly) -> None:
+    if assembly.mesh.tensor == 1:
+        return
+    for part in assembly.parts:
+        cut(part, assembly.task.tensor_plan(), assembly.group("tensor"))
+
+    def sum_all() -> None:
+        sum_gradients(parameter for part in assembly.parts for parameter in part.parameters())
+
+    if assembly.mesh.shard == 1:  # shards sum what they reduce
+        assembly.after_backward.append(sum_all)
+
+
+def cut(part: nn.Module, plan: Mapping[str, ParallelStyle], group: DeviceMesh) -> None:
     """Cut ``part`` among the ranks of the one-dimensional ``group`` as ``plan`` says: module names, with stars.
 
     Every rank holds the same whole weights before. What flows into and out of a part of a pipeline is then cut along

@@ -44,7 +44,7 @@ def passed(kind: str) -> tuple[int, dict[str, torch.Tensor]]:
     for parameter in model.parameters():
         if not parameter.any():
             torch.nn.init.normal_(parameter, std=0.1)
-    activation_checkpointing.apply(model.layers.values(), kind)
+    activation_checkpointing.checkpoint_blocks(model.layers.values(), kind)
     with Memory() as memory:
         loss = model(torch.arange(256).view(4, 64)).square().mean()
         held = memory.held_bytes
@@ -92,7 +92,7 @@ def test_random_numbers_are_drawn_again_as_they_were(kind: str) -> None:
     def gradient(kind: str) -> torch.Tensor:
         torch.manual_seed(0)
         block = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.Dropout(0.5), torch.nn.Linear(32, 1))
-        activation_checkpointing.apply([block], kind)
+        activation_checkpointing.checkpoint_blocks([block], kind)
         block(torch.ones(8, 32)).sum().backward()
         found = block[0].weight.grad
         assert found is not None
@@ -111,4 +111,4 @@ def test_spread_over_two_ranks_it_is_the_same_mathematics(parallel: dict[str, in
 
 def test_an_unknown_kind_is_refused_by_its_field() -> None:
     with pytest.raises(ValueError, match=r"'some'; accepted are none, selective, full"):
-        activation_checkpointing.apply([], "some")
+        activation_checkpointing.checkpoint_blocks([], "some")

@@ -55,7 +55,7 @@ def test_a_machine_without_a_compiler_is_told_what_is_missing(monkeypatch: pytes
     forget_compilers()
     try:
         with pytest.raises(ValueError, match=r"train\.compile is true, but this node has no C\+\+ compiler"):
-            compilation.apply([torch.nn.Linear(2, 2)], CPU)
+            compilation.compile_blocks([torch.nn.Linear(2, 2)], CPU)
     finally:
         forget_compilers()
 
@@ -63,7 +63,7 @@ def test_a_machine_without_a_compiler_is_told_what_is_missing(monkeypatch: pytes
 def test_a_machine_without_pythons_headers_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
     with pytest.raises(ValueError, match=r"train\.compile is true, but this node has no .*/Python\.h"):
-        compilation.apply([torch.nn.Linear(2, 2)], CPU)
+        compilation.compile_blocks([torch.nn.Linear(2, 2)], CPU)
 
 
 def test_a_compiler_that_fails_is_told_by_its_own_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def test_a_compiler_that_fails_is_told_by_its_own_sentence(monkeypatch: pytest.M
 
     monkeypatch.setattr(torch, "compile", broken)
     with pytest.raises(ValueError, match=r"compiling fails on this node: RuntimeError: cc1plus: out of memory; false"):
-        compilation.apply([torch.nn.Linear(2, 2)], CPU)
+        compilation.compile_blocks([torch.nn.Linear(2, 2)], CPU)
 
 
 def forget_compilers() -> None:

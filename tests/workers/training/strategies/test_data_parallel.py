@@ -13,7 +13,7 @@ def leave_reduction_out() -> None:
     """Let each rank follow its own gradients."""
     from workers.training.strategies import data_parallel
 
-    data_parallel.apply = lambda model, mesh, **rest: model
+    data_parallel.replicate = lambda model, mesh, **rest: model
 
 
 def draw_numbers_in_every_forward() -> None:

@@ -19,8 +19,9 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from workers.training.assembly import Assembly
 from workers.training.optimizing.numerics import Precision
-from workers.training.strategies.synchronization.flat import Flat
+from workers.training.strategies.synchronization.flat import Flat, parameters_of
 from workers.training.strategies.synchronization.local_sgd import LocalSGD
 from workers.training.strategies.synchronization.protocol import OwnLoss
 
@@ -78,3 +79,19 @@ class DiLoCo(LocalSGD):
         change = self._outer.buffer - self._mean.buffer[: self._outer.buffer.numel()]
         velocity = self._momentum * self._velocity + change
         return self._outer.buffer - self._learning_rate * (change + self._momentum * velocity), velocity
+
+
+def apply(assembly: Assembly) -> None:
+    if assembly.synchronization_kind != "diloco":
+        return
+    fields = assembly.parallel.synchronization
+    assembly.synchronization = DiLoCo(
+        parameters_of(assembly.optimizer),
+        assembly.optimizer,
+        assembly.precision,
+        assembly.own_loss,
+        every_steps=fields.every_steps,
+        world_size=assembly.mesh.world_size,
+        learning_rate=fields.outer_learning_rate,
+        momentum=fields.outer_momentum,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import torch
+from torch import nn
 
 
 class Flat:
@@ -30,3 +31,8 @@ class Flat:
     def give(self, tensors: Sequence[torch.Tensor]) -> None:
         """Copy the buffer into the tensors."""
         torch._foreach_copy_(list(tensors), self.views)
+
+
+def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    """Return the parameters in the optimizer's order, which is the same on every rank."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

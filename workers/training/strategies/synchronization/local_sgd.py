@@ -21,8 +21,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from workers.training.assembly import Assembly
 from workers.training.optimizing.numerics import Precision
-from workers.training.strategies.synchronization.flat import Flat
+from workers.training.strategies.synchronization.flat import Flat, parameters_of
 from workers.training.strategies.synchronization.protocol import OwnLoss, ring_bytes
 
 
@@ -128,3 +129,16 @@ class LocalSGD:
     def _keep(self) -> Flat:
         """Return the weights that all ranks go on from after this average."""
         return self._mean
+
+
+def apply(assembly: Assembly) -> None:
+    if assembly.synchronization_kind != "local-sgd":
+        return
+    assembly.synchronization = LocalSGD(
+        parameters_of(assembly.optimizer),
+        assembly.optimizer,
+        assembly.precision,
+        assembly.own_loss,
+        every_steps=assembly.parallel.synchronization.every_steps,
+        world_size=assembly.mesh.world_size,
+    )

@@ -29,10 +29,11 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from workers.training.assembly import Assembly
 from workers.training.measuring.collectives import waiting
 from workers.training.optimizing.schedules import Schedule
 from workers.training.strategies.synchronization.clocks import Clocks
-from workers.training.strategies.synchronization.flat import Flat
+from workers.training.strategies.synchronization.flat import Flat, parameters_of
 from workers.training.strategies.synchronization.protocol import OwnLoss
 
 # Longer than any step takes: a connection that is cut without a word is given up after it.
@@ -305,11 +306,25 @@ def bury(clocks: Clocks, rank: int, error: RuntimeError) -> None:
     print(f"rank {rank} is gone ({why}); the training goes on without its share of the batch", flush=True)
 
 
-def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
-    """Return the parameters in the optimizer's order, which is the same on every rank."""
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-
 def gradients_of(parameters: Sequence[nn.Parameter]) -> list[torch.Tensor]:
     """Return their gradients; of a parameter that the loss does not depend on, zeros."""
     return [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+
+
+def apply(assembly: Assembly) -> None:
+    """A collective of all ranks, the last one of the training."""
+    if assembly.synchronization_kind != "parameter-server":
+        return
+    mesh, optimizer, own_loss = assembly.mesh, assembly.optimizer, assembly.own_loss
+    groups = connect(mesh.world_size)
+    if mesh.rank > 0:
+        assembly.synchronization = RemoteWorker(optimizer, own_loss, groups[mesh.rank])
+        return
+    assembly.synchronization = ServingWorker(
+        optimizer,
+        own_loss,
+        groups,
+        assembly.schedule,
+        last_step=assembly.settings.steps,
+        max_staleness=assembly.parallel.synchronization.max_staleness,
+    )
