@@ -31,12 +31,12 @@ class Page(Schema, Generic[T]):
 
 def page(
     query: QuerySet[M],
-    present: Callable[[Sequence[M]], Sequence[Any]],
+    present: Callable[[Sequence[M]], Sequence[T]],
     *,
     sort: str,
     cursor: str | None,
     limit: int,
-) -> dict[str, Any]:
+) -> Page[T]:
     """Return ``limit`` items after ``cursor``, ordered by the field ``sort`` (``-`` in front: newest or largest first)
     and the primary key. Raises BadCursor."""
     is_descending = sort.startswith("-")
@@ -51,7 +51,8 @@ def page(
     has_more = len(places) > limit
     places = places[:limit]
     rows = list(query.filter(pk__in=[key for _, key in places])) if places else []
-    return {"items": list(present(rows)), "next": cursor_at(*places[-1]) if has_more else None}
+    # The framework checks the answer once, by the handler's own response schema.
+    return Page.model_construct(items=list(present(rows)), next=cursor_at(*places[-1]) if has_more else None)
 
 
 def cursor_at(value: Any, key: Any) -> str:

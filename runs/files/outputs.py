@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypedDict
 
 from runs.files.paths import output_folder
 
@@ -23,10 +23,16 @@ class TooLarge(ValueError):
     """The file is larger than the server keeps."""
 
 
-def listing(run_id: str) -> list[dict[str, Any]]:
+class OutputFile(TypedDict):
+    path: str
+    size_bytes: int
+    modified_at: str
+
+
+def listing(run_id: str) -> list[OutputFile]:
     """Return path, size and time of each file, by path."""
     root = output_folder(run_id)
-    found = []
+    found: list[OutputFile] = []
     for folder, names, files in os.walk(root):  # does not follow links
         names.sort()
         for name in sorted(files):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 
@@ -83,7 +83,22 @@ def line_behind(stream: LogStream, first_line: int, order: Floats, after: Key) -
     return max(start, after.line + 1 - first_line)
 
 
-def document(stream: LogStream, line: int, time: float, level: int, text: str) -> dict[str, Any]:
+class LineDocument(TypedDict):
+    """A line as the API has it. ``length``, ``index`` and ``spans`` stand where an answer needs them."""
+
+    id: str
+    rank: int
+    stream: str
+    attempt: int
+    time: float
+    level: str
+    text: str
+    length: NotRequired[int]  # of a text that was cut
+    index: NotRequired[int]  # its place among those that fit the filters
+    spans: NotRequired[list[list[int]]]  # where a search found what it looked for
+
+
+def document(stream: LogStream, line: int, time: float, level: int, text: str) -> LineDocument:
     """Return the line as the API has it; ``time`` is what the rank said."""
     return {
         "id": LineId(stream.attempt, stream.rank, stream.name, line).text,

@@ -10,16 +10,15 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
 
 import numpy as np
 
 from runs.logs.chunks import Columns, Texts, decode_columns, decode_texts, placed
-from runs.logs.lines import Filters, Key, document, key_of, line_behind
+from runs.logs.lines import Filters, Key, LineDocument, document, key_of, line_behind
 from runs.metrics.codec import Floats
 from runs.metrics.models import LogChunk, LogStream
 
-Line = tuple[Key, dict[str, Any]]
+Line = tuple[Key, LineDocument]
 Find = Callable[[Texts, int], Iterator[int]]  # the numbers of lines that are wanted, from one on
 NAMES = ("pk", "stream_id", "first_line", "num_lines", "first_time", "last_time")
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from typing import TypedDict
 
-from runs.logs.lines import Filters, Key
+from runs.logs.lines import Filters, Key, LineDocument
 from runs.logs.merge import Span, backward, forward
 from runs.logs.patterns import literal
 from runs.metrics.progress import cursor_of
@@ -55,6 +55,12 @@ def place_of(cursor: str) -> Place:
         raise BadCursor(f"{cursor[:80]!r} is no cursor of this list") from error
 
 
+class Lines(TypedDict):
+    items: list[LineDocument]
+    next: str | None
+    cursor: str
+
+
 def read_logs(
     run_id: str,
     rank: int | None = None,
@@ -62,7 +68,7 @@ def read_logs(
     q: str | None = None,
     limit: int = 500,
     tail: bool = False,
-) -> dict[str, Any]:
+) -> Lines:
     """Return a page of lines: ``items``, ``next`` (None at the end of what there is) and ``cursor`` (never None:
     pass it as ``after`` to read on later). ``q`` keeps lines that contain it in any case; ``tail`` gives the last
     ``limit`` lines instead of the next ones. Raises BadCursor."""

@@ -13,13 +13,13 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterator
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
 from runs.logs.chunks import Columns, decode_columns, decode_texts
 from runs.logs.index import Index, Refs, index_of
-from runs.logs.lines import Filters, Key, document, key_of, line_behind
+from runs.logs.lines import Filters, Key, LineDocument, document, key_of, line_behind
 from runs.logs.patterns import Pattern, Spans
 from runs.logs.read import BadCursor
 from runs.logs.windows import cut
@@ -46,9 +46,17 @@ class _Hit(NamedTuple):
     text: bytes
 
 
+class Hits(TypedDict):
+    items: list[LineDocument]
+    next: str | None
+    num_scanned: int
+    total: int
+    is_over: bool
+
+
 def search(
     run_id: str, pattern: Pattern, filters: Filters, *, after: str = "", limit: int = 100, budget_s: float = 0.15
-) -> dict[str, Any]:
+) -> Hits:
     """Return hits behind the place of a cursor, oldest first, as many as were found within the budget, and where to go
     on. Each call comes further by a chunk at least, if need be beyond its budget: those that overlap it are looked at
     with it, unless that takes far too long. Raises BadCursor and TooSlow."""
@@ -133,7 +141,7 @@ class _Search:
         stream, first_line = self.stream(hit.row)
         return key_of(stream, hit.time, first_line + hit.line)
 
-    def item(self, hit: _Hit) -> dict[str, Any]:
+    def item(self, hit: _Hit) -> LineDocument:
         stream, first_line = self.stream(hit.row)
         return cut(document(stream, first_line + hit.line, hit.said, hit.level, hit.text.decode()))
 
@@ -146,11 +154,12 @@ class _Search:
         """Return the hits before that moment."""
         return self.hits[: bisect_left(self.hits, frontier, key=itemgetter(0))]
 
-    def answer(self, hits: list[_Hit], place: Key | None) -> dict[str, Any]:
+    def answer(self, hits: list[_Hit], place: Key | None) -> Hits:
         refs = Refs(np.array([hit.row for hit in hits], np.int64), np.array([hit.line for hit in hits], np.int64))
         places = self.index.ordinals(refs, np.array([hit.time for hit in hits], np.float64)).tolist()
-        items = [self.item(hit) | {"index": number} for hit, number in zip(hits, places, strict=True)]
-        for item in items:
+        items = [self.item(hit) for hit in hits]
+        for item, number in zip(items, places, strict=True):
+            item["index"] = number
             item["spans"] = in_utf16(item["text"], self.pattern.spans(item["text"]))
         if place is None:
             num_scanned = self.index.total

@@ -9,24 +9,58 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any
+from typing import TypedDict, TypeVar
 
 import numpy as np
 
 from runs.logs.chunks import Codes, Columns, Places, Texts, decode_columns, decode_texts
 from runs.logs.index import Index, Refs, Shelf, index_of, shelf_of, times_of
 from runs.logs.levels import ERROR, NAMES, WARNING
-from runs.logs.lines import STREAMS, Filters, LineId, document
+from runs.logs.lines import STREAMS, Filters, LineDocument, LineId, document
 from runs.metrics.models import LogChunk, LogStream
 from runs.metrics.progress import cursor_of
 from runs.metrics.snapshot import snapshot
 
 MAX_CHARS = 4_000  # of a line in a list
 NUM_MARKS = 200
+T = TypeVar("T", int, str)
+
 MAX_SORTED = 20_000_000  # lines; they take some 20 bytes each
 
 
-def overview(run_id: str, filters: Filters) -> dict[str, Any]:
+class ErrorPlace(TypedDict):
+    id: str
+    index: int
+    rank: int
+    time: float
+
+
+class Overview(TypedDict):
+    total: int
+    levels: dict[str, int]
+    ranks: dict[int, int]
+    streams: dict[str, int]
+    attempts: dict[int, int]
+    first_error: ErrorPlace | None
+    first_time: float | None
+    last_time: float | None
+    cursor: int
+    marks: list[list[int]]
+
+
+class Window(TypedDict):
+    total: int
+    start: int
+    items: list[LineDocument]
+    cursor: int
+
+
+class Located(TypedDict):
+    index: int
+    id: str
+
+
+def overview(run_id: str, filters: Filters) -> Overview:
     """Return how many lines fit, and how many would with one filter less, for each value of it."""
     with snapshot():
         shelf = shelf_of(run_id)
@@ -53,15 +87,15 @@ def overview(run_id: str, filters: Filters) -> dict[str, Any]:
         }
 
 
-def _counted(index: Index, of: Callable[[LogStream], Any]) -> dict[Any, int]:
-    found: dict[Any, int] = {}
+def _counted(index: Index, of: Callable[[LogStream], T]) -> dict[T, int]:
+    found: dict[T, int] = {}
     for row, count in zip(index.shelf.stream.tolist(), index.counts.tolist(), strict=True):
         value = of(index.shelf.streams[row])
         found[value] = found.get(value, 0) + count
-    return dict(sorted(found.items()))
+    return dict(sorted(found.items(), key=itemgetter(0)))
 
 
-def _first_error(index: Index) -> dict[str, Any] | None:
+def _first_error(index: Index) -> ErrorPlace | None:
     if index.levels and ERROR not in index.levels:
         return None
     refs = Index(index.shelf, {ERROR}).lines_at(0, 1)
@@ -114,7 +148,7 @@ def _places_of(index: Index, level: int) -> Places:
     return index.ordinals(Refs(np.concatenate(owners), np.concatenate(lines)), np.concatenate(times))
 
 
-def window(run_id: str, start: int, limit: int, filters: Filters) -> dict[str, Any]:
+def window(run_id: str, start: int, limit: int, filters: Filters) -> Window:
     """Return lines by their place; ``start`` below 0 counts from the end."""
     with snapshot():
         index = index_of(run_id, filters)
@@ -125,10 +159,10 @@ def window(run_id: str, start: int, limit: int, filters: Filters) -> dict[str, A
         return {"total": index.total, "start": first, "items": found, "cursor": cursor_of(run_id)}
 
 
-def items(index: Index, refs: Refs) -> list[dict[str, Any]]:
+def items(index: Index, refs: Refs) -> list[LineDocument]:
     """Return lines as the API has them, in the order of refs, long ones cut. One chunk is open at a time."""
     shelf = index.shelf
-    found: dict[int, dict[str, Any]] = {}
+    found: dict[int, LineDocument] = {}
     for row in np.unique(refs.rows).tolist():
         data, text = LogChunk.objects.values_list("columns", "text").get(pk=int(shelf.ids[row]))
         columns, texts = decode_columns(bytes(data)), decode_texts(bytes(text))
@@ -137,16 +171,17 @@ def items(index: Index, refs: Refs) -> list[dict[str, Any]]:
     return [found[place] for place in range(len(found))]
 
 
-def item_of(shelf: Shelf, row: int, line: int, columns: Columns, texts: Texts) -> dict[str, Any]:
+def item_of(shelf: Shelf, row: int, line: int, columns: Columns, texts: Texts) -> LineDocument:
     stream = shelf.streams[int(shelf.stream[row])]
     number = int(shelf.first_line[row]) + line
     return document(stream, number, float(columns.times[line]), int(columns.levels[line]), texts.text(line))
 
 
-def cut(item: dict[str, Any]) -> dict[str, Any]:
+def cut(item: LineDocument) -> LineDocument:
     """Return the line without what is too long for a list; then its length is said."""
     if len(item["text"]) > MAX_CHARS:
-        item |= {"length": len(item["text"]), "text": item["text"][:MAX_CHARS]}
+        item["length"] = len(item["text"])
+        item["text"] = item["text"][:MAX_CHARS]
     return item
 
 
@@ -168,23 +203,23 @@ def find_line(index: Index, wanted: LineId) -> Refs | None:
     return None
 
 
-def locate(run_id: str, wanted: LineId, filters: Filters) -> dict[str, Any] | None:
+def locate(run_id: str, wanted: LineId, filters: Filters) -> Located | None:
     """Return the place of a line, None where it is not among those that fit."""
     with snapshot():
         index = index_of(run_id, filters)
         refs = find_line(index, wanted)
-        return None if refs is None else _told(index, refs)
+        return None if refs is None else _located(index, refs)
 
 
-def locate_time(run_id: str, time: float, filters: Filters) -> dict[str, Any] | None:
+def locate_time(run_id: str, time: float, filters: Filters) -> Located | None:
     """Return the first line at that moment or behind it."""
     with snapshot():
         index = index_of(run_id, filters)
         refs = index.lines_at(index.num_before(time), 1)
-        return _told(index, refs) if refs.rows.size else None
+        return _located(index, refs) if refs.rows.size else None
 
 
-def locate_error(run_id: str, place: int, filters: Filters, *, is_next: bool) -> dict[str, Any] | None:
+def locate_error(run_id: str, place: int, filters: Filters, *, is_next: bool) -> Located | None:
     """Return the next error behind that place, or the last one before it."""
     with snapshot():
         index = index_of(run_id, filters)
@@ -197,17 +232,17 @@ def locate_error(run_id: str, place: int, filters: Filters, *, is_next: bool) ->
         if not is_next:
             number -= 1
         refs = errors.lines_at(number, 1) if number >= 0 else None
-        return _told(index, refs) if refs is not None and refs.rows.size else None
+        return _located(index, refs) if refs is not None and refs.rows.size else None
 
 
-def _told(index: Index, refs: Refs) -> dict[str, Any]:
+def _located(index: Index, refs: Refs) -> Located:
     (row,), (line,) = refs
     stream = index.shelf.streams[int(index.shelf.stream[row])]
     name = LineId(stream.attempt, stream.rank, stream.name, int(index.shelf.first_line[row]) + int(line))
     return {"index": int(index.ordinals(refs, times_of(index, refs))[0]), "id": name.text}
 
 
-def whole_line(run_id: str, wanted: LineId) -> dict[str, Any] | None:
+def whole_line(run_id: str, wanted: LineId) -> LineDocument | None:
     """Return one line uncut, None where there is none."""
     rows = LogChunk.objects.filter(
         run_id=run_id, stream__attempt=wanted.attempt, stream__rank=wanted.rank, stream__name=wanted.stream

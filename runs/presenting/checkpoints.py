@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from runs.access import Someone, visible_runs
 from runs.checkpoint_reference import Origin, origin_of
@@ -14,10 +14,40 @@ from runs.metrics.models import Checkpoint, CheckpointUse
 from runs.models import Attempt, Run
 from runs.presenting.runs import stamp
 
-Restored = dict[tuple[int, int], list[dict[str, Any]]]  # by step and fence
+
+class RestoredBy(TypedDict):
+    run: str
+    attempt: int | None
+    at: str | None
 
 
-def documents(user: Someone, run: Run, rows: Sequence[Checkpoint]) -> list[dict[str, Any]]:
+class CheckpointDocument(TypedDict):
+    """A checkpoint in its REST shape: see CheckpointOut of runs.api.training.checkpoints."""
+
+    name: str
+    step: int
+    fence: int
+    attempt: int | None
+    state: str
+    valid: bool
+    why: str
+    bytes: int | None
+    num_files: int | None
+    world_size: int | None
+    degrees: dict[str, Any]
+    took_s: float | None
+    stall_s: float | None
+    at: str | None
+    rank: int | None
+    node: str
+    deleted_at: str | None
+    restored_by: list[RestoredBy]
+
+
+Restored = dict[tuple[int, int], list[RestoredBy]]  # by step and fence
+
+
+def documents(user: Someone, run: Run, rows: Sequence[Checkpoint]) -> list[CheckpointDocument]:
     """Return these checkpoints of the run in their REST shape, as far as ``user`` may know who went on from them."""
     attempts = dict(run.attempts.values_list("fence", "number"))
     steps = [row.step for row in rows]
@@ -71,8 +101,8 @@ def moment(at: float | None) -> str | None:
 
 
 def _document(
-    row: Checkpoint, attempts: dict[int, int], restored: list[dict[str, Any]], missed: CheckpointUse | None
-) -> dict[str, Any]:
+    row: Checkpoint, attempts: dict[int, int], restored: list[RestoredBy], missed: CheckpointUse | None
+) -> CheckpointDocument:
     state, why = state_of(row), row.invalid_why
     if missed is not None:
         number = attempts.get(missed.attempt)

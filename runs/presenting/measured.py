@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from statistics import fmean
-from typing import Any
+from typing import Any, TypedDict
 
 from runs.metrics.facts import facts_of
 from runs.models import Run
@@ -14,12 +14,21 @@ MEASURED = "measured"  # the fact that every rank tells: see workers.training.me
 Facts = dict[int, dict[str, Any]]
 
 
-def plan_document(run: Run) -> dict[str, Any]:
-    """Return what was predicted when the run was submitted, and what was measured since; None for what there is not."""
-    return {"predicted": run.estimate, "measured": measured_of(run)}
+class Measured(TypedDict):
+    """In the words of an estimate; None: no rank reported it."""
+
+    num_ranks: int
+    step: float | None
+    num_steps: float | None
+    memory: dict[int, float | None]
+    step_time: dict[str, float | None]
+    sent_bytes: float | None
+    flops_per_step: float | None
+    mfu: float | None
+    units_per_second: float | None
 
 
-def measured_of(run: Run) -> dict[str, Any] | None:
+def measured_of(run: Run) -> Measured | None:
     """Return what the newest attempt measured, in the words of an estimate; None where no rank told anything.
 
     Times are means over ranks, but for the step itself, which takes as long as for the slowest; ``communication`` has
@@ -34,6 +43,7 @@ def measured_of(run: Run) -> dict[str, Any] | None:
     forward, backward = _over(facts, fmean, "phases", "forward"), _over(facts, fmean, "phases", "backward")
     compute = None if forward is None or backward is None else forward + backward
     total = _over(facts, max, "step_time_s")
+    mfu, units_per_second = _speed(run, facts, total)
     return {
         "num_ranks": len(facts),
         "step": _over(facts, max, "step"),
@@ -42,15 +52,16 @@ def measured_of(run: Run) -> dict[str, Any] | None:
         "step_time": {"compute": compute, **phases, "total": total},
         "sent_bytes": _over(facts, max, "sent_bytes"),
         "flops_per_step": _over(facts, sum, "flops_per_step"),
-        **_speed(run, facts, total),
+        "mfu": mfu,
+        "units_per_second": units_per_second,
     }
 
 
-def _speed(run: Run, facts: Facts, total: float | None) -> dict[str, float | None]:
-    """Throughput and MFU as everywhere; of a run that logged neither, what its ranks' facts say."""
+def _speed(run: Run, facts: Facts, total: float | None) -> tuple[float | None, float | None]:
+    """Return MFU and units per second as everywhere; of a run that logged neither, what its ranks' facts say."""
     logged = throughputs([run.pk])[run.pk]
     mfu = _over(facts, fmean, "mfu") if logged.mfu is None else logged.mfu
-    return {"mfu": mfu, "units_per_second": _rate(run, total) if logged.value is None else logged.value}
+    return mfu, _rate(run, total) if logged.value is None else logged.value
 
 
 def _rate(run: Run, total: float | None) -> float | None:

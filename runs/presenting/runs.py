@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, TypedDict, overload
 
 from django.db.models import prefetch_related_objects
 from django.utils import timezone
@@ -15,6 +15,7 @@ from runs.metrics import progress
 from runs.metrics.models import Telemetry
 from runs.models import Attempt, Placement, Run
 from runs.points import read
+from runs.points.read import Summary
 from runs.presenting import endings, groups, server_state, unsent
 from runs.presenting.throughput import Throughput, throughputs
 from runs.reconcile.judge import INCOMPLETE
@@ -32,6 +33,53 @@ class Lamp(TypedDict):
     name: str
     colour: str  # green, amber, red, grey
     sentence: str
+
+
+class Reason(TypedDict):
+    code: str
+    sentence: str
+    evidence: dict[str, Any]
+
+
+class TroubleDocument(TypedDict):
+    code: str
+    count: int
+    sentence: str
+
+
+class ThroughputDocument(TypedDict):
+    value: float | None
+    unit: str
+    mfu: float | None
+
+
+class RunDocument(TypedDict):
+    """A run in its REST shape: see RunOut of runs.api.shapes."""
+
+    id: str
+    name: str
+    project: str
+    cluster: str | None
+    job: str | None
+    parent: str | None
+    tags: list[str]
+    notes: str
+    status: str
+    reason: Reason
+    lamps: dict[str, Lamp]
+    step: int | None
+    steps: int | None
+    progress: float | None
+    attempt: int | None
+    created_by: str | None
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    archived_at: str | None
+    troubles: list[TroubleDocument]
+    throughput: ThroughputDocument
+    summary: dict[str, Summary]
+    spec: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -162,12 +210,13 @@ def _lamp(name: str, colour: str, sentence: str) -> Lamp:
 def run_document(
     run: Run,
     telemetry: Telemetry | None,
-    summary: dict[str, Any] | None,
+    summary: dict[str, Summary] | None,
     now: datetime,
     throughput: Throughput | None = None,
-) -> dict[str, Any]:
+) -> RunDocument:
     """Return the run in its REST shape. For many runs, ``prefetch`` them first: each needs its attempts."""
     attempts = list(run.attempts.all())
+    speed = throughput or Throughput()
     facts = facts_of(run, attempts[-1] if attempts else None, telemetry or Telemetry(run_id=run.pk), now)
     return {
         "id": run.pk,
@@ -190,15 +239,18 @@ def run_document(
         "started_at": stamp(run.started_at),
         "ended_at": stamp(run.ended_at),
         "archived_at": stamp(run.archived_at),
-        "troubles": [asdict(one) for one in _troubles(run, attempts[-1] if attempts else None, telemetry, summary)],
-        "throughput": asdict(throughput or Throughput()),
+        "troubles": [
+            {"code": one.code, "count": one.count, "sentence": one.sentence}
+            for one in _troubles(run, attempts[-1] if attempts else None, telemetry, summary)
+        ],
+        "throughput": {"value": speed.value, "unit": speed.unit, "mfu": speed.mfu},
         "summary": summary or {},
         "spec": run.spec,
     }
 
 
 def _troubles(
-    run: Run, attempt: Attempt | None, telemetry: Telemetry | None, summary: dict[str, Any] | None
+    run: Run, attempt: Attempt | None, telemetry: Telemetry | None, summary: dict[str, Summary] | None
 ) -> list[troubles.Trouble]:
     of_records = troubles.told(telemetry.troubles if telemetry else {})
     if attempt is None:
@@ -219,7 +271,7 @@ def _is_sent(placement: Placement) -> bool:
     return placement.done_at is not None or bool(placement.output.get("is_sent"))
 
 
-def run_documents(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def run_documents(runs: Sequence[Run]) -> list[RunDocument]:
     """Return the runs in their REST shape, in few queries for any number of them."""
     prefetch(runs)
     ids = [run.pk for run in runs]
@@ -283,6 +335,10 @@ def share_done(facts: Facts) -> float | None:
     return min(1.0, max(0, facts.step or 0) / facts.steps) if facts.steps else 0.0
 
 
+@overload
+def stamp(at: datetime) -> str: ...
+@overload
+def stamp(at: datetime | None) -> str | None: ...
 def stamp(at: datetime | None) -> str | None:
     """Return the time as ISO 8601 in UTC."""
     return at.isoformat().replace("+00:00", "Z") if at else None

@@ -15,7 +15,7 @@ from runs.access import Someone, get_run, visible_runs
 from runs.checkpoints.reports import OFF
 from runs.metrics.models import Checkpoint, CheckpointUse
 from runs.models import Run
-from runs.presenting.checkpoints import documents
+from runs.presenting.checkpoints import CheckpointDocument, documents
 
 NUM_SHOWN = 100
 COLOURS = {"valid": "green", "invalid": "red", "deleted": "grey", "late": "amber", "missing": "amber"}
@@ -31,7 +31,7 @@ class Use(NamedTuple):
 
 
 class Kept(NamedTuple):
-    doc: dict[str, Any]
+    doc: CheckpointDocument
     colour: str
     why: str
     layout: str
@@ -61,7 +61,7 @@ def checkpoints(request: HttpRequest, run_id: str) -> HttpResponse:
     return show(request, "runs/checkpoints.html", context, fragments=fragments)
 
 
-def _bytes(documents: list[dict[str, Any]]) -> int:
+def _bytes(documents: list[CheckpointDocument]) -> int:
     return sum(one["bytes"] or 0 for one in documents)
 
 

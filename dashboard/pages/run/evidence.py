@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from runs.ingest import troubles
 from runs.models import Run
 from runs.presenting import endings, groups, unsent
+from runs.presenting.runs import TroubleDocument
 from runs.status import Status
 
 # status -> (colour, headline): the sentence under it is the run's own reason
@@ -43,7 +45,7 @@ class Remarks(NamedTuple):
     harmless: list[str]
 
 
-def remarks(told: list[dict[str, Any]]) -> Remarks:
+def remarks(told: Sequence[TroubleDocument]) -> Remarks:
     """Sort the troubles of a run's document."""
     found = Remarks([], [], [], [])
     lists = {

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from dashboard.pages.shared.estimate import ASSUMED, spans
 from dashboard.pages.shared.numbers import percent, rate, scaled, seconds, size
 from runs.models import Run
-from runs.presenting.measured import plan_document
+from runs.presenting.measured import measured_of
 
 NEAR = 0.2  # a difference above this gets a word…
 SLIGHT = 0.02  # …unless it is less than this of a step: a part of a millisecond may be off by as much
@@ -39,8 +39,8 @@ class PlanTab(NamedTuple):
 
 
 def plan_tab(run: Run) -> PlanTab:
-    document = plan_document(run)
-    predicted, measured = document["predicted"] or {}, document["measured"] or {}
+    predicted: dict[str, Any] = run.estimate or {}
+    measured: dict[str, Any] = dict(measured_of(run) or {})
     is_measured = bool(predicted.get("is_measured"))
     return PlanTab(
         time=_said_once(_time_rows(predicted, measured, is_measured)),

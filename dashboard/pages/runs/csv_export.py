@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -53,7 +53,7 @@ def _in_parts(runs: QuerySet[Run]) -> Iterator[Sequence[Run]]:
         yield part
 
 
-def _cells(document: dict[str, Any], paths: Sequence[str]) -> Iterator[Any]:
+def _cells(document: Mapping[str, Any], paths: Sequence[str]) -> Iterator[Any]:
     yield from (document[name] for name in FACTS)
     yield " ".join(document["tags"])
     for name in METRICS:

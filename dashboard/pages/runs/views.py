@@ -58,7 +58,7 @@ def table(request: HttpRequest) -> HttpResponse:
     except (BadQuery, paging.BadCursor) as error:
         return refusal(request, 400, str(error))
     may_act_in = set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True))
-    url, shown = reverse("runs"), coloured(request.user, found["items"])
+    url, shown = reverse("runs"), coloured(request.user, found.items)
     context = {
         **asked,
         "lines": [_line(row, url, may_act=row.run.project_id in may_act_in) for row in shown],
@@ -67,7 +67,7 @@ def table(request: HttpRequest) -> HttpResponse:
         "without_tag": _url(asked, tag="", cursor=""),
         "without_project": _url(asked, project="", cursor=""),
         "sorts": {name: _sort(asked, name) for name in SORTS},
-        "next_url": _url(asked, cursor=found["next"]) if found["next"] else "",
+        "next_url": _url(asked, cursor=found.next) if found.next else "",
         "first_url": _url(asked, cursor="") if asked["cursor"] else "",
         "kept": [(name, asked[name]) for name in ("view", "tag", "project", "sort") if asked[name]],
         "is_filtered": any(asked[name] for name in ("view", "q", "tag", "project")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.urls import reverse
 from django.utils import timezone
@@ -29,7 +29,7 @@ SPARK_WIDTH, SPARK_HEIGHT = 88.0, 24.0
 
 class Row(NamedTuple):
     run: Run
-    doc: dict[str, Any]
+    doc: presenters.RunDocument
     badge: Badge
     lamps: list[presenters.Lamp]
     step: int | None
@@ -122,7 +122,7 @@ def _end_of_what_was_sent(known: Telemetry, now: datetime) -> datetime:
     return now if known.step_at is None else min(now, datetime.fromtimestamp(known.step_at, UTC))
 
 
-def eta_s(doc: dict[str, Any], median_step_s: float | None) -> float | None:
+def eta_s(doc: presenters.RunDocument, median_step_s: float | None) -> float | None:
     step, steps = doc["step"], doc["steps"]
     is_stepping = doc["lamps"]["progress"]["colour"] == presenters.GREEN
     if not is_stepping or median_step_s is None or step is None or steps is None:

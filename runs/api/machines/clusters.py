@@ -61,26 +61,26 @@ class JoinTokenOut(Schema):
 
 
 @router.get("/clusters", response=Page[ClusterOut])
-def find(request: HttpRequest, query: Query[ListQuery]) -> dict[str, Any]:
+def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ClusterOut]:
     user = actor(request)
     return page(visible_clusters(user), partial(_clusters, user), sort="name", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/clusters", response={201: ClusterOut})
-def create(request: HttpRequest, body: ClusterIn) -> Answer[dict[str, Any]]:
+def create(request: HttpRequest, body: ClusterIn) -> Answer[ClusterOut]:
     user = actor(request)
     cluster = actions.create_cluster(actor=user, **body.dict())
     return Answer(201, _clusters(user, [cluster])[0])
 
 
 @router.get("/clusters/{cluster_id}", response=ClusterOut)
-def show(request: HttpRequest, cluster_id: str) -> dict[str, Any]:
+def show(request: HttpRequest, cluster_id: str) -> ClusterOut:
     user = actor(request)
     return _clusters(user, [get_cluster(user, cluster_id)])[0]
 
 
 @router.patch("/clusters/{cluster_id}", response=ClusterOut)
-def edit(request: HttpRequest, cluster_id: str, body: ClusterEdit) -> dict[str, Any]:
+def edit(request: HttpRequest, cluster_id: str, body: ClusterEdit) -> ClusterOut:
     user = actor(request)
     cluster = get_cluster(user, cluster_id, manage=True)
     return _clusters(user, [actions.edit_cluster(actor=user, cluster=cluster, **body.dict())])[0]
@@ -94,33 +94,40 @@ def delete(request: HttpRequest, cluster_id: str) -> Answer[None]:
 
 
 @router.post("/clusters/{cluster_id}/join-tokens", response={201: JoinTokenOut}, summary="Let one machine in")
-def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse) -> Answer[dict[str, Any]]:
+def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse) -> Answer[JoinTokenOut]:
     user = actor(request)
     token, secret = actions.new_join_token(actor=user, cluster=get_cluster(user, cluster_id, manage=True))
     response["Cache-Control"] = "no-store"
-    return Answer(201, {"id": token.pk, "token": secret, "expires_at": stamp(token.expires_at)})
+    return Answer(
+        201,
+        JoinTokenOut(
+            id=token.pk,
+            token=secret,
+            expires_at=stamp(token.expires_at),
+        ),
+    )
 
 
-def _clusters(user: User, rows: Sequence[Cluster]) -> list[dict[str, Any]]:
+def _clusters(user: User, rows: Sequence[Cluster]) -> list[ClusterOut]:
     seen = Project.objects.all() if can_manage_clusters(user) else visible_projects(user)
     return [_cluster(row, list(seen.filter(clusters=row).values_list("name", flat=True))) for row in rows]
 
 
-def _cluster(row: Cluster, projects: list[str]) -> dict[str, Any]:
+def _cluster(row: Cluster, projects: list[str]) -> ClusterOut:
     now = contact_time(timezone.now())
     nodes = list(row.nodes.filter(removed_at=None).prefetch_related("held_slots"))
     usable = [node for node in nodes if node.is_in_contact(now) and not node.is_draining]
-    return {
-        "id": row.pk,
-        "name": row.name,
-        "engine": row.engine,
-        "region": row.region,
-        "labels": row.labels,
-        "projects": projects,
-        "created_at": stamp(row.created_at),
-        "num_nodes": len(nodes),
-        "num_nodes_in_contact": sum(node.is_in_contact(now) for node in nodes),
-        "num_slots": sum(node.slots for node in nodes),
-        "num_free_slots": sum(max(0, node.slots - len(node.held_slots.all())) for node in usable),
-        "num_queued": row.runs.filter(status=Status.QUEUED).count(),
-    }
+    return ClusterOut(
+        id=row.pk,
+        name=row.name,
+        engine=row.engine,
+        region=row.region,
+        labels=row.labels,
+        projects=projects,
+        created_at=stamp(row.created_at),
+        num_nodes=len(nodes),
+        num_nodes_in_contact=sum(node.is_in_contact(now) for node in nodes),
+        num_slots=sum(node.slots for node in nodes),
+        num_free_slots=sum(max(0, node.slots - len(node.held_slots.all())) for node in usable),
+        num_queued=row.runs.filter(status=Status.QUEUED).count(),
+    )

@@ -73,7 +73,7 @@ class NodeOut(Schema):
 
 
 @router.post("/nodes/join", response={201: Joined}, auth=None, summary="Join a cluster with a join token")
-def join(request: HttpRequest, body: Join, response: HttpResponse) -> Answer[dict[str, Any]]:
+def join(request: HttpRequest, body: Join, response: HttpResponse) -> Answer[Joined]:
     """Needs no user's token: the join token in the body lets one machine in."""
     node = actions.join_node(
         secret=body.token,
@@ -84,15 +84,15 @@ def join(request: HttpRequest, body: Join, response: HttpResponse) -> Answer[dic
         version=body.version,
     )
     response["Cache-Control"] = "no-store"
-    answer = {"id": node.pk, "name": node.name, "cluster": node.cluster.name, "key": node.key}
     try:
-        return Answer(201, {**answer, "redis_url": valkey_users.url_for(node)})
+        redis_url = valkey_users.url_for(node)
     except (RedisError, OSError) as error:
         raise HttpError(503, "Valkey is away. Join with another token once it is back.") from error
+    return Answer(201, Joined(id=node.pk, name=node.name, cluster=node.cluster.name, key=node.key, redis_url=redis_url))
 
 
 @router.get("/nodes", response=Page[NodeOut])
-def find(request: HttpRequest, query: Query[NodesQuery]) -> dict[str, Any]:
+def find(request: HttpRequest, query: Query[NodesQuery]) -> Page[NodeOut]:
     found = visible_nodes(actor(request)).prefetch_related("held_slots__placement__attempt")
     if query.cluster:
         found = found.filter(cluster__name=query.cluster)
@@ -100,24 +100,24 @@ def find(request: HttpRequest, query: Query[NodesQuery]) -> dict[str, Any]:
 
 
 @router.get("/nodes/{node_id}", response=NodeOut)
-def show(request: HttpRequest, node_id: str) -> dict[str, Any]:
+def show(request: HttpRequest, node_id: str) -> NodeOut:
     return _nodes([get_node(actor(request), node_id)])[0]
 
 
 @router.patch("/nodes/{node_id}", response=NodeOut, summary="Change its slots")
-def edit(request: HttpRequest, node_id: str, body: NodeEdit) -> dict[str, Any]:
+def edit(request: HttpRequest, node_id: str, body: NodeEdit) -> NodeOut:
     user = actor(request)
     return _nodes([actions.set_slots(actor=user, node=get_node(user, node_id, manage=True), slots=body.slots)])[0]
 
 
 @router.post("/nodes/{node_id}/drain", response=NodeOut, summary="Place nothing more on it")
-def drain(request: HttpRequest, node_id: str) -> dict[str, Any]:
+def drain(request: HttpRequest, node_id: str) -> NodeOut:
     user = actor(request)
     return _nodes([actions.drain_node(actor=user, node=get_node(user, node_id, manage=True))])[0]
 
 
 @router.post("/nodes/{node_id}/enable", response=NodeOut, summary="Place on it again")
-def enable(request: HttpRequest, node_id: str) -> dict[str, Any]:
+def enable(request: HttpRequest, node_id: str) -> NodeOut:
     user = actor(request)
     return _nodes([actions.enable_node(actor=user, node=get_node(user, node_id, manage=True))])[0]
 
@@ -129,24 +129,24 @@ def remove(request: HttpRequest, node_id: str) -> Answer[None]:
     return Answer(204, None)
 
 
-def _nodes(rows: Sequence[Node]) -> list[dict[str, Any]]:
+def _nodes(rows: Sequence[Node]) -> list[NodeOut]:
     now = contact_time(timezone.now())
     return [
-        {
-            "id": row.pk,
-            "name": row.name,
-            "cluster": row.cluster.name,
-            "address": row.address,
-            "slots": row.slots,
-            "held": [{"slot": slot.index, "run": slot.placement.attempt.run_id} for slot in row.held_slots.all()],
-            "accelerator": row.accelerator,
-            "is_in_contact": row.is_in_contact(now),
-            "is_draining": row.is_draining,
-            "version": row.version,
-            "joined_at": stamp(row.joined_at),
-            "seen_at": stamp(row.seen_at),
-            "inventory": row.inventory,
-            "health": row.health,
-        }
+        NodeOut(
+            id=row.pk,
+            name=row.name,
+            cluster=row.cluster.name,
+            address=row.address,
+            slots=row.slots,
+            held=[HolderOut(slot=slot.index, run=slot.placement.attempt.run_id) for slot in row.held_slots.all()],
+            accelerator=row.accelerator,
+            is_in_contact=row.is_in_contact(now),
+            is_draining=row.is_draining,
+            version=row.version,
+            joined_at=stamp(row.joined_at),
+            seen_at=stamp(row.seen_at),
+            inventory=row.inventory,
+            health=row.health,
+        )
         for row in rows
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -212,7 +213,7 @@ def search(request: HttpRequest, run_id: str, query: Query[SearchQuery]) -> Any:
     return _as_it_is(found)
 
 
-def _as_it_is(found: dict[str, Any]) -> HttpResponse:
+def _as_it_is(found: Mapping[str, object]) -> HttpResponse:
     """Answer without having each of thousands of lines checked again: that would cost more than all before."""
     return HttpResponse(json.dumps(found), content_type="application/json")
 

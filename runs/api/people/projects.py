@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema
@@ -61,29 +60,29 @@ class NewInvitation(InvitationOut):
 
 
 @router.get("/projects", response=Page[ProjectOut])
-def find(request: HttpRequest, query: Query[ListQuery]) -> dict[str, Any]:
+def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ProjectOut]:
     found = visible_projects(actor(request))
     return page(found, _projects, sort="name", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/projects", response={201: ProjectOut})
-def create(request: HttpRequest, body: ProjectIn) -> Answer[dict[str, Any]]:
+def create(request: HttpRequest, body: ProjectIn) -> Answer[ProjectOut]:
     return Answer(201, _projects([actions.create_project(actor=actor(request), name=body.name)])[0])
 
 
 @router.get("/projects/{project_id}", response=ProjectOut)
-def show(request: HttpRequest, project_id: str) -> dict[str, Any]:
+def show(request: HttpRequest, project_id: str) -> ProjectOut:
     return _projects([get_project(actor(request), project_id)])[0]
 
 
 @router.get("/projects/{project_id}/members", response=Page[MemberOut])
-def members(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> dict[str, Any]:
+def members(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[MemberOut]:
     found = get_project(actor(request), project_id).memberships.select_related("user")
     return page(found, _members, sort="created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.put("/projects/{project_id}/members/{username}", response=MemberOut, summary="Give a member another role")
-def change_role(request: HttpRequest, project_id: str, username: str, body: RoleIn) -> dict[str, Any]:
+def change_role(request: HttpRequest, project_id: str, username: str, body: RoleIn) -> MemberOut:
     user = actor(request)
     project = get_project(user, project_id, Role.MAINTAINER)
     membership = actions.change_role(actor=user, project=project, user=_member(project, username), role=body.role)
@@ -99,18 +98,24 @@ def remove_member(request: HttpRequest, project_id: str, username: str) -> Answe
 
 
 @router.get("/projects/{project_id}/invitations", response=Page[InvitationOut])
-def invitations(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> dict[str, Any]:
+def invitations(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[InvitationOut]:
     found = get_project(actor(request), project_id, Role.MAINTAINER).invitations.all()
     return page(found, _invitations, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/projects/{project_id}/invitations", response={201: NewInvitation})
-def invite(request: HttpRequest, project_id: str, body: InvitationIn, response: HttpResponse) -> Answer[dict[str, Any]]:
+def invite(request: HttpRequest, project_id: str, body: InvitationIn, response: HttpResponse) -> Answer[NewInvitation]:
     user = actor(request)
     project = get_project(user, project_id, Role.MAINTAINER)
     invitation, secret = actions.invite(actor=user, project=project, role=body.role, email=body.email)
     response["Cache-Control"] = "no-store"
-    return Answer(201, {**_invitations([invitation])[0], "secret": secret})
+    return Answer(
+        201,
+        NewInvitation(
+            **dict(_invitations([invitation])[0]),
+            secret=secret,
+        ),
+    )
 
 
 def _member(project: Project, username: str) -> User:
@@ -120,26 +125,38 @@ def _member(project: Project, username: str) -> User:
     return user
 
 
-def _projects(rows: Sequence[Project]) -> list[dict[str, Any]]:
-    return [{"id": row.pk, "name": row.name, "created_at": stamp(row.created_at)} for row in rows]
-
-
-def _members(rows: Sequence[Membership]) -> list[dict[str, Any]]:
+def _projects(rows: Sequence[Project]) -> list[ProjectOut]:
     return [
-        {"username": row.user.username, "name": str(row.user), "role": row.role, "since": stamp(row.created_at)}
+        ProjectOut(
+            id=row.pk,
+            name=row.name,
+            created_at=stamp(row.created_at),
+        )
         for row in rows
     ]
 
 
-def _invitations(rows: Sequence[Invitation]) -> list[dict[str, Any]]:
+def _members(rows: Sequence[Membership]) -> list[MemberOut]:
     return [
-        {
-            "id": row.pk,
-            "role": row.role,
-            "email": row.email,
-            "created_at": stamp(row.created_at),
-            "expires_at": stamp(row.expires_at),
-            "accepted_at": stamp(row.accepted_at),
-        }
+        MemberOut(
+            username=row.user.username,
+            name=str(row.user),
+            role=row.role,
+            since=stamp(row.created_at),
+        )
+        for row in rows
+    ]
+
+
+def _invitations(rows: Sequence[Invitation]) -> list[InvitationOut]:
+    return [
+        InvitationOut(
+            id=row.pk,
+            role=row.role,
+            email=row.email,
+            created_at=stamp(row.created_at),
+            expires_at=stamp(row.expires_at),
+            accepted_at=stamp(row.accepted_at),
+        )
         for row in rows
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema
@@ -65,39 +64,47 @@ class Me(Schema):
 
 
 @router.get("/me", response=Me)
-def me(request: HttpRequest) -> dict[str, Any]:
+def me(request: HttpRequest) -> Me:
     user = actor(request)
     roles = dict(Membership.objects.filter(user=user).values_list("project_id", "role"))
-    return {
-        "username": user.username,
-        "name": str(user),
-        "email": user.email,
-        "is_staff": user.is_staff,
-        "projects": [
-            {"id": project.pk, "name": project.name, "role": roles.get(project.pk, Role.OWNER)}
+    return Me(
+        username=user.username,
+        name=str(user),
+        email=user.email,
+        is_staff=user.is_staff,
+        projects=[
+            Belonging(id=project.pk, name=project.name, role=roles.get(project.pk, Role.OWNER))
             for project in visible_projects(user)
         ],
-    }
+    )
 
 
 @router.get("/tokens", response=Page[TokenOut])
-def find(request: HttpRequest, query: Query[TokensQuery]) -> dict[str, Any]:
+def find(request: HttpRequest, query: Query[TokensQuery]) -> Page[TokenOut]:
     found = actions.tokens_of(actor(request), _whose(request, query.user)).select_related("user")
     return page(found, _tokens, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/tokens", response={201: NewToken})
-def create(request: HttpRequest, body: TokenIn, response: HttpResponse) -> Answer[dict[str, Any]]:
+def create(request: HttpRequest, body: TokenIn, response: HttpResponse) -> Answer[NewToken]:
     expires_at: datetime | None = body.expires_at
     token, secret = actions.create_token(actor=actor(request), name=body.name, expires_at=expires_at)
     response["Cache-Control"] = "no-store"
-    return Answer(201, {**_tokens([token])[0], "token": secret})
+    return Answer(
+        201,
+        NewToken(
+            **dict(_tokens([token])[0]),
+            token=secret,
+        ),
+    )
 
 
 @router.delete("/tokens", response=Revoked, summary="Revoke all tokens of a person")
-def revoke_all(request: HttpRequest, user: str = "") -> dict[str, Any]:
+def revoke_all(request: HttpRequest, user: str = "") -> Revoked:
     """One's own, or for administrators those of the person with that user name."""
-    return {"revoked": actions.revoke_tokens(actor=actor(request), user=_whose(request, user))}
+    return Revoked(
+        revoked=actions.revoke_tokens(actor=actor(request), user=_whose(request, user)),
+    )
 
 
 @router.delete("/tokens/{token_id}", response={204: None}, summary="Revoke a token")
@@ -117,16 +124,16 @@ def _whose(request: HttpRequest, username: str) -> User:
     return found
 
 
-def _tokens(rows: Sequence[Token]) -> list[dict[str, Any]]:
+def _tokens(rows: Sequence[Token]) -> list[TokenOut]:
     return [
-        {
-            "id": row.pk,
-            "name": row.name,
-            "user": row.user.username,
-            "created_at": stamp(row.created_at),
-            "last_used_at": stamp(row.last_used_at),
-            "expires_at": stamp(row.expires_at),
-            "revoked_at": stamp(row.revoked_at),
-        }
+        TokenOut(
+            id=row.pk,
+            name=row.name,
+            user=row.user.username,
+            created_at=stamp(row.created_at),
+            last_used_at=stamp(row.last_used_at),
+            expires_at=stamp(row.expires_at),
+            revoked_at=stamp(row.revoked_at),
+        )
         for row in rows
     ]

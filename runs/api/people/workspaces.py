@@ -30,20 +30,24 @@ class WorkspaceOut(Schema):
 
 
 @router.get("/projects/{project_id}/workspace", response=WorkspaceOut, summary="How I look at a project's charts")
-def show(request: HttpRequest, project_id: str) -> dict[str, Any]:
+def show(request: HttpRequest, project_id: str) -> WorkspaceOut:
     user = actor(request)
     found = Workspace.objects.filter(user=user, project=get_project(user, project_id)).first()
-    return {"state": found.state, "saved_at": stamp(found.saved_at)} if found else {"state": {}, "saved_at": None}
+    return _answer(found)
 
 
 @router.put("/projects/{project_id}/workspace", response=WorkspaceOut, summary="Keep how I look at a project's charts")
-def keep(request: HttpRequest, project_id: str, body: WorkspaceIn) -> dict[str, Any] | HttpResponse:
+def keep(request: HttpRequest, project_id: str, body: WorkspaceIn) -> WorkspaceOut | HttpResponse:
     user = actor(request)
     project = get_project(user, project_id)
     if words := _why_not(body.state):
         return problem(422, f"state: {words}", code="invalid", errors=[{"path": "state", "message": words}])
     kept, _ = Workspace.objects.update_or_create(user=user, project=project, defaults={"state": body.state})
-    return {"state": kept.state, "saved_at": stamp(kept.saved_at)}
+    return _answer(kept)
+
+
+def _answer(row: Workspace | None) -> WorkspaceOut:
+    return WorkspaceOut(state=row.state, saved_at=stamp(row.saved_at)) if row else WorkspaceOut(state={}, saved_at=None)
 
 
 def _why_not(state: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any
+from typing import Annotated
 
 from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
@@ -18,7 +18,7 @@ from runs.api.shapes import Body
 from runs.api.training.history import ListQuery
 from runs.metrics.models import Checkpoint
 from runs.models import GoneRun
-from runs.presenting.checkpoints import documents
+from runs.presenting.checkpoints import CheckpointDocument, documents
 
 router = Router(tags=["runs"])
 
@@ -59,7 +59,7 @@ class Gone(Schema):
 
 
 @router.get("/runs/{run_id}/checkpoints", response=Page[CheckpointOut])
-def checkpoints(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> dict[str, Any]:
+def checkpoints(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[CheckpointDocument]:
     """The newest first."""
     user = actor(request)
     run = get_run(user, run_id)
@@ -68,8 +68,8 @@ def checkpoints(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> d
 
 
 @router.post("/node/gone-runs", auth=NodeAuth(), response=Gone, summary="Which of these runs were deleted (nodes only)")
-def gone_runs(request: HttpRequest, body: Asked) -> dict[str, Any]:
+def gone_runs(request: HttpRequest, body: Asked) -> Gone:
     """A run that was never here is not among them: its checkpoints are another server's."""
     if hashlib.sha256(request.body).hexdigest() != request.sealed_digest:  # type: ignore[attr-defined]
         raise HttpError(401, "The body is not the one that was sealed.")
-    return {"gone": list(GoneRun.objects.filter(pk__in=body.runs).values_list("pk", flat=True))}
+    return Gone(gone=list(GoneRun.objects.filter(pk__in=body.runs).values_list("pk", flat=True)))

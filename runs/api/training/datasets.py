@@ -76,7 +76,7 @@ class NodeAnswer(Body):
 
 
 @router.get("/datasets", response=Page[DatasetOut])
-def find(request: HttpRequest, query: Query[DatasetsQuery]) -> dict[str, Any]:
+def find(request: HttpRequest, query: Query[DatasetsQuery]) -> Page[DatasetOut]:
     found = visible_datasets(actor(request))
     if query.project:
         found = found.filter(project__name=query.project)
@@ -86,7 +86,7 @@ def find(request: HttpRequest, query: Query[DatasetsQuery]) -> dict[str, Any]:
 
 
 @router.post("/datasets", response={201: DatasetWithFacts}, summary="Name data; a node looks at it")
-def create(request: HttpRequest, body: DatasetIn) -> Answer[dict[str, Any]]:
+def create(request: HttpRequest, body: DatasetIn) -> Answer[DatasetWithFacts]:
     user = actor(request)
     dataset = actions.create_dataset(
         actor=user,
@@ -101,12 +101,12 @@ def create(request: HttpRequest, body: DatasetIn) -> Answer[dict[str, Any]]:
 
 
 @router.get("/datasets/{dataset_id}", response=DatasetWithFacts)
-def show(request: HttpRequest, dataset_id: str) -> dict[str, Any]:
+def show(request: HttpRequest, dataset_id: str) -> DatasetWithFacts:
     return _whole(get_dataset(actor(request), dataset_id))
 
 
 @router.post("/datasets/{dataset_id}/check", response=DatasetWithFacts, summary="Have a node look again")
-def check(request: HttpRequest, dataset_id: str) -> dict[str, Any]:
+def check(request: HttpRequest, dataset_id: str) -> DatasetWithFacts:
     user = actor(request)
     return _whole(actions.check_dataset(actor=user, dataset=get_dataset(user, dataset_id, Role.MEMBER)))
 
@@ -141,30 +141,33 @@ def answer(request: HttpRequest, dataset_id: str, body: NodeAnswer) -> Answer[No
     return Answer(204, None)
 
 
-def _whole(row: Dataset) -> dict[str, Any]:
-    return {**_datasets([row])[0], "facts": row.facts}
+def _whole(row: Dataset) -> DatasetWithFacts:
+    return DatasetWithFacts(
+        **dict(_datasets([row])[0]),
+        facts=row.facts,
+    )
 
 
-def _datasets(rows: Sequence[Dataset]) -> list[dict[str, Any]]:
+def _datasets(rows: Sequence[Dataset]) -> list[DatasetOut]:
     return [
-        {
-            "id": row.pk,
-            "name": row.name,
-            "project": row.project.name,
-            "cluster": row.cluster.name,
-            "source": row.source,
-            "location": row.location,
-            "options": row.options,
-            "recipe": recipe_of(row.source, row.options),
-            "state": row.state,
-            "problem": row.problem,
-            "size_bytes": row.size_bytes,
-            "num_rows": row.facts.get("num_rows"),
-            "digest": row.digest,
-            "checked_by": row.checked_by.name if row.checked_by else None,
-            "checked_at": stamp(row.checked_at),
-            "created_by": row.created_by.username if row.created_by else None,
-            "created_at": stamp(row.created_at),
-        }
+        DatasetOut(
+            id=row.pk,
+            name=row.name,
+            project=row.project.name,
+            cluster=row.cluster.name,
+            source=row.source,
+            location=row.location,
+            options=row.options,
+            recipe=recipe_of(row.source, row.options),
+            state=row.state,
+            problem=row.problem,
+            size_bytes=row.size_bytes,
+            num_rows=row.facts.get("num_rows"),
+            digest=row.digest,
+            checked_by=row.checked_by.name if row.checked_by else None,
+            checked_at=stamp(row.checked_at),
+            created_by=row.created_by.username if row.created_by else None,
+            created_at=stamp(row.created_at),
+        )
         for row in rows
     ]

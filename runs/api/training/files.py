@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -58,29 +58,34 @@ _raw = {"requestBody": {"required": True, "content": {"application/octet-stream"
 
 
 @router.get("/runs/{run_id}/files", response=FileList)
-def find(request: HttpRequest, run_id: str) -> dict[str, Any]:
+def find(request: HttpRequest, run_id: str) -> FileList:
     run = get_run(actor(request), run_id)
-    return {"items": outputs.listing(run.pk), "next": None, "left": _left(run)}
+    return _list_of(run)
 
 
 @router.post("/runs/{run_id}/leftovers", response=FileList, summary="Decide about files that were left on nodes")
-def decide(request: HttpRequest, run_id: str, body: Decision) -> dict[str, Any]:
+def decide(request: HttpRequest, run_id: str, body: Decision) -> FileList:
     user = actor(request)
     run = actions.decide_leftovers(actor=user, run=get_run(user, run_id, Role.MEMBER), word=body.decision)
-    return {"items": outputs.listing(run.pk), "next": None, "left": _left(run)}
+    return _list_of(run)
 
 
-def _left(run: Run) -> list[dict[str, Any]]:
+def _list_of(run: Run) -> FileList:
+    items = [FileOut(**one) for one in outputs.listing(run.pk)]
+    return FileList(items=items, next=None, left=_left(run))
+
+
+def _left(run: Run) -> list[LeftOnNode]:
     return [
-        {
-            "node": one.node.name,
-            "attempt": one.attempt.number,
-            "num_files": one.gained.get("num_files", 0),
-            "bytes": one.gained.get("bytes", 0),
-            "files": one.gained.get("files", []),
-            "refused": one.output.get("refused") or {},
-            "decision": one.leftovers,
-        }
+        LeftOnNode(
+            node=one.node.name,
+            attempt=one.attempt.number,
+            num_files=one.gained.get("num_files", 0),
+            bytes=one.gained.get("bytes", 0),
+            files=one.gained.get("files", []),
+            refused=one.output.get("refused") or {},
+            decision=one.leftovers,
+        )
         for one in actions.undecided(run)
     ]
 

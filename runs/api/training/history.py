@@ -58,59 +58,59 @@ class EventOut(Schema):
 
 
 @router.get("/runs/{run_id}/attempts", response=Page[AttemptOut])
-def attempts(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> dict[str, Any]:
+def attempts(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[AttemptOut]:
     found = get_run(actor(request), run_id).attempts.prefetch_related("placements__node", "placements__held_slots")
     return page(found, _attempts, sort="number", cursor=query.cursor, limit=query.limit)
 
 
 @router.get("/runs/{run_id}/events", response=Page[EventOut])
-def events(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> dict[str, Any]:
+def events(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[EventOut]:
     found = get_run(actor(request), run_id).events.select_related("attempt", "actor")
     return page(found, _events, sort="at", cursor=query.cursor, limit=query.limit)
 
 
-def _attempts(rows: Sequence[Attempt]) -> list[dict[str, Any]]:
+def _attempts(rows: Sequence[Attempt]) -> list[AttemptOut]:
     return [
-        {
-            "id": row.pk,
-            "number": row.number,
-            "fence": row.fence,
-            "world_size": row.world_size,
-            "created_at": stamp(row.created_at),
-            "go_at": stamp(row.go_at),
-            "contact_lost_at": stamp(row.contact_lost_at),
-            "ended_at": stamp(row.ended_at),
-            "offered": (row.go or {}).get("checkpoints", []),
-            "reason": {"code": row.reason_code, "sentence": row.reason_sentence},
-            "placements": [_placement(placement) for placement in row.placements.all()],
-        }
+        AttemptOut(
+            id=row.pk,
+            number=row.number,
+            fence=row.fence,
+            world_size=row.world_size,
+            created_at=stamp(row.created_at),
+            go_at=stamp(row.go_at),
+            contact_lost_at=stamp(row.contact_lost_at),
+            ended_at=stamp(row.ended_at),
+            offered=(row.go or {}).get("checkpoints", []),
+            reason={"code": row.reason_code, "sentence": row.reason_sentence},
+            placements=[_placement(placement) for placement in row.placements.all()],
+        )
         for row in rows
     ]
 
 
-def _placement(placement: Placement) -> dict[str, Any]:
-    return {
-        "node": placement.node.name,
-        "node_rank": placement.node_rank,
-        "first_rank": placement.first_rank,
-        "num_ranks": placement.num_ranks,
-        "slots": [slot.index for slot in placement.held_slots.all()],
-        "phase": placement.phase,
-        "reported_at": stamp(placement.reported_at),
-        "ranks": placement.report.get("ranks", []),
-    }
+def _placement(placement: Placement) -> PlacementOut:
+    return PlacementOut(
+        node=placement.node.name,
+        node_rank=placement.node_rank,
+        first_rank=placement.first_rank,
+        num_ranks=placement.num_ranks,
+        slots=[slot.index for slot in placement.held_slots.all()],
+        phase=placement.phase,
+        reported_at=stamp(placement.reported_at),
+        ranks=placement.report.get("ranks", []),
+    )
 
 
-def _events(rows: Sequence[Event]) -> list[dict[str, Any]]:
+def _events(rows: Sequence[Event]) -> list[EventOut]:
     return [
-        {
-            "id": row.pk,
-            "at": stamp(row.at),
-            "code": row.code,
-            "sentence": row.sentence,
-            "attempt": row.attempt.number if row.attempt else None,
-            "actor": row.actor.username if row.actor else None,
-            "data": row.data,
-        }
+        EventOut(
+            id=row.pk,
+            at=stamp(row.at),
+            code=row.code,
+            sentence=row.sentence,
+            attempt=row.attempt.number if row.attempt else None,
+            actor=row.actor.username if row.actor else None,
+            data=row.data,
+        )
         for row in rows
     ]

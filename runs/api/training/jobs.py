@@ -39,13 +39,13 @@ class JobOut(Schema):
 
 
 @router.post("/jobs", response={201: JobOut}, openapi_extra=body_of(SPEC), summary="Save a spec under its name")
-def save(request: HttpRequest, document: InBody[dict[str, Any]]) -> Answer[dict[str, Any]]:
+def save(request: HttpRequest, document: InBody[dict[str, Any]]) -> Answer[JobOut]:
     """The body is a spec. Under a name that exists it becomes the next version."""
     return Answer(201, _jobs([actions.save_job(actor=actor(request), document=document)])[0])
 
 
 @router.get("/jobs", response=Page[JobOut])
-def find(request: HttpRequest, query: Query[JobsQuery]) -> dict[str, Any]:
+def find(request: HttpRequest, query: Query[JobsQuery]) -> Page[JobOut]:
     found = visible_jobs(actor(request)).select_related("created_by")
     if query.project:
         found = found.filter(project__name=query.project)
@@ -55,7 +55,7 @@ def find(request: HttpRequest, query: Query[JobsQuery]) -> dict[str, Any]:
 
 
 @router.get("/jobs/{job_id}", response=JobOut)
-def show(request: HttpRequest, job_id: str) -> dict[str, Any]:
+def show(request: HttpRequest, job_id: str) -> JobOut:
     return _jobs([get_job(actor(request), job_id)])[0]
 
 
@@ -66,16 +66,16 @@ def delete(request: HttpRequest, job_id: str) -> Answer[None]:
     return Answer(204, None)
 
 
-def _jobs(rows: Sequence[Job]) -> list[dict[str, Any]]:
+def _jobs(rows: Sequence[Job]) -> list[JobOut]:
     return [
-        {
-            "id": row.pk,
-            "name": row.name,
-            "project": row.project.name,
-            "version": row.version,
-            "created_by": row.created_by.username if row.created_by else None,
-            "created_at": stamp(row.created_at),
-            "spec": row.spec,
-        }
+        JobOut(
+            id=row.pk,
+            name=row.name,
+            project=row.project.name,
+            version=row.version,
+            created_by=row.created_by.username if row.created_by else None,
+            created_at=stamp(row.created_at),
+            spec=row.spec,
+        )
         for row in rows
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from django.http import HttpRequest
 from ninja import Field, Path, Router
@@ -68,7 +68,7 @@ _raw = {"requestBody": {"required": True, "content": {"application/octet-stream"
 
 
 @router.put("/runs/local/{local_id}", response=LocalOut, summary="Make or find a run that was logged elsewhere")
-def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> dict[str, Any]:
+def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> LocalOut:
     """The same local id is the same run. What became of it is decided anew from what has arrived."""
     run = actions.send_local_run(
         actor=actor(request),
@@ -79,11 +79,11 @@ def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> d
         project=body.project,
         processes={producer: actions.Process(**one.model_dump()) for producer, one in body.processes.items()},
     )
-    return {"run": run_documents([run])[0], "watermarks": watermarks(run)}
+    return LocalOut(run=RunOut.model_validate(run_documents([run])[0]), watermarks=watermarks(run))
 
 
 @router.post("/runs/{run_id}/frames", response=FramesOut, openapi_extra=_raw, summary="Store frames of a spool")
-def send_frames(request: HttpRequest, run_id: str) -> dict[str, Any]:
+def send_frames(request: HttpRequest, run_id: str) -> FramesOut:
     """The body is frames of spools, byte for byte, of a run that was logged elsewhere."""
     run = get_run(actor(request), run_id, Role.MEMBER)
     if not run.is_local:
@@ -92,6 +92,6 @@ def send_frames(request: HttpRequest, run_id: str) -> dict[str, Any]:
     if len(data) > MAX_BODY_BYTES:
         raise HttpError(413, f"A request has at most {MAX_BODY_BYTES // 1024 // 1024} MB of frames.")
     try:
-        return {"watermarks": store_frames(run, data)}
+        return FramesOut(watermarks=store_frames(run, data))
     except Foreign as error:
         raise HttpError(409, str(error)) from error

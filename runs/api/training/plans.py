@@ -13,7 +13,7 @@ from runs.access import get_run
 from runs.actions.estimates import plans_of, shown_run
 from runs.api.auth import actor
 from runs.api.openapi import SPEC, body_of
-from runs.presenting.measured import plan_document
+from runs.presenting.measured import measured_of
 from runs.presenting.runs import stamp
 
 router = Router(tags=["plans"])
@@ -48,19 +48,21 @@ class RunPlanOut(Schema):
 
 
 @router.post("/plans", response=PlansOut, openapi_extra=body_of(SPEC), summary="What a spec would cost")
-def make(request: HttpRequest, document: InBody[dict[str, Any]], query: Query[PlansQuery]) -> dict[str, Any]:
+def make(request: HttpRequest, document: InBody[dict[str, Any]], query: Query[PlansQuery]) -> PlansOut:
     """The body is a spec. Nothing is written."""
     user = actor(request)
     found = plans_of(user, document, count=query.count, now=timezone.now())
     known = found.costs.known
-    return {
-        "estimate": found.costs.estimate.as_document(),
-        "proposals": [one.as_document() for one in found.costs.proposals],
-        "nodes": [node.name for node in found.nodes],
-        "rates": {"is_measured": known.rates.is_measured, "run": shown_run(user, known) or None, "at": stamp(known.at)},
-    }
+    return PlansOut(
+        estimate=found.costs.estimate.as_document(),
+        proposals=[ProposalOut(**one.as_document()) for one in found.costs.proposals],
+        nodes=[node.name for node in found.nodes],
+        rates=RatesOut(is_measured=known.rates.is_measured, run=shown_run(user, known) or None, at=stamp(known.at)),
+    )
 
 
 @router.get("/runs/{run_id}/plan", response=RunPlanOut, summary="Predicted and measured")
-def show(request: HttpRequest, run_id: str) -> dict[str, Any]:
-    return plan_document(get_run(actor(request), run_id))
+def show(request: HttpRequest, run_id: str) -> RunPlanOut:
+    run = get_run(actor(request), run_id)
+    measured = measured_of(run)
+    return RunPlanOut(predicted=run.estimate, measured=None if measured is None else dict(measured))

@@ -17,7 +17,7 @@ from runs.api.paging import MAX_LIMIT, Page, page
 from runs.api.shapes import Body, RunOut
 from runs.models import Role, Run
 from runs.presenting.listing import find_runs
-from runs.presenting.runs import run_documents
+from runs.presenting.runs import RunDocument, run_documents
 from runs.status import Status
 from trainyard.spec import Problem, SpecError
 
@@ -50,7 +50,7 @@ class Clone(Body):
 
 
 @router.post("/runs", response={201: RunOut}, openapi_extra=body_of(SPEC_OR_JOB), summary="Submit a run")
-def submit(request: HttpRequest, document: InBody[dict[str, Any]]) -> Answer[dict[str, Any]]:
+def submit(request: HttpRequest, document: InBody[dict[str, Any]]) -> Answer[RunDocument]:
     """The body is a spec, or `{"job": id, "overrides": {path: value}}`."""
     user = actor(request)
     if "job" not in document:
@@ -65,7 +65,7 @@ def submit(request: HttpRequest, document: InBody[dict[str, Any]]) -> Answer[dic
 
 
 @router.get("/runs", response=Page[RunOut])
-def find(request: HttpRequest, query: Query[RunsQuery]) -> dict[str, Any]:
+def find(request: HttpRequest, query: Query[RunsQuery]) -> Page[RunDocument]:
     found = find_runs(
         actor(request),
         status=query.status,
@@ -78,12 +78,12 @@ def find(request: HttpRequest, query: Query[RunsQuery]) -> dict[str, Any]:
 
 
 @router.get("/runs/{run_id}", response=RunOut)
-def show(request: HttpRequest, run_id: str) -> dict[str, Any]:
+def show(request: HttpRequest, run_id: str) -> RunDocument:
     return _one(get_run(actor(request), run_id))
 
 
 @router.patch("/runs/{run_id}", response=RunOut, summary="Change tags or notes")
-def edit(request: HttpRequest, run_id: str, body: Edit) -> dict[str, Any]:
+def edit(request: HttpRequest, run_id: str, body: Edit) -> RunDocument:
     user = actor(request)
     run = get_run(user, run_id, Role.MEMBER)
     if body.tags is not None:
@@ -101,19 +101,19 @@ def delete(request: HttpRequest, run_id: str) -> Answer[None]:
 
 
 @router.post("/runs/{run_id}/stop", response=RunOut)
-def stop(request: HttpRequest, run_id: str) -> dict[str, Any]:
+def stop(request: HttpRequest, run_id: str) -> RunDocument:
     user = actor(request)
     return _one(actions.stop_run(actor=user, run=get_run(user, run_id, Role.MEMBER)))
 
 
 @router.post("/runs/{run_id}/restart", response=RunOut)
-def restart(request: HttpRequest, run_id: str) -> dict[str, Any]:
+def restart(request: HttpRequest, run_id: str) -> RunDocument:
     user = actor(request)
     return _one(actions.restart_run(actor=user, run=get_run(user, run_id, Role.MEMBER)))
 
 
 @router.post("/runs/{run_id}/clone", response={201: RunOut})
-def clone(request: HttpRequest, run_id: str, body: InBody[Clone | None] = None) -> Answer[dict[str, Any]]:
+def clone(request: HttpRequest, run_id: str, body: InBody[Clone | None] = None) -> Answer[RunDocument]:
     user = actor(request)
     overrides = body.overrides if body else {}
     run = get_run(user, run_id, Role.MEMBER)
@@ -121,7 +121,7 @@ def clone(request: HttpRequest, run_id: str, body: InBody[Clone | None] = None) 
 
 
 @router.post("/runs/{run_id}/continue", response={201: RunOut}, summary="Go on from a checkpoint as a new run")
-def go_on(request: HttpRequest, run_id: str, body: InBody[Continue | None] = None) -> Answer[dict[str, Any]]:
+def go_on(request: HttpRequest, run_id: str, body: InBody[Continue | None] = None) -> Answer[RunDocument]:
     user = actor(request)
     step, overrides = (body.step, body.overrides) if body else (None, {})
     run = get_run(user, run_id, Role.MEMBER)
@@ -129,35 +129,34 @@ def go_on(request: HttpRequest, run_id: str, body: InBody[Continue | None] = Non
 
 
 @router.post("/runs/{run_id}/archive", response=RunOut)
-def archive(request: HttpRequest, run_id: str) -> dict[str, Any]:
+def archive(request: HttpRequest, run_id: str) -> RunDocument:
     user = actor(request)
     return _one(actions.archive_run(actor=user, run=get_run(user, run_id, Role.MEMBER)))
 
 
 @router.post("/runs/{run_id}/unarchive", response=RunOut)
-def unarchive(request: HttpRequest, run_id: str) -> dict[str, Any]:
+def unarchive(request: HttpRequest, run_id: str) -> RunDocument:
     user = actor(request)
     return _one(actions.unarchive_run(actor=user, run=get_run(user, run_id, Role.MEMBER)))
 
 
 @router.post("/runs/{run_id}/give-up", response=RunOut, summary="End a run whose nodes are out of contact")
-def give_up(request: HttpRequest, run_id: str) -> dict[str, Any]:
+def give_up(request: HttpRequest, run_id: str) -> RunDocument:
     user = actor(request)
     return _one(actions.give_up_run(actor=user, run=get_run(user, run_id, Role.MEMBER)))
 
 
 @router.post("/runs/{run_id}/pause", response=RunOut, summary="Not built yet: always 409")
-def pause(request: HttpRequest, run_id: str) -> dict[str, Any]:
+def pause(request: HttpRequest, run_id: str) -> RunDocument:
     get_run(actor(request), run_id, Role.MEMBER)
     raise actions.Refused("not-built", "Pausing a run is not built yet. Stop it and restart it instead.")
 
 
 @router.post("/runs/{run_id}/resume", response=RunOut, summary="Not built yet: always 409")
-def resume(request: HttpRequest, run_id: str) -> dict[str, Any]:
+def resume(request: HttpRequest, run_id: str) -> RunDocument:
     get_run(actor(request), run_id, Role.MEMBER)
     raise actions.Refused("not-built", "Resuming a run is not built yet. Restart it instead.")
 
 
-def _one(run: Run) -> dict[str, Any]:
-    document: dict[str, Any] = run_documents([run])[0]
-    return document
+def _one(run: Run) -> RunDocument:
+    return run_documents([run])[0]

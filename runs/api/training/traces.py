@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from django.http import HttpRequest
 from ninja import Body as InBody
@@ -34,10 +34,11 @@ class TraceOut(Schema):
 
 
 @router.post("/runs/{run_id}/trace", response={202: TraceOut}, summary="Trace the next steps")
-def trace(request: HttpRequest, run_id: str, body: InBody[TraceIn | None] = None) -> Answer[dict[str, Any]]:
+def trace(request: HttpRequest, run_id: str, body: InBody[TraceIn | None] = None) -> Answer[TraceOut]:
     """The steps are the next that every rank can know of. Each rank's trace is a file `traces/step-N.rank-R.json.gz`
     of the run, as soon as its last step is over."""
     user = actor(request)
     asked = body or TraceIn(steps=STEPS, ranks="all")
     run = get_run(user, run_id, Role.MEMBER)
-    return Answer(202, actions.trace_run(actor=user, run=run, steps=asked.steps, ranks=asked.ranks)._asdict())
+    made = actions.trace_run(actor=user, run=run, steps=asked.steps, ranks=asked.ranks)
+    return Answer(202, TraceOut(**made._asdict()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from django.http import HttpRequest
 from ninja import Field, Router, Schema
@@ -49,12 +49,12 @@ _PATH = "/node/runs/{run_id}/fences/{fence}"
 
 
 @router.post(f"{_PATH}/uploads", auth=NodeAuth(), response=Begun, summary="Begin a large file, or a link (nodes only)")
-def begin(request: HttpRequest, run_id: str, fence: int, body: Begin) -> dict[str, Any]:
+def begin(request: HttpRequest, run_id: str, fence: int, body: Begin) -> Begun:
     sender = sender_of(placement_of(request, run_id, fence))
     try:
         if body.same_as:
-            return {"path": uploads.link(sender, body.path, body.same_as), "offset": 0, "is_done": True}
-        return uploads.begin(sender, body.path, body.size_bytes, body.key)._asdict()
+            return Begun(path=uploads.link(sender, body.path, body.same_as), offset=0, is_done=True)
+        return Begun(**uploads.begin(sender, body.path, body.size_bytes, body.key)._asdict())
     except LookupError as error:
         raise HttpError(422, f"{body.same_as!r}, which {body.path!r} is a link to, is not among the files.") from error
     except outputs.TooLarge as error:
@@ -72,13 +72,14 @@ def begin(request: HttpRequest, run_id: str, fence: int, body: Begin) -> dict[st
     openapi_extra=_raw,
     summary="Store a part of a large file (nodes only)",
 )
-def store_part(request: HttpRequest, run_id: str, fence: int, key: str, offset: int) -> dict[str, Any]:
+def store_part(request: HttpRequest, run_id: str, fence: int, key: str, offset: int) -> Begun:
     """Where the part does not begin where the last one ended, the answer says where the next one begins."""
     placement_of(request, run_id, fence)
     try:
-        return uploads.write_part(run_id, key, offset, request.read, request.sealed_digest)._asdict()  # type: ignore[attr-defined]
+        digest: str = request.sealed_digest  # type: ignore[attr-defined]
+        return Begun(**uploads.write_part(run_id, key, offset, request.read, digest)._asdict())
     except uploads.WrongOffset as error:
-        return {"path": "", "offset": error.offset, "is_done": False}
+        return Begun(path="", offset=error.offset, is_done=False)
     except LookupError as error:
         raise HttpError(428, "Nothing was begun under this key. Begin the file again.") from error
     except outputs.TooLarge as error:

@@ -40,7 +40,7 @@ def test_a_summary_is_what_one_would_say_of_all_points_together(batches: list[Ba
     newest = max(range(len(everything)), key=lambda place: (*everything[place][:3], place))
     attempt, step, at, value = everything[newest]
     assert (row.last_attempt, row.last_step, row.last_time) == (attempt, step, at)
-    assert (row.last, row.last_text) == ((value, "") if math.isfinite(value) else (None, summaries.text_of(value)))
+    assert (row.last, row.last_text) == ((value, "") if math.isfinite(value) else (None, summaries.word_of(value)))
 
 
 @pytest.mark.django_db(databases="__all__")
