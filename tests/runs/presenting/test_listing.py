@@ -38,7 +38,7 @@ def test_no_list_of_runs_is_sorted(cast: Cast, make_run: MakeRun, sort: str, fil
         make_run(name=f"run-{number}", project=second if number % 2 else cast.project)
     runs = find_runs(cast.mate, **FILTERS[filtered])
     first = page(find_runs(cast.mate), list, sort=sort, cursor=None, limit=2)
-    for cursor in (None, first["next"]):
+    for cursor in (None, first.next):
         with CaptureQueriesContext(connection) as asked:
             page(runs, list, sort=sort, cursor=cursor, limit=2)
         assert not sorted_scans(asked)
