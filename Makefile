@@ -54,6 +54,7 @@ check: ## format, lint, types, migrations, import rules, Django's own checks
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py check --fail-level WARNING
 	$(BIN)/python -m dashboard.setup.javascript biome check --error-on-warnings static
+	$(BIN)/python -m dashboard.setup.javascript tsc
 
 bench: ## measure against other trackers and against limits, into benchmarks/RESULTS.md (ARGS="name" for one)
 	@$(SETUP) --for bench -- $(BIN)/python -m benchmarks $(ARGS)

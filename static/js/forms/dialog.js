@@ -3,20 +3,26 @@ import { refetchAll } from "../live/fragment.js";
 import { mountAll, sweep } from "../shared/modules.js";
 import { send } from "./swap.js";
 
+/** @param {HTMLFormElement} form */
 export function mount(form) {
+  /** @param {SubmitEvent} event */
   async function onSubmit(event) {
     event.preventDefault();
     event.submitter?.setAttribute("aria-busy", "true");
-    const html = await send(form.action, new FormData(form, event.submitter), form.dataset.fragment);
+    const html = await send(form.action, new FormData(form, event.submitter), form.dataset.fragment ?? "");
     event.submitter?.removeAttribute("aria-busy");
     if (html === null) return;
     const dialog = document.createElement("dialog");
     dialog.className = "is-wide";
     dialog.innerHTML = html;
-    dialog.setAttribute("aria-labelledby", dialog.querySelector("h2").id);
-    dialog.addEventListener("click", (click) => click.target.closest("[data-close]") && dialog.close());
+    dialog.setAttribute("aria-labelledby", dialog.querySelector("h2")?.id ?? "");
+    dialog.addEventListener("click", ({ target }) => {
+      if (target instanceof Element && target.closest("[data-close]")) dialog.close();
+    });
     // A form in it that does something has its say in a toast; one with a bad value keeps it open.
-    dialog.addEventListener("submit", (sent) => sent.target.dataset.act !== undefined && dialog.close());
+    dialog.addEventListener("submit", ({ target }) => {
+      if (target instanceof HTMLElement && target.dataset.act !== undefined) dialog.close();
+    });
     dialog.addEventListener("close", () => {
       dialog.remove();
       sweep();

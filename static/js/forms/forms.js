@@ -7,13 +7,13 @@ import { refetchAll } from "../live/fragment.js";
 export function startForms() {
   document.addEventListener("submit", async (event) => {
     const form = event.target;
-    if (form.dataset.act === undefined) return;
+    if (!(form instanceof HTMLFormElement) || form.dataset.act === undefined) return;
     event.preventDefault();
-    const button = event.submitter;
+    const button = /** @type {HTMLButtonElement | null} */ (event.submitter);
     const asks = button?.dataset.confirm ?? form.dataset.confirm;
     if (
       asks &&
-      !(await confirm(asks, button?.dataset.words ?? form.dataset.words ?? "", button?.textContent.trim() || "Yes"))
+      !(await confirm(asks, button?.dataset.words ?? form.dataset.words ?? "", button?.textContent?.trim() || "Yes"))
     )
       return;
     const body = new FormData(form, button);
@@ -28,10 +28,11 @@ export function startForms() {
 }
 
 // Posts and shows the answer's sentence; resolves to the answer, or null when it was refused.
+/** @param {string} url @param {FormData} [body] */
 export async function post(url, body = new FormData()) {
   let answer;
   try {
-    const token = document.querySelector("meta[name=csrf-token]").content;
+    const token = document.querySelector("meta[name=csrf-token]")?.getAttribute("content") ?? "";
     answer = await fetch(url, { method: "POST", body, headers: { "X-CSRFToken": token, "X-Requested-With": "fetch" } });
   } catch {
     toast("The server did not answer. Nothing was changed as far as this page knows.", { isProblem: true });
@@ -49,15 +50,22 @@ export async function post(url, body = new FormData()) {
 }
 
 // Asks by naming the thing ("Stop run hello-gpt?"); resolves to true or false.
+/** @param {string} question @param {string} words @param {string} yes @returns {Promise<boolean>} */
 export function confirm(question, words, yes) {
-  const dialog = document.getElementById("confirm");
-  document.getElementById("confirm-title").textContent = question;
-  document.getElementById("confirm-words").textContent = words;
-  document.getElementById("confirm-words").hidden = !words;
-  document.getElementById("confirm-yes").textContent = yes;
+  const dialog = /** @type {HTMLDialogElement} */ (document.getElementById("confirm"));
+  write("confirm-title", question);
+  write("confirm-words", words).hidden = !words;
+  write("confirm-yes", yes);
   dialog.returnValue = "no";
   dialog.showModal();
   return new Promise((resolve) => {
     dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
   });
+}
+
+/** @param {string} id @param {string} words */
+function write(id, words) {
+  const element = /** @type {HTMLElement} */ (document.getElementById(id));
+  element.textContent = words;
+  return element;
 }

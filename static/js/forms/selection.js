@@ -5,51 +5,64 @@ const KEPT = "trainyard.selection";
 const MOST = 500;
 const MOST_COMPARED = 100; // as many as the comparison takes
 
+/** @param {HTMLElement} form */
 export function mount(form) {
-  const bar = form.querySelector(".selection-bar");
-  const link = bar.querySelector("[data-compare]");
-  const others = bar.querySelector("[data-others]");
+  const bar = /** @type {HTMLElement} */ (form.querySelector(".selection-bar"));
+  const link = /** @type {HTMLAnchorElement} */ (bar.querySelector("[data-compare]"));
+  const others = /** @type {HTMLElement} */ (bar.querySelector("[data-others]"));
+  /** @type {string[]} */
   let selected = read();
+  /** @type {HTMLInputElement | null} */
   let before = null; // the box that was clicked last, for shift-click
-  const boxes = () => [...form.querySelectorAll(".row-check")];
+  const boxes = () => /** @type {HTMLInputElement[]} */ ([...form.querySelectorAll(".row-check")]);
 
+  /** @param {string} selector @param {string} words */
+  function write(selector, words) {
+    const element = bar.querySelector(selector);
+    if (element) element.textContent = words;
+  }
   function show() {
     const all = boxes();
     for (const box of all) box.checked = selected.includes(box.value);
     const inView = all.filter((box) => box.checked).length;
     const num = selected.length;
     bar.hidden = num === 0;
-    bar.querySelector("[data-count]").textContent = num;
-    bar.querySelector("[data-away]").textContent = num > inView ? `, ${num - inView} not in view` : "";
+    write("[data-count]", String(num));
+    write("[data-away]", num > inView ? `, ${num - inView} not in view` : "");
     const compared = selected.slice(0, MOST_COMPARED);
     const words = num > compared.length ? `the first ${compared.length}` : num;
-    link.lastElementChild.textContent = `Compare ${words} run${num === 1 ? "" : "s"}`;
+    write("[data-compare] > :last-child", `Compare ${words} run${num === 1 ? "" : "s"}`);
     // Whoever chose a run wants to see it, whatever was hidden in an earlier comparison.
     const query = new URLSearchParams([...compared.map((run) => ["run", run]), ["hide", ""]]);
     link.href = `${link.dataset.compare}?${query}`;
     const shown = new Set(all.map((box) => box.value));
     others.replaceChildren(...selected.filter((run) => !shown.has(run)).map(hidden));
-    for (const button of bar.querySelectorAll("[data-asks]")) {
+    /** @type {NodeListOf<HTMLElement>} */
+    const asking = bar.querySelectorAll("[data-asks]");
+    for (const button of asking) {
       button.dataset.confirm = `${button.dataset.asks} ${num} run${num === 1 ? "" : "s"}?`;
     }
-    const head = form.querySelector("[data-check-all]");
+    const head = /** @type {HTMLInputElement | null} */ (form.querySelector("[data-check-all]"));
     if (head) {
       head.checked = inView > 0 && inView === all.length;
       head.indeterminate = inView > 0 && inView < all.length;
     }
   }
+  /** @param {string[]} runs */
   function keep(runs) {
     selected = runs.slice(-MOST);
     sessionStorage.setItem(KEPT, JSON.stringify(selected));
     show();
   }
+  /** @param {HTMLInputElement[]} some @param {boolean} isSelected */
   function set(some, isSelected) {
     const runs = some.map((box) => box.value);
     const rest = selected.filter((run) => !runs.includes(run));
     keep(isSelected ? [...rest, ...runs] : rest);
   }
+  /** @param {MouseEvent} event */
   function onClick(event) {
-    const box = event.target;
+    const box = /** @type {HTMLInputElement} */ (event.target);
     if (box.closest?.("[data-clear]")) return keep([]);
     if (box.matches?.("[data-check-all]")) return set(boxes(), box.checked);
     if (!box.matches?.(".row-check")) return;
@@ -61,25 +74,30 @@ export function mount(form) {
     before = box;
     set(all.slice(from, to + 1), box.checked);
   }
+  /** @param {KeyboardEvent} event */
   function onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const box =
-      event.key === "x" && form.contains(event.target) && event.target.closest("tr")?.querySelector(".row-check");
+    const target = /** @type {Element} */ (event.target);
+    const isRow = event.key === "x" && form.contains(target);
+    /** @type {HTMLInputElement | null | undefined} */
+    const box = isRow ? target.closest("tr")?.querySelector(".row-check") : null;
     if (box) set([box], !box.checked);
-    const isTyping = event.target.matches?.("input:not([type=checkbox]), textarea, select");
+    const isTyping = target.matches?.("input:not([type=checkbox]), textarea, select");
     if (event.key === "Escape" && !bar.hidden && !isTyping && !document.querySelector("dialog[open]")) keep([]);
   }
   // What was stopped or archived is done with; a run that was deleted is no more.
+  /** @param {any} event */
   function onActed({ detail: button }) {
     if (bar.contains(button)) return keep([]);
     const run = button?.closest("tr")?.dataset.key;
     if (run && /\/do\/(delete|archive)\/$/.test(button.formAction)) keep(selected.filter((one) => one !== run));
   }
+  /** @param {PageTransitionEvent} event */
   function again(event) {
     if (event.persisted) keep(read()); // the selection may have changed on another page of the table since
   }
   const watcher = new MutationObserver(show); // rows come and go
-  watcher.observe(form.querySelector("[data-fragment]"), { childList: true, subtree: true });
+  watcher.observe(form.querySelector("[data-fragment]") ?? form, { childList: true, subtree: true });
   form.addEventListener("click", onClick);
   form.addEventListener("acted", onActed);
   document.addEventListener("keydown", onKey);
@@ -92,10 +110,12 @@ export function mount(form) {
   };
 }
 
+/** @param {string} run */
 function hidden(run) {
   return Object.assign(document.createElement("input"), { type: "hidden", name: "run", value: run });
 }
 
+/** @returns {string[]} */
 function read() {
   try {
     const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");

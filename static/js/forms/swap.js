@@ -4,19 +4,21 @@ import { toast } from "../frame/toasts.js";
 import { refetchAll } from "../live/fragment.js";
 import { mountAll, sweep } from "../shared/modules.js";
 
+/** @param {HTMLElement} element */
 export function mount(element) {
+  /** @param {SubmitEvent} event */
   async function onSubmit(event) {
-    const form = event.target;
+    const form = /** @type {HTMLFormElement} */ (event.target);
     if (form.dataset.act !== undefined) return;
     event.preventDefault();
     event.submitter?.setAttribute("aria-busy", "true");
-    const html = await send(form.action, new FormData(form, event.submitter), element.dataset.swap);
+    const html = await send(form.action, new FormData(form, event.submitter), element.dataset.swap ?? "");
     event.submitter?.removeAttribute("aria-busy");
     if (html === null) return;
     element.innerHTML = html;
     sweep();
     mountAll(element);
-    element.querySelector("[aria-invalid], [data-focus]")?.focus();
+    /** @type {HTMLElement | null} */ (element.querySelector("[aria-invalid], [data-focus]"))?.focus();
     refetchAll();
   }
   element.addEventListener("submit", onSubmit);
@@ -24,6 +26,7 @@ export function mount(element) {
 }
 
 // Posts and resolves to the named part of the answer's page, with problems beside its fields; null when it was refused.
+/** @param {string} url @param {FormData} body @param {string} fragment @returns {Promise<string | null>} */
 export async function send(url, body, fragment) {
   try {
     const answer = await fetch(`${url}?fragment=${fragment}`, {

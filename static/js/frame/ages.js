@@ -5,7 +5,9 @@ export function startAges() {
   setInterval(() => {
     if (document.hidden) return;
     const now = Date.now();
-    for (const time of document.querySelectorAll("time[data-age]")) {
+    /** @type {NodeListOf<HTMLTimeElement>} */
+    const times = document.querySelectorAll("time[data-age]");
+    for (const time of times) {
       const words = age(Date.parse(time.dateTime), now);
       if (time.textContent !== words) time.textContent = words;
     }

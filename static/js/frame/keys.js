@@ -2,7 +2,7 @@
 export function startKeys() {
   let isGoing = 0;
   document.addEventListener("click", (event) => {
-    if (event.target.closest("[data-open-keys]")) showKeys();
+    if (event.target instanceof Element && event.target.closest("[data-open-keys]")) showKeys();
   });
   document.addEventListener("keydown", (event) => {
     if (
@@ -15,6 +15,7 @@ export function startKeys() {
       return;
     if (isGoing && Date.now() - isGoing < 1200) {
       isGoing = 0;
+      /** @type {HTMLAnchorElement | null} */
       const link = document.querySelector(`[data-keys="g ${CSS.escape(event.key)}"]`);
       if (link) {
         event.preventDefault();
@@ -25,6 +26,7 @@ export function startKeys() {
     if (event.key === "g") isGoing = Date.now();
     if (event.key === "?") showKeys();
     if (event.key === "/") {
+      /** @type {HTMLInputElement | null} */
       const field = document.querySelector("[data-filter-key]");
       if (field) {
         event.preventDefault();
@@ -37,13 +39,17 @@ export function startKeys() {
 
 // Every key is listed; those of what this page has come first.
 function showKeys() {
-  const dialog = document.getElementById("keys");
-  const parts = [...(dialog?.querySelectorAll("[data-keys-of]") ?? [])];
+  const dialog = /** @type {HTMLDialogElement | null} */ (document.getElementById("keys"));
+  /** @type {NodeListOf<HTMLElement> | undefined} */
+  const parts = dialog?.querySelectorAll("[data-keys-of]");
+  /** @param {HTMLElement} part */
   const isHere = ({ dataset }) => document.querySelector(`[data-module~="${dataset.keysOf}"]`) !== null;
-  dialog?.querySelector(".keys-parts").prepend(...parts.filter(isHere));
+  dialog?.querySelector(".keys-parts")?.prepend(...[...(parts ?? [])].filter(isHere));
   dialog?.showModal();
 }
 
+/** @param {EventTarget | null} element */
 function isTyping(element) {
-  return element.matches?.("input:not([type=checkbox]):not([type=range]), textarea, select, [contenteditable]");
+  const fields = "input:not([type=checkbox]):not([type=range]), textarea, select, [contenteditable]";
+  return element instanceof Element && element.matches(fields);
 }

@@ -1,4 +1,8 @@
 // Places a popover beside the button that opens it, and moves through it with the arrow keys.
+/** @type {Record<string, number>} */
+const STEPS = { ArrowDown: 1, ArrowUp: -1 };
+
+/** @param {HTMLElement} menu */
 export function mount(menu) {
   function place() {
     const opener = document.querySelector(`[popovertarget="${menu.id}"]`);
@@ -9,23 +13,29 @@ export function mount(menu) {
     menu.style.left = `${Math.max(8, left)}px`;
     menu.style.top = `${isBelow ? at.bottom + 4 : Math.max(8, at.top - menu.offsetHeight - 4)}px`;
   }
+  /** @param {ToggleEvent} event */
   function onToggle(event) {
     if (event.newState !== "open") return;
     place();
-    items()[0]?.focus({ focusVisible: false });
+    items()[0]?.focus(/** @type {FocusOptions} */ ({ focusVisible: false }));
   }
+  /** @returns {HTMLElement[]} */
   function items() {
-    return [...menu.querySelectorAll("a[href], button:not(:disabled), input[type=checkbox]")];
+    const found = menu.querySelectorAll("a[href], button:not(:disabled), input[type=checkbox]");
+    return /** @type {HTMLElement[]} */ ([...found]);
   }
+  /** @param {KeyboardEvent} event */
   function onKey(event) {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const step = STEPS[event.key];
     if (!step) return;
     event.preventDefault();
     const all = items();
-    all[(all.indexOf(document.activeElement) + step + all.length) % all.length]?.focus();
+    all[(all.indexOf(/** @type {HTMLElement} */ (document.activeElement)) + step + all.length) % all.length]?.focus();
   }
+  /** @param {MouseEvent} event */
   function onClick(event) {
-    if (event.target.closest("a, [data-closes], button[type=submit], form button")) menu.hidePopover();
+    const closing = "a, [data-closes], button[type=submit], form button";
+    if (event.target instanceof Element && event.target.closest(closing)) menu.hidePopover();
   }
   menu.addEventListener("toggle", onToggle);
   menu.addEventListener("keydown", onKey);

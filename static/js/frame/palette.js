@@ -1,7 +1,8 @@
 // Ctrl-K: jump to a page or a run by name.
+/** @param {HTMLDialogElement} dialog */
 export function mount(dialog) {
-  const input = dialog.querySelector("input");
-  const list = dialog.querySelector("ul");
+  const input = /** @type {HTMLInputElement} */ (dialog.querySelector("input"));
+  const list = /** @type {HTMLElement} */ (dialog.querySelector("ul"));
   let timer = 0;
   let asked = 0;
 
@@ -19,6 +20,7 @@ export function mount(dialog) {
     if (mine !== asked || !answer?.ok) return;
     draw((await answer.json()).items);
   }
+  /** @param {{url: string, label: string, kind: string}[]} items */
   function draw(items) {
     list.replaceChildren(
       ...items.map((item, index) => {
@@ -44,18 +46,22 @@ export function mount(dialog) {
     }
     select(0);
   }
+  /** @returns {HTMLElement[]} */
   function options() {
-    return [...list.querySelectorAll("[role=option]")];
+    return /** @type {HTMLElement[]} */ ([...list.querySelectorAll("[role=option]")]);
   }
+  /** @param {number} index */
   function select(index) {
     const all = options();
-    all.forEach((line, at) => line.setAttribute("aria-selected", at === index));
+    all.forEach((line, at) => line.setAttribute("aria-selected", String(at === index)));
     all[index]?.scrollIntoView({ block: "nearest" });
     input.setAttribute("aria-activedescendant", all[index]?.id ?? "");
   }
+  /** @param {HTMLElement | null | undefined} line */
   function go(line) {
-    if (line) location.assign(line.dataset.url);
+    if (line) location.assign(line.dataset.url ?? "");
   }
+  /** @param {KeyboardEvent} event */
   function onKey(event) {
     const all = options();
     const at = all.findIndex((line) => line.getAttribute("aria-selected") === "true");
@@ -65,13 +71,15 @@ export function mount(dialog) {
     else return;
     event.preventDefault();
   }
+  /** @param {KeyboardEvent} event */
   function onDocumentKey(event) {
     if (event.key?.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
     open();
   }
+  /** @param {MouseEvent} event */
   function onDocumentClick(event) {
-    if (event.target.closest("[data-open-palette]")) open();
+    if (event.target instanceof Element && event.target.closest("[data-open-palette]")) open();
     if (event.target === dialog) dialog.close();
   }
   input.addEventListener("input", () => {
@@ -79,7 +87,7 @@ export function mount(dialog) {
     timer = setTimeout(ask, 90);
   });
   input.addEventListener("keydown", onKey);
-  list.addEventListener("click", (event) => go(event.target.closest("[role=option]")));
+  list.addEventListener("click", ({ target }) => target instanceof Element && go(target.closest("li[role=option]")));
   document.addEventListener("keydown", onDocumentKey);
   document.addEventListener("click", onDocumentClick);
   return () => {

@@ -6,13 +6,15 @@ import { mountAll, sweep } from "../shared/modules.js";
 
 const TYPING_MS = 200;
 
+/** @param {HTMLFormElement} form */
 export function mount(form) {
-  const place = document.getElementById(form.dataset.search);
+  const place = /** @type {HTMLElement} */ (document.getElementById(form.dataset.search ?? ""));
   let timer = 0;
   let number = 0;
 
   function address() {
-    const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
+    const fields = [...new FormData(form)].map(([name, value]) => [name, String(value)]);
+    const query = new URLSearchParams(fields.filter(([, value]) => value !== ""));
     return `${location.pathname}${query.size ? `?${query}` : ""}`;
   }
   async function find() {
@@ -36,6 +38,7 @@ export function mount(form) {
     clearTimeout(timer);
     timer = setTimeout(find, TYPING_MS);
   }
+  /** @param {SubmitEvent} event */
   function onSubmit(event) {
     event.preventDefault();
     find();

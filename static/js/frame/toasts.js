@@ -2,11 +2,13 @@
 import { post } from "../forms/forms.js";
 
 const SHOWN_MS = 7000;
+/** @type {HTMLElement | null} */
 let host = null;
 
+/** @param {HTMLElement} element */
 export function mount(element) {
   host = element;
-  for (const line of [...element.children]) {
+  for (const line of /** @type {HTMLElement[]} */ ([...element.children])) {
     line.remove();
     toast(line.textContent, { undo: line.dataset.undo });
   }
@@ -15,10 +17,12 @@ export function mount(element) {
   };
 }
 
+/** @param {string | null | undefined} sentence @param {{undo?: string, isProblem?: boolean}} [options] */
 export function toast(sentence, { undo = "", isProblem = false } = {}) {
   if (!host || !sentence) return;
-  const line = document.getElementById("toast-template").content.firstElementChild.cloneNode(true);
-  line.querySelector("p").textContent = sentence;
+  const template = /** @type {HTMLTemplateElement} */ (document.getElementById("toast-template"));
+  const line = /** @type {HTMLElement} */ (template.content.firstElementChild?.cloneNode(true));
+  /** @type {HTMLElement} */ (line.querySelector("p")).textContent = sentence;
   line.classList.toggle("is-red", isProblem);
   const [undoButton, close] = line.querySelectorAll("button");
   if (undo) {
@@ -30,7 +34,7 @@ export function toast(sentence, { undo = "", isProblem = false } = {}) {
   }
   close.addEventListener("click", () => line.remove());
   host.append(line);
-  while (host.children.length > 4) host.firstElementChild.remove();
+  while (host.children.length > 4) host.firstElementChild?.remove();
   let timer = setTimeout(() => line.remove(), SHOWN_MS);
   line.addEventListener("pointerenter", () => clearTimeout(timer));
   line.addEventListener("pointerleave", () => (timer = setTimeout(() => line.remove(), SHOWN_MS)));

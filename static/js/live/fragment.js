@@ -6,6 +6,7 @@ import { patch } from "./patch.js";
 
 const MIN_MS = 900; // between two fetches of one fragment
 
+/** @type {Set<() => void>} */
 const all = new Set();
 
 // After a form did something: everything on the page that can be refetched is.
@@ -13,6 +14,7 @@ export function refetchAll() {
   for (const refetch of all) refetch();
 }
 
+/** @param {HTMLElement} element */
 export function mount(element) {
   const types = (element.dataset.on ?? "run").split(" ");
   let timer = 0;
@@ -31,7 +33,7 @@ export function mount(element) {
     isWanted = false;
     lastAt = Date.now();
     try {
-      const url = element.dataset.fragment; // which a filter may have changed
+      const url = element.dataset.fragment ?? ""; // which a filter may have changed
       const answer = await fetch(url, { headers: { "X-Requested-With": "fetch" } });
       if (answer.ok && element.isConnected && url === element.dataset.fragment) {
         patch(element, await answer.text());

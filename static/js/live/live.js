@@ -2,6 +2,7 @@
 import { ended } from "./session.js";
 import { Stream } from "./stream.js";
 
+/** @type {Record<string, string>} */
 const WORDS = {
   connecting: "connecting",
   live: "live",
@@ -11,8 +12,10 @@ const WORDS = {
 };
 export const own = new Stream(""); // known before the lamp is mounted, so that every module may listen
 
+/** @param {string} type @param {import("./stream.js").Listener} listener */
 export const on = (type, listener) => own.on(type, listener);
 
+/** @param {HTMLElement} lamp */
 export function mount(lamp) {
   if (!lamp.dataset.socket) return;
   own.path = lamp.dataset.socket;

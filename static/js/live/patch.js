@@ -3,20 +3,24 @@
 // kept.
 const KEPT = new Set(["open", "style"]);
 
+/** @param {Element} element @param {string} html */
 export function patch(element, html) {
   const template = document.createElement("template");
   template.innerHTML = html;
   patchChildren(element, template.content);
 }
 
+/** @param {ParentNode & Node} old @param {ParentNode & Node} fresh */
 function patchChildren(old, fresh) {
+  /** @type {Map<string, Element>} */
   const keyed = new Map();
   for (const child of old.children) if (keyOf(child)) keyed.set(keyOf(child), child);
   let at = old.firstChild;
   for (const wanted of [...fresh.childNodes]) {
-    const key = wanted.nodeType === 1 ? keyOf(wanted) : "";
+    const key = keyOf(wanted);
+    /** @type {Node | null | undefined} */
     let match = key ? keyed.get(key) : at;
-    if (match && (!isSame(match, wanted) || (!key && match.nodeType === 1 && keyOf(match)))) match = null;
+    if (match && (!isSame(match, wanted) || (!key && keyOf(match)))) match = null;
     if (!match) {
       old.insertBefore(wanted, at);
       continue;
@@ -28,17 +32,18 @@ function patchChildren(old, fresh) {
   }
   while (at) {
     const next = at.nextSibling;
-    at.remove();
+    old.removeChild(at);
     at = next;
   }
 }
 
+/** @param {Node} old @param {Node} fresh */
 function patchNode(old, fresh) {
-  if (old.nodeType !== 1) {
-    if (old.data !== fresh.data) old.data = fresh.data;
+  if (!(old instanceof Element) || !(fresh instanceof Element)) {
+    if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
     return;
   }
-  if (old.isEqualNode(fresh) || old.dataset.keep !== undefined) return;
+  if (old.isEqualNode(fresh) || old.hasAttribute("data-keep")) return;
   for (const { name, value } of fresh.attributes) {
     if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
@@ -48,10 +53,12 @@ function patchNode(old, fresh) {
   patchChildren(old, fresh);
 }
 
-function keyOf(element) {
-  return element.dataset?.key ?? element.id ?? "";
+/** @param {Node} node @returns {string} */
+function keyOf(node) {
+  return node instanceof Element ? (node.getAttribute("data-key") ?? node.id) : "";
 }
 
+/** @param {Node} a @param {Node} b */
 function isSame(a, b) {
-  return a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.nodeType !== 1 || keyOf(a) === keyOf(b));
+  return a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
 }

@@ -2,6 +2,7 @@
 const HIDDEN_MS = 30_000;
 
 // Calls onAway and onBack, in turns as it happens; returns what ends that.
+/** @param {Record<"onAway" | "onBack" | "onLeave" | "onReturn", () => void>} on */
 export function watchPresence({ onAway, onBack, onLeave, onReturn }) {
   let hiding = 0;
   function onVisibility() {
@@ -9,6 +10,7 @@ export function watchPresence({ onAway, onBack, onLeave, onReturn }) {
     if (document.hidden) hiding = setTimeout(onAway, HIDDEN_MS);
     else onBack();
   }
+  /** @type {[EventTarget, string, (event: any) => void][]} */
   const events = [
     [document, "visibilitychange", onVisibility],
     [window, "pagehide", onLeave],

@@ -2,17 +2,24 @@
 // offers to sign in; then everything goes on where it was.
 const PATH = "/sign-in/";
 const real = window.fetch.bind(window);
+/** @typedef {{onEnd: () => void, onBack: () => void}} Follower */
+/** @typedef {{status: number, username?: string, csrf?: string, sentence?: string}} SessionState */
+/** @type {Set<Follower>} */
 const streams = new Set(); // {onEnd, onBack} of what keeps a socket open
+/** @type {HTMLDialogElement | null} */
 let dialog = null;
+/** @type {{promise: Promise<void>, resolve: () => void} | null} */
 let waiting = null; // {promise, resolve} while nobody is signed in
+/** @type {string | null} */
 let token = null; // of the new session's forms
 
+/** @param {HTMLDialogElement} element */
 export function mount(element) {
   dialog = element;
   window.fetch = ask;
-  const form = dialog.querySelector("form");
-  form.addEventListener("submit", onSignIn);
-  form.querySelector("[data-close]").addEventListener("click", () => dialog.close());
+  const form = element.querySelector("form");
+  form?.addEventListener("submit", onSignIn);
+  form?.querySelector("[data-close]")?.addEventListener("click", () => element.close());
   document.addEventListener("submit", onSend);
   document.addEventListener("visibilitychange", look);
   window.addEventListener("focus", look);
@@ -26,17 +33,17 @@ export function mount(element) {
 }
 
 // Whoever keeps a socket is told of the end of the session and of its return; returns what ends that.
+/** @param {Follower} stream */
 export function follow(stream) {
   streams.add(stream);
-  return () => streams.delete(stream);
+  return () => void streams.delete(stream);
 }
 
 // The server does not know us any more. Nothing happens where nobody can sign in (a page without the dialog).
 export function ended() {
   if (!dialog) return;
   if (!waiting) {
-    waiting = {};
-    waiting.promise = new Promise((resolve) => (waiting.resolve = resolve));
+    waiting = Promise.withResolvers();
     for (const { onEnd } of streams) onEnd();
   }
   if (!dialog.open) dialog.showModal();
@@ -45,8 +52,10 @@ export function ended() {
 export const isOver = () => waiting !== null;
 
 // fetch() for the whole page: an answer of 401 is waited out, and asked for again as who signed in.
+/** @param {RequestInfo | URL} url @param {RequestInit} [options] */
 async function ask(url, options = {}) {
-  if (new URL(url, location.href).origin !== location.origin) return real(url, options);
+  if (new URL(url instanceof Request ? url.url : url, location.href).origin !== location.origin)
+    return real(url, options);
   for (;;) {
     await waiting?.promise;
     const answer = await real(url, renewed(options));
@@ -55,18 +64,22 @@ async function ask(url, options = {}) {
   }
 }
 
+/** @param {RequestInit} options @returns {RequestInit} */
 function renewed(options) {
   if (token === null) return options;
   if (options.body instanceof FormData && options.body.has("csrfmiddlewaretoken"))
     options.body.set("csrfmiddlewaretoken", token);
-  return options.headers?.["X-CSRFToken"]
-    ? { ...options, headers: { ...options.headers, "X-CSRFToken": token } }
-    : options;
+  const headers = new Headers(options.headers);
+  if (!headers.has("X-CSRFToken")) return options;
+  headers.set("X-CSRFToken", token);
+  return { ...options, headers };
 }
 
 // A form that leaves the page would lose what was typed: it is sent once the session is known to live.
+/** @param {SubmitEvent} event */
 async function onSend(event) {
-  const { target: form, submitter } = event;
+  const { submitter } = event;
+  const form = /** @type {HTMLFormElement} */ (event.target);
   if (event.defaultPrevented || form.method !== "post" || form.dataset.isSent !== undefined) return;
   event.preventDefault();
   submitter?.setAttribute("aria-busy", "true");
@@ -78,24 +91,27 @@ async function onSend(event) {
   delete form.dataset.isSent;
 }
 
+/** @param {SubmitEvent} event */
 async function onSignIn(event) {
   event.preventDefault();
   event.stopPropagation();
-  const form = event.target;
+  const form = /** @type {HTMLFormElement} */ (event.target);
   event.submitter?.setAttribute("aria-busy", "true");
   const state = await request();
   let answer = state;
   if (state?.status === 401) {
-    const headers = { "X-Requested-With": "fetch", "X-CSRFToken": state.csrf };
+    const headers = { "X-Requested-With": "fetch", "X-CSRFToken": state.csrf ?? "" };
     answer = await request({ method: "POST", body: new FormData(form), headers });
   }
   event.submitter?.removeAttribute("aria-busy");
   if (answer?.status === 200) return goOn(answer);
-  const line = dialog.querySelector(".problem");
+  const line = /** @type {HTMLElement | null} */ (dialog?.querySelector(".problem"));
+  if (!line) return;
   line.textContent = answer?.sentence ?? "The server did not answer. Try again.";
   line.hidden = false;
-  form.elements.password.value = "";
-  form.elements.password.focus();
+  const password = /** @type {HTMLInputElement} */ (form.elements.namedItem("password"));
+  password.value = "";
+  password.focus();
 }
 
 // Somebody may have signed in on another page, such as by a link.
@@ -105,6 +121,7 @@ async function look() {
   if (state?.status === 200) goOn(state);
 }
 
+/** @param {RequestInit} [options] @returns {Promise<SessionState | null>} */
 function request(options = { headers: { "X-Requested-With": "fetch" } }) {
   return real(PATH, options).then(
     async (answer) => ({ status: answer.status, ...(await answer.json().catch(() => ({}))) }),
@@ -112,14 +129,17 @@ function request(options = { headers: { "X-Requested-With": "fetch" } }) {
   );
 }
 
-function goOn({ username, csrf }) {
-  if (!waiting) return;
+/** @param {SessionState} state */
+function goOn({ username, csrf = "" }) {
+  if (!waiting || !dialog) return;
   if (username !== dialog.dataset.user) return location.reload(); // a page of somebody else's
   token = csrf;
-  document.querySelector("meta[name=csrf-token]").content = csrf;
-  for (const input of document.querySelectorAll("[name=csrfmiddlewaretoken]")) input.value = csrf;
-  dialog.querySelector(".problem").hidden = true;
-  dialog.querySelector("form").reset();
+  document.querySelector("meta[name=csrf-token]")?.setAttribute("content", csrf);
+  /** @type {NodeListOf<HTMLInputElement>} */
+  const inputs = document.querySelectorAll("[name=csrfmiddlewaretoken]");
+  for (const input of inputs) input.value = csrf;
+  dialog.querySelector(".problem")?.setAttribute("hidden", "");
+  dialog.querySelector("form")?.reset();
   dialog.close();
   const { resolve } = waiting;
   waiting = null;

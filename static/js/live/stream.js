@@ -4,34 +4,51 @@ import { watchPresence } from "./presence.js";
 import { ended, follow, isOver } from "./session.js";
 
 const SILENCE_MS = 16_000; // the server pings every 5 s
+/** @type {Record<number, string>} */
 const REFUSALS = { 4403: "forbidden", 4404: "gone" }; // coming again would help nothing
 const SIGNED_OUT = 4401;
 
+/** @typedef {{type: string, cursor?: number, from?: number, [key: string]: any}} Message */
+/** @typedef {(message: any) => void} Listener */
+/** @typedef {(state: string, seconds?: number) => void} OnState */
 export class Stream {
+  /** @param {string} path @param {OnState} [onState] */
   constructor(path, onState = () => {}) {
     this.path = path;
     this.onState = onState; // called with the state and, while it waits to connect again, the seconds that are left
     this.state = "closed"; // connecting, live, reconnecting, paused, off, signed-out
+    /** @type {Map<string, Set<Listener>>} */
     this.listeners = new Map(); // type -> Set of functions
+    /** @type {number | null} */
     this.last = null; // the cursor up to which everything was delivered
+    /** @type {number | null} */
     this.origin = null; // the cursor from which on nothing was left out
+    /** @type {WebSocket | null} */
     this.socket = null;
     this.tries = 0;
     this.hasLived = false;
+    /** @type {(() => void) | null} */
     this.stopWatching = null;
+    /** @type {(() => void) | null} */
+    this.stopFollowing = null;
+    this.timer = 0;
+    this.silence = 0;
   }
 
+  /** @param {string} type @param {Listener} listener */
   on(type, listener) {
-    if (!this.listeners.has(type)) this.listeners.set(type, new Set());
-    this.listeners.get(type).add(listener);
-    return () => this.listeners.get(type).delete(listener);
+    const all = this.listeners.get(type) ?? new Set();
+    this.listeners.set(type, all.add(listener));
+    return () => void all.delete(listener);
   }
 
+  /** @param {Message} message */
   emit(message) {
     for (const listener of this.listeners.get(message.type) ?? []) listener(message);
   }
 
   // Whoever loaded data as of a cursor asks whether the messages continue it; false: load again, some lie in between.
+  /** @param {number} cursor */
   continues(cursor) {
     if (this.origin === null) this.last = this.origin = cursor;
     return cursor >= this.origin;
@@ -57,6 +74,7 @@ export class Stream {
     this.leave("closed");
   }
 
+  /** @param {string} state */
   leave(state) {
     this.drop();
     this.tell(state);
@@ -87,6 +105,7 @@ export class Stream {
     this.hasLived = true;
   }
 
+  /** @param {Message} message */
   onMessage(message) {
     this.listen();
     const verdict = judge(message, this.last);
@@ -100,6 +119,7 @@ export class Stream {
     this.emit(message);
   }
 
+  /** @param {number} code */
   onClose(code) {
     if (code === SIGNED_OUT) {
       this.leave("signed-out");
@@ -138,6 +158,7 @@ export class Stream {
     this.silence = setTimeout(() => this.retry(), SILENCE_MS);
   }
 
+  /** @param {string} state @param {number} [seconds] */
   tell(state, seconds) {
     this.state = state;
     this.onState(state, seconds);

@@ -3,27 +3,32 @@
 import { own } from "./live.js";
 import { Stream } from "./stream.js";
 
+/** @typedef {{take: () => boolean, give: () => void}} Slots */
 const MOST_SOCKETS = 12;
 const ASK_MS = 15_000;
 
 // Returns streamOf(runId) -> {on(type, listener) -> stop, continues(cursor)}. A socket is open while somebody listens.
+/** @param {(run: string) => boolean} isLive @param {{most?: number, askMs?: number}} [limits] */
 export function streamsFor(isLive, { most = MOST_SOCKETS, askMs = ASK_MS } = {}) {
+  /** @type {Map<string, Shared>} */
   const known = new Map(); // run -> what speaks of it
   let numOpen = 0;
-  const slots = { take: () => numOpen < most && ++numOpen > 0, give: () => (numOpen -= 1) };
-  return (run) => {
+  const slots = { take: () => numOpen < most && ++numOpen > 0, give: () => void (numOpen -= 1) };
+  return /** @param {string} run */ (run) => {
     if (own.path === pathOf(run)) return own;
     if (!known.has(run)) known.set(run, new Shared(run, () => isLive(run), slots, askMs));
     return known.get(run);
   };
 }
 
+/** @param {string} run */
 function pathOf(run) {
   return `/ws/runs/${run}/`;
 }
 
 // Opens with the first listener and closes with the last.
 class Shared {
+  /** @param {string} run @param {() => boolean} isLive @param {Slots} slots @param {number} askMs */
   constructor(run, isLive, slots, askMs) {
     this.stream = new Stream(pathOf(run));
     this.isLive = isLive;
@@ -31,8 +36,10 @@ class Shared {
     this.askMs = askMs;
     this.num = 0;
     this.hasSocket = false;
+    this.asking = 0;
   }
 
+  /** @param {string} type @param {import("./stream.js").Listener} listener */
   on(type, listener) {
     const stop = this.stream.on(type, listener);
     if (this.num === 0) this.begin();
@@ -48,6 +55,7 @@ class Shared {
   }
 
   // Without a socket there is nothing that a cursor could miss: the next question reads everything.
+  /** @param {number} cursor */
   continues(cursor) {
     return this.hasSocket ? this.stream.continues(cursor) : true;
   }

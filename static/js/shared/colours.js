@@ -1,7 +1,9 @@
 // Colours of the tokens as a canvas understands them, for the theme of the moment.
+/** @type {Map<string, string>} */
 const known = new Map();
 addEventListener("themechange", () => known.clear());
 
+/** @param {string} token @returns {string} */
 export function colour(token) {
   if (!known.has(token)) {
     const probe = document.createElement("i");
@@ -10,19 +12,22 @@ export function colour(token) {
     known.set(token, getComputedStyle(probe).color);
     probe.remove();
   }
-  return known.get(token);
+  return known.get(token) ?? "";
 }
 
+/** @param {number} index */
 export function seriesToken(index) {
   return `series-${(index % 10) + 1}`;
 }
 
+/** @param {number} index */
 export function seriesColour(index) {
   return colour(seriesToken(index));
 }
 
 // The colour with an opacity from 0 to 1.
+/** @param {string} text @param {number} opacity */
 export function faded(text, opacity) {
-  const [red, green, blue] = text.match(/[\d.]+/g);
+  const [red, green, blue] = text.match(/[\d.]+/g) ?? [0, 0, 0];
   return `rgb(${red} ${green} ${blue} / ${opacity})`;
 }

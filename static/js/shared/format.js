@@ -1,18 +1,30 @@
 // Figures and times as people read them, one function for each kind; trainyard/formats/figures.py gives the same
 // answers.
+/** @typedef {string | number | null | undefined} Figure */
+/** @type {[number, string][]} */
 const SCALES = [
   [1e12, "T"],
   [1e9, "G"],
   [1e6, "M"],
   [1e3, "k"],
 ];
+/** @type {[number, string][]} */
 const LARGER = [
   [1e18, "E"],
   [1e15, "P"],
 ]; // before a unit only: 2 PFLOP is a word, 2P is none
 const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+/** @type {[number, string, number, string][]} */
+const SPANS = [
+  [86400, "d", 3600, "h"],
+  [3600, "h", 60, "min"],
+  [60, "min", 1, "s"],
+  [1, "s", 1, "s"],
+];
+/** @type {Record<string, string>} */
 const RATES = { tokens: "tok/s", samples: "samples/s" };
 
+/** @param {Figure} value @param {string} [unit] */
 export function number(value, unit = "") {
   if (isMissing(value)) return "–";
   const x = Number(value);
@@ -24,6 +36,7 @@ export function number(value, unit = "") {
 }
 
 // 8.53e9 -> 8.53 GFLOP/s: for units that are said with their prefix.
+/** @param {Figure} value @param {string} unit */
 export function scaled(value, unit) {
   if (isMissing(value)) return "–";
   const x = Number(value);
@@ -32,16 +45,19 @@ export function scaled(value, unit) {
 }
 
 // A number on an axis: as short as it may be.
+/** @param {number} value */
 export function tick(value) {
   return number(value)
     .replace(/(\.\d*?)0+(?=\D*$)/, "$1")
     .replace(/\.(?=\D*$)/, "");
 }
 
+/** @param {number | null | undefined} value */
 export function count(value) {
   return value === null || value === undefined ? "–" : Math.trunc(value).toLocaleString("en-US");
 }
 
+/** @param {Figure} value */
 export function size(value) {
   if (isMissing(value) || !Number.isFinite(Number(value))) return number(value);
   let amount = Number(value);
@@ -53,44 +69,47 @@ export function size(value) {
   return `${amount.toFixed(unit === 0 || Math.abs(amount) >= 99.95 ? 0 : 1)} ${BYTES[unit]}`;
 }
 
+/** @param {Figure} value */
 export function speed(value) {
   const text = size(value);
   return text === "–" ? text : `${text}/s`;
 }
 
 // Throughput in what a recipe counts, tokens or samples.
+/** @param {Figure} value @param {string} unit */
 export function rate(value, unit) {
   return number(value, RATES[unit] ?? `${unit}/s`);
 }
 
 // 0.384 -> 38 %: a share with two digits.
+/** @param {Figure} share */
 export function percent(share) {
   if (isMissing(share) || !Number.isFinite(Number(share))) return "–";
-  const hundredths = 100 * share;
+  const hundredths = 100 * Number(share);
   if (hundredths === 0) return "0 %";
   const places = Math.max(0, 1 - Math.floor(Math.log10(Math.abs(hundredths))));
   return `${plain(hundredths.toFixed(Math.min(places, 20)))} %`.replace("-", "−");
 }
 
 // A measured time, which is compared digit by digit: 0.0123 -> 12.3 ms.
+/** @param {Figure} value */
 export function seconds(value) {
   if (isMissing(value) || !Number.isFinite(Number(value))) return number(value);
-  const magnitude = Math.abs(value);
-  if (magnitude >= 119.95) return duration(Number(value));
+  const span = Number(value);
+  const magnitude = Math.abs(span);
+  if (magnitude >= 119.95) return duration(span);
   if (magnitude >= 0.9995 || magnitude === 0) return number(value, "s");
-  return magnitude >= 0.9995e-3 ? number(value * 1e3, "ms") : number(value * 1e6, "µs");
+  return magnitude >= 0.9995e-3 ? number(span * 1e3, "ms") : number(span * 1e6, "µs");
 }
 
+/** @param {Figure} value */
 export function duration(value) {
   if (isMissing(value) || !Number.isFinite(Number(value))) return "–";
-  if (value < 1) return `${Math.max(0, Math.floor(value * 1000 + 0.5))} ms`;
-  const whole = Math.floor(value + 0.5);
+  const span = Number(value);
+  if (span < 1) return `${Math.max(0, Math.floor(span * 1000 + 0.5))} ms`;
+  const whole = Math.floor(span + 0.5);
   if (whole < 60) return `${whole} s`;
-  for (const [unit, name, below, belowName] of [
-    [86400, "d", 3600, "h"],
-    [3600, "h", 60, "min"],
-    [60, "min", 1, "s"],
-  ]) {
+  for (const [unit, name, below, belowName] of SPANS) {
     if (whole < unit) continue;
     const rest = Math.floor((whole % unit) / below);
     const text = `${Math.floor(whole / unit)} ${name}`;
@@ -100,6 +119,7 @@ export function duration(value) {
 }
 
 // What a series' name says about its values. The first that fits is taken.
+/** @type {[RegExp, (value: Figure) => string][]} */
 const BY_NAME = [
   [/(^|[/_])bytes$/, size],
   [/(^|[/_])bytes_per_s(econd)?$/, speed],
@@ -113,29 +133,28 @@ const BY_NAME = [
   [/(?<!_per)_(s|seconds)$/, seconds],
 ];
 
+/** @param {string} name */
 export function formatOf(name) {
   return BY_NAME.find(([pattern]) => pattern.test(name))?.[1] ?? number;
 }
 
+/** @param {Figure} value @param {string} name */
 export function metric(value, name) {
   return formatOf(name)(value);
 }
 
 // Percent as they were measured: 61.2 -> 61 %.
+/** @param {Figure} value */
 export function points(value) {
-  return percent(isMissing(value) ? null : value / 100);
+  return percent(isMissing(value) ? null : Number(value) / 100);
 }
 
+/** @param {number} at @param {number} now */
 export function age(at, now) {
   const ago = (now - at) / 1000;
   const span = Math.abs(ago);
   if (span < 5) return "just now";
-  for (const [unit, name] of [
-    [86400, "d"],
-    [3600, "h"],
-    [60, "min"],
-    [1, "s"],
-  ]) {
+  for (const [unit, name] of SPANS) {
     if (span < unit) continue;
     const text = `${Math.floor(span / unit)} ${name}`;
     return ago > 0 ? `${text} ago` : `in ${text}`;
@@ -143,10 +162,12 @@ export function age(at, now) {
   return "just now";
 }
 
+/** @param {Figure} value @returns {value is null | undefined | ""} */
 function isMissing(value) {
   return value === null || value === undefined || value === "";
 }
 
+/** @param {number} x */
 function finite(x) {
   const magnitude = Math.abs(x);
   if (x === 0) return "0";
@@ -160,6 +181,7 @@ function finite(x) {
   return threeDigits(x);
 }
 
+/** @param {number} x */
 function threeDigits(x) {
   const magnitude = Math.abs(x);
   const places = magnitude >= 99.95 ? 0 : magnitude >= 9.995 ? 1 : magnitude >= 0.9995 ? 2 : 3;
@@ -168,6 +190,7 @@ function threeDigits(x) {
 }
 
 // Without zeros that say nothing: 0.40 is 0.4.
+/** @param {string} text */
 function plain(text) {
   return text.includes(".") ? text.replace(/0+$/, "").replace(/\.$/, "") : text;
 }

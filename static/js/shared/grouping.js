@@ -2,6 +2,7 @@
 const { compare } = new Intl.Collator("en", { numeric: true });
 
 // `fields`: spec path -> text; `by`: one path, or several joined by commas.
+/** @param {Record<string, string>} fields @param {string} by */
 export function groupText(fields, by) {
   return by
     .split(",")
@@ -10,11 +11,13 @@ export function groupText(fields, by) {
 }
 
 // `runs`: [{id, fields}]. Returns Map(text -> index of its colour), in the order in which groups are listed.
+/** @param {{fields: Record<string, string>}[]} runs @param {string} by */
 export function groupColours(runs, by) {
   const texts = new Set(runs.map((run) => groupText(run.fields, by)));
   return new Map([...texts].sort(compare).map((text, at) => [text, at % 10]));
 }
 
+/** @param {string} path */
 function shortName(path) {
   return path.slice(path.lastIndexOf(".") + 1);
 }

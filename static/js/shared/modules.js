@@ -1,26 +1,38 @@
 // Mounts and unmounts modules: each exports mount(element) and returns its unmount, or nothing. In the place of a
 // module may stand a function that loads it: what few pages have, the others need not fetch.
+/** @typedef {() => void} Unmount */
+/** @typedef {{mount: (element: any) => Unmount | void}} Module */
+/** @typedef {() => Promise<Module>} Load */
+/** @type {Record<string, Module | Load>} */
 let table = {};
+/** @type {Map<HTMLElement, Unmount>} */
 const mounted = new Map(); // element -> unmount
 
+/** @param {Record<string, Module | Load>} modules */
 export function register(modules) {
   table = { ...table, ...modules };
 }
 
+/** @param {ParentNode} root */
 export function mountAll(root) {
-  for (const element of root.querySelectorAll("[data-module]")) {
+  /** @type {NodeListOf<HTMLElement>} */
+  const elements = root.querySelectorAll("[data-module]");
+  for (const element of elements) {
     if (mounted.has(element)) continue;
-    const module = table[element.dataset.module];
+    const module = table[element.dataset.module ?? ""];
     if (!module) throw new Error(`no module named ${element.dataset.module}`);
-    mounted.set(element, module.mount ? begin(module, element) : beginLater(module, element));
+    mounted.set(element, "mount" in module ? begin(module, element) : beginLater(module, element));
   }
 }
 
+/** @param {Module} module @param {HTMLElement} element @returns {Unmount} */
 function begin(module, element) {
   return module.mount(element) ?? (() => {});
 }
 
+/** @param {Load} load @param {HTMLElement} element @returns {Unmount} */
 function beginLater(load, element) {
+  /** @type {Unmount | null} */
   let end = null;
   let isOver = false;
   load().then((module) => {

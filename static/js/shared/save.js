@@ -1,6 +1,7 @@
 // Hands a file to the browser's downloads.
 const KEPT_MS = 10_000; // until the browser has surely read it
 
+/** @param {string} href @param {string} name */
 export function save(href, name) {
   const link = document.createElement("a");
   link.href = href;
@@ -8,6 +9,7 @@ export function save(href, name) {
   link.click();
 }
 
+/** @param {Blob} blob @param {string} name */
 export function saveBlob(blob, name) {
   const href = URL.createObjectURL(blob);
   save(href, name);

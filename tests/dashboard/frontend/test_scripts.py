@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from runs.models import Run
 from tests.cast import Cast
 
 STATIC = Path(settings.BASE_DIR, "static")
+MOST_MODULES = 15  # of a folder
+MOST_COLUMNS = 120
 HEAVY = ("charts", "compare", "logs", "media")  # what comes with the pages that have it
 
 
@@ -42,6 +45,15 @@ def test_no_import_is_overlooked() -> None:
 
 def test_what_only_some_pages_have_is_not_of_the_start() -> None:
     assert not [path for path in script("app.js") if path.startswith(tuple(f"js/{one}/" for one in HEAVY))]
+
+
+def test_folders_and_lines_are_short() -> None:
+    modules = list((STATIC / "js").rglob("*.js"))
+    folders = Counter(path.parent for path in modules)
+    assert {str(folder): num for folder, num in folders.items() if num > MOST_MODULES} == {}
+    # The formatter leaves comments and texts as they are.
+    lines = [(path.name, line) for path in modules for line in path.read_text().splitlines()]
+    assert [(name, line) for name, line in lines if len(line) > MOST_COLUMNS] == []
 
 
 @pytest.mark.django_db

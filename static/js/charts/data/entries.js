@@ -4,12 +4,14 @@
 import { lineKey } from "./names.js";
 import { grown, partOf } from "./parts.js";
 
+/** @returns {Entry} */
 export function emptyEntry() {
   return { cursors: new Map(), orders: new Map(), lines: new Map() };
 }
 
 // Everything of the run anew. A line that stays keeps its place among the others. False where a later request was
 // answered before.
+/** @param {Entry} entry @param {string} run @param {{cursor: number, order?: number}} answer @param {Series[]} found */
 export function replace(entry, run, { cursor, order = 0 }, found) {
   if (order < (entry.orders.get(run) ?? 0)) return false;
   entry.orders.set(run, order);
@@ -30,8 +32,9 @@ export function replace(entry, run, { cursor, order = 0 }, found) {
 
 // Adds a message of this name's points, and returns how many points its longest line has then; 0 when all was there
 // already, and null when something lies between.
+/** @param {Entry} entry @param {string} run @param {{cursor: number, from: number, series: Series[]}} message */
 export function append(entry, run, message) {
-  const cursor = entry.cursors.get(run);
+  const cursor = entry.cursors.get(run) ?? 0;
   if (message.cursor <= cursor) return 0;
   if (message.from < cursor) return null;
   let longest = 0;
@@ -44,14 +47,17 @@ export function append(entry, run, message) {
   return longest;
 }
 
+/** @param {Entry} entry @param {string} run */
 export function dropRun(entry, run) {
   entry.cursors.delete(run);
   entry.orders.delete(run);
   for (const [key, line] of entry.lines) if (line.run === run) entry.lines.delete(key);
 }
 
+/** @param {Entry} entry @param {string} run @param {Labels | undefined} labels @returns {HeldLine} */
 function lineOf({ lines }, run, labels) {
   const key = lineKey(run, labels);
-  if (!lines.has(key)) lines.set(key, { run, labels: labels ?? {}, parts: new Map(), tails: new Map() });
-  return lines.get(key);
+  const line = lines.get(key) ?? { run, labels: labels ?? {}, parts: new Map(), tails: new Map() };
+  lines.set(key, line);
+  return line;
 }

@@ -5,29 +5,34 @@ const TELL_MS = 16; // names of many runs come together
 
 export class Names {
   // onChange(): there are other series than before
+  /** @param {() => void} onChange */
   constructor(onChange) {
     this.onChange = onChange;
+    /** @type {Map<string, Map<string, {run: string, labels: Labels}>>} */
     this.all = new Map(); // name -> Map(line key -> {run, labels})
     this.timer = 0;
   }
 
+  /** @param {string} run @param {string} name @param {Labels | undefined} labels */
   know(run, name, labels) {
     const key = lineKey(run, labels);
-    if (!this.all.has(name)) this.all.set(name, new Map());
-    const known = this.all.get(name);
+    const known = this.all.get(name) ?? new Map();
+    this.all.set(name, known);
     if (known.has(key)) return;
     known.set(key, { run, labels: labels ?? {} });
     this.tell();
   }
 
   // How many lines the run has of this name.
+  /** @param {string} run @param {string} name */
   count(run, name) {
     let num = 0;
-    for (const line of this.all.get(name)?.values() ?? []) num += line.run === run;
+    for (const line of this.all.get(name)?.values() ?? []) num += Number(line.run === run);
     return num;
   }
 
   // Forgets what only this run had.
+  /** @param {string} run */
   drop(run) {
     for (const [name, known] of this.all) {
       for (const [key, line] of known) if (line.run === run) known.delete(key);
@@ -49,19 +54,23 @@ export class Names {
 }
 
 // The series of up to 100 runs, from the server: [{run, name, labels, …}].
+/** @param {string[]} runs @param {AbortSignal} [signal] */
 export async function seriesOf(runs, signal) {
   return (await getJson(`/api/v1/series?${new URLSearchParams(runs.map((run) => ["run", run]))}`, signal)).items;
 }
 
+/** @param {Labels | undefined} labels */
 export function keyOf(labels) {
   return JSON.stringify(Object.entries(labels ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
+/** @param {string} run @param {Labels | undefined} labels */
 export function lineKey(run, labels) {
   return `${run} ${keyOf(labels)}`;
 }
 
 // A machine's health has no steps: whatever the page says, it is drawn over time.
+/** @param {string} name @param {Axis} axis @returns {Axis} */
 export function axisOf(name, axis) {
   return axis === "step" && name.startsWith("system/") ? "relative" : axis;
 }

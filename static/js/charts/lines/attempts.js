@@ -4,14 +4,23 @@
 import { concat, isRising, joined, lowerBound, slice, taken, upperBound } from "../data/parts.js";
 import { broken, gapsIn } from "./gaps.js";
 
+/** @typedef {Part & {x: Column}} AlongAxis */
+/** @typedef {ReturnType<typeof broken>} Gapped */
+
 const TICK_S = 1e-6; // between points of one moment
 
 // Returns {x, value, min, max, ghosts: [{x, value}], begins: [{x, attempt}], bad: [{x, value}], last, count}; NaN is a
 // gap.
+/**
+ * @param {{parts: Map<number, Part>, tails?: Map<number, Part>}} line
+ * @param {{axis: Axis, start?: number, isLogX?: boolean}} options @returns {WholeLine}
+ */
 export function put(line, { axis, start = 0, isLogX = false }) {
   const isStep = axis === "step";
   const { parts, tails = new Map() } = line;
+  /** @type {(AlongAxis & {attempt: number})[]} */
   const pieces = [];
+  /** @type {Points[]} */
   const ghosts = [];
   let limit = Infinity; // where a later attempt begins
   for (const attempt of [...new Set([...parts.keys(), ...tails.keys()])].sort((a, b) => b - a)) {
@@ -29,6 +38,10 @@ export function put(line, { axis, start = 0, isLogX = false }) {
 }
 
 // The part along the axis: x rises strictly.
+/**
+ * @param {Part | undefined} part @param {Axis} axis @param {number} start @param {boolean} isLogX
+ * @returns {AlongAxis | null}
+ */
 function along(part, axis, start, isLogX) {
   if (!part?.step.length) return null;
   const sorted = axis === "step" ? rising(part) : timely(part);
@@ -43,6 +56,7 @@ function along(part, axis, start, isLogX) {
 }
 
 // Points may arrive late and out of order; a plot needs its steps rising, one value each (the last that came).
+/** @param {Part} part */
 export function rising(part) {
   const { step, time } = part;
   if (isRising(step)) return part;
@@ -54,6 +68,7 @@ export function rising(part) {
 }
 
 // A clock may go back.
+/** @param {Part} part */
 function timely(part) {
   const { time } = part;
   for (let at = 1; at < time.length; at += 1)
@@ -66,6 +81,7 @@ function timely(part) {
 }
 
 // Many points may be of one moment: each is drawn, a hair behind the one before.
+/** @param {Column} times */
 function distinct(times) {
   if (isRising(times)) return times;
   const x = times.slice();
@@ -73,19 +89,28 @@ function distinct(times) {
   return x;
 }
 
+/** @param {AlongAxis} shown @param {number} end */
 function cutTo({ seams, ...columns }, end) {
-  const cut = (column) => (column && end < column.length ? column.subarray(0, end) : column);
+  const cut = (/** @type {Column} */ column) => (end < column.length ? column.subarray(0, end) : column);
   return {
-    ...Object.fromEntries(["x", "value", "min", "max", "last", "num_nan"].map((name) => [name, cut(columns[name])])),
+    x: cut(columns.x),
+    value: cut(columns.value),
+    min: columns.min && cut(columns.min),
+    max: columns.max && cut(columns.max),
+    last: columns.last && cut(columns.last),
+    num_nan: columns.num_nan && cut(columns.num_nan),
     seams: seams.filter((seam) => seam < end),
   };
 }
 
 // What is hidden, from the last point that is shown on.
+/** @param {AlongAxis | null} old @param {AlongAxis | null} rest @param {AlongAxis | null} shown @param {number} cut */
 function joinedAlong(old, rest, shown, cut) {
   if (!old && !rest) return null;
   const from = Math.max(0, cut - 1);
-  const pieces = [shown && { x: shown.x.subarray(from), value: shown.value.subarray(from) }, rest].filter(Boolean);
+  const pieces = [shown && { x: shown.x.subarray(from), value: shown.value.subarray(from) }, rest].filter(
+    (one) => one !== null,
+  );
   const x = concat(pieces.map((piece) => piece.x));
   const value = concat(pieces.map((piece) => piece.value));
   if (isRising(x)) return { x, value };
@@ -96,11 +121,13 @@ function joinedAlong(old, rest, shown, cut) {
 }
 
 // All pieces as one line. Between two attempts nothing was trained: on a time axis that is a gap.
+/** @param {(AlongAxis & {attempt: number})[]} pieces @param {boolean} isStep */
 function whole(pieces, isStep) {
   const bad = pieces.flatMap(badIn);
   const last = pieces.at(-1);
   const gapped = pieces.map((piece) => broken(piece, gapsIn(piece.x, piece.seams)));
   const hasBand = pieces.some(({ min }) => min);
+  /** @param {(piece: Gapped) => Column} column @param {(one: Gapped, other: Gapped) => number} between */
   const gather = (column, between) =>
     gapped.length
       ? concat(
@@ -109,6 +136,7 @@ function whole(pieces, isStep) {
           ),
         )
       : new Float64Array(0);
+  /** @param {"value" | "min" | "max"} name */
   const values = (name) =>
     gather(
       (piece) => piece[name] ?? piece.value,
@@ -117,7 +145,7 @@ function whole(pieces, isStep) {
   return {
     x: gather(
       ({ x }) => x,
-      (one, other) => (one.x.at(-1) + other.x[0]) / 2,
+      (one, other) => (one.x[one.x.length - 1] + other.x[0]) / 2,
     ),
     value: values("value"),
     min: hasBand ? values("min") : null,
@@ -130,11 +158,13 @@ function whole(pieces, isStep) {
 }
 
 // Points that are no numbers. A bucket that holds one shows it by its extremes, or by how many there are.
+/** @param {AlongAxis} piece */
 function badIn({ x, value, min, max, num_nan }) {
   const [lows, highs] = [min ?? value, max ?? value];
+  /** @type {BadPoint[]} */
   const found = [];
   for (let at = 0; at < x.length; at += 1) {
-    if (lows[at] !== lows[at] || num_nan?.[at] > 0) found.push({ x: x[at], value: NaN });
+    if (lows[at] !== lows[at] || (num_nan?.[at] ?? 0) > 0) found.push({ x: x[at], value: NaN });
     if (highs[at] === Infinity) found.push({ x: x[at], value: Infinity });
     if (lows[at] === -Infinity) found.push({ x: x[at], value: -Infinity });
   }

@@ -2,18 +2,24 @@
 // first, the lowest, the highest and the last stay, in their order, so that no spike vanishes; of up to four, each.
 import { PER_CELL, range } from "./places.js";
 
+/** @param {Table[]} tables @param {Section} section @param {boolean} isLogX */
 export function coarse(tables, section, isLogX) {
   const { from, to, places } = section;
+  /** @type {(x: number) => number} */
   const scale = isLogX
     ? (x) => (places * Math.log(x / from)) / Math.log(to / from)
     : (x) => (places * (x - from)) / (to - from);
+  /** @type {(place: number) => number} */
   const back = isLogX
     ? (place) => from * (to / from) ** (place / places)
     : (place) => from + ((to - from) * place) / places;
   const taken = new Float64Array(places).fill(NaN); // the x of a place: that of a point in it
   const isUsed = new Uint8Array(places);
+  /** @type {Map<Column, Picks>} */
   const shared = new Map(); // x -> picks, where no cell has so many points that it depends on y which of them stay
+  /** @type {Map<Table, Picks>} */
   const picks = new Map(tables.map((table) => [table, shared.get(table.x) ?? pickFrom(table)]));
+  /** @param {Table} table @returns {Picks} */
   function pickFrom({ x, y }) {
     const own = range(section.startOf(x), section.endOf(x)).map((at) =>
       Math.max(0, Math.min(places - 1, scale(x[at]))),
@@ -49,10 +55,11 @@ export function coarse(tables, section, isLogX) {
   const x = new Float64Array(length);
   for (let place = 0; place < places; place += 1)
     if (isUsed[place]) x[rank[place]] = taken[place] === taken[place] ? taken[place] : back(place + 0.5);
-  return { x, rank, picksOf: (table) => picks.get(table) };
+  return { x, rank, picksOf: (/** @type {Table} */ table) => /** @type {Picks} */ (picks.get(table)) };
 }
 
 // Where in y the first, lowest, highest and last value of a cell are, and a gap of it.
+/** @param {Column} y @param {number} start @param {number} end */
 function extremes(y, start, end) {
   let [low, high, first, last, gap] = [-1, -1, -1, -1, -1];
   for (let at = start; at < end; at += 1) {

@@ -5,6 +5,7 @@ const OFTEN = 16; // who pauses after every few points logs in bursts: that is a
 const NEAR = 2; // points on either side that tell what is usual here
 
 // The places after which a gap lies. seams: places before which points lie more or less densely than before.
+/** @param {Column} x @param {number[]} [seams] */
 export function gapsIn(x, seams = []) {
   const found = [];
   const usual = [0, ...seams, x.length].map((start, at, all) =>
@@ -21,14 +22,20 @@ export function gapsIn(x, seams = []) {
 }
 
 // The table {x, value, min, max} with a row of NaN in the middle of each gap.
+/** @param {Points & {min: Column | null, max: Column | null}} table @param {number[]} gaps */
 export function broken(table, gaps) {
   if (!gaps.length) return table;
   const { x } = table;
-  const whole = { x: spread(x, gaps, (at) => (x[at] + x[at + 1]) / 2) };
-  for (const name of ["value", "min", "max"]) whole[name] = table[name] && spread(table[name], gaps, () => NaN);
-  return whole;
+  const withGaps = (/** @type {Column} */ column) => spread(column, gaps, () => NaN);
+  return {
+    x: spread(x, gaps, (at) => (x[at] + x[at + 1]) / 2),
+    value: withGaps(table.value),
+    min: table.min && withGaps(table.min),
+    max: table.max && withGaps(table.max),
+  };
 }
 
+/** @param {Column} column @param {number[]} gaps @param {(at: number) => number} between */
 function spread(column, gaps, between) {
   const wide = new Float64Array(column.length + gaps.length);
   let from = 0;
@@ -42,6 +49,7 @@ function spread(column, gaps, between) {
 }
 
 // Someone may log often first and rarely later: what is usual is asked nearby, too.
+/** @param {Column} x @param {number} at @param {boolean} isSeam */
 function around(x, at, isSeam) {
   if (isSeam) return 0;
   const near = [];
@@ -50,6 +58,7 @@ function around(x, at, isSeam) {
   return near.length ? near.sort((a, b) => a - b)[near.length >> 1] : Infinity;
 }
 
+/** @param {Column} x @param {number} start @param {number} end */
 function medianStep(x, start, end) {
   if (end - start < 2) return 0;
   const steps = new Float64Array(end - start - 1);

@@ -8,6 +8,7 @@ import { nulled } from "./values.js";
 
 // tables: [{x, y}], Float64Arrays, NaN is a gap; view: what is seen of x, or null. Returns {x, ys}: in ys `null` is a
 // gap, `undefined` only says that the line has no point at this place.
+/** @param {Table[]} tables @param {GridOptions} [options] @returns {{x: Column, ys: Values[]}} */
 export function join(tables, { width = 600, view = null, isLogX = false } = {}) {
   if (!tables.length) return { x: new Float64Array(0), ys: [] };
   if (tables.every(({ x }) => isEqual(x, tables[0].x))) return { x: tables[0].x, ys: tables.map(({ y }) => nulled(y)) };
@@ -15,6 +16,7 @@ export function join(tables, { width = 600, view = null, isLogX = false } = {}) 
   const found = sections(distinct, { width, view, isLogX }).map((section) =>
     section.x ? exact(distinct, section) : coarse(tables, section, isLogX),
   );
+  /** @type {(number | null | undefined)[][]} */
   const ys = tables.map(() => new Array(found.reduce((sum, { x }) => sum + x.length, 0)));
   let from = 0;
   for (const { x, rank, picksOf } of found) {
@@ -31,6 +33,7 @@ export function join(tables, { width = 600, view = null, isLogX = false } = {}) 
 }
 
 // Places for values that are read between the points of lines.
+/** @param {Column[]} columns @param {GridOptions} options @returns {Column} */
 export function commonX(columns, options) {
   if (columns.every((x) => isEqual(x, columns[0]))) return columns[0];
   const parts = sections(columns, options).map(({ x, from, to, places }) => {
@@ -39,18 +42,23 @@ export function commonX(columns, options) {
     const even = Float64Array.from({ length: places + 1 }, (_, at) => low + ((high - low) * at) / places);
     return options.isLogX ? even.map(Math.exp) : even;
   });
-  return union(parts, Infinity); // the ends of neighbours are one place
+  return union(parts, Infinity) ?? new Float64Array(0); // the ends of neighbours are one place
 }
 
 // Which of a line's points stand at which of the places; lines of one x share the answer.
-function exact(distinct, { x, startOf, endOf }) {
-  const known = new Map(distinct.map((own) => [own, { points: range(startOf(own), endOf(own)) }]));
-  for (const [own, picks] of known) {
+/** @param {Column[]} distinct @param {Section} section */
+function exact(distinct, { startOf, endOf, ...section }) {
+  const x = section.x ?? new Float64Array(0);
+  /** @type {Map<Column, Picks>} */
+  const known = new Map();
+  for (const own of distinct) {
+    const points = range(startOf(own), endOf(own));
     let place = 0;
-    picks.places = picks.points.map((at) => {
+    const places = points.map((at) => {
       while (x[place] < own[at]) place += 1;
       return place;
     });
+    known.set(own, { points, places });
   }
-  return { x, picksOf: (table) => known.get(table.x) };
+  return { x, rank: null, picksOf: (/** @type {Table} */ table) => /** @type {Picks} */ (known.get(table.x)) };
 }

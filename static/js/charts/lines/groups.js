@@ -2,6 +2,8 @@
 import { commonX } from "./grid.js";
 
 // Student's t of 97.5 % by degrees of freedom, from 1 on.
+/** @typedef {{x: Column, y: Column, low?: Column, high?: Column}} Member */
+/** @typedef {{x: Column, num: Uint32Array, mean: Column, spread: Column, low: Column, high: Column}} State */
 const STUDENT = [
   12.7062, 4.30265, 3.18245, 2.77645, 2.57058, 2.44691, 2.36462, 2.306, 2.26216, 2.22814, 2.20099, 2.17881, 2.16037,
   2.14479, 2.13145, 2.11991, 2.10982, 2.10092, 2.09302, 2.08596,
@@ -10,6 +12,7 @@ const NORMAL = 1.959963985;
 
 // members: [{x, y, low, high}], Float64Arrays, NaN is a gap; band: "minmax", "sd" or "ci" (95 %). Each member counts
 // where it has points, and between them on a straight line. Returns {x, mean, low, high}.
+/** @param {Member[]} members @param {GridOptions & {band?: string}} options */
 export function together(members, { band = "minmax", width, view, isLogX }) {
   const x = commonX(
     members.map((one) => one.x),
@@ -41,6 +44,7 @@ export function together(members, { band = "minmax", width, view, isLogX }) {
 }
 
 // Student's t, which 2.5 % are above; for many degrees of freedom by the expansion of Abramowitz and Stegun, 26.7.5.
+/** @param {number} freedom */
 export function student(freedom) {
   if (freedom <= STUDENT.length) return STUDENT[freedom - 1];
   const z = NORMAL;
@@ -52,6 +56,7 @@ export function student(freedom) {
   );
 }
 
+/** @param {State} state @param {Member} member */
 function addMember(state, member) {
   const { x, num, mean, spread } = state;
   const { x: own, y, low = y, high = y } = member;
@@ -75,12 +80,14 @@ function addMember(state, member) {
   }
 }
 
+/** @param {State} state @param {number} place @param {number} least @param {number} most */
 function widen({ low, high }, place, least, most) {
   if (least < low[place]) low[place] = least;
   if (most > high[place]) high[place] = most;
 }
 
 // How far x lies behind point `at` towards the next one; null where the line has nothing to say.
+/** @param {Column} own @param {Column} y @param {number} at @param {number} x */
 function shareOf(own, y, at, x) {
   if (!own.length || x < own[at] || Number.isNaN(y[at])) return null;
   if (x === own[at]) return 0;
@@ -88,6 +95,7 @@ function shareOf(own, y, at, x) {
   return (x - own[at]) / (own[at + 1] - own[at]);
 }
 
+/** @param {Column} column @param {number} at @param {number} share */
 function between(column, at, share) {
   return share ? column[at] + share * (column[at + 1] - column[at]) : column[at];
 }

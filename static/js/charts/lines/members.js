@@ -4,38 +4,50 @@ import { lineKey } from "../data/names.js";
 import { together } from "./groups.js";
 import { extent } from "./values.js";
 
+/** @typedef {Pick<DrawnLine, "key" | "run" | "labels" | "group" | "runs">} Identity */
+/** @typedef {(place: string, members: DrawnLine[]) => Identity & {band: string, members: DrawnLine[]}} Make */
+
 // lines: [{key, run, labels, runs, x, value, min, max, smooth(), …}] as build.js makes them.
 // The ranks of each run as one line with a band from the lowest to the highest.
+/** @param {DrawnLine[]} lines @param {BuildOptions} options */
 export function byRun(lines, options) {
   return joinedBy(
     lines,
-    (line) => line.run,
+    (line) => line.run ?? "",
     (run, members) => ({ key: `band ${run}`, run, labels: {}, group: null, runs: [run], band: "minmax", members }),
     options,
   );
 }
 
 // The runs of each group as one line. A run with many lines counts once.
+/** @param {DrawnLine[]} lines @param {NonNullable<BuildOptions["group"]>} group @param {BuildOptions} options */
 export function byGroup(lines, { of, band }, options) {
   const single = joinedBy(
     lines,
-    (line) => line.run,
+    (line) => line.run ?? "",
     (run, members) => ({ key: lineKey(run, {}), run, labels: {}, group: null, runs: [run], band: "minmax", members }),
     options,
   );
+  /** @type {Make} */
   const make = (text, members) => ({
     key: `group ${text}`,
     run: null,
     labels: {},
     group: text,
-    runs: members.map(({ run }) => run),
+    runs: members.map(({ run }) => run ?? ""),
     band,
     members,
   });
-  return joinedBy(single, (line) => of.get(line.run) ?? "", make, options, 1);
+  return joinedBy(single, (line) => of.get(line.run ?? "") ?? "", make, options, 1);
 }
 
+/**
+ * @param {DrawnLine[]} lines @param {(line: DrawnLine) => string} placeOf @param {Make} make
+ * @param {BuildOptions} options
+ * @param {number} [least] @returns {DrawnLine[]}
+ */
 function joinedBy(lines, placeOf, make, options, least = 2) {
+  /** @type {Map<string, DrawnLine[]>} */
   const places = new Map();
   for (const line of lines) places.set(placeOf(line), [...(places.get(placeOf(line)) ?? []), line]);
   return [...places].flatMap(([place, members]) =>
@@ -43,11 +55,12 @@ function joinedBy(lines, placeOf, make, options, least = 2) {
   );
 }
 
+/** @param {ReturnType<Make>} line @param {BuildOptions} options @returns {DrawnLine} */
 function asOne({ members, band, ...line }, options) {
   const own = members.map(({ x, value, min, max }) => ({ x, y: value, low: min ?? value, high: max ?? value }));
   const { x, mean, low, high } = together(own, { ...options, band });
-  const lasts = members.map(({ last }) => last).filter(Number.isFinite);
-  const found = members.map(({ extremes }) => extremes).filter(Boolean);
+  const lasts = members.map(({ last }) => Number(last ?? NaN)).filter(Number.isFinite);
+  const found = members.map(({ extremes }) => extremes).filter((one) => one !== null);
   return {
     ...line,
     x,
@@ -55,7 +68,7 @@ function asOne({ members, band, ...line }, options) {
     min: low,
     max: high,
     ghosts: [],
-    begins: members.flatMap(({ run, begins }) => begins.map((one) => ({ run, ...one }))),
+    begins: members.flatMap(({ run, begins }) => begins.map((one) => ({ run: run ?? undefined, ...one }))),
     bad: members.flatMap(({ bad }) => bad),
     last: lasts.length ? lasts.reduce((sum, value) => sum + value, 0) / lasts.length : undefined,
     extremes: found.length

@@ -5,6 +5,7 @@ const SMALLEST = 1e-300;
 const ROOM = 0.1; // of the range, on either side
 
 // columns: Float64Arrays, NaN where there is nothing; null where nothing is left out by it.
+/** @param {Column[]} columns @param {boolean} [isLog] */
 export function rangeWithoutOutliers(columns, isLog = false) {
   const values = new Float64Array(columns.reduce((length, column) => length + column.length, 0));
   let length = 0;
@@ -21,6 +22,7 @@ export function rangeWithoutOutliers(columns, isLog = false) {
 }
 
 // Between two values, as far as the share lies between them.
+/** @param {ArrayLike<number>} sorted @param {number} share */
 export function percentile(sorted, share) {
   const place = share * (sorted.length - 1);
   const below = Math.floor(place);

@@ -1,5 +1,7 @@
 // Pure: smoothing of a line with uneven spacing. Each point weighs as much as the stretch of x that it stands for, so
 // that a line looks the same however densely it was logged; a gap (NaN) stays one.
+/** @typedef {{x: Column, y: Column, weight: Column}} Known */
+/** @type {Record<string, (known: Known, memory: number) => Column>} */
 const KINDS = { ema, mean, gaussian };
 const LONGEST = 0.999;
 const REACH = 3.5; // standard deviations, behind which a point counts for nothing
@@ -8,7 +10,8 @@ const TABLE = 2048;
 const BELL = Float64Array.from({ length: TABLE + 2 }, (_, at) => Math.exp(-(((at / TABLE) * REACH) ** 2) / 2));
 
 // x rises; range: how far x reaches in the whole chart, of which `amount`, from 0 to 0.999, is remembered.
-export function smooth(x, y, { kind, amount }, range = x.at(-1) - x[0]) {
+/** @param {Column} x @param {Column} y @param {{kind: string, amount: number}} smoothing @param {number} [range] */
+export function smooth(x, y, { kind, amount }, range = x[x.length - 1] - x[0]) {
   if (!(amount > 0) || !(range > 0) || !KINDS[kind]) return y;
   const places = [];
   for (let at = 0; at < y.length; at += 1) if (y[at] === y[at]) places.push(at);
@@ -26,11 +29,13 @@ export function smooth(x, y, { kind, amount }, range = x.at(-1) - x[0]) {
 
 // How far back a mean remembers, in units of x. The weight is that of an exponential mean over a thousandth of the
 // range.
+/** @param {number} amount @param {number} range */
 export function memory(amount, range) {
   return -range / (1000 * Math.log(Math.min(Math.sqrt(amount), LONGEST)));
 }
 
 // The stretch that each point stands for: half way to its neighbours, but never across a gap.
+/** @param {Column} x @param {number[]} places */
 function weights(x, places) {
   const weight = new Float64Array(places.length);
   let usual = 0;
@@ -45,6 +50,7 @@ function weights(x, places) {
 }
 
 // Exponential mean: what lies `memory` back counts 1/e.
+/** @param {Known} known @param {number} memory @returns {Column} */
 function ema({ x, y, weight }, memory) {
   let [sum, total] = [0, 0];
   return y.map((value, at) => {
@@ -58,6 +64,7 @@ function ema({ x, y, weight }, memory) {
 
 // Running mean over what lies at most `memory` away on either side. Sums are only ever added to: subtracting what
 // leaves would leave the rounding of a value of 1e30 behind among small ones.
+/** @param {Known} known @param {number} memory @returns {Column} */
 function mean({ x, y, weight }, memory) {
   const [sums, totals] = [new Float64Array(x.length + 1), new Float64Array(x.length + 1)]; // from a place to the middle
   let [first, middle, end, sum, total] = [0, 0, 0, 0, 0]; // sum: from the middle to the end
@@ -80,6 +87,7 @@ function mean({ x, y, weight }, memory) {
 }
 
 // Mean weighted by a bell curve that is as wide as makes it as smooth as the others.
+/** @param {Known} known @param {number} memory @returns {Column} */
 function gaussian(known, memory) {
   const sigma = memory / Math.sqrt(Math.PI);
   const scale = TABLE / (REACH * sigma);
@@ -104,8 +112,10 @@ function gaussian(known, memory) {
 // Points that lie much closer to each other than the bell is wide are taken together at their centre: their weights,
 // the sum of what they weigh, and how that leans to one side of the centre (the first two terms of the bell's Taylor
 // series there).
+/** @param {Known} known @param {number} width */
 function thinned({ x, y, weight }, width) {
-  const isFine = x.length * width >= 2 * (x.at(-1) - x[0]);
+  const isFine = x.length * width >= 2 * (x[x.length - 1] - x[0]);
+  /** @type {Record<"x" | "weight" | "sum" | "tilt", number[]>} */
   const places = { x: [], weight: [], sum: [], tilt: [] };
   for (let at = 0, next = 0; at < x.length; at = next) {
     const cell = Math.floor((x[at] - x[0]) / width);

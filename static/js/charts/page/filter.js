@@ -21,7 +21,8 @@ export class Filter {
     try {
       new RegExp(pattern, "i");
     } catch {
-      return { fitting: having(pattern, names), note: `“${pattern}” is no regular expression: taken as plain words.` };
+      const note = `“${pattern}” is no regular expression: taken as plain words.`;
+      return { fitting: having(pattern, names), note };
     }
     const fitting = await this.fits(number, pattern, names);
     if (number !== this.number) return null;

@@ -14,13 +14,21 @@ import {
 } from "./labels.js";
 import { clockTicks, linearTicks, logTicks, sizeTicks, spanTicks } from "./ticks.js";
 
+/** @typedef {(min: number, max: number, most: number) => number[]} Find */
+/** @typedef {(ticks: number[]) => string[]} Write */
+/** @typedef {{at: number, label: string}} Tick */
+/** @typedef {(value: number) => string} Format */
+/** @typedef {{axis: Axis, isLogX: boolean, isLogY: boolean, format: Format}} AxesLook */
+/** @type {Record<Axis, [Find, Write]>} */
 const KINDS = {
   step: [(low, high, most) => linearTicks(low, high, most, true), stepLabels],
   relative: [spanTicks, spanLabels],
   time: [clockTicks, clockLabels],
 };
+/** @type {[Find, Write]} */
 const NUMBER = [linearTicks, numberLabels];
 // How the values of an axis stand there follows from how the metric's values are written.
+/** @type {Map<Format, [Find, Write]>} */
 const VALUES = new Map([
   [size, [sizeTicks, sizeLabels]],
   [speed, [sizeTicks, speedLabels]],
@@ -29,11 +37,15 @@ const VALUES = new Map([
   [seconds, [linearTicks, secondsLabels]],
 ]);
 const MOST = 11; // ticks, however much room there is
+/** @type {[Find, Write]} */
 const LOG = [logTicks, logLabels];
 
-// axis: "step", "relative" or "time"; format: how the metric's values are written. ticks(min, max, pixels) -> [{at, label}].
+// format: how the metric's values are written. ticks(min, max, pixels) -> [{at, label}].
+/** @param {AxesLook} look */
 export function axesOf({ axis, isLogX, isLogY, format }) {
+  /** @type {[Find, Write]} */
   const x = isLogX && axis !== "time" ? [LOG[0], axis === "step" ? LOG[1] : spanLabels] : KINDS[axis];
+  /** @type {[Find, Write]} */
   const y = isLogY ? [LOG[0], logWriter(format)] : (VALUES.get(format) ?? NUMBER);
   return {
     x: { ticks: ticksOf(x, axis === "time" ? 74 : 52) },
@@ -45,11 +57,16 @@ export function axesOf({ axis, isLogX, isLogY, format }) {
 }
 
 // Ticks of a logarithm are far apart: where values have a unit, each is written as they are.
+/** @param {Format} format @returns {Write} */
 function logWriter(format) {
   return VALUES.has(format) ? (ticks) => ticks.map((tick) => format(tick).replace(".0 ", " ")) : LOG[1];
 }
 
 // room: pixels between two ticks. Steps that are written out need more the longer they are.
+/**
+ * @param {[Find, Write]} kind @param {number} room
+ * @returns {(min: number, max: number, pixels: number) => Tick[]}
+ */
 function ticksOf([find, write], room) {
   return (min, max, pixels) => {
     const isLong = write === stepLabels && max - min < 1000 * MOST;
@@ -61,6 +78,7 @@ function ticksOf([find, write], room) {
 }
 
 // What the labels of y need beside the plot.
+/** @param {Tick[]} ticks */
 function widthOf(ticks) {
   return 16 + 6.4 * ticks.reduce((most, { label }) => Math.max(most, label.length), 0);
 }

@@ -1,6 +1,7 @@
 // Pure: what stands at the ticks of an axis.
 import { count, duration, tick as short, size } from "../../shared/format.js";
 
+/** @type {[number, string][]} */
 const SCALES = [
   [1e12, "T"],
   [1e9, "G"],
@@ -11,6 +12,7 @@ const SCALES = [
 const DAY = 86400;
 
 // With as many digits as it takes to tell one tick from the next.
+/** @param {number[]} ticks */
 export function numberLabels(ticks) {
   const most = Math.max(...ticks.map(Math.abs));
   const step = leastStep(ticks);
@@ -24,6 +26,7 @@ export function numberLabels(ticks) {
   });
 }
 
+/** @param {number[]} ticks */
 export function stepLabels(ticks) {
   const isWide = leastStep(ticks) >= 1000 && Math.max(...ticks.map(Math.abs)) >= 1e5;
   return isWide
@@ -31,39 +34,48 @@ export function stepLabels(ticks) {
     : ticks.map((tick) => (Number.isInteger(tick) ? count(tick).replace("-", "−") : ""));
 }
 
+/** @param {number[]} ticks */
 export function logLabels(ticks) {
   const isEven = ticks.every((tick) => /^[1235](e|$)/.test(tick.toExponential().replace(/e.*/, "")));
   return isEven ? ticks.map(short) : numberLabels(ticks);
 }
 
+/** @param {number[]} ticks */
 export function sizeLabels(ticks) {
   return ticks.map((tick) => size(tick).replace(".0 ", " "));
 }
 
+/** @param {number[]} ticks */
 export function speedLabels(ticks) {
   return sizeLabels(ticks).map((text) => `${text}/s`);
 }
 
 // factor: 100 where the values are parts of one, 1 where they are percent.
+/** @param {number[]} ticks @param {number} factor */
 export function shareLabels(ticks, factor) {
   return numberLabels(ticks.map((tick) => tick * factor)).map((text) => `${text} %`);
 }
 
 // All in the unit of the largest.
+/** @param {number[]} ticks */
 export function secondsLabels(ticks) {
   const most = Math.max(...ticks.map(Math.abs));
+  /** @type {[number, string]} */
   const [factor, unit] = most < 1e-3 ? [1e6, "µs"] : most < 1 ? [1e3, "ms"] : [1, "s"];
   return numberLabels(ticks.map((tick) => tick * factor)).map((text) => (text === "0" ? text : `${text} ${unit}`));
 }
 
+/** @param {number[]} ticks */
 export function spanLabels(ticks) {
   const isFine = leastStep(ticks) < 1;
+  /** @param {number} tick @returns {string} */
   const text = (tick) =>
     tick === 0 ? "0" : isFine ? `${numberLabels(ticks)[ticks.indexOf(tick)]} s` : duration(Math.abs(tick));
   return ticks.map((tick) => (tick < 0 && !isFine ? `−${text(tick)}` : text(tick)));
 }
 
 // The time of day; the day where it is another than at the tick before.
+/** @param {number[]} ticks */
 export function clockLabels(ticks) {
   const step = leastStep(ticks);
   let before = "";
@@ -75,8 +87,10 @@ export function clockLabels(ticks) {
   });
 }
 
+/** @param {number} seconds @param {number} [step] */
 export function clock(seconds, step = 1) {
   const at = new Date(seconds * 1000);
+  /** @param {number} value */
   const two = (value) => String(value).padStart(2, "0");
   const fine = step < 1 ? `.${String(at.getMilliseconds()).padStart(3, "0")}` : "";
   const time = `${two(at.getHours())}:${two(at.getMinutes())}${step < 60 ? `:${two(at.getSeconds())}${fine}` : ""}`;
@@ -84,18 +98,21 @@ export function clock(seconds, step = 1) {
 }
 
 // How many decimals it takes to write a step: of 0.25 two.
+/** @param {number} step */
 function places(step) {
   for (let found = 0; found < 12; found += 1)
     if (Math.abs(step * 10 ** found - Math.round(step * 10 ** found)) < 1e-6 * step * 10 ** found) return found;
   return 12;
 }
 
+/** @param {number[]} ticks */
 function leastStep(ticks) {
   let least = Math.abs(ticks[0]) || 1;
   for (let at = 1; at < ticks.length; at += 1) least = Math.min(at > 1 ? least : Infinity, ticks[at] - ticks[at - 1]);
   return least;
 }
 
+/** @param {number} tick @param {number} step */
 function scientific(tick, step) {
   if (tick === 0) return "0";
   const [digits, power] = tick

@@ -6,12 +6,14 @@ const DAY = 86400;
 const BETWEEN = [[1, 2, 5], [1, 3], [1]]; // of each power, the most first
 
 // isWhole: between two whole numbers there is nothing.
+/** @param {number} min @param {number} max @param {number} most @param {boolean} [isWhole] */
 export function linearTicks(min, max, most, isWhole = false) {
   const step = nice(Math.max(isWhole ? 1 : 0, (max - min) / Math.max(1, most)));
   return multiples(min, max, isWhole && !Number.isInteger(step) ? 2 * step : step);
 }
 
 // At powers of ten and, where there is room, between them; evenly where the range has no power to speak of.
+/** @param {number} min @param {number} max @param {number} most */
 export function logTicks(min, max, most) {
   if (!(min > 0 && max < Infinity)) return [];
   const all = BETWEEN.map((between) => powers(min, max, between, 1)).find(
@@ -23,7 +25,9 @@ export function logTicks(min, max, most) {
   return ticks.length > 1 ? ticks : linearTicks(min, max, most);
 }
 
+/** @param {number} min @param {number} max @param {number[]} between @param {number} stride */
 function powers(min, max, between, stride) {
+  /** @type {number[]} */
   const ticks = [];
   const last = Math.floor(Math.log10(max));
   for (let power = Math.ceil(Math.floor(Math.log10(min)) / stride) * stride; power <= last; power += stride) {
@@ -34,12 +38,14 @@ function powers(min, max, between, stride) {
 }
 
 // In powers of two, as memory is counted.
+/** @param {number} min @param {number} max @param {number} most */
 export function sizeTicks(min, max, most) {
   const step = 2 ** Math.ceil(Math.log2((max - min) / Math.max(1, most)));
   return multiples(min, max, step);
 }
 
 // Of seconds since a start.
+/** @param {number} min @param {number} max @param {number} most */
 export function spanTicks(min, max, most) {
   const least = (max - min) / Math.max(1, most);
   return multiples(
@@ -50,6 +56,7 @@ export function spanTicks(min, max, most) {
 }
 
 // Of Unix seconds, on round hours and days of this place.
+/** @param {number} min @param {number} max @param {number} most */
 export function clockTicks(min, max, most) {
   const least = (max - min) / Math.max(1, most);
   if (least < 1) return multiples(min, max, nice(least));
@@ -59,15 +66,18 @@ export function clockTicks(min, max, most) {
     return multiples(min - offset, max - offset, span).map((local) => local + offset);
   }
   const first = new Date(min * 1000);
+  /** @type {number[]} */
   const ticks = [];
   for (let day = 0, at = min; at <= max && day < 10_000; day += span / DAY) {
-    at = new Date(first.getFullYear(), first.getMonth(), first.getDate() + day) / 1000;
+    at = new Date(first.getFullYear(), first.getMonth(), first.getDate() + day).getTime() / 1000;
     if (at >= min && at <= max) ticks.push(at);
   }
   return ticks;
 }
 
+/** @param {number} min @param {number} max @param {number} step */
 function multiples(min, max, step) {
+  /** @type {number[]} */
   const ticks = [];
   const first = Math.ceil(min / step - 1e-9);
   if (!Number.isFinite(first) || step <= 0) return ticks;
@@ -77,7 +87,8 @@ function multiples(min, max, step) {
   return ticks;
 }
 
+/** @param {number} least */
 function nice(least) {
   const power = 10 ** Math.floor(Math.log10(least));
-  return Number(([1, 2, 2.5, 5, 10].find((one) => one * power >= least * (1 - 1e-9)) * power).toPrecision(2));
+  return Number((([1, 2, 2.5, 5, 10].find((one) => one * power >= least * (1 - 1e-9)) ?? 10) * power).toPrecision(2));
 }

@@ -1,18 +1,31 @@
 // Pure: the stretch [from, to] of an axis that is in view, as hands move and zoom it. null: all there is.
 
 // `at` stays where it is; factor 0.5 shows half as much.
+/** @param {Span} range @param {number} at @param {number} factor @param {boolean} [isLog] @returns {Span} */
 export function zoomed([from, to], at, factor, isLog = false) {
-  if (isLog && from > 0 && at > 0) return zoomed([from, to].map(Math.log), Math.log(at), factor).map(Math.exp);
+  if (isLog && from > 0 && at > 0) return eased(zoomed(logged(from, to), Math.log(at), factor));
   return [at - (at - from) * factor, at + (to - at) * factor];
 }
 
 // share: of what is in view; 0.5 moves it to the right by half.
+/** @param {Span} range @param {number} share @param {boolean} [isLog] @returns {Span} */
 export function panned([from, to], share, isLog = false) {
-  if (isLog && from > 0) return panned([from, to].map(Math.log), share).map(Math.exp);
+  if (isLog && from > 0) return eased(panned(logged(from, to), share));
   return [from + (to - from) * share, to + (to - from) * share];
 }
 
+/** @param {number} from @param {number} to @returns {Span} */
+function logged(from, to) {
+  return [Math.log(from), Math.log(to)];
+}
+
+/** @param {Span} range @returns {Span} */
+function eased([from, to]) {
+  return [Math.exp(from), Math.exp(to)];
+}
+
 // What may be shown of [first, last]: pushed back in where it left, null where it is all of it; least: the narrowest.
+/** @param {Span} range @param {Span} whole @param {number} least @returns {Span | null} */
 export function within([from, to], [first, last], least) {
   let width = to - from;
   if (!(width < last - first)) return null;
@@ -26,8 +39,9 @@ export function within([from, to], [first, last], least) {
 }
 
 // With room at both ends, and never of no width.
+/** @param {number | null} low @param {number | null} high @param {boolean} [isLog] @returns {Span} */
 export function padded(low, high, isLog = false) {
-  if (low === null || low > high) return isLog ? [0.1, 10] : [0, 1];
+  if (low === null || high === null || low > high) return isLog ? [0.1, 10] : [0, 1];
   if (isLog) {
     const room = Math.max((high / low) ** 0.06, 1.02);
     return [low / room, high * room];
@@ -37,6 +51,7 @@ export function padded(low, high, isLog = false) {
 }
 
 // The place in a rising x of the first that is not below the value.
+/** @param {ArrayLike<number>} x @param {number} value */
 export function lowerBound(x, value) {
   let [low, high] = [0, x.length];
   while (low < high) {
@@ -47,6 +62,7 @@ export function lowerBound(x, value) {
   return low;
 }
 
+/** @param {ArrayLike<number>} x @param {number} value */
 export function nearestPlace(x, value) {
   const at = lowerBound(x, value);
   return at > 0 && (at === x.length || value - x[at - 1] <= x[at] - value) ? at - 1 : at;

@@ -13,7 +13,7 @@ export class Facets {
     this.numbers = new Map(); // fence of an attempt -> its number, as people count
     element.addEventListener("click", (event) => this.onClick(event.target.closest("button")));
   }
-  // counts: {level: {error: 3}, rank: {0: 5}, …}; chosen: {level: ["error"], …}, which stay though they count nothing
+  // counts: {level: {error: 3}, rank: {0: 5}, …}; chosen: {level: ["error"], …}, which stay without a count
   show(counts, chosen) {
     for (const group of this.element.querySelectorAll("[data-facet]")) {
       const kind = group.dataset.facet;
