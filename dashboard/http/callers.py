@@ -7,7 +7,7 @@ from typing import Any, Literal
 from channels.db import database_sync_to_async
 from django.http.cookie import parse_cookie
 
-from dashboard.http.credentials import credential_of, visitors_of
+from dashboard.http.credentials import credential_of, users_of
 from runs.api.machines.node_auth import Seal, node_of_seal
 
 
@@ -20,7 +20,7 @@ async def is_known(scope: dict[str, Any], caller: Literal["person", "node"]) -> 
 def _is_person(scope: dict[str, Any]) -> bool:
     cookies = b"; ".join(value for name, value in scope["headers"] if name == b"cookie").decode("latin1")
     credential = credential_of({**scope, "cookies": parse_cookie(cookies)})
-    return bool(credential.secret) and credential in visitors_of([credential])
+    return bool(credential.secret) and credential in users_of([credential])
 
 
 def _is_node(scope: dict[str, Any]) -> bool:

@@ -33,7 +33,7 @@ def credential_of(scope: dict[str, Any]) -> Credential:
     return Credential(scope["cookies"].get(settings.SESSION_COOKIE_NAME, ""), is_token=False)
 
 
-def visitors_of(credentials: Iterable[Credential]) -> dict[Credential, User]:
+def users_of(credentials: Iterable[Credential]) -> dict[Credential, User]:
     """Return the person behind each credential, without those that open nothing."""
     wanted = set(credentials)
     by_token = users_of_tokens([one.secret for one in wanted if one.is_token])

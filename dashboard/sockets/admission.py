@@ -16,14 +16,14 @@ import structlog
 from channels.db import database_sync_to_async
 from django.db import DatabaseError
 
-from dashboard.http.credentials import Credential, visitors_of
+from dashboard.http.credentials import Credential, users_of
 from runs.access import Sight, projects_of_runs, sights
 
 log = structlog.get_logger(__name__)
 
 EVERY_S = 4.0  # a role that is revoked closes the socket within five seconds
 BATCH = 250  # sockets; SQLite bounds the variables of a statement
-UNAVAILABLE, UNKNOWN_VISITOR, NOT_FOUND = 1011, 4401, 4404
+UNAVAILABLE, UNKNOWN_USER, NOT_FOUND = 1011, 4401, 4404
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Question:
 Answer = Sight | int  # what its person sees, or the code with which the socket is closed
 
 
-class Guest(Protocol):
+class Subscriber(Protocol):
     """A socket, as the door knows it."""
 
     question: Question
@@ -49,14 +49,14 @@ class Guest(Protocol):
 
 def answers(questions: Sequence[Question]) -> list[Answer]:
     """Return who may come in, and who not and why."""
-    visitors = visitors_of(question.credential for question in questions)
+    visitors = users_of(question.credential for question in questions)
     known = sights(list({user.pk: user for user in visitors.values()}.values()))
     projects = projects_of_runs({question.run_id for question in questions if question.run_id is not None})
     found: list[Answer] = []
     for question in questions:
         user = visitors.get(question.credential)
         if user is None:
-            found.append(UNKNOWN_VISITOR)
+            found.append(UNKNOWN_USER)
         elif question.run_id is None or known[user.pk].sees(projects.get(question.run_id)):
             found.append(known[user.pk])
         else:
@@ -64,38 +64,38 @@ def answers(questions: Sequence[Question]) -> list[Answer]:
     return found
 
 
-class Door:
+class Admission:
     """One per process. ``admit`` answers a newcomer; whoever came in is looked at again until they ``leave``."""
 
     def __init__(self) -> None:
-        self._inside: set[Guest] = set()
-        self._knocking: list[tuple[Question, asyncio.Future[Answer]]] = []
+        self._admitted: set[Subscriber] = set()
+        self._waiting: list[tuple[Question, asyncio.Future[Answer]]] = []
         self._answering: asyncio.Task[None] | None = None
-        self._round: asyncio.Task[None] | None = None
+        self._checking: asyncio.Task[None] | None = None
 
-    async def admit(self, guest: Guest) -> Answer:
-        """Return what the guest's person sees, or the code to close with. Raises DatabaseError and what else keeps
+    async def admit(self, subscriber: Subscriber) -> Answer:
+        """Return what the subscriber's person sees, or the code to close with. Raises DatabaseError and what else keeps
         anybody from saying who may see what."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._knocking.append((guest.question, answer))
+        self._waiting.append((subscriber.question, answer))
         if self._answering is None or self._answering.done():
             self._answering = asyncio.create_task(self._answer())
         found = await answer
         if isinstance(found, Sight):
-            self._inside.add(guest)
-            if self._round is None or self._round.done():
-                self._round = asyncio.create_task(self._look_around())
+            self._admitted.add(subscriber)
+            if self._checking is None or self._checking.done():
+                self._checking = asyncio.create_task(self._check_everybody())
         return found
 
-    def leave(self, guest: Guest) -> None:
-        self._inside.discard(guest)
-        if not self._inside and self._round is not None:
-            self._round.cancel()
-            self._round = None
+    def leave(self, subscriber: Subscriber) -> None:
+        self._admitted.discard(subscriber)
+        if not self._admitted and self._checking is not None:
+            self._checking.cancel()
+            self._checking = None
 
     async def _answer(self) -> None:
-        while self._knocking:
-            batch, self._knocking = self._knocking[:BATCH], self._knocking[BATCH:]
+        while self._waiting:
+            batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
             try:
                 found = await database_sync_to_async(answers)([question for question, _ in batch])
             except Exception as error:  # the waiting ones raise it, and their sockets log it
@@ -107,32 +107,32 @@ class Door:
                 if not answer.done():
                     answer.set_result(one)
 
-    async def _look_around(self) -> None:
+    async def _check_everybody(self) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
-            everybody = list(self._inside)
+            everybody = list(self._admitted)
             for start in range(0, len(everybody), BATCH):
-                await self._look_at(everybody[start : start + BATCH])
+                await self._check(everybody[start : start + BATCH])
 
-    async def _look_at(self, guests: list[Guest]) -> None:
+    async def _check(self, subscribers: list[Subscriber]) -> None:
         try:
-            found = await database_sync_to_async(answers)([guest.question for guest in guests])
+            found = await database_sync_to_async(answers)([subscriber.question for subscriber in subscribers])
         except DatabaseError as error:  # nobody can say who may see what: the pages reconnect until somebody can
             log.warning("socket.database", error=str(error))
-            found = [UNAVAILABLE] * len(guests)
+            found = [UNAVAILABLE] * len(subscribers)
         except Exception:  # without this look a socket would stay open for whoever lost their role
             log.exception("socket.failed")
-            found = [UNAVAILABLE] * len(guests)
-        for guest, one in zip(guests, found, strict=True):
+            found = [UNAVAILABLE] * len(subscribers)
+        for subscriber, one in zip(subscribers, found, strict=True):
             if isinstance(one, Sight):
-                guest.stay(one)
+                subscriber.stay(one)
             else:
-                guest.end(one)
+                subscriber.end(one)
 
 
-_doors: WeakKeyDictionary[asyncio.AbstractEventLoop, Door] = WeakKeyDictionary()
+_admissions: WeakKeyDictionary[asyncio.AbstractEventLoop, Admission] = WeakKeyDictionary()
 
 
-def the_door() -> Door:
+def admission() -> Admission:
     """Return the process's door. (A process has one event loop; tests have one each.)"""
-    return _doors.setdefault(asyncio.get_running_loop(), Door())
+    return _admissions.setdefault(asyncio.get_running_loop(), Admission())

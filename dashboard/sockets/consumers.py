@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from django.urls import path
 
 from dashboard.http.credentials import credential_of
-from dashboard.sockets.admission import NOT_FOUND, UNAVAILABLE, UNKNOWN_VISITOR, Question, the_door
+from dashboard.sockets.admission import NOT_FOUND, UNAVAILABLE, UNKNOWN_USER, Question, admission
 from dashboard.sockets.feeds import Feed, feed_of
 from dashboard.sockets.outbox import Outbox
 from dashboard.sockets.overview_feed import OverviewFeed
@@ -63,7 +63,7 @@ class Watch(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no ty
 
     async def ask(self) -> Sight | int:
         try:
-            return await the_door().admit(self)
+            return await admission().admit(self)
         except DatabaseError as error:  # the page reconnects until somebody can say who may see what
             log.warning("socket.database", error=str(error))
         except Exception:  # a socket that nobody admitted is closed, whatever the reason
@@ -71,7 +71,7 @@ class Watch(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no ty
         return UNAVAILABLE
 
     async def disconnect(self, code: int) -> None:
-        the_door().leave(self)
+        admission().leave(self)
         if self.joined is not None:
             self.joined.leave(self)
         if self.writing is not None:
@@ -163,4 +163,4 @@ websocket_urlpatterns = [
     path("ws/overview/", OverviewWatch.as_asgi()),
 ]
 
-__all__ = ["FLOOD", "NOT_FOUND", "TOO_SLOW", "UNAVAILABLE", "UNKNOWN_VISITOR", "RunWatch", "websocket_urlpatterns"]
+__all__ = ["FLOOD", "NOT_FOUND", "TOO_SLOW", "UNAVAILABLE", "UNKNOWN_USER", "RunWatch", "websocket_urlpatterns"]

@@ -50,11 +50,11 @@ class Feed:
         if not self.members:
             self._close()
 
-    def hear(self, message: dict[str, Any]) -> None:
+    def receive(self, message: dict[str, Any]) -> None:
         """Take a message of the group."""
         raise NotImplementedError
 
-    async def beat(self) -> None:
+    async def run(self) -> None:
         """Do what is to be done besides, until it is cancelled."""
         raise NotImplementedError
 
@@ -72,9 +72,9 @@ class Feed:
         channel = await layer.new_channel()
         await layer.group_add(self.group, channel)
         try:
-            self.spawn(self.beat())  # listen first, then look: what comes in between comes twice, and is dropped
+            self.spawn(self.run())  # listen first, then look: what comes in between comes twice, and is dropped
             while True:
-                self.hear((await layer.receive(channel))["message"])
+                self.receive((await layer.receive(channel))["message"])
         finally:
             await layer.group_discard(self.group, channel)
 

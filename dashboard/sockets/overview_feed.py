@@ -19,7 +19,7 @@ class OverviewFeed(Feed):
     def __init__(self, group: str) -> None:
         self._is_listening = False
         self._changed: set[str] = set()
-        self._stirred = asyncio.Event()
+        self._has_changes = asyncio.Event()
         super().__init__(group)
 
     def join(self, member: Member, since: int | None) -> None:
@@ -27,14 +27,14 @@ class OverviewFeed(Feed):
         if self._is_listening:
             member.outbox.hint(PING)
 
-    def hear(self, message: dict[str, Any]) -> None:
+    def receive(self, message: dict[str, Any]) -> None:
         if "run" in message:
             self._changed.add(message["run"])
-            self._stirred.set()
+            self._has_changes.set()
         else:
             self.hint(text_of(message))
 
-    async def beat(self) -> None:
+    async def run(self) -> None:
         loop = asyncio.get_running_loop()
         self._is_listening = True
         self.hint(PING)  # from here on nothing is missed
@@ -43,19 +43,19 @@ class OverviewFeed(Feed):
         while True:
             try:
                 async with asyncio.timeout_at(ping_at):
-                    await self._stirred.wait()
+                    await self._has_changes.wait()
             except TimeoutError:
                 ping_at = loop.time() + feeds.PING_EVERY_S
                 projects.clear()  # what was true of a run need not stay so
                 self.hint(text_of({"type": "ping", "cursor": 0, "server": await feeds.server_sentences()}))
-            self._stirred.clear()
+            self._has_changes.clear()
             changed, self._changed = self._changed, set()
             if unknown := changed - projects.keys():
                 projects.update(await database_sync_to_async(projects_of_runs)(unknown))
             for run_id in changed:
-                self._tell(run_id, projects.get(run_id))
+                self._send_hint(run_id, projects.get(run_id))
 
-    def _tell(self, run_id: str, project_id: str | None) -> None:
+    def _send_hint(self, run_id: str, project_id: str | None) -> None:
         text = text_of({"type": "run", "run": run_id})
         for member in self.members:
             if member.sight.sees(project_id):

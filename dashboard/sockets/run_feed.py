@@ -36,7 +36,7 @@ class RunFeed(Feed):
         self._is_helping = False
         self._is_quiet = True  # nothing was told since the last ping
         self._throttle = Throttle(EVERY_S)
-        self._stirred = asyncio.Event()
+        self._has_changes = asyncio.Event()
         super().__init__(group)
 
     def join(self, member: Member, since: int | None) -> None:
@@ -54,18 +54,18 @@ class RunFeed(Feed):
             self._coming.pop(member, None)
         super().leave(member)
 
-    def hear(self, message: dict[str, Any]) -> None:
+    def receive(self, message: dict[str, Any]) -> None:
         if message["type"] not in ("batch", "moved"):
             self.hint(text_of(message))
             return
         self._known = max(self._known, message["cursor"])
         is_next = message["type"] == "batch" and message["from"] == self.cursor and not self._is_reading
         if is_next and self._throttle.wait_s(self._now()) == 0:
-            self._tell(from_wire(message))
+            self._send_hint(from_wire(message))
         else:
-            self._stirred.set()
+            self._has_changes.set()
 
-    async def beat(self) -> None:
+    async def run(self) -> None:
         self.cursor = await database_sync_to_async(progress.cursor_of)(self.run_id)
         self._known = max(self._known, self.cursor)
         self._is_reading = False
@@ -96,10 +96,10 @@ class RunFeed(Feed):
             wait_s = self._throttle.wait_s(now)
             if is_stale and wait_s == 0:
                 return
-            self._stirred.clear()
+            self._has_changes.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(min(until, now + wait_s) if is_stale else until):
-                    await self._stirred.wait()
+                    await self._has_changes.wait()
 
     async def _ping_all(self) -> None:
         """What the channel layer lost is found by the next message; where none came since the last ping, here."""
@@ -123,14 +123,14 @@ class RunFeed(Feed):
         if change.cursor < self.cursor:  # the store was emptied, or an older one put in its place
             self._known = change.cursor
         if change.refetch or change.cursor > self.cursor:
-            self._tell(parcel_of(change))
+            self._send_hint(parcel_of(change))
 
     async def _since(self, cursor: int) -> Delta:
         change: Delta = await database_sync_to_async(changes.delta_since)(self.run_id, cursor)
         self._known = max(self._known, change.cursor)
         return change
 
-    def _tell(self, parcel: Parcel) -> None:
+    def _send_hint(self, parcel: Parcel) -> None:
         is_reset = parcel.cursor < self.cursor
         self.cursor = parcel.cursor
         self._is_quiet = False
@@ -162,7 +162,7 @@ class RunFeed(Feed):
                     self._behind.discard(member)
                     member.outbox.hint(_ping(change.cursor))
         self._is_helping = False
-        self._stirred.set()
+        self._has_changes.set()
 
     @staticmethod
     def _now() -> float:

@@ -1,4 +1,4 @@
-"""`python -m dashboard.up [--demo]`: start everything on this machine, serve until Ctrl-C, stop everything."""
+"""`python -m dashboard.up [--demo] [--port PORT]`: start everything here, serve until Ctrl-C, stop everything."""
 
 from __future__ import annotations
 
@@ -13,32 +13,36 @@ import traceback
 
 from dashboard.home import home_path
 from dashboard.http import hosts
-from dashboard.up import database as house
-from dashboard.up import demo, orphans
+from dashboard.up import database, demo, orphans
 from dashboard.up.checks import CannotStart, describe_owner, listen, lock_home, number, prepare_home
 from dashboard.up.output import Console
-from dashboard.up.processes import Yard
+from dashboard.up.processes import Processes
 
 BEGAN_AT = time.monotonic()
-SAME_WISH_S = 1.0  # `timeout` and some terminals say it twice
+SAME_SIGNAL_S = 1.0  # `timeout` and some terminals say it twice
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dashboard.up", description="Serve Trainyard on this machine.")
     parser.add_argument("--demo", action="store_true", help="launch the hello-gpt run; with ONCE=1 wait for its end")
+    parser.add_argument(
+        "--port", metavar="PORT", help="the port to serve on; default: PORT of the environment, or 8000"
+    )
     options = parser.parse_args(arguments)
+    if options.port is not None:
+        os.environ["PORT"] = options.port
     try:
-        yard = prepare()
+        processes = prepare()
     except CannotStart as error:
         print(error, file=sys.stderr)
         return 1
-    code = asyncio.run(serve(yard, is_demo=options.demo, is_once=bool(os.environ.get("ONCE"))))
-    yard.console.close()
+    code = asyncio.run(serve(processes, is_demo=options.demo, is_once=bool(os.environ.get("ONCE"))))
+    processes.console.close()
     return code
 
 
-def prepare() -> Yard:
+def prepare() -> Processes:
     """Check what can be checked before anything starts."""
     home, host = home_path(), os.environ.get("HOST") or "127.0.0.1"
     port, num_nodes = number("PORT", 8000, 65535), number("NODES", 2, 64)
@@ -52,67 +56,67 @@ def prepare() -> Yard:
     # The children read the same names; whatever was relative, or chosen for us, is settled here.
     os.environ.update({"TRAINYARD_HOME": str(home), "HOST": host, "PORT": str(port)})
     orphans.adopt()
-    return Yard(
+    return Processes(
         home, listener, url, num_nodes, Console(is_coloured=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
     )
 
 
-async def serve(yard: Yard, *, is_demo: bool, is_once: bool) -> int:
+async def serve(processes: Processes, *, is_demo: bool, is_once: bool) -> int:
     """Run until a signal, or with ``is_once`` until the demo's run has ended. A second signal kills everything."""
-    told = watch_signals(yard)
-    work = asyncio.create_task(start_and_stay(yard, is_demo=is_demo, is_once=is_once))
-    reaping = asyncio.create_task(reap(yard))
-    stopping = asyncio.create_task(told.wait())
-    renewing = asyncio.create_task(yard.renew_client())
+    signalled = watch_signals(processes)
+    work = asyncio.create_task(start_and_stay(processes, is_demo=is_demo, is_once=is_once))
+    reaping = asyncio.create_task(reap(processes))
+    stopping = asyncio.create_task(signalled.wait())
+    renewing = asyncio.create_task(processes.renew_client())
     await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
     code = 0 if not is_once else 1
     if work.done():
-        code = result_of(work, yard)
+        code = result_of(work, processes)
     else:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
     for task in (reaping, stopping, renewing):
         task.cancel()
-    await say_goodbye(yard)
-    await yard.stop()
-    yard.listener.close()
+    await say_goodbye(processes)
+    await processes.stop()
+    processes.listener.close()
     return code
 
 
-async def start_and_stay(yard: Yard, *, is_demo: bool, is_once: bool) -> int:
-    yard.console.say(f"Starting Trainyard in {yard.home}")
-    reach = asyncio.create_task(asyncio.to_thread(house.isolation, yard.home)) if yard.names else None
-    await yard.start()
+async def start_and_stay(processes: Processes, *, is_demo: bool, is_once: bool) -> int:
+    processes.console.say(f"Starting Trainyard in {processes.home}")
+    reach = asyncio.create_task(asyncio.to_thread(database.isolation, processes.home)) if processes.names else None
+    await processes.start()
     if reach is not None:
-        yard.console.say(await reach)
+        processes.console.say(await reach)
     started_s = time.monotonic() - BEGAN_AT
-    yard.console.say(f"Ready in {started_s:.1f} s at {yard.url}")
+    processes.console.say(f"Ready in {started_s:.1f} s at {processes.url}")
     if not is_demo:
-        link = await yard.ask(house.sign_in_url, yard.url, yard.owner)
-        yard.console.say(f"Sign in (once, within a day): {link}")
-    await yard.wait_for_nodes()
-    yard.console.say(f"Nodes in contact: {', '.join(yard.names) or 'none'}")
+        link = await processes.call(database.sign_in_url, processes.url, processes.owner)
+        processes.console.say(f"Sign in (once, within a day): {link}")
+    await processes.wait_for_nodes()
+    processes.console.say(f"Nodes in contact: {', '.join(processes.names) or 'none'}")
     if is_demo:
-        run_id = await demo.launch(yard, started_s)
+        run_id = await demo.launch(processes, started_s)
         if is_once:
-            return await demo.wait(yard, run_id)
-    yard.console.say("Ctrl-C stops everything.")
+            return await demo.wait(processes, run_id)
+    processes.console.say("Ctrl-C stops everything.")
     await asyncio.Event().wait()
     return 0
 
 
-def result_of(work: asyncio.Task[int], yard: Yard) -> int:
+def result_of(work: asyncio.Task[int], processes: Processes) -> int:
     error = work.exception()
     if error is None:
         return work.result()
     if isinstance(error, CannotStart):
-        yard.console.say(str(error))
+        processes.console.say(str(error))
     else:  # a mistake of ours: show all of it, and still stop in order
-        yard.console.say("".join(traceback.format_exception(error)))
+        processes.console.say("".join(traceback.format_exception(error)))
     return 1
 
 
-def watch_signals(yard: Yard) -> asyncio.Event:
+def watch_signals(processes: Processes) -> asyncio.Event:
     """Return the event of the first signal. A second one, from a person who has waited, ends everything at once."""
     loop, told = asyncio.get_running_loop(), asyncio.Event()
     told_at = 0.0
@@ -122,8 +126,8 @@ def watch_signals(yard: Yard) -> asyncio.Event:
         if not told.is_set():
             told_at = time.monotonic()
             told.set()
-        elif time.monotonic() - told_at > SAME_WISH_S:
-            yard.kill()
+        elif time.monotonic() - told_at > SAME_SIGNAL_S:
+            processes.kill()
             os._exit(130)
 
     for number_ in STOP_SIGNALS:
@@ -131,23 +135,23 @@ def watch_signals(yard: Yard) -> asyncio.Event:
     return told
 
 
-async def reap(yard: Yard) -> None:
+async def reap(processes: Processes) -> None:
     while True:
         await asyncio.sleep(1.0)
-        yard.reap()
+        processes.reap()
 
 
-async def say_goodbye(yard: Yard) -> None:
+async def say_goodbye(processes: Processes) -> None:
     names: list[str] = []
-    if yard.owner is not None:
+    if processes.owner is not None:
         with contextlib.suppress(Exception):  # a database that is gone now keeps nobody from stopping
-            names = await asyncio.wait_for(yard.ask(house.live_runs), 0.5)
+            names = await asyncio.wait_for(processes.call(database.live_runs), 0.5)
     live = (
         f"this ends {len(names)} live run{'s'[: len(names) != 1]} ({', '.join(names[:5])})"
         if names
         else "no run is live"
     )
-    yard.console.say(f"Stopping: {live}.")
+    processes.console.say(f"Stopping: {live}.")
 
 
 if __name__ == "__main__":

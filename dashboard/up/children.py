@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dashboard.up.output import Console, LogFile
 from dashboard.up.parent_death import tethered
-from dashboard.up.process import Life, how
+from dashboard.up.process import Process, how
 from trainyard import lifeline
 
 FIRST_PAUSE_S = 0.2
@@ -45,7 +45,7 @@ class Child:
         self.console = console
         self.changed = changed
         self.num_starts = 0
-        self._life: Life | None = None
+        self._life: Process | None = None
         self._lifeline = os.pipe()
         self._log = LogFile(folder / f"{program.name}.log")
         self._is_stopping = False
@@ -93,7 +93,7 @@ class Child:
         self._log.write(f"-- {text}\n".encode())
         self.console.line(self.program.name, f"-- {text}")
 
-    async def _keep(self, life: Life) -> None:
+    async def _keep(self, life: Process) -> None:
         pause_s = FIRST_PAUSE_S
         while True:
             code = await life.ended
@@ -109,12 +109,12 @@ class Child:
                 return
             life = self._life = self._begin()
 
-    def _begin(self) -> Life:
+    def _begin(self) -> Process:
         program = self.program
         changes = {**program.environment, lifeline.VARIABLE: str(self._lifeline[0])}
         environment = {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
         command = tethered(program.command, program.death_signal) if program.death_signal else program.command
-        life = Life(command, environment, (self._lifeline[0], *program.descriptors), self._pass_on)
+        life = Process(command, environment, (self._lifeline[0], *program.descriptors), self._pass_on)
         self.num_starts += 1
         self._life = life
         self.changed()

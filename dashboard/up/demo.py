@@ -7,42 +7,42 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from dashboard.places import EXAMPLES
-from dashboard.up import database as house
+from dashboard.up import database
 from dashboard.up.checks import CannotStart
 
 if TYPE_CHECKING:
-    from dashboard.up.processes import Yard
+    from dashboard.up.processes import Processes
 
 EXAMPLE = EXAMPLES / "hello-gpt.yaml"
 
 
-async def launch(yard: Yard, started_s: float) -> str:
+async def launch(processes: Processes, started_s: float) -> str:
     """Submit the example, print where to watch it, and return the run's id."""
-    run_id = await yard.ask(_submit, yard.owner)
-    link = await yard.ask(house.sign_in_url, yard.url, yard.owner, f"/runs/{run_id}/")
-    say = yard.console.say
+    run_id = await processes.call(_submit, processes.owner)
+    link = await processes.call(database.sign_in_url, processes.url, processes.owner, f"/runs/{run_id}/")
+    say = processes.console.say
     say()
     say(f"  Set-up took   {os.environ.get('TRAINYARD_SETUP_SECONDS', '0.0')} s")
     say(f"  Start took    {started_s:.1f} s")
-    say(f"  Run           {run_id} (hello-gpt) on {' and '.join(yard.names)}")
+    say(f"  Run           {run_id} (hello-gpt) on {' and '.join(processes.names)}")
     say(f"  Watch it live {link}")
     say()
     return run_id
 
 
-async def wait(yard: Yard, run_id: str) -> int:
+async def wait(processes: Processes, run_id: str) -> int:
     """Print each new status, then the summary. Returns 0 only for a run that succeeded."""
     seen = ""
     while True:
-        facts = await yard.ask(_facts, run_id)
+        facts = await processes.call(_facts, run_id)
         if facts["sentence"] != seen:
             seen = facts["sentence"]
-            yard.console.say(f"  {facts['status']}: {seen}")
+            processes.console.say(f"  {facts['status']}: {seen}")
         if facts["is_final"]:
             break
         await asyncio.sleep(0.5)
-    for line in await yard.ask(_summary, run_id):
-        yard.console.say(line)
+    for line in await processes.call(_summary, run_id):
+        processes.console.say(line)
     return 0 if facts["is_success"] else 1
 
 

@@ -20,7 +20,7 @@ LOOK_EVERY_MS = 200
 LAST_WORDS_S = 2.0  # as long is a grandchild listened to that goes on writing into the pipe
 
 
-class Life:
+class Process:
     """A started process. Make it in the main thread: the parent-death signal follows the thread that forks."""
 
     def __init__(

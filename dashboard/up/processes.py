@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from dashboard.home import make_private, socket_path, write_private
-from dashboard.up import database as house
-from dashboard.up import orphans, programs
+from dashboard.up import database, orphans, programs
 from dashboard.up.checks import CannotStart
 from dashboard.up.children import Child, Program
 from dashboard.up.output import Console
@@ -35,7 +34,7 @@ VALKEY_S = 0.6
 REVOKE_S = 0.5
 
 
-class Yard:
+class Processes:
     """The processes of one home."""
 
     def __init__(self, home: Path, listener: socket.socket, url: str, num_nodes: int, console: Console) -> None:
@@ -51,7 +50,7 @@ class Yard:
         self._removing: asyncio.Task[None] | None = None
         self._database = ThreadPoolExecutor(1, thread_name_prefix="database")
 
-    async def ask(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call what blocks, or touches the database, in the one thread for that."""
         call = asyncio.get_running_loop().run_in_executor
         return await call(self._database, lambda: function(*args, **kwargs))
@@ -60,37 +59,37 @@ class Yard:
         """Start everything, in parallel where one does not need the other. Raises CannotStart."""
         valkey = asyncio.create_task(self._start_valkey())
         try:
-            await self.ask(house.set_up_django)
-            await self.ask(house.open_database)
-            self.owner = await self.ask(house.owner)
-            await self.ask(house.revoke_client, self.home)  # of a start before this one
-            await self.ask(house.write_client, self.home, self.url, self.owner)
+            await self.call(database.set_up_django)
+            await self.call(database.open_database)
+            self.owner = await self.call(database.owner)
+            await self.call(database.revoke_client, self.home)  # of a start before this one
+            await self.call(database.write_client, self.home, self.url, self.owner)
         finally:
             await valkey
-        ingests = [programs.ingest(shard) for shard in range(await self.ask(house.num_shards))]
+        ingests = [programs.ingest(shard) for shard in range(await self.call(database.num_shards))]
         for program in (programs.control(), *ingests):
             await self._start_child(program)
-        await self.ask(_collect_static)  # the first time takes seconds, and only the web process needs it
+        await self.call(_collect_static)  # the first time takes seconds, and only the web process needs it
         await self._start_child(programs.web(self.listener))
         await self._start_nodes()
         await self._wait_until_ready()
 
     async def renew_client(self) -> None:
         """Write this machine's next token in time, for as long as we run."""
-        pause_s = house.RENEW_EVERY_S
+        pause_s = database.RENEW_EVERY_S
         while True:
             await asyncio.sleep(pause_s)
             try:
-                await self.ask(house.write_client, self.home, self.url, self.owner)
-                pause_s = house.RENEW_EVERY_S
+                await self.call(database.write_client, self.home, self.url, self.owner)
+                pause_s = database.RENEW_EVERY_S
             except Exception as error:  # a full disk, a database that is away: the one before lasts a while
-                self.console.say(f"The token in {house.CLIENT} could not be renewed: {error}")
-                pause_s = house.RENEW_AGAIN_S
+                self.console.say(f"The token in {database.CLIENT} could not be renewed: {error}")
+                pause_s = database.RENEW_AGAIN_S
 
     async def wait_for_nodes(self) -> None:
         """Return when every node is in contact. Raises CannotStart when that takes too long."""
         deadline = time.monotonic() + READY_S
-        while len(await self.ask(house.nodes_in_contact, self.names)) < len(self.names):
+        while len(await self.call(database.nodes_in_contact, self.names)) < len(self.names):
             if time.monotonic() > deadline:
                 raise CannotStart(f"Not every node came into contact within {READY_S:.0f} s; see {self.home / 'logs'}.")
             await asyncio.sleep(0.1)
@@ -114,7 +113,7 @@ class Yard:
         orphans.end_all()
         if self.owner is not None:
             with contextlib.suppress(Exception):  # a database that is gone now keeps nobody from stopping
-                await asyncio.wait_for(self.ask(house.revoke_client, self.home), REVOKE_S)
+                await asyncio.wait_for(self.call(database.revoke_client, self.home), REVOKE_S)
         self._database.shutdown(wait=False, cancel_futures=True)
         (self.home / "processes.json").unlink(missing_ok=True)
 
@@ -151,7 +150,7 @@ class Yard:
         parts = shares(len(self.names), usable_cores(), usable_gpus())
         for name, share in zip(self.names, parts, strict=True):
             node_home = self.home / "nodes" / name
-            secret = await self.ask(house.join_secret, node_home, name, self.owner)
+            secret = await self.call(database.join_secret, node_home, name, self.owner)
             await self._start_child(programs.node(self.home, name, self.url, secret, share))
         self._removing = asyncio.create_task(self._remove_other_nodes())
 
@@ -161,7 +160,7 @@ class Yard:
         said = ""
         while True:
             try:
-                held = await self.ask(house.remove_other_nodes, self.home, self.names, self.owner)
+                held = await self.call(database.remove_other_nodes, self.home, self.names, self.owner)
                 if not held:
                     return
                 words = f"Not started, and removed once no run holds them: {', '.join(held)}"
@@ -190,7 +189,7 @@ class Yard:
         """Give control the moment that it needs to write down what the nodes said last."""
         deadline = time.monotonic() + SETTLE_S
         with contextlib.suppress(Exception):  # a database that is gone now keeps nobody from stopping
-            while await self.ask(house.num_live_attempts) and time.monotonic() < deadline:
+            while await self.call(database.num_live_attempts) and time.monotonic() < deadline:
                 await asyncio.sleep(0.1)
 
     def _write_processes(self) -> None:

@@ -13,9 +13,9 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from dashboard.http.credentials import Credential, visitors_of
+from dashboard.http.credentials import Credential, users_of
 from dashboard.sockets import admission as door
-from dashboard.sockets.admission import NOT_FOUND, UNKNOWN_VISITOR, Answer, Door, Question, answers
+from dashboard.sockets.admission import NOT_FOUND, UNKNOWN_USER, Admission, Answer, Question, answers
 from runs import actions
 from runs.access import Sight
 from runs.models import Membership, Role, Run, User
@@ -39,14 +39,14 @@ def test_a_token_and_a_session_open_and_nothing_else_does(cast: Cast) -> None:
     wrong = [NOTHING, Credential("wrong", is_token=False), Credential("wrong", is_token=True)]
     by_token, by_session = token(cast.viewer), session(cast.mate)
     swapped = Credential(by_session.secret, is_token=True)
-    found = visitors_of([by_token, by_session, swapped, *wrong])
+    found = users_of([by_token, by_session, swapped, *wrong])
     assert found == {by_token: cast.viewer, by_session: cast.mate}
 
 
 @pytest.mark.parametrize("ending", ["expired", "disabled", "password", "foreign"])
 def test_a_session_that_ended_opens_nothing(cast: Cast, ending: str) -> None:
     credential = session(cast.viewer)
-    assert visitors_of([credential])
+    assert users_of([credential])
     match ending:
         case "expired":
             Session.objects.update(expire_date=timezone.now() - timedelta(seconds=1))
@@ -60,7 +60,7 @@ def test_a_session_that_ended_opens_nothing(cast: Cast, ending: str) -> None:
             store = type(store)(credential.secret)
             store["_auth_user_backend"] = "somebody.else"
             store.save()
-    assert visitors_of([credential]) == {}
+    assert users_of([credential]) == {}
 
 
 def test_the_answers_for_hundreds_take_a_few_queries(
@@ -77,16 +77,16 @@ def test_the_answers_for_hundreds_take_a_few_queries(
         found = answers(questions)
     assert len(found) == 240
     members = {person.pk for person in people[:10]}
-    seen = visitors_of(credentials)
+    seen = users_of(credentials)
     for question, one in zip(questions, found, strict=True):
         if seen[question.credential].pk in members:
             assert isinstance(one, Sight) and one.sees(cast.project.pk)
         else:
             assert one == NOT_FOUND
-    assert answers([Question(NOTHING, runs[0]), Question(credentials[0], None)])[0] == UNKNOWN_VISITOR
+    assert answers([Question(NOTHING, runs[0]), Question(credentials[0], None)])[0] == UNKNOWN_USER
 
 
-class Guest:
+class Subscriber:
     def __init__(self, question: Question) -> None:
         self.question = question
         self.looks = 0
@@ -107,20 +107,20 @@ async def test_a_storm_is_answered_in_batches_and_all_are_looked_at_again(monkey
 
     def said(questions: list[Question]) -> list[Answer]:
         sizes.append(len(questions))
-        return [UNKNOWN_VISITOR if one is bad or one in revoked else Sight(None) for one in questions]
+        return [UNKNOWN_USER if one is bad or one in revoked else Sight(None) for one in questions]
 
     monkeypatch.setattr(door, "answers", said)
     monkeypatch.setattr(door, "EVERY_S", 0.01)
-    one = Door()
-    guests = [Guest(bad if number % 10 == 0 else good) for number in range(1_000)]
-    found = await asyncio.gather(*(one.admit(guest) for guest in guests))
+    one = Admission()
+    subscribers = [Subscriber(bad if number % 10 == 0 else good) for number in range(1_000)]
+    found = await asyncio.gather(*(one.admit(subscriber) for subscriber in subscribers))
     assert [isinstance(answer, Sight) for answer in found] == [number % 10 != 0 for number in range(1_000)]
     assert len(sizes) <= 6 and max(sizes) == door.BATCH
-    inside = [guest for guest in guests if guest.question is good]
+    inside = [subscriber for subscriber in subscribers if subscriber.question is good]
     async with asyncio.timeout(10):
-        while not all(guest.looks for guest in inside):
+        while not all(subscriber.looks for subscriber in inside):
             await asyncio.sleep(0.01)
     revoked.add(good)
-    assert set(await asyncio.gather(*(guest.code for guest in inside))) == {UNKNOWN_VISITOR}
-    for guest in guests:
-        one.leave(guest)
+    assert set(await asyncio.gather(*(subscriber.code for subscriber in inside))) == {UNKNOWN_USER}
+    for subscriber in subscribers:
+        one.leave(subscriber)

@@ -66,7 +66,7 @@ async def test_points_and_lines_arrive_with_their_cursor(cast: Cast, run: Run) -
     header, _ = await database_sync_to_async(by_session)(cast.viewer)
     watch = socket(f"/ws/runs/{run.pk}/", ORIGIN, header)
     assert await watch.connect()
-    assert await watch.hear() == {"type": "ping", "cursor": 0}
+    assert await watch.receive() == {"type": "ping", "cursor": 0}
     spool = Spool()
     await store(run, spool.points([(1, 2.0, float("nan"))]) + spool.logs([(3.0, "hello")], rank=1))
     lines, points = await watch.hear_more_than_pings(), await watch.hear_more_than_pings()
@@ -173,7 +173,7 @@ async def test_what_a_client_says_is_ignored_and_a_flood_ends_it(cast: Cast, run
     assert await watch.connect()
     await watch.say(text="{")
     await watch.say(data=b"\xff")
-    assert await watch.hear() == {"type": "ping", "cursor": 0}
+    assert await watch.receive() == {"type": "ping", "cursor": 0}
     for _ in range(MAX_FRAMES):
         await watch.say(text="x")
     assert await watch.closing_code() == 4408
@@ -184,7 +184,7 @@ async def test_the_overview_tells_of_the_runs_that_one_may_see(cast: Cast, run: 
     outsider = socket("/ws/overview/", ORIGIN, await database_sync_to_async(by_token)(cast.outsider))
     for watch in (insider, outsider):
         assert await watch.connect()
-        assert (await watch.hear())["type"] == "ping"  # from now on it hears everything
+        assert (await watch.receive())["type"] == "ping"  # from now on it hears everything
     await database_sync_to_async(broadcast.run_changed)(run.pk)
     assert await insider.hear_more_than_pings() == {"type": "run", "run": run.pk}
     await database_sync_to_async(broadcast.nodes_changed)()
@@ -202,7 +202,7 @@ async def test_a_socket_that_cannot_check_who_watches_is_closed(
     header = await database_sync_to_async(by_token)(cast.viewer)
     watch = socket(f"/ws/runs/{run.pk}/", ORIGIN, header)
     assert await watch.connect()
-    assert (await watch.hear())["type"] == "ping"  # it was admitted
+    assert (await watch.receive())["type"] == "ping"  # it was admitted
 
     def fail(questions: object) -> None:
         raise RuntimeError("nobody expected this")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from django.utils import timezone
 
-from dashboard.up import database as house
+from dashboard.up import database
 from runs import actions
 from runs.access import user_of_token
 from runs.models import Node, Token
@@ -17,17 +17,17 @@ from tests.cast import Cast, make_attempt, make_node, make_run
 
 
 def written(home: Path) -> str:
-    return str(tomllib.loads((home / house.CLIENT).read_text())["token"])
+    return str(tomllib.loads((home / database.CLIENT).read_text())["token"])
 
 
 def test_the_machines_token_is_short_lived_and_renewed_before_it_ends(cast: Cast, tmp_path: Path) -> None:
-    house.write_client(tmp_path, "http://127.0.0.1:1", cast.owner)
+    database.write_client(tmp_path, "http://127.0.0.1:1", cast.owner)
     first = written(tmp_path)
-    assert stat.S_IMODE((tmp_path / house.CLIENT).stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / database.CLIENT).stat().st_mode) == 0o600
     expires_at = Token.objects.get().expires_at
     assert expires_at is not None and expires_at <= timezone.now() + timedelta(hours=2)
-    assert timedelta(seconds=house.RENEW_EVERY_S) < house.CLIENT_LIFE
-    house.write_client(tmp_path, "http://127.0.0.1:1", cast.owner)
+    assert timedelta(seconds=database.RENEW_EVERY_S) < database.CLIENT_LIFE
+    database.write_client(tmp_path, "http://127.0.0.1:1", cast.owner)
     second = written(tmp_path)
     assert user_of_token(first) == user_of_token(second) == cast.owner, "a command that goes on keeps its token"
     Token.objects.order_by("created_at").filter(pk=Token.objects.earliest("created_at").pk).update(
@@ -39,18 +39,18 @@ def test_the_machines_token_is_short_lived_and_renewed_before_it_ends(cast: Cast
 def test_none_of_its_tokens_outlives_up_and_others_stay(cast: Cast, tmp_path: Path) -> None:
     _, kept = actions.create_token(actor=cast.owner, name="ci")
     for _ in range(2):
-        house.write_client(tmp_path, "http://127.0.0.1:1", cast.owner)
-    house.revoke_client(tmp_path)
+        database.write_client(tmp_path, "http://127.0.0.1:1", cast.owner)
+    database.revoke_client(tmp_path)
     assert user_of_token(written(tmp_path)) is None and user_of_token(kept) == cast.owner
     assert Token.objects.count() == 1
 
 
 def test_a_token_for_ever_of_an_older_version_ends_at_the_next_start(cast: Cast, tmp_path: Path) -> None:
     _, old = actions.create_token(actor=cast.owner, name="this machine")
-    (tmp_path / house.CLIENT).write_text(f'url = "http://127.0.0.1:1"\ntoken = "{old}"\n')
-    house.revoke_client(tmp_path)
+    (tmp_path / database.CLIENT).write_text(f'url = "http://127.0.0.1:1"\ntoken = "{old}"\n')
+    database.revoke_client(tmp_path)
     assert user_of_token(old) is None
-    house.revoke_client(tmp_path / "nothing")
+    database.revoke_client(tmp_path / "nothing")
 
 
 def local_node(cast: Cast, home: Path, name: str) -> Node:
@@ -70,15 +70,15 @@ def test_nodes_that_up_started_before_and_not_now_are_removed(cast: Cast, tmp_pa
     for name in ("local-1", "local-2", "gpu-1"):  # somebody started gpu-1 in this home by hand
         local_node(cast, tmp_path, name)
     make_node(cast.cluster, "local-3")  # of another server with the same database
-    assert house.remove_other_nodes(tmp_path, ["local-1"], cast.owner) == []
+    assert database.remove_other_nodes(tmp_path, ["local-1"], cast.owner) == []
     assert names() == ["gpu-1", "local-1", "local-3"]
-    assert house.remove_other_nodes(tmp_path, ["local-1"], cast.owner) == []
+    assert database.remove_other_nodes(tmp_path, ["local-1"], cast.owner) == []
 
 
 def test_a_removed_local_node_comes_back_when_up_starts_it_again(cast: Cast, tmp_path: Path) -> None:
     node = local_node(cast, tmp_path, "local-2")
-    house.remove_other_nodes(tmp_path, ["local-1"], cast.owner)
-    secret = house.join_secret(tmp_path / "nodes" / "local-2", "local-2", cast.owner)
+    database.remove_other_nodes(tmp_path, ["local-1"], cast.owner)
+    secret = database.join_secret(tmp_path / "nodes" / "local-2", "local-2", cast.owner)
     assert secret is not None
     assert actions.join_node(secret=secret, name="local-2").pk == node.pk and names() == ["local-2"]
 
@@ -86,7 +86,7 @@ def test_a_removed_local_node_comes_back_when_up_starts_it_again(cast: Cast, tmp
 def test_a_local_node_that_a_run_holds_is_removed_when_the_run_has_left_it(cast: Cast, tmp_path: Path) -> None:
     node = local_node(cast, tmp_path, "local-2")
     attempt = make_attempt(make_run(cast), [node])
-    assert house.remove_other_nodes(tmp_path, [], cast.owner) == ["local-2"] and names() == ["local-2"]
+    assert database.remove_other_nodes(tmp_path, [], cast.owner) == ["local-2"] and names() == ["local-2"]
     attempt.ended_at = timezone.now()
     attempt.save()
-    assert house.remove_other_nodes(tmp_path, [], cast.owner) == [] and names() == []
+    assert database.remove_other_nodes(tmp_path, [], cast.owner) == [] and names() == []
