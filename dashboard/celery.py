@@ -15,7 +15,7 @@ from celery import Celery, bootsteps, signals
 from celery.exceptions import SecurityWarning
 
 from trainyard import lifeline
-from workers.transport.broker import Gate
+from workers.transport.broker import MessageGate
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 # It warns of root because pickled messages could do anything; ours are JSON, and no other is accepted.
@@ -32,7 +32,7 @@ def guard(conf: Any, **_: Any) -> None:
     from runs import engine, tasks  # Django is ready by now
     from runs.presenting.server_state import count_dropped
 
-    gate = Gate(tasks.TASKS, lambda task, sealed: engine.opened(task, sealed) is not None, count_dropped)
+    gate = MessageGate(tasks.TASKS, lambda task, sealed: engine.opened(task, sealed) is not None, count_dropped)
     conf.broker_transport_options = {**conf.broker_transport_options, "gate": gate}
 
 

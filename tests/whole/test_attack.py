@@ -12,7 +12,7 @@ import pytest
 
 from tests.whole.runs import Yard
 from trainyard.bundle import pack
-from workers.sandbox.node import find_shelter
+from workers.sandbox.node import find_isolation
 from workers.sandbox.process import Level
 
 SCRIPT = """
@@ -58,7 +58,7 @@ Path(os.environ["TRAINYARD_OUTPUT"], "got.json").write_text(json.dumps(got))
 
 @pytest.fixture(autouse=True)
 def _is_isolated(yard: Yard) -> None:
-    if find_shelter(yard.up.home).level == Level.NONE:
+    if find_isolation(yard.up.home).level == Level.NONE:
         pytest.skip("this machine allows neither another user nor a namespace")
 
 

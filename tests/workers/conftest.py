@@ -12,8 +12,9 @@ import redis
 from tests.servers import Valkey, short_folder
 from tests.workers.control import ControlledNode
 from tests.workers.stream import KEY, ORDER
-from workers.supervisor.contact import Contact, connect
+from workers.supervisor.contact import Contact
 from workers.supervisor.records.shipper import Shipper
+from workers.transport.valkey import connect
 
 
 @pytest.fixture(scope="session")

@@ -15,31 +15,39 @@ from typing import Any
 import redis
 from celery import Celery
 
-from trainyard.spooling.frames import Frame, frames
-from workers.attempt.folder import AttemptFolder
-from workers.contract import (
+from trainyard.contract.base import JsonObject, to_builtins
+from trainyard.contract.keys import (
     EPOCH_KEY,
     GO,
+    INSPECT,
     PREPARE,
-    Document,
-    check_mac,
-    command_scope,
     down_key,
-    frames_scope,
     new_key,
     node_queue,
     report_key,
-    report_scope,
-    seal,
     stream_key,
-    unseal,
     up_key,
 )
+from trainyard.contract.locks import lock
+from trainyard.contract.orders import Locked
+from trainyard.contract.seals import (
+    check_mac,
+    command_scope,
+    frames_scope,
+    order_scope,
+    question_scope,
+    report_scope,
+    seal,
+    unseal,
+)
+from trainyard.spooling.frames import Frame, frames
+from workers.attempt.folder import AttemptFolder
 from workers.node.config import NodeConfig, make_home, node_home, store_config
 from workers.transport.celery_app import make_app
 from workers.transport.control_socket import socket_path
 
 LIMIT_S = 60.0
+LOCKED = {PREPARE: order_scope, INSPECT: question_scope}
 
 
 def until(what: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
@@ -74,7 +82,7 @@ class ControlledNode:
         store_config(self.home, NodeConfig(server, self.id, name, self.key, redis_url, "local"))
         self.valkey = redis.Redis.from_url(redis_url)
         self.app: Celery = make_app(redis_url, name)
-        self.attempts: dict[str, Document] = {}
+        self.attempts: dict[str, JsonObject] = {}
         self.process: subprocess.Popen[bytes] | None = None
         self.lifeline: int | None = None
 
@@ -124,10 +132,10 @@ class ControlledNode:
     def folder(self, attempt: str) -> AttemptFolder:
         return AttemptFolder(self.home / "attempts" / attempt)
 
-    def order(self, script: str | None = None, *, ranks: int = 1, **changes: Any) -> Document:
+    def order(self, script: str | None = None, *, ranks: int = 1, **changes: Any) -> JsonObject:
         """Return an order for a script, whose text travels in the node's cache as a bundle would."""
         attempt = secrets.token_hex(6)
-        order: Document = {
+        order: JsonObject = {
             "attempt": attempt,
             "run": f"run-{attempt}",
             "fence": 1,
@@ -150,7 +158,7 @@ class ControlledNode:
             order["code"] = self.store_code(script)
         return {**order, **changes}
 
-    def store_code(self, script: str) -> Document:
+    def store_code(self, script: str) -> JsonObject:
         from trainyard.bundle import pack
 
         source = self.base / f"code-{secrets.token_hex(4)}"
@@ -160,15 +168,18 @@ class ControlledNode:
         (self.home / "cache" / "bundles" / sha256).write_bytes(data)
         return {"sha256": sha256, "size_bytes": len(data)}
 
-    def say(self, order: Document, /, **entry: Any) -> None:
+    def say(self, order: JsonObject, /, **entry: Any) -> None:
         """Change what the down document says of the attempt."""
         known = self.attempts.setdefault(
             order["attempt"],
-            {"run": order["run"], "fence": order["fence"], "wanted": "prepare", "order": order, "go": None,
+            {"run": order["run"], "fence": order["fence"], "wanted": "prepare", "order": self.locked(order), "go": None,
              "watermarks": {}, "resend": []},
         )  # fmt: skip
         known.update(entry)
         self.tick()
+
+    def locked(self, order: JsonObject) -> Locked:
+        return lock(self.key, order_scope(self.id), order)
 
     def tick(self) -> None:
         key = down_key(self.id)
@@ -176,11 +187,13 @@ class ControlledNode:
         self.valkey.set(key, seal(self.key, key, document))
         self.valkey.set(EPOCH_KEY, "1", nx=True)
 
-    def send(self, task: str, document: Document) -> None:
+    def send(self, task: str, document: JsonObject) -> None:
+        if task in LOCKED:
+            document = to_builtins(lock(self.key, LOCKED[task](self.id), document))
         sealed = seal(self.key, command_scope(task, self.id), {"at": time.time(), **document})
         self.app.send_task(task, kwargs={"sealed": sealed}, queue=node_queue(self.name))
 
-    def launch(self, order: Document, **more: Any) -> Document:
+    def launch(self, order: JsonObject, **more: Any) -> JsonObject:
         """Prepare, wait until ready, say go (with ``more`` in it); return the report that says ready."""
         self.send(PREPARE, order)
         self.say(order)
@@ -190,26 +203,26 @@ class ControlledNode:
         self.send(GO, {"attempt": order["attempt"], "run": order["run"], "fence": order["fence"], "go": go})
         return report
 
-    def report(self, order: Document) -> Document | None:
+    def report(self, order: JsonObject) -> JsonObject | None:
         text: Any = self.valkey.get(report_key(self.id, order["attempt"]))
         scope = report_scope(self.id, order["run"], order["fence"])
-        return None if text is None else unseal(self.key, scope, text)
+        return None if text is None else unseal(self.key, scope, text, JsonObject)
 
-    def wait_for(self, order: Document, *phases: str) -> Document:
-        def reached() -> Document | None:
+    def wait_for(self, order: JsonObject, *phases: str) -> JsonObject:
+        def reached() -> JsonObject | None:
             self.tick()
             report = self.report(order)
             return report if report is not None and report["phase"] in phases else None
 
-        report: Document = until(reached)
+        report: JsonObject = until(reached)
         return report
 
-    def up(self) -> Document | None:
+    def up(self) -> JsonObject | None:
         key = up_key(self.id)
         text: Any = self.valkey.get(key)
-        return None if text is None else unseal(self.key, key, text)
+        return None if text is None else unseal(self.key, key, text, JsonObject)
 
-    def shipped(self, order: Document) -> list[Frame]:
+    def shipped(self, order: JsonObject) -> list[Frame]:
         """Return the frames of the attempt in the stream, each once, with their seals checked."""
         found: dict[tuple[str, int], Frame] = {}
         entries: Any = self.valkey.xrange(stream_key(order["shard"]))
@@ -220,7 +233,7 @@ class ControlledNode:
                 found |= {(frame.producer, frame.sequence): frame for frame in frames(entry[b"d"])}
         return list(found.values())
 
-    def lines(self, order: Document, stream: str = "stdout") -> list[str]:
+    def lines(self, order: JsonObject, stream: str = "stdout") -> list[str]:
         return [
             text
             for frame in self.shipped(order)
@@ -228,7 +241,7 @@ class ControlledNode:
             for _, text in frame.payload["lines"]
         ]
 
-    def wait_until_shipped(self, order: Document) -> None:
+    def wait_until_shipped(self, order: JsonObject) -> None:
         """Return when the stream has every frame that the final report promises."""
 
         def has_all() -> bool:

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import redis
 
+from trainyard.contract.keys import EPOCH_KEY, down_key, new_key, stream_key
+from trainyard.contract.orders import Order
 from trainyard.contract.records import Begin, Logs
+from trainyard.contract.seals import check_mac, frames_scope, seal
 from trainyard.spooling.frames import Frame, frames
 from trainyard.spooling.writer import SpoolWriter
-from workers.contract import EPOCH_KEY, Document, check_mac, down_key, frames_scope, new_key, seal, stream_key
 from workers.supervisor.records.shipper import Shipper
 
 KEY = new_key()
-ORDER: Document = {"attempt": "a", "run": "r", "fence": 3, "node": "n", "shard": 0, "lease_s": 600.0}
+ORDER = Order(attempt="a", run="r", fence=3, node="n", shard=0, lease_s=600.0)
 
 
 def log_line(text: str, offset: int = 0) -> Logs:

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
-from workers.contract import Document, check_mac, http_scope
+from trainyard.contract.base import JsonObject
+from trainyard.contract.seals import check_mac, http_scope
 
 MAX_AGE_S = 300  # as runs.api.machines.node_auth
 
@@ -21,8 +22,8 @@ class Site:
 
     def __init__(self) -> None:
         self.key = ""
-        self.join_answer: tuple[int, Document] = (201, {})
-        self.joined: list[Document] = []
+        self.join_answer: tuple[int, JsonObject] = (201, {})
+        self.joined: list[JsonObject] = []
         self.bundles: dict[str, bytes] = {}
         self.files: dict[str, bytes] = {}
         self.gone: set[str] = set()
@@ -34,7 +35,7 @@ class Site:
         self.num_puts = 0
         self.uploads: dict[str, tuple[str, int, bytes]] = {}  # by key: path, size and what has come
         self.links: dict[str, str] = {}
-        self.gained: list[Document] = []
+        self.gained: list[JsonObject] = []
         self.url = ""
 
 
@@ -46,7 +47,7 @@ def is_fresh(site: Site, value: str, method: str, path: str, body: bytes) -> boo
     return abs(time.time() - int(at)) <= MAX_AGE_S
 
 
-def taken(site: Site, path: str, document: Document) -> Document:
+def taken(site: Site, path: str, document: JsonObject) -> JsonObject:
     """Take what a node says of runs and files, and answer."""
     if path.endswith("/gone-runs"):
         asked = sorted(document["runs"])
@@ -62,7 +63,7 @@ def taken(site: Site, path: str, document: Document) -> Document:
     return {"offset": len(begun[2]), "is_done": False}
 
 
-def part_taken(site: Site, path: str, body: bytes) -> Document:
+def part_taken(site: Site, path: str, body: bytes) -> JsonObject:
     key, offset = path.split("/")[-2:]
     name, size, data = site.uploads[key]
     assert int(offset) == len(data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from trainyard.contract.base import WireStruct
+from trainyard.contract.base import BadDocument, JsonObject, WireStruct, convert
 from trainyard.contract.orders import Go, Locked
 from trainyard.contract.statuses import WantedPhase
 
@@ -46,3 +46,20 @@ class Desired(WireStruct):
     epoch: str = ""  # of Valkey's data
     server: str = ""  # URL of the server's REST, for a node that finds nobody where it used to be
     attempts: dict[str, DesiredAttempt] = {}  # by attempt id
+
+
+def lenient_desired(document: JsonObject) -> tuple[Desired, dict[str, str]]:
+    """Return the document without the attempts that have another shape, and why each of them was left out: one attempt
+    does not hold up the others. Raises BadDocument where the rest has another shape."""
+    entries = document.get("attempts")
+    if not isinstance(entries, dict):
+        return convert(document, Desired), {}
+    desired, left_out = convert({**document, "attempts": {}}, Desired), {}
+    attempts: dict[str, DesiredAttempt] = {}
+    for attempt, entry in entries.items():
+        try:
+            attempts[attempt] = convert(entry, DesiredAttempt)
+        except BadDocument as error:
+            left_out[attempt] = str(error)
+    desired.attempts = attempts
+    return desired, left_out

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
-import json
 import os
 import re
 import struct
@@ -15,13 +13,15 @@ from pathlib import Path
 from typing import IO
 
 import trainyard
-from trainyard.spooling.plain_files import create_plain, open_plain
-from workers.contract import Document
+from trainyard.contract.orders import Order
+from trainyard.contract.reports import AttemptReport
+from trainyard.contract.statuses import OVER, Phase
+from workers.attempt.documents import RecordedProcesses, SentOutput
+from workers.attempt.json_files import read_document, write_document
 from workers.forking.processes import Process
 
 # Linux's struct flock: type, whence, start, length, pid.
 FLOCK = struct.Struct("hhqqi4x")
-ENDED = ("ended", "refused")
 TRACE = re.compile(r"step-\d+\.rank-\d+\.json\.gz")  # as workers.training.measuring.tracing names them
 
 
@@ -33,12 +33,12 @@ class AttemptTaken(RuntimeError):
 class AttemptFolder:
     path: Path
     # An order does not change, nor does a final report: each is read from the disk once.
-    _order: Document | None = None
-    _final: Document | None = None
+    _order: Order | None = None
+    _final: AttemptReport | None = None
     _is_done: bool = False
-    _sent: Document | None = None
-    pending: dict[str, int] = field(default_factory=dict)  # output files with their sizes that are not sent yet
-    sending: dict[str, int] = field(default_factory=dict)  # the one that is being sent, and how far it is
+    _sent: SentOutput | None = None
+    pending: dict[str, int] = field(default_factory=dict)  # bytes by name of the output files that are not sent yet
+    sending: dict[str, int] = field(default_factory=dict)  # the file that is being sent, and how many bytes have gone
     output_problem: str = ""  # why the output waits, as far as this process knows
 
     @property
@@ -108,7 +108,7 @@ class AttemptFolder:
     def _lock(self) -> Path:
         return self.path / "lock"
 
-    def create(self, order: Document) -> None:
+    def create(self, order: Order) -> None:
         """Make the folder. The order is written last: a folder without one never was an attempt."""
         self.path.mkdir(parents=True, exist_ok=True)
         self.path.chmod(0o711)  # its ranks may be another user's, and pass
@@ -117,44 +117,45 @@ class AttemptFolder:
         self.sdk.mkdir(mode=0o755, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             (self.sdk / "trainyard").symlink_to(Path(trainyard.__file__).parent)
-        write_json(self.path / "order.json", order)
+        write_document(self.path / "order.json", order)
         self._order = order
 
-    def order(self) -> Document | None:
+    def order(self) -> Order | None:
         if self._order is None:
-            self._order = read_json(self.path / "order.json")
+            self._order = read_document(self.path / "order.json", Order)
         return self._order
 
-    def report(self) -> Document | None:
+    def report(self) -> AttemptReport | None:
         if self._final is not None:
             return self._final
-        report = read_json(self.path / "report.json")
-        if report is not None and report["phase"] in ENDED:
+        report = read_document(self.path / "report.json", AttemptReport)
+        if report is not None and report.phase in OVER:
             self._final = report
         return report
 
-    def phase(self) -> str:
-        return str((self.report() or {"phase": "preparing"})["phase"])
+    def phase(self) -> Phase:
+        report = self.report()
+        return Phase.PREPARING if report is None else report.phase
 
-    def write_report(self, report: Document) -> None:
-        write_json(self.path / "report.json", report)
+    def write_report(self, report: AttemptReport) -> None:
+        write_document(self.path / "report.json", report)
 
     def is_ended(self) -> bool:
-        return self.phase() in ENDED
+        return self.phase() in OVER
 
     def is_uploaded(self) -> bool:
         """Whether its output has been sent, and nothing here waits for a person's word."""
         return self.uploaded_mark.exists() and self.decided_mark.exists()
 
-    def output_sent(self) -> Document:
-        """Return what became of each output file: {"sent": {name: stamp}, "refused": {name: why}}."""
+    def output_sent(self) -> SentOutput:
+        """Return what became of each output file."""
         if self._sent is None:
-            self._sent = read_json(self.path / "sent.json") or {"sent": {}, "refused": {}}
+            self._sent = read_document(self.path / "sent.json", SentOutput) or SentOutput()
         return self._sent
 
-    def record_output(self, sent: Document) -> None:
+    def record_output(self, sent: SentOutput) -> None:
         """Remember what became of the output files, for node workers after this one."""
-        write_json(self.path / "sent.json", sent)
+        write_document(self.path / "sent.json", sent)
         self._sent = sent
 
     def is_done(self) -> bool:
@@ -206,11 +207,10 @@ class AttemptFolder:
 
     def record_processes(self, processes: list[Process]) -> None:
         """Remember who must be gone before anybody may say that this attempt is over."""
-        write_json(self.path / "processes.json", {"processes": [list(process) for process in processes]})
+        write_document(self.path / "processes.json", RecordedProcesses(processes))
 
     def recorded_processes(self) -> list[Process]:
-        document = read_json(self.path / "processes.json") or {"processes": []}
-        return [Process(pid, start) for pid, start in document["processes"]]
+        return (read_document(self.path / "processes.json", RecordedProcesses) or RecordedProcesses()).processes
 
     def take_lock(self) -> IO[bytes]:
         """Lock the folder for this process; keep the answer. Raises AttemptTaken.
@@ -247,28 +247,3 @@ def attempts_in(home: Path) -> Iterator[AttemptFolder]:
     """Yield the folders of a node's home that hold an order."""
     for path in sorted((home / "attempts").glob("*/order.json")):
         yield AttemptFolder(path.parent)
-
-
-def read_json(path: Path) -> Document | None:
-    try:
-        with open_plain(path) as file:
-            document = json.loads(file.read())
-    except (FileNotFoundError, ValueError):
-        return None
-    except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.EINVAL):
-            raise
-        return None  # a link or a pipe, which none of us made
-    assert isinstance(document, dict)
-    return document
-
-
-def write_json(path: Path, document: Document, *, mode: int = 0o600) -> None:
-    """Replace the file as a whole, so that a reader never meets half of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with create_plain(temporary) as file:
-        file.write(json.dumps(document).encode())
-        file.flush()
-        os.fchmod(file.fileno(), mode)
-        os.fsync(file.fileno())
-    temporary.replace(path)

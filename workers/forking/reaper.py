@@ -1,4 +1,4 @@
-"""The process between the zygote and a supervisor: when the supervisor ends, however it does, nobody survives it."""
+"""The process reaper between the warm process and a supervisor: when the supervisor ends, all of its processes end."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ import signal
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from workers.attempt.folder import AttemptFolder
+from workers.forking.messages import StartRequest
 from workers.forking.processes import adopt_orphans, die_with_parent, kill_children, name_process, open_descriptors
-from workers.forking.safe_output import never_fail
-from workers.supervisor import supervise
+from workers.forking.safe_output import make_output_safe
+from workers.supervisor.main import supervise
 
 
-def become_fence(request: dict[str, Any], *, notify: int, lifeline: int) -> NoReturn:
-    """Turn the forked child of the zygote into a fence, and its child into the supervisor. Never returns."""
+def become_reaper(request: StartRequest, *, notify: int, lifeline: int) -> NoReturn:
+    """Turn the forked child of the zygote into a process reaper, and its child into the supervisor. Never returns."""
     os.setsid()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     adopt_orphans()
     name_process("ty-fence")
-    _own_descriptors(Path(request["folder"]), keep={notify, lifeline})
+    _own_descriptors(Path(request.folder), keep={notify, lifeline})
     supervisor = os.fork()
     if supervisor == 0:
         _become_supervisor(request, notify, lifeline)
@@ -37,15 +38,15 @@ def become_fence(request: dict[str, Any], *, notify: int, lifeline: int) -> NoRe
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
-def _become_supervisor(request: dict[str, Any], notify: int, lifeline: int) -> NoReturn:
+def _become_supervisor(request: StartRequest, notify: int, lifeline: int) -> NoReturn:
     fence = os.getppid()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     adopt_orphans()
     name_process("ty-supervisor")
-    never_fail()  # its log may lie on a full disk
+    make_output_safe()  # its log may lie on a full disk
     # SIGKILL would end the supervisor and leave the ranks' children without anybody to end them.
-    signal.signal(signal.SIGUSR1, lambda *_: _kill_tree(Path(request["folder"])))
+    signal.signal(signal.SIGUSR1, lambda *_: _kill_tree(Path(request.folder)))
     die_with_parent(signal.SIGUSR1, fence)
     code = 1
     try:
@@ -58,7 +59,7 @@ def _become_supervisor(request: dict[str, Any], notify: int, lifeline: int) -> N
 
 
 def _kill_tree(folder: Path) -> NoReturn:
-    """Without a fence nothing holds the tree together: end it. The node worker reports it, with the proof."""
+    """Without a reaper nothing holds the tree together: end it. The node worker reports it, with the proof."""
     with contextlib.suppress(OSError):
         AttemptFolder(folder).fence_mark.touch()
     kill_children()

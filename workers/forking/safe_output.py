@@ -1,4 +1,4 @@
-"""Standard output that no full disk turns into an error: a log line that does not fit must not end who wrote it."""
+"""Standard output that a full disk does not turn into an error: a log line that does not fit ends no process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 
 
-class Unfailing(io.TextIOBase):
+class SafeOutput(io.TextIOBase):
     """Writes through to a descriptor, without a buffer, and drops what does not fit."""
 
     def __init__(self, descriptor: int) -> None:
@@ -29,6 +29,6 @@ class Unfailing(io.TextIOBase):
         return True
 
 
-def never_fail() -> None:
+def make_output_safe() -> None:
     """Let this process print so from here on."""
-    sys.stdout, sys.stderr = Unfailing(1), Unfailing(2)
+    sys.stdout, sys.stderr = SafeOutput(1), SafeOutput(2)

@@ -8,18 +8,18 @@ no operator of torch: a fork from a process whose thread pools have worked hangs
 from __future__ import annotations
 
 import gc
-import json
 import os
 import signal
 import socket
 import sys
 import traceback
-from typing import Any
 
+from trainyard.contract.base import BadDocument, decode, encode
+from workers.forking.messages import Forked, Ready, StartRequest
 from workers.forking.processes import name_process, num_threads
 
 # What supervisors and ranks need is imported here, once, and shared by all of them.
-from workers.forking.reaper import become_fence
+from workers.forking.reaper import become_reaper
 from workers.training.startup.warm import warm
 
 MAX_REQUEST_BYTES = 1 << 16
@@ -34,17 +34,24 @@ def main() -> int:
     warm_up()
     gc.collect()
     gc.freeze()
-    channel.sendall(json.dumps({"ready": os.getpid(), "threads": num_threads()}).encode() + b"\n")
+    send(channel, Ready(os.getpid(), num_threads()))
     while (received := receive(channel)) is not None:
-        request, descriptor = received
+        data, descriptor = received
+        try:
+            request = decode(data, StartRequest)
+        except BadDocument as error:
+            print(f"a request is refused: {error}", file=sys.stderr, flush=True)
+            os.close(descriptor)
+            send(channel, Forked(error=str(error)))
+            continue
         threads = num_threads()
         assert threads == 1, f"a zygote with {threads} threads must not fork"
         pid = os.fork()
         if pid == 0:
             channel.close()
-            become_fence(request, notify=descriptor, lifeline=lifeline)
+            become_reaper(request, notify=descriptor, lifeline=lifeline)
         os.close(descriptor)
-        channel.sendall(json.dumps({"pid": pid}).encode() + b"\n")
+        send(channel, Forked(pid))
     return 0
 
 
@@ -57,8 +64,12 @@ def warm_up() -> None:
         print("the warm process has no torch: ranks that need it fail", file=sys.stderr, flush=True)
 
 
-def receive(channel: socket.socket) -> tuple[dict[str, Any], int] | None:
-    """Return the next request and the descriptor sent with it; None at end-of-file."""
+def send(channel: socket.socket, answer: Ready | Forked) -> None:
+    channel.sendall(encode(answer).encode() + b"\n")
+
+
+def receive(channel: socket.socket) -> tuple[bytes, int] | None:
+    """Return the next request's line and the descriptor sent with it; None at end-of-file."""
     data = b""
     descriptors: list[int] = []
     while not data.endswith(b"\n"):
@@ -67,7 +78,7 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any], int] | None:
             return None
         data += part
         descriptors += found
-    return json.loads(data), descriptors[0]
+    return data, descriptors[0]
 
 
 if __name__ == "__main__":

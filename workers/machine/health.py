@@ -1,4 +1,4 @@
-"""How the machine feels now: psutil for the machine, NVML for its GPUs."""
+"""How the machine is now: psutil for the machine, NVML for its GPUs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pynvml
 
-from workers.contract import Document
+from trainyard.contract.machines import GpuHealth, Health
 from workers.machine.gpus import visible_indexes
 
 
@@ -30,22 +30,22 @@ class GpuReader:
         except pynvml.NVMLError:  # no driver here, or fewer GPUs than were promised
             return
 
-    def read(self) -> list[Document]:
+    def read(self) -> list[GpuHealth]:
         return [self._read_one(index, handle) for index, handle in self._handles]
 
     @staticmethod
-    def _read_one(index: int, handle: Any) -> Document:
-        memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
-        utilization = _ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
-        power = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
-        return {
-            "index": index,
-            "utilization_percent": None if utilization is None else utilization.gpu,
-            "memory_bytes": None if memory is None else memory.total,
-            "memory_used_bytes": None if memory is None else memory.used,
-            "temperature_c": _ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
-            "power_w": None if power is None else power / 1000,
-        }
+    def _read_one(index: int, handle: Any) -> GpuHealth:
+        memory = _query(pynvml.nvmlDeviceGetMemoryInfo, handle)
+        utilization = _query(pynvml.nvmlDeviceGetUtilizationRates, handle)
+        power = _query(pynvml.nvmlDeviceGetPowerUsage, handle)
+        return GpuHealth(
+            index=index,
+            utilization_percent=None if utilization is None else utilization.gpu,
+            memory_bytes=None if memory is None else memory.total,
+            memory_used_bytes=None if memory is None else memory.used,
+            temperature_c=_query(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+            power_w=None if power is None else power / 1000,
+        )
 
 
 class HealthReader:
@@ -58,21 +58,21 @@ class HealthReader:
         self._network = _network_bytes()
         psutil.cpu_percent()
 
-    def sample(self) -> Document:
+    def sample(self) -> Health:
         memory = psutil.virtual_memory()
         disk = psutil.disk_usage(str(self._home))
         received, sent = self._network_rates()
-        return {
-            "cpu_percent": psutil.cpu_percent(),
-            "load": os.getloadavg()[0],
-            "memory_bytes": memory.total,
-            "memory_used_bytes": memory.total - memory.available,
-            "disk_bytes": disk.total,
-            "disk_used_bytes": disk.used,
-            "network_received_bytes_per_s": received,
-            "network_sent_bytes_per_s": sent,
-            "gpus": self._gpus.read(),
-        }
+        return Health(
+            cpu_percent=psutil.cpu_percent(),
+            load=os.getloadavg()[0],
+            memory_bytes=memory.total,
+            memory_used_bytes=memory.total - memory.available,
+            disk_bytes=disk.total,
+            disk_used_bytes=disk.used,
+            network_received_bytes_per_s=received,
+            network_sent_bytes_per_s=sent,
+            gpus=self._gpus.read(),
+        )
 
     def _network_rates(self) -> tuple[float, float]:
         before, self._network = self._network, _network_bytes()
@@ -89,8 +89,8 @@ def _network_bytes() -> tuple[int, int]:
     return sum(count.bytes_recv for count in outer), sum(count.bytes_sent for count in outer)
 
 
-def _ask(question: Callable[..., Any], *arguments: Any) -> Any:
+def _query(query: Callable[..., Any], *arguments: Any) -> Any:
     """Return NVML's answer, None where this GPU has none (a MIG slice knows no utilisation)."""
     with contextlib.suppress(pynvml.NVMLError):
-        return question(*arguments)
+        return query(*arguments)
     return None

@@ -11,27 +11,27 @@ from pathlib import Path
 import psutil
 import pynvml
 
-from workers.contract import Document
+from trainyard.contract.machines import Cpu, Gpu, Inventory
 from workers.machine.gpus import visible_indexes
 
 CORES = "TRAINYARD_CORES"  # this node's share of the cores, set by whoever starts several nodes on one machine
 
 
-def take_inventory(home: Path, slots: int | None = None) -> Document:
+def take_inventory(home: Path, slots: int | None = None) -> Inventory:
     """Return what the machine is made of, and how many ``slots`` the node was started with, where somebody said it."""
     gpus, driver = _gpus()
-    return {
-        **({} if slots is None else {"slots": slots}),
-        "hostname": socket.gethostname(),
-        "platform": platform.platform(),
-        "python": platform.python_version(),
-        "torch": torch_version(),
-        "cpu": {"model": _cpu_model(), "count": num_cpus(), "machine_count": num_usable_cpus()},
-        "memory_bytes": psutil.virtual_memory().total,
-        "disk_bytes": psutil.disk_usage(str(home)).total,
-        "gpus": gpus,
-        "driver": driver,
-    }
+    return Inventory(
+        hostname=socket.gethostname(),
+        platform=platform.platform(),
+        python=platform.python_version(),
+        torch=torch_version(),
+        cpu=Cpu(model=_cpu_model(), count=num_cpus(), machine_count=num_usable_cpus()),
+        memory_bytes=psutil.virtual_memory().total,
+        disk_bytes=psutil.disk_usage(str(home)).total,
+        slots=slots,
+        gpus=gpus,
+        driver=driver,
+    )
 
 
 def torch_version() -> str | None:
@@ -62,7 +62,7 @@ def _cpu_model() -> str:
     return named[0] if named else platform.machine()
 
 
-def _gpus() -> tuple[list[Document], str | None]:
+def _gpus() -> tuple[list[Gpu], str | None]:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:  # no driver: a CPU node
@@ -70,13 +70,13 @@ def _gpus() -> tuple[list[Document], str | None]:
     try:
         present, visible = range(pynvml.nvmlDeviceGetCount()), visible_indexes()
         own = [index for index in (present if visible is None else visible) if index in present]
-        gpus: list[Document] = [
-            {
-                "index": index,
-                "name": _text(pynvml.nvmlDeviceGetName(handle)),
-                "uuid": _text(pynvml.nvmlDeviceGetUUID(handle)),
-                "memory_bytes": int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-            }
+        gpus = [
+            Gpu(
+                index=index,
+                name=_text(pynvml.nvmlDeviceGetName(handle)),
+                uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
+                memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+            )
             for index in own
             for handle in [pynvml.nvmlDeviceGetHandleByIndex(index)]
         ]

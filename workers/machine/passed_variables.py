@@ -25,6 +25,6 @@ NAMES = frozenset(
 PREFIXES = ("LC_", "NCCL_", "GLOO_", "UCX_", "FI_")  # the language, and how this machine's network is used
 
 
-def passed(environment: Mapping[str, str]) -> dict[str, str]:
+def passed_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return those variables that pass."""
     return {name: value for name, value in environment.items() if name in NAMES or name.startswith(PREFIXES)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -12,23 +13,34 @@ import httpx
 import redis
 import structlog
 
+from trainyard.contract.base import BadMessage
+from trainyard.contract.desired import DesiredAttempt
+from trainyard.contract.locks import unlock
+from trainyard.contract.node_status import ListedAttempt
+from trainyard.contract.orders import Go, Locked, Order
+from trainyard.contract.reports import Reason
+from trainyard.contract.seals import order_scope
+from trainyard.contract.statuses import Phase, WantedPhase
 from workers.attempt.folder import AttemptFolder, attempts_in
-from workers.contract import Document, order_scope, unlock
 from workers.data_access.roots import location_problem
+from workers.forking.messages import StartRequest
 from workers.node.config import NodeConfig, checkpoints_root, project_cache
-from workers.node.dead_supervisors import StillAlive, bury, never_started
-from workers.node.finished import Afterlife
-from workers.node.output import working_folder as leftovers
-from workers.node.output.sending import output_document
-from workers.node.preparation.bundles import Refusal, Source, lay_out_code
+from workers.node.dead_supervisors import StillAlive, finish_dead
+from workers.node.finished import FinishedAttempts
+from workers.node.output import working_folder
+from workers.node.output.sending import output_state
+from workers.node.preparation.bundles import BundleSource, Refusal, lay_out_code
 from workers.node.preparation.interpreters import check_interpreter
-from workers.node.zygote_keeper import ZygoteGone, ZygoteKeeper
-from workers.sandbox.node import OPEN, Shelter
-from workers.transport.control_socket import ask, socket_path
+from workers.node.zygote_keeper import ZygoteKeeper, ZygoteUnavailable
+from workers.sandbox.node import NO_ISOLATION, Isolation
+from workers.supervisor.failure_sentences import NEWER_ATTEMPT, STOPPED_BEFORE_START
+from workers.supervisor.reports import make_report
+from workers.transport.control_socket import Request, send_request, socket_path
 
 log = structlog.get_logger(__name__)
 
 NUM_THREADS = 8
+ORDER_REFUSED = "this node cannot read the order: the node and the server may be of different versions"
 
 
 class Attempts:
@@ -41,38 +53,47 @@ class Attempts:
         *,
         address: str,
         zygote: ZygoteKeeper,
-        source: Source,
-        afterlife: Afterlife,
-        shelter: Shelter = OPEN,
+        source: BundleSource,
+        finished: FinishedAttempts,
+        isolation: Isolation = NO_ISOLATION,
     ) -> None:
         self._config = config
         self._home = home
         self._address = address
         self._zygote = zygote
         self._source = source
-        self._afterlife = afterlife
-        self._shelter = shelter
-        self._known: dict[str, AttemptFolder] = {}
+        self._finished = finished
+        self._isolation = isolation
+        self._folders: dict[str, AttemptFolder] = {}
         self._busy: set[str] = set()
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(max_workers=NUM_THREADS, thread_name_prefix="attempt")
-        self._listed: dict[str, Document] = {}
+        self._listed: dict[str, DesiredAttempt] = {}
         self._troubles: dict[str, str] = {}  # why attempts cannot be prepared yet
 
     def adopt(self) -> None:
-        """Take over what a node worker before us left: living supervisors go on, the dead are buried by ``watch``."""
+        """Take over what a node worker before us left: living supervisors go on, ``watch`` finishes the others. A
+        folder whose order cannot be read stays as it is."""
         for folder in attempts_in(self._home):
-            self._known[folder.attempt] = folder
+            if folder.order() is None:
+                log.warning("attempt.left_alone", attempt=folder.attempt)
+                continue
+            self._folders[folder.attempt] = folder
             if (pid := folder.lock_holder()) is not None:
                 log.info("attempt.adopted", attempt=folder.attempt, supervisor=pid)
 
-    def phases(self) -> Document:
-        """Return run, fence and phase of every attempt that has a folder here."""
-        found: Document = {}
-        for attempt, folder in list(self._known.items()):
+    def listed(self) -> dict[str, ListedAttempt]:
+        """Return every attempt that has a folder here."""
+        found: dict[str, ListedAttempt] = {}
+        for attempt, folder in list(self._folders.items()):
             if (order := folder.order()) is not None:
-                about = {"phase": folder.phase(), "is_done": folder.is_done(), "output": output_document(folder)}
-                found[attempt] = {"run": order["run"], "fence": order["fence"], **about}
+                found[attempt] = ListedAttempt(
+                    run=order.run,
+                    fence=order.fence,
+                    phase=folder.phase(),
+                    is_done=folder.is_done(),
+                    output=output_state(folder),
+                )
         return found
 
     def troubles(self) -> dict[str, str]:
@@ -82,147 +103,143 @@ class Attempts:
         return dict(self._troubles)
 
     def num_living(self) -> int:
-        return sum(folder.lock_holder() is not None for folder in list(self._known.values()))
+        return sum(folder.lock_holder() is not None for folder in list(self._folders.values()))
 
-    def prepare(self, order: Document) -> None:
-        """Get a supervisor for the order, unless there is or was one. Raises BadSeal for one that does not open."""
-        order = unlock(self._config.key, order_scope(self._config.id), order)
-        self._begin(order["attempt"], partial(self._prepare, order))
+    def prepare(self, locked: Locked) -> None:
+        """Get a supervisor for the order, unless there is or was one. Raises BadMessage for an order that does not
+        open, or has another shape."""
+        order = unlock(self._config.key, order_scope(self._config.id), locked, Order)
+        self._begin(order.attempt, partial(self._prepare, order))
 
-    def go(self, attempt: str, fence: int, go: Document) -> None:
-        if (folder := self._known.get(attempt)) is not None:
-            ask(socket_path(folder.path), {"do": "go", "fence": fence, "go": go})
+    def go(self, attempt: str, fence: int, go: Go) -> None:
+        if (folder := self._folders.get(attempt)) is not None:
+            send_request(socket_path(folder.path), Request(do="go", fence=fence, go=go))
 
-    def reconcile(self, listed: dict[str, Document]) -> None:
+    def reconcile(self, listed: dict[str, DesiredAttempt]) -> None:
         """Send the difference between what the server wants and what is here. An attempt not listed is left alone."""
         self._listed = listed
         newest: dict[str, int] = {}
         for attempt, entry in listed.items():
-            newest[entry["run"]] = max(entry["fence"], newest.get(entry["run"], 0))
+            newest[entry.run] = max(entry.fence, newest.get(entry.run, 0))
             try:
                 self._follow(attempt, entry)
-            except Exception:  # a full disk, or an order of another version: the other attempts are not to wait for it
+            except BadMessage as error:  # an order of another version: the other attempts are not to wait for it
+                log.warning("order.refused", attempt=attempt, error=str(error))
+                self._troubles[attempt] = ORDER_REFUSED
+            except Exception:  # a full disk: the other attempts are not to wait for it
                 log.exception("attempt.not_followed", attempt=attempt)
-        for attempt, folder in list(self._known.items()):
+        for folder in list(self._folders.values()):
             order = folder.order()
-            if order is not None and order["fence"] < newest.get(order["run"], 0):
-                self._stop(attempt, order, "stale_fence")
+            if order is not None and order.fence < newest.get(order.run, 0):
+                self._stop(order, Request(do="stop", fence=order.fence, cause="stale_fence"))
 
-    def _follow(self, attempt: str, entry: Document) -> None:
-        if entry.get("order") is not None:
-            entry = {**entry, "order": unlock(self._config.key, order_scope(self._config.id), entry["order"])}
-        if entry["wanted"] == "stop":
-            self._stop(attempt, entry, "stopped")
-        elif entry.get("order") is not None and not self._was_started(attempt):
-            self.prepare(entry["order"])
-        elif entry.get("go") is not None and self._is_ready(attempt):
-            self.go(attempt, entry["fence"], entry["go"])
+    def _follow(self, attempt: str, entry: DesiredAttempt) -> None:
+        if entry.wanted == WantedPhase.STOP:
+            order = Order(attempt=attempt, run=entry.run, fence=entry.fence, node=self._config.id)
+            self._stop(order, Request(do="stop", fence=entry.fence, grace_s=entry.grace_s))
+        elif entry.order is not None and not self._was_started(attempt):
+            self.prepare(entry.order)
+        elif entry.go is not None and self._is_ready(attempt):
+            self.go(attempt, entry.fence, entry.go)
 
     def watch(self) -> None:
-        """Bury the attempts whose supervisor died, look after those that are over, send traces of those that run."""
-        for attempt, folder in list(self._known.items()):
+        """Finish the attempts whose supervisor died, advance those that are over, send traces of those that run."""
+        for attempt, folder in list(self._folders.items()):
             if attempt in self._busy:
                 continue
             entry = self._listed.get(attempt)
             if folder.is_ended():
-                if self._afterlife.is_due(folder, is_listed=entry is not None):
-                    self._begin(attempt, partial(self._look_after, folder, entry))
+                if self._finished.is_due(folder, is_listed=entry is not None):
+                    self._begin(attempt, partial(self._advance, folder, entry))
             elif folder.was_started() and folder.lock_holder() is None:
-                self._begin(attempt, partial(self._bury, folder))
-            elif folder.unsent_traces() or self._afterlife.is_live_due(folder):
-                self._begin(attempt, partial(self._afterlife.look_during_life, folder))
+                self._begin(attempt, partial(self._finish_dead, folder))
+            elif folder.unsent_traces() or self._finished.is_live_due(folder):
+                self._begin(attempt, partial(self._finished.send_while_running, folder))
 
-    def _prepare(self, order: Document) -> None:
-        folder = AttemptFolder(self._home / "attempts" / order["attempt"])
+    def _prepare(self, order: Order) -> None:
+        folder = AttemptFolder(self._home / "attempts" / order.attempt)
         if folder.was_started() or folder.is_ended():
             return
         try:
             self._refuse_stale(order)
-            refuse_data(order, self._shelter)
-            check_interpreter(order, self._shelter)
+            refuse_data(order, self._isolation)
+            check_interpreter(order, self._isolation)
             lay_out_code(order, folder, self._home / "cache", self._source)
         except Refusal as refusal:
-            self._end_unstarted(order, order, code=refusal.code, sentence=str(refusal), phase="refused")
+            self._end_unstarted(order, code=refusal.code, sentence=str(refusal), phase=Phase.REFUSED)
             return
         folder.create(order)
-        leftovers.note_code(folder)
-        self._take_over(folder)
-        self._known[folder.attempt] = folder
+        working_folder.record_code(folder)
+        self._take_over(folder, order)
+        self._folders[folder.attempt] = folder
         self._zygote.start_supervisor(
-            folder.path,
-            {
-                "home": str(self._home),  # the key is read there, once the ranks' processes are forked
-                "shelter": self._shelter.as_document(),
-                "address": self._address,
-                "cache": str(project_cache(self._home, order["spec"].get("project", ""))),
-                "checkpoints": str(checkpoints_root(self._home)),
-            },
+            StartRequest(
+                folder=str(folder.path),
+                home=str(self._home),
+                isolation=self._isolation,
+                address=self._address,
+                cache=str(project_cache(self._home, order.spec.get("project", ""))),
+                checkpoints=str(checkpoints_root(self._home)),
+            )
         )
 
-    def _take_over(self, folder: AttemptFolder) -> None:
+    def _take_over(self, folder: AttemptFolder, order: Order) -> None:
         """Let the attempt go on in the working folder as the one before it left it here."""
-        order = folder.order()
-        assert order is not None
         before: dict[int, AttemptFolder] = {}
-        for other in list(self._known.values()):
-            known = other.order() or {}
-            is_older = known.get("run") == order["run"] and known.get("fence", 0) < order["fence"]
-            if is_older and other.is_ended() and other.lock_holder() is None and other.was_started():
-                before[known["fence"]] = other
+        for other in list(self._folders.values()):
+            known = other.order()
+            if known is None or known.run != order.run or known.fence >= order.fence:
+                continue
+            if other.is_ended() and other.lock_holder() is None and other.was_started():
+                before[known.fence] = other
         for _, other in sorted(before.items()):
-            if number := leftovers.take_over(other, folder):
+            if number := working_folder.take_over(other, folder):
                 log.info("working_folder.taken_over", attempt=folder.attempt, before=other.attempt, files=number)
 
-    def _refuse_stale(self, order: Document) -> None:
-        for folder in list(self._known.values()):
+    def _refuse_stale(self, order: Order) -> None:
+        for folder in list(self._folders.values()):
             other = folder.order()
-            if other is not None and other["run"] == order["run"] and other["fence"] > order["fence"]:
-                raise Refusal("stale_fence", "A newer attempt of this run is here already.")
+            if other is not None and other.run == order.run and other.fence > order.fence:
+                raise Refusal("stale_fence", NEWER_ATTEMPT)
 
-    def _stop(self, attempt: str, entry: Document, cause: str) -> None:
-        folder = self._known.get(attempt)
+    def _stop(self, order: Order, request: Request) -> None:
+        """Stop the order's attempt, or see to it that it never starts."""
+        folder = self._folders.get(order.attempt)
         if folder is not None and folder.is_ended():
             return
         if folder is not None and folder.was_started():
-            request = {"do": "stop", "fence": entry["fence"], "cause": cause, "grace_s": entry.get("grace_s")}
-            ask(socket_path(folder.path), request)
-        elif attempt not in self._busy:
-            sentence = "The run was asked to stop before anything of it had started here."
-            self._end_unstarted(
-                entry.get("order") or entry, entry, code="stopped", sentence=sentence, phase="ended", attempt=attempt
-            )
+            send_request(socket_path(folder.path), request)
+        elif order.attempt not in self._busy:
+            self._end_unstarted(order, code="stopped", sentence=STOPPED_BEFORE_START, phase=Phase.ENDED)
 
-    def _end_unstarted(
-        self, order: Document, entry: Document, *, code: str, sentence: str, phase: str, attempt: str = ""
-    ) -> None:
-        """Leave a folder that says that nothing ran here, so that a late order does not start it after all."""
-        attempt = attempt or order["attempt"]
-        folder = AttemptFolder(self._home / "attempts" / attempt)
-        folder.create({**order, "attempt": attempt, "run": entry["run"], "fence": entry["fence"]})
-        report = never_started(entry, attempt=attempt, node=self._config.id, code=code, sentence=sentence, phase=phase)
-        folder.write_report(report)
-        self._known[attempt] = folder
-        log.info("attempt.not_started", attempt=attempt, code=code)
+    def _end_unstarted(self, order: Order, *, code: str, sentence: str, phase: Phase) -> None:
+        """Leave a folder whose report says that nothing ran here, so that a late order does not start it after all."""
+        folder = AttemptFolder(self._home / "attempts" / order.attempt)
+        folder.create(order)
+        reason = Reason(code=code, sentence=sentence, evidence={})
+        folder.write_report(make_report(order, at=time.time(), phase=phase, reason=reason))
+        self._folders[order.attempt] = folder
+        log.info("attempt.not_started", attempt=order.attempt, code=code)
 
-    def _bury(self, folder: AttemptFolder) -> None:
-        # It may have ended in order since we looked: it writes its final report before it lets go of the lock.
+    def _finish_dead(self, folder: AttemptFolder) -> None:
+        # It may have ended in order meanwhile: it writes its final report before it lets go of the lock.
         if not folder.is_ended():
-            bury(folder)
+            finish_dead(folder)
 
-    def _look_after(self, folder: AttemptFolder, entry: Document | None) -> None:
-        if self._afterlife.look_after(folder, entry):
-            self._known.pop(folder.attempt, None)
+    def _advance(self, folder: AttemptFolder, entry: DesiredAttempt | None) -> None:
+        if self._finished.advance(folder, entry):
+            self._folders.pop(folder.attempt, None)
 
     def _was_started(self, attempt: str) -> bool:
-        folder = self._known.get(attempt)
+        folder = self._folders.get(attempt)
         return folder is not None and (folder.was_started() or folder.is_ended())
 
     def _is_ready(self, attempt: str) -> bool:
-        folder = self._known.get(attempt)
-        return folder is not None and folder.phase() == "ready"
+        folder = self._folders.get(attempt)
+        return folder is not None and folder.phase() == Phase.READY
 
     def _begin(self, attempt: str, work: Callable[[], None]) -> None:
-        """Run ``work`` in the pool unless something of this attempt is under way: whoever asks, asks again."""
+        """Run ``work`` in the pool unless something of this attempt is under way: callers try again later."""
         with self._lock:
             if attempt in self._busy:
                 return
@@ -233,10 +250,10 @@ class Attempts:
         try:
             work()
             self._troubles.pop(attempt, None)
-        except (ZygoteGone, StillAlive, redis.RedisError, httpx.HTTPError, OSError) as error:
+        except (ZygoteUnavailable, StillAlive, redis.RedisError, httpx.HTTPError, OSError) as error:
             log.warning("attempt.trouble", attempt=attempt, error=str(error))
-            if attempt not in self._known or not self._known[attempt].was_started():
-                self._troubles[attempt] = _in_words(error)
+            if attempt not in self._folders or not self._folders[attempt].was_started():
+                self._troubles[attempt] = _problem_of(error)
         except Exception:  # the pool would swallow it; the reconciler tries again next second
             log.exception("attempt.bug", attempt=attempt)
         finally:
@@ -244,8 +261,8 @@ class Attempts:
                 self._busy.discard(attempt)
 
 
-def _in_words(error: Exception) -> str:
-    """Say why an attempt cannot be prepared yet."""
+def _problem_of(error: Exception) -> str:
+    """Return why an attempt cannot be prepared yet."""
     if isinstance(error, httpx.HTTPStatusError):
         return f"the server answered {error.response.status_code} when the run's code was fetched"
     if isinstance(error, httpx.HTTPError):
@@ -256,9 +273,9 @@ def _in_words(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def refuse_data(order: Document, shelter: Shelter = OPEN) -> None:
+def refuse_data(order: Order, isolation: Isolation = NO_ISOLATION) -> None:
     """Raise Refusal where a recipe would read what this node does not read from."""
-    data = order["spec"].get("task", {}).get("data") or {}
+    data = order.spec.get("task", {}).get("data") or {}
     location = str(data.get("location") or "")
-    if problem := location_problem(location) or shelter.problem_of(location):
+    if problem := location_problem(location) or isolation.problem_of(location):
         raise Refusal("data_outside", f"task.data.location: {problem}.")

@@ -1,4 +1,4 @@
-"""Attempts whose supervisor is gone: make sure that nobody of theirs runs, say so with the proof, ship what is left."""
+"""Attempts whose supervisor is gone: end their processes, and write the final report with the proof."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import signal
 import time
 
 import structlog
+from msgspec.structs import replace
 
+from trainyard.contract.orders import Order
+from trainyard.contract.reports import AttemptReport, Reason
+from trainyard.contract.statuses import Phase
 from trainyard.spooling.reader import last_sequences
 from workers.attempt.folder import AttemptFolder
-from workers.contract import Document
 from workers.forking.processes import Process, descendants_of, identify, is_alive, send, with_environment
-from workers.supervisor.records.log_tail import save_last_words
+from workers.supervisor.failure_sentences import killed_sentence
+from workers.supervisor.records.log_tail import save_unread_output
 from workers.supervisor.reports import make_report
 from workers.transport.control_socket import socket_path
 
@@ -21,50 +25,40 @@ SWEEP_LIMIT_S = 30.0
 
 
 class StillAlive(RuntimeError):
-    """Processes of the attempt do not die; nobody may say that it is over."""
+    """Processes of the attempt do not end, so it is not over."""
 
 
-def bury(folder: AttemptFolder) -> Document:
+def finish_dead(folder: AttemptFolder) -> AttemptReport:
     """End what a dead supervisor left and write the final report. Raises StillAlive."""
     order = folder.order()
     assert order is not None
-    last = folder.report() or {}
+    last = folder.report()
     ended = _sweep(order, folder)
-    save_last_words(order, folder)
+    save_unread_output(order, folder)
     now = time.time()
     who = "fence" if folder.fence_mark.exists() else "supervisor"
-    report = make_report(
-        order,
-        at=now,
-        phase="ended",
-        reason={
-            "code": f"{who}_killed",
-            "sentence": f"The {who} on {order['node_name']} was killed; its ranks ended with it.",
-            "evidence": {
-                "node": order["node_name"],
-                "supervisor_pid": last.get("supervisor_pid"),
-                "checked_processes": len(folder.recorded_processes()),
-                "swept_processes": len(ended),
-            },
+    reason = Reason(
+        code=f"{who}_killed",
+        sentence=killed_sentence(who, order.node_name),
+        evidence={
+            "node": order.node_name,
+            "supervisor_pid": None if last is None else last.supervisor_pid,
+            "checked_processes": len(folder.recorded_processes()),
+            "swept_processes": len(ended),
         },
-        producers=last_sequences(folder.spool),
     )
-    # What nobody waited for has no exit code; that it is gone was just seen.
-    report["ranks"] = [{**rank, "ended_at": rank["ended_at"] or now} for rank in last.get("ranks", [])]
+    # A rank that nobody waited for has no exit code; that it is gone was just checked.
+    ranks = [replace(rank, ended_at=rank.ended_at or now) for rank in (last.ranks if last is not None else [])]
+    report = make_report(
+        order, at=now, phase=Phase.ENDED, reason=reason, ranks=ranks, producers=last_sequences(folder.spool)
+    )
     folder.write_report(report)
     socket_path(folder.path).unlink(missing_ok=True)
-    log.warning("attempt.buried", attempt=folder.attempt, swept=len(ended))
+    log.warning("attempt.finished_for_dead", attempt=folder.attempt, swept=len(ended))
     return report
 
 
-def never_started(entry: Document, *, attempt: str, node: str, code: str, sentence: str, phase: str) -> Document:
-    """Return the final report of an attempt of which nothing ever ran here."""
-    order = {"attempt": attempt, "run": entry["run"], "fence": entry["fence"], "node": node}
-    reason = {"code": code, "sentence": sentence, "evidence": {}}
-    return make_report(order, at=time.time(), phase=phase, reason=reason)
-
-
-def _sweep(order: Document, folder: AttemptFolder) -> set[Process]:
+def _sweep(order: Order, folder: AttemptFolder) -> set[Process]:
     """Kill the recorded processes and all that carry the attempt in their environment, until none is left.
 
     Forked ranks show the zygote's environment, hence the record; what they exec'd shows theirs, hence the token.
@@ -74,11 +68,11 @@ def _sweep(order: Document, folder: AttemptFolder) -> set[Process]:
     while True:
         alive = [process for process in folder.recorded_processes() if is_alive(process)]
         alive += [identify(pid) for process in alive for pid in descendants_of(process.pid)]
-        alive += with_environment(TRAINYARD_ATTEMPT=order["attempt"], TRAINYARD_NODE=order["node_name"])
+        alive += with_environment(TRAINYARD_ATTEMPT=order.attempt, TRAINYARD_NODE=order.node_name)
         if not alive:
             return killed
         if time.monotonic() > deadline:
-            raise StillAlive(f"{len(alive)} processes of attempt {order['attempt']} do not end")
+            raise StillAlive(f"{len(alive)} processes of attempt {order.attempt} do not end")
         for process in alive:
             if send(process.pid, signal.SIGKILL):
                 killed.add(process)

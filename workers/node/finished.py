@@ -1,4 +1,4 @@
-"""What is left to do for an attempt that is over: repeat its report, ship its records, upload its output, forget it."""
+"""What remains to do for an attempt that is over: repeat its report, ship its records, upload its output, delete it."""
 
 from __future__ import annotations
 
@@ -11,29 +11,34 @@ from functools import partial
 import httpx
 import redis
 import structlog
+from msgspec.structs import replace
 
+from trainyard.contract.desired import DesiredAttempt
+from trainyard.contract.keys import report_key
+from trainyard.contract.limits import UNSENT_KEPT_S
+from trainyard.contract.orders import Order
+from trainyard.contract.reports import AttemptReport
+from trainyard.contract.seals import report_scope, seal
 from workers.attempt.folder import AttemptFolder
-from workers.contract import UNSENT_KEPT_S, Document, report_key, report_scope, seal
 from workers.node.config import NodeConfig
-from workers.node.output.sending import decide, tell_taken, upload_finished, upload_output
+from workers.node.output.sending import carry_out_decision, report_taken, upload_finished, upload_output
 from workers.node.output.traces import send_traces
 from workers.node.server_client import ServerClient, problem_of
 from workers.supervisor.contact import REPORT_KEPT_S, Contact
-from workers.supervisor.records.courier import Courier
 from workers.supervisor.records.shipper import Shipper
+from workers.supervisor.valkey_thread import ValkeyThread
 
 log = structlog.get_logger(__name__)
 
-LOOK_EVERY_S = 1.0
+STEP_EVERY_S = 1.0
 RARELY_S = 30.0
 LONGEST_PAUSE_S = 60.0
 SHIPPING_LIMIT_S = 600.0
 KEEP_S = 86_400.0
 LIVE_EVERY_S = 5.0
-DECISIONS = ("upload", "discard")
 
 
-class Afterlife:
+class FinishedAttempts:
     """Called for one attempt by one thread at a time."""
 
     def __init__(self, config: NodeConfig, client: redis.Redis, server: ServerClient) -> None:
@@ -50,8 +55,8 @@ class Afterlife:
         often, seldom = self._due.get(folder.attempt, (0.0, 0.0))
         return now >= (often if is_listed else seldom)
 
-    def look_after(self, folder: AttemptFolder, entry: Document | None) -> bool:
-        """Do what is due. ``entry`` is what the server lists of it. Returns True when the folder was forgotten.
+    def advance(self, folder: AttemptFolder, entry: DesiredAttempt | None) -> bool:
+        """Do what is due. ``entry`` is what the server lists of it. Returns True when the folder was deleted.
 
         While the supervisor lives it ships and reports by itself. Raises redis.RedisError.
         """
@@ -59,16 +64,16 @@ class Afterlife:
         assert order is not None and report is not None
         is_living = folder.lock_holder() is not None
         now = time.monotonic()
-        self._due[folder.attempt] = now + LOOK_EVERY_S, now + LOOK_EVERY_S
+        self._due[folder.attempt] = now + STEP_EVERY_S, now + STEP_EVERY_S
         if entry is not None and not is_living:
             # Before the upload, which may take long: that it is over is what the server waits for.
-            self._repeat(order, report)
+            self._repeat_report(order, report)
             if not folder.shipped_mark.exists():
                 self._ship(order, report, folder, entry)
         if self._upload(order, folder, entry) and not is_living:
-            self._due[folder.attempt] = now + LOOK_EVERY_S, now + RARELY_S
+            self._due[folder.attempt] = now + STEP_EVERY_S, now + RARELY_S
         kept_s = KEEP_S if folder.is_done() else UNSENT_KEPT_S
-        if entry is None and not is_living and time.time() - report["at"] > kept_s:
+        if entry is None and not is_living and time.time() - report.at > kept_s:
             shutil.rmtree(folder.path, ignore_errors=True)
             for memory in (self._due, self._upload_due, self._live_due, self._shipping):
                 memory.pop(folder.attempt, None)
@@ -79,8 +84,8 @@ class Afterlife:
         """Whether it is time to look at the output of an attempt that still runs."""
         return folder.was_started() and time.monotonic() >= self._live_due.get(folder.attempt, 0.0)
 
-    def look_during_life(self, folder: AttemptFolder) -> None:
-        """Send the traces of one that still runs, since who asked for them looks now, and what is finished."""
+    def send_while_running(self, folder: AttemptFolder) -> None:
+        """Send traces of an attempt that still runs, and the output files that are finished."""
         order = folder.order()
         assert order is not None
         if folder.unsent_traces():
@@ -89,49 +94,49 @@ class Afterlife:
             self._live_due[folder.attempt] = time.monotonic() + LIVE_EVERY_S
             self._try(folder, upload_finished, order)
 
-    def _repeat(self, order: Document, report: Document) -> None:
-        node, attempt = self._config.id, order["attempt"]
-        scope = report_scope(node, order["run"], order["fence"])
-        stamped = {**report, "at": time.time()}
-        self._client.set(report_key(node, attempt), seal(self._config.key, scope, stamped), ex=REPORT_KEPT_S)
+    def _repeat_report(self, order: Order, report: AttemptReport) -> None:
+        node = self._config.id
+        scope = report_scope(node, order.run, order.fence)
+        stamped = replace(report, at=time.time())
+        self._client.set(report_key(node, order.attempt), seal(self._config.key, scope, stamped), ex=REPORT_KEPT_S)
 
-    def _ship(self, order: Document, report: Document, folder: AttemptFolder, entry: Document) -> None:
+    def _ship(self, order: Order, report: AttemptReport, folder: AttemptFolder, entry: DesiredAttempt) -> None:
         """Send what a dead supervisor had not: nothing that reached a spool is lost."""
-        seen = entry.get("watermarks") or {}
-        if entry.get("is_gone") or all(seen.get(name, 0) >= last for name, last in report["producers"].items()):
+        stored = entry.watermarks
+        if entry.is_gone or all(stored.get(name, 0) >= last for name, last in report.producers.items()):
             folder.shipped_mark.touch()
             return
         running = self._shipping.get(folder.attempt)
         if running is not None and running.is_alive():
             return
         contact = Contact(self._client, self._config.key, order)
-        contact.watermarks = dict(seen)
+        contact.watermarks = dict(stored)
         shipper = Shipper(self._client, self._config.key, order, folder.spool, contact)
-        courier = Courier(contact, shipper, lambda: report)
-        courier.start()
+        thread = ValkeyThread(contact, shipper, lambda: report)
+        thread.start()
         waiter = threading.Thread(
-            target=courier.finish, args=(report["producers"],), kwargs={"limit_s": SHIPPING_LIMIT_S}, daemon=True
+            target=thread.finish, args=(report.producers,), kwargs={"limit_s": SHIPPING_LIMIT_S}, daemon=True
         )
         waiter.start()
         self._shipping[folder.attempt] = waiter
 
-    def _upload(self, order: Document, folder: AttemptFolder, entry: Document | None) -> bool:
+    def _upload(self, order: Order, folder: AttemptFolder, entry: DesiredAttempt | None) -> bool:
         """Upload the output, and do what was decided about the rest. True when nothing more is to be done now."""
-        if (entry or {}).get("is_gone"):
+        if entry is not None and entry.is_gone:
             folder.uploaded_mark.touch()
             folder.decided_mark.touch()
         if not folder.uploaded_mark.exists() and not self._try(folder, upload_output, order):
             return False
-        if folder.taken_mark.exists() and not self._try(folder, tell_taken, order):
+        if folder.taken_mark.exists() and not self._try(folder, report_taken, order):
             return False
-        word = str((entry or {}).get("leftovers") or "")
-        if word in DECISIONS and not folder.decided_mark.exists():
-            return self._try(folder, partial(decide, word), order)
+        decision = entry.leftovers if entry is not None else ""
+        if decision and not folder.decided_mark.exists():
+            return self._try(folder, partial(carry_out_decision, decision), order)
         return True
 
-    def _try(self, folder: AttemptFolder, upload: Callable[..., None], order: Document) -> bool:
+    def _try(self, folder: AttemptFolder, upload: Callable[..., None], order: Order) -> bool:
         """Upload, trying again ever more rarely while the server is away. True when it is done."""
-        due, pause_s = self._upload_due.get(folder.attempt, (0.0, LOOK_EVERY_S))
+        due, pause_s = self._upload_due.get(folder.attempt, (0.0, STEP_EVERY_S))
         if time.monotonic() < due:
             return False
         try:

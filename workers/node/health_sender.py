@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
 
+import msgspec
 import redis
 
-from workers.contract import STREAM_LIMIT_ENTRIES, Document, frames_scope, mac, stream_key
+from trainyard.contract.base import encode
+from trainyard.contract.keys import stream_key
+from trainyard.contract.limits import STREAM_LIMIT_ENTRIES
+from trainyard.contract.machines import Health, HealthSample
+from trainyard.contract.seals import frames_scope, mac
 from workers.node.config import NodeConfig
 
 HEALTH_SHARD = 0
@@ -18,11 +22,11 @@ class HealthSender:
         self._client = client
         self._config = config
 
-    def send(self, health: Document) -> None:
+    def send(self, health: Health) -> None:
         """Append the sample unless the stream is full: old samples are worth nothing. Raises redis.RedisError."""
         stream = stream_key(HEALTH_SHARD)
         if self._client.xlen(stream) >= STREAM_LIMIT_ENTRIES:
             return
-        data = json.dumps({"at": time.time(), **health}).encode()
+        data = encode(HealthSample(at=time.time(), **msgspec.structs.asdict(health))).encode()
         seal = mac(self._config.key, frames_scope(self._config.id, "", 0), data)
         self._client.xadd(stream, {"n": self._config.id, "r": "", "a": "", "f": 0, "d": data, "m": seal})

@@ -6,7 +6,7 @@ import logging
 
 import structlog
 
-from workers.forking.safe_output import Unfailing
+from workers.forking.safe_output import SafeOutput
 
 
 def configure_logs() -> None:
@@ -18,5 +18,5 @@ def configure_logs() -> None:
             structlog.processors.format_exc_info,
             structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
         ],
-        logger_factory=structlog.PrintLoggerFactory(Unfailing(2)),  # type: ignore[arg-type]  # it prints, which is all that is asked
+        logger_factory=structlog.PrintLoggerFactory(SafeOutput(2)),  # type: ignore[arg-type]  # it prints, which is all that is asked
     )

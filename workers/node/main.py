@@ -28,11 +28,12 @@ from workers.node.config import (
     store_config,
 )
 from workers.node.logs import configure_logs
+from workers.node.rest_documents import JoinRequest
 from workers.node.server_client import JoinRefused, join
 from workers.node.worker import NodeWorker
-from workers.sandbox.node import Shelter, find_shelter
+from workers.sandbox.node import Isolation, find_isolation
 from workers.transport.celery_app import make_app
-from workers.transport.commands import Opener, register
+from workers.transport.commands import CommandReader, register
 
 NUM_COMMAND_THREADS = 4
 LAST_WORDS_S = 4.0
@@ -55,9 +56,9 @@ def main(argv: list[str] | None = None) -> int:
     except CannotStart as error:
         print(error, file=sys.stderr)
         return 1
-    shelter = find_shelter(options.home, checkpoints_root(home))
-    os.environ[CLOSED] = os.pathsep.join(shelter.hidden)
-    return serve(config, home, address, shelter, slots=options.slots, is_tethered=is_tethered)
+    isolation = find_isolation(options.home, checkpoints_root(home))
+    os.environ[CLOSED] = os.pathsep.join(isolation.hidden)
+    return serve(config, home, address, isolation, slots=options.slots, is_tethered=is_tethered)
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -113,30 +114,30 @@ def join_cluster(options: argparse.Namespace, name: str, home: Path) -> NodeConf
             'as the page\'s "Add node" says.'
         )
     server = options.server.rstrip("/")
-    body = {
-        "token": options.join,
-        "name": name,
-        "address": options.address or address_towards(server),
-        "slots": options.slots,
-        "inventory": take_inventory(home, options.slots),
-        "version": __version__,
-    }
+    body = JoinRequest(
+        token=options.join,
+        name=name,
+        address=options.address or address_towards(server),
+        slots=options.slots,
+        inventory=take_inventory(home, options.slots),
+        version=__version__,
+    )
     config = join(server, body)
     store_config(home, config)
     return config
 
 
 def serve(
-    config: NodeConfig, home: Path, address: str, shelter: Shelter, *, slots: int | None, is_tethered: bool
+    config: NodeConfig, home: Path, address: str, isolation: Isolation, *, slots: int | None, is_tethered: bool
 ) -> int:
     """Take commands in the main thread and do everything else beside it, until SIGTERM, Ctrl-C or the lifeline's end.
 
     Supervisors go on; under ``up`` they hold the lifeline too and end by themselves.
     """
-    node = NodeWorker(config, home, address, shelter, slots)
-    opened = Opener(config.id, config.key, node.clock.now)
-    app = make_app(config.redis_url, config.name, opened.gate())
-    register(app, opened, node)
+    node = NodeWorker(config, home, address, isolation, slots)
+    commands = CommandReader(config.id, config.key, node.clock.now)
+    app = make_app(config.redis_url, config.name, commands.gate())
+    register(app, commands, node)
     node.start()
     # It warns root of pickled messages; we accept JSON only.
     warnings.filterwarnings("ignore", category=SecurityWarning)

@@ -3,37 +3,51 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
 import structlog
 
+from trainyard.contract.base import BadDocument, decode, encode
+from trainyard.contract.inspections import Answer
+from trainyard.contract.seals import http_scope, mac
 from trainyard.spooling.plain_files import open_plain
-from workers.contract import Document, http_scope, mac
 from workers.node.config import CannotStart, NodeConfig
+from workers.node.rest_documents import (
+    DeletedRuns,
+    GainedFiles,
+    JoinAnswer,
+    JoinRequest,
+    RunList,
+    UploadProgress,
+    UploadRequest,
+)
 from workers.node.server_clock import ServerClock
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 
 class JoinRefused(CannotStart):
     """The server does not take this node."""
 
 
+JSON = {"Content-Type": "application/json"}
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 CHUNK_BYTES = 1 << 20
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1", "0.0.0.0"})
 
 
-def join(server: str, body: Document) -> NodeConfig:
+def join(server: str, body: JoinRequest) -> NodeConfig:
     """Trade the join token for the node's id and key. Raises CannotStart."""
     url = f"{server}/api/v1/nodes/join"
     try:
-        response = httpx.post(url, json=body, timeout=TIMEOUT)
+        response = httpx.post(url, content=encode(body), headers=JSON, timeout=TIMEOUT)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise CannotStart(f"The server {server} cannot be reached: {error}.") from error
     if response.status_code in (401, 403):
@@ -41,12 +55,18 @@ def join(server: str, body: Document) -> NodeConfig:
     if response.status_code != 201:
         raise JoinRefused(f"The server {server} refused this node ({response.status_code}): {problem_of(response)}")
     try:
-        answer = response.json()
-        return NodeConfig(
-            server=server, **{field: str(answer[field]) for field in ("id", "name", "key", "redis_url", "cluster")}
-        )
-    except (ValueError, KeyError, TypeError) as error:
+        answer = decode(response.content, JoinAnswer)
+    except BadDocument as error:
+        log.warning("join.refused", error=str(error))
         raise CannotStart(f"{server} does not answer like a Trainyard server; check the address.") from error
+    return NodeConfig(
+        server=server,
+        id=answer.id,
+        name=answer.name,
+        key=answer.key,
+        redis_url=answer.redis_url,
+        cluster=answer.cluster,
+    )
 
 
 def problem_of(response: httpx.Response) -> str:
@@ -64,85 +84,85 @@ class ServerClient:
     def __init__(
         self,
         config: NodeConfig,
-        keep: Callable[[str], None] | None = None,
+        store: Callable[[str], None] | None = None,
         clock: ServerClock | None = None,
     ) -> None:
-        """``keep`` writes down where the server is now."""
+        """``store`` keeps the server's address of now."""
         self._config = config
         self._clock = clock or ServerClock()
         self._server = config.server
         self._offered = ""
-        self._keep = keep or (lambda _: None)
+        self._store = store or (lambda _: None)
 
-    def offer(self, server: object) -> None:
-        """Take note of an address at which the server says that it is. It is tried where the known one is dead, and
-        kept once it has answered. Whoever else is there learns seals, which are of no use to them."""
-        if isinstance(server, str) and _may_follow(self._server, server):
+    def offer_address(self, server: str) -> None:
+        """Remember an address of the server that it named itself. It is tried where nobody answers at the known one,
+        and stored once it has answered. Another program there would see seals, which are of no use to it."""
+        if _may_follow(self._server, server):
             self._offered = server.rstrip("/")
 
     def bundle(self, sha256: str) -> bytes:
         path = f"/api/v1/bundles/{sha256}"
         headers = self._headers("GET", path, hashlib.sha256(b"").hexdigest())
-        return self._ask("GET", path, headers).raise_for_status().content
+        return self._request("GET", path, headers).raise_for_status().content
 
     def put_file(self, run: str, fence: int, name: str, file: Path) -> None:
         path = f"/api/v1/node/runs/{run}/fences/{fence}/files/{name}"
         headers = self._headers("PUT", path, _digest(file))
         headers["Content-Length"] = str(file.stat().st_size)
-        self._ask("PUT", path, headers, lambda: _chunks(file)).raise_for_status()
+        self._request("PUT", path, headers, lambda: _chunks(file)).raise_for_status()
 
-    def begin_upload(self, run: str, fence: int, name: str, size: int, key: str, *, same_as: str = "") -> Document:
-        """Announce a file that comes in parts, or that is the one ``same_as``; return ``offset`` and ``is_done``."""
-        document = {"path": name, "size_bytes": size, "key": key, "same_as": same_as}
+    def begin_upload(
+        self, run: str, fence: int, name: str, size: int, key: str, *, same_as: str = ""
+    ) -> UploadProgress:
+        """Announce a file that comes in parts, or that is the one ``same_as``."""
+        document = UploadRequest(name, size, key, same_as)
         answer = self._post(f"/api/v1/node/runs/{run}/fences/{fence}/uploads", document)
-        found: Document = answer.raise_for_status().json()
-        return found
+        return _decoded(answer.raise_for_status(), UploadProgress)
 
-    def put_part(self, run: str, fence: int, key: str, offset: int, data: bytes) -> Document:
-        """Send a part of what was begun; return ``offset``, where the next one begins, and ``is_done``."""
+    def put_part(self, run: str, fence: int, key: str, offset: int, data: bytes) -> UploadProgress:
+        """Send a part of a file that was announced."""
         path = f"/api/v1/node/runs/{run}/fences/{fence}/uploads/{key}/{offset}"
         headers = self._headers("PUT", path, hashlib.sha256(data).hexdigest())
-        found: Document = self._ask("PUT", path, headers, lambda: data).raise_for_status().json()
-        return found
+        return _decoded(self._request("PUT", path, headers, lambda: data).raise_for_status(), UploadProgress)
 
-    def tell_gained(self, run: str, fence: int, document: Document) -> None:
-        """Say what the working folder holds beside the code."""
+    def report_gained(self, run: str, fence: int, document: GainedFiles) -> None:
+        """Report what the working folder holds beside the code."""
         self._post(f"/api/v1/node/runs/{run}/fences/{fence}/gained", document).raise_for_status()
 
     def gone_runs(self, runs: list[str]) -> set[str]:
         """Return which of these runs the server has deleted."""
-        response = self._post("/api/v1/node/gone-runs", {"runs": runs})
-        return {str(run) for run in response.raise_for_status().json()["gone"]}
+        response = self._post("/api/v1/node/gone-runs", RunList(runs))
+        return set(_decoded(response.raise_for_status(), DeletedRuns).gone)
 
-    def answer_dataset(self, dataset: str, answer: Document) -> None:
-        """Say what was found in a dataset."""
+    def answer_dataset(self, dataset: str, answer: Answer) -> None:
+        """Send what was found in a dataset."""
         self._post(f"/api/v1/node/datasets/{dataset}/answer", answer).raise_for_status()
 
-    def _post(self, path: str, document: Document) -> httpx.Response:
-        body = json.dumps(document).encode()
+    def _post(self, path: str, document: object) -> httpx.Response:
+        body = encode(document).encode()
         headers = self._headers("POST", path, hashlib.sha256(body).hexdigest())
         del headers["X-Trainyard-Digest"]  # so small a body is read before the seal is looked at
-        headers["Content-Type"] = "application/json"
-        return self._ask("POST", path, headers, lambda: body)
+        headers |= JSON
+        return self._request("POST", path, headers, lambda: body)
 
-    def _ask(
+    def _request(
         self, method: str, path: str, headers: dict[str, str], body: Callable[[], bytes | Iterator[bytes]] | None = None
     ) -> httpx.Response:
         """Send it to the server where it is known to be; where nobody is there, to where it says that it is."""
         try:
-            return self._ask_at(self._server, method, path, headers, body)
+            return self._request_at(self._server, method, path, headers, body)
         except (httpx.ConnectError, httpx.ConnectTimeout):
             offered = self._offered
             if not offered or offered == self._server:
                 raise
-            response = self._ask_at(offered, method, path, headers, body)
+            response = self._request_at(offered, method, path, headers, body)
             if response.is_success:
                 log.info("server.moved", before=self._server, now=offered)
                 self._server = offered
-                self._keep(offered)
+                self._store(offered)
             return response
 
-    def _ask_at(
+    def _request_at(
         self,
         server: str,
         method: str,
@@ -161,6 +181,14 @@ class ServerClient:
             "X-Trainyard-Seal": f"{at}.{seal}.{nonce}",
             "X-Trainyard-Digest": body_sha256,  # the server need not read the body to know whose it is
         }
+
+
+def _decoded(response: httpx.Response, kind: type[T]) -> T:
+    """Return the server's answer. Raises httpx.DecodingError, which names the field, for one of another shape."""
+    try:
+        return decode(response.content, kind)
+    except BadDocument as error:
+        raise httpx.DecodingError(f"the server's answer: {error}", request=response.request) from error
 
 
 def _may_follow(known: str, offered: str) -> bool:

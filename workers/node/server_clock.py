@@ -11,9 +11,9 @@ class ServerClock:
     def __init__(self) -> None:
         self._ahead_s: float | None = None  # of the monotonic clock, which no correction of this machine's time moves
 
-    def set(self, at: object) -> None:
-        """The server wrote ``at`` (Unix seconds) into a document that has just arrived."""
-        if isinstance(at, int | float) and at > 0:
+    def set(self, at: float) -> None:
+        """Follow ``at`` (Unix seconds), which the server wrote into a document that has just arrived."""
+        if at > 0:
             self._ahead_s = at - time.monotonic()
 
     def now(self) -> float:

@@ -1,4 +1,4 @@
-"""The node worker: takes orders, gets supervisors for them, and says every second how the machine and they are."""
+"""The node worker: takes orders, gets supervisors for them, and reports every second how they and the machine are."""
 
 from __future__ import annotations
 
@@ -16,26 +16,31 @@ import redis
 import structlog
 
 from trainyard import __version__
-from workers.contract import BadSeal, Document, down_key, question_scope, unlock, unseal, up_key
-from workers.contract import seal as sealed_document
+from trainyard.contract.inspections import Inspect, Question
+from trainyard.contract.keys import down_key, up_key
+from trainyard.contract.locks import unlock
+from trainyard.contract.node_status import NodeStatus
+from trainyard.contract.orders import GoCommand, Prepare
+from trainyard.contract.seals import question_scope, seal
 from workers.machine.health import HealthReader
 from workers.machine.inventory import take_inventory
 from workers.node.attempts import Attempts
 from workers.node.checkpoints import sweep
 from workers.node.config import NodeConfig, checkpoints_root, store_config
-from workers.node.finished import Afterlife
+from workers.node.finished import FinishedAttempts
 from workers.node.health_sender import HealthSender
 from workers.node.inspection.inspector import Inspector
 from workers.node.server_client import ServerClient
 from workers.node.server_clock import ServerClock
 from workers.node.zygote_keeper import ZygoteKeeper
-from workers.sandbox.node import Shelter
-from workers.supervisor.contact import connect
+from workers.sandbox.node import Isolation
+from workers.transport.desired_reader import DesiredReader
+from workers.transport.valkey import connect
 
 log = structlog.get_logger(__name__)
 
-UP_EVERY_S = 1.0
-DOWN_EVERY_S = 1.0
+STATUS_EVERY_S = 1.0
+DESIRED_EVERY_S = 1.0
 HEALTH_EVERY_S = 2.0
 WATCH_EVERY_S = 0.25
 SWEEP_EVERY_S = 60.0
@@ -46,15 +51,16 @@ class NodeWorker:
     """Everything of a node but the main thread, which takes commands (``prepare``, ``go``, ``nudge``) from Celery."""
 
     def __init__(
-        self, config: NodeConfig, home: Path, address: str, shelter: Shelter, slots: int | None = None
+        self, config: NodeConfig, home: Path, address: str, isolation: Isolation, slots: int | None = None
     ) -> None:
         self._config = config
         self._address = address
         self._client = connect(config.redis_url)
-        self._inventory = {**take_inventory(home, slots), "isolation": shelter.level.value}
+        self._inventory = take_inventory(home, slots)
+        self._inventory.isolation = isolation.level.value
         self._health = HealthReader(home)
         self._health_sender = HealthSender(self._client, config)
-        self._latest_health: Document = self._health.sample()
+        self._latest_health = self._health.sample()
         lifeline = int(os.environ.get("TRAINYARD_LIFELINE") or -1)
         self._zygote = ZygoteKeeper(lifeline)
         self.clock = ServerClock()
@@ -67,20 +73,21 @@ class NodeWorker:
             address=address,
             zygote=self._zygote,
             source=server,
-            afterlife=Afterlife(config, self._client, server),
-            shelter=shelter,
+            finished=FinishedAttempts(config, self._client, server),
+            isolation=isolation,
         )
-        self._inspector = Inspector(home, server, shelter)
+        self._inspector = Inspector(home, server, isolation)
         self._over = threading.Event()
         self._nudged = threading.Event()
-        self._down_at: float | None = None
+        self._reader = DesiredReader(config.key, config.id)
+        self._has_read = False  # any desired state
 
     def start(self) -> None:
         self._attempts.adopt()
         threading.Thread(target=self._zygote.keep, name="zygote", daemon=True).start()
         self._loop("health", HEALTH_EVERY_S, self._sample_health)
-        self._loop("up", UP_EVERY_S, self._send_up)
-        self._loop("down", DOWN_EVERY_S, self._read_down, self._nudged)
+        self._loop("status", STATUS_EVERY_S, self._send_status)
+        self._loop("desired", DESIRED_EVERY_S, self._read_desired, self._nudged)
         self._loop("watch", WATCH_EVERY_S, self._attempts.watch)
         self._loop("sweep", SWEEP_EVERY_S, self._sweep)
 
@@ -98,56 +105,49 @@ class NodeWorker:
 
     # Commands: hints that control repeats, most of them in the down document.
 
-    def prepare(self, order: Document) -> None:
-        self._attempts.prepare(order)
+    def prepare(self, command: Prepare) -> None:
+        self._attempts.prepare(command)
 
-    def go(self, command: Document) -> None:
-        self._attempts.go(command["attempt"], command["fence"], command["go"])
+    def go(self, command: GoCommand) -> None:
+        self._attempts.go(command.attempt, command.fence, command.go)
 
     def nudge(self) -> None:
         self._nudged.set()
 
-    def inspect(self, question: Document) -> None:
-        self._inspector.take(unlock(self._config.key, question_scope(self._config.id), question))
+    def inspect(self, command: Inspect) -> None:
+        self._inspector.take(unlock(self._config.key, question_scope(self._config.id), command, Question))
 
     def _sample_health(self) -> None:
         self._latest_health = self._health.sample()
         self._health_sender.send(self._latest_health)
 
-    def _send_up(self) -> None:
+    def _send_status(self) -> None:
         key = up_key(self._config.id)
-        document = {
-            "at": time.time(),
-            "node": self._config.id,
-            "name": self._config.name,
-            "version": __version__,
-            "address": self._address,
-            "pid": os.getpid(),
-            "inventory": self._inventory,
-            "health": self._latest_health,
-            "attempts": self._attempts.phases(),
-            "troubles": self._attempts.troubles(),
-            "inspecting": self._inspector.questions(),
-        }
-        self._client.set(key, sealed_document(self._config.key, key, document))
+        status = NodeStatus(
+            at=time.time(),
+            node=self._config.id,
+            name=self._config.name,
+            version=__version__,
+            address=self._address,
+            pid=os.getpid(),
+            inventory=self._inventory,
+            health=self._latest_health,
+            attempts=self._attempts.listed(),
+            troubles=self._attempts.troubles(),
+            inspecting=self._inspector.questions(),
+        )
+        self._client.set(key, seal(self._config.key, key, status))
 
-    def _read_down(self) -> None:
-        key = down_key(self._config.id)
-        text: Any = self._client.get(key)
-        if text is None:
+    def _read_desired(self) -> None:
+        text: Any = self._client.get(down_key(self._config.id))
+        desired = None if text is None else self._reader.read(text)
+        if desired is None:
             return
-        try:
-            document = unseal(self._config.key, key, text)
-        except (BadSeal, ValueError) as error:
-            log.warning("down.refused", error=str(error))
-            return
-        # The same document twice says nothing new: it may be the last word of a server that is gone.
-        if document.get("at") != self._down_at:
-            if self._down_at is not None:  # the first that we read may have lain there for long
-                self.clock.set(document.get("at"))
-            self._down_at = document.get("at")
-            self._server.offer(document.get("server"))
-            self._attempts.reconcile(document.get("attempts") or {})
+        if self._has_read:  # the first document may have been there for long
+            self.clock.set(desired.at)
+        self._has_read = True
+        self._server.offer_address(desired.server)
+        self._attempts.reconcile(desired.attempts)
 
     def _loop(
         self, name: str, every_s: float, step: Callable[[], object], sooner: threading.Event | None = None

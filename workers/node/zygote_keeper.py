@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import socket
@@ -10,15 +9,16 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import structlog
 
+from trainyard.contract.base import BadDocument, decode, encode
 from workers.data_access.hosts import HOSTS
 from workers.data_access.roots import ROOTS
+from workers.forking.messages import Forked, Ready, StartRequest
 from workers.machine.gpus import VISIBLE
 from workers.machine.inventory import CORES
-from workers.machine.passed_variables import passed
+from workers.machine.passed_variables import passed_variables
 
 log = structlog.get_logger(__name__)
 
@@ -28,7 +28,7 @@ LONGEST_PAUSE_S = 5.0
 
 # What a warm process, and with it /proc/PID/environ of every rank, may show beside what passes to ranks too. Nothing
 # secret.
-PASSED_ON = (
+ZYGOTE_VARIABLES = (
     "PATH",
     "HOME",
     "TMPDIR",
@@ -44,7 +44,7 @@ PASSED_ON = (
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
-class ZygoteGone(RuntimeError):
+class ZygoteUnavailable(RuntimeError):
     """The warm process died, or did not answer; another is on its way."""
 
 
@@ -92,32 +92,32 @@ class ZygoteKeeper:
         if self._channel is not None:
             self._channel.close()
 
-    def start_supervisor(self, folder: Path, request: dict[str, Any]) -> None:
-        """Return once a supervisor has locked ``folder``. Raises ZygoteGone; then nobody lives there."""
+    def start_supervisor(self, request: StartRequest) -> None:
+        """Return once a supervisor has locked the folder. Raises ZygoteUnavailable; then nobody lives there."""
         if self._over.is_set() or not self._is_ready.wait(START_LIMIT_S):
-            raise ZygoteGone("the warm process does not come up")
-        told, notify = os.pipe()
+            raise ZygoteUnavailable("the warm process does not come up")
+        notified, notify = os.pipe()
         try:
             with self._one_at_a_time:
-                self._ask({**request, "folder": str(folder)}, notify)
+                self._send(request, notify)
             os.close(notify)
             notify = -1
-            readable, _, _ = select.select([told], [], [], FORK_LIMIT_S)
-            answer = os.read(told, 4096).decode() if readable else "no answer"
+            readable, _, _ = select.select([notified], [], [], FORK_LIMIT_S)
+            answer = os.read(notified, 4096).decode() if readable else "no answer"
         except OSError as error:
-            raise ZygoteGone(str(error)) from error
+            raise ZygoteUnavailable(str(error)) from error
         finally:
-            os.close(told)
+            os.close(notified)
             if notify >= 0:
                 os.close(notify)
         if answer.strip() != "locked":
-            raise ZygoteGone(f"the supervisor did not start: {answer.strip() or 'it died'}")
+            raise ZygoteUnavailable(f"the supervisor did not start: {answer.strip() or 'it died'}")
 
-    def _ask(self, request: dict[str, Any], descriptor: int) -> None:
+    def _send(self, request: StartRequest, descriptor: int) -> None:
         channel = self._channel
         if channel is None:
-            raise ZygoteGone("there is no warm process")
-        socket.send_fds(channel, [json.dumps(request).encode() + b"\n"], [descriptor])
+            raise ZygoteUnavailable("there is no warm process")
+        socket.send_fds(channel, [encode(request).encode() + b"\n"], [descriptor])
         channel.settimeout(FORK_LIMIT_S)
         try:
             answer = channel.recv(4096)
@@ -126,7 +126,9 @@ class ZygoteKeeper:
                 self._process.kill()  # it hangs: another takes its place
             raise
         if not answer:
-            raise ZygoteGone("the warm process died")
+            raise ZygoteUnavailable("the warm process died")
+        if problem := decode(answer, Forked).error:
+            raise ZygoteUnavailable(f"the warm process refused the request: {problem}")
 
     def _start(self) -> subprocess.Popen[bytes]:
         ours, theirs = socket.socketpair()
@@ -137,7 +139,7 @@ class ZygoteKeeper:
                 stdin=subprocess.DEVNULL,
                 pass_fds=descriptors,
                 cwd=Path(__file__).resolve().parents[2],
-                env={**passed(os.environ), **_kept(), **ONE_THREAD},
+                env={**passed_variables(os.environ), **_kept(), **ONE_THREAD},
             )
         except OSError:
             ours.close()
@@ -149,16 +151,15 @@ class ZygoteKeeper:
         self._process, self._channel = process, ours
         ours.settimeout(START_LIMIT_S)
         try:
-            ready = json.loads(ours.recv(4096) or b"{}")
-        except (OSError, ValueError):
-            ready = {}
-        if "ready" in ready:
-            log.debug("zygote.ready", pid=process.pid, threads=ready["threads"])
-            self._is_ready.set()
-        else:
+            ready = decode(ours.recv(4096), Ready)
+        except (OSError, BadDocument) as error:
+            log.warning("zygote.not_ready", error=str(error))
             process.kill()
+        else:
+            log.debug("zygote.ready", pid=process.pid, threads=ready.threads)
+            self._is_ready.set()
         return process
 
 
 def _kept() -> dict[str, str]:
-    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return {name: os.environ[name] for name in ZYGOTE_VARIABLES if name in os.environ}

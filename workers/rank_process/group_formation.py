@@ -21,7 +21,7 @@ def can_watch() -> bool:
     return C10D in sys.modules
 
 
-def watch(joining: Path, joined: Path) -> None:
+def watch_group(joining: Path, joined: Path) -> None:
     """Have ``init_process_group`` make the file ``joining`` as it begins, and ``joined`` once the ranks have met.
 
     It is replaced wherever torch has it: a device mesh forms the group by a name of its own.

@@ -9,20 +9,24 @@ from __future__ import annotations
 import atexit
 import contextlib
 import faulthandler
-import json
 import os
 import random
 import signal
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
+import msgspec
+
+from trainyard.contract.base import JsonObject, decode, encode
+from trainyard.contract.reports import RankError
 from trainyard.spec import read_spec
 from trainyard.spec.values.variables import expand
-from workers.attempt.folder import AttemptFolder, write_json
+from workers.attempt.documents import RankExit
+from workers.attempt.folder import AttemptFolder
+from workers.attempt.json_files import write_document
 from workers.forking.processes import die_with_parent, name_process, open_descriptors
 from workers.rank_process.fresh_interpreter import (
     ROOT,
@@ -34,27 +38,30 @@ from workers.rank_process.fresh_interpreter import (
     set_path,
 )
 from workers.rank_process.group_destruction import keep_destroyed_groups
-from workers.rank_process.group_formation import watch
-from workers.sandbox.process import Cell, enter
+from workers.rank_process.group_formation import watch_group
+from workers.sandbox.process import Sandbox, enter
 
 MAX_TRACEBACK_CHARACTERS = 20_000
 INTERRUPTED = 130
 OURS = f"{ROOT / 'workers'}{os.sep}"
 
 
-@dataclass(frozen=True)
-class RankPlan:
+class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     """All that a rank is to know. Holds no key and no address of Valkey."""
 
     rank: int
-    folder: AttemptFolder
-    spec: dict[str, Any]
+    path: str  # of the attempt's folder
+    spec: JsonObject
     environment: dict[str, str]
     threads: int
     python: str = ""  # the interpreter to start cold with; empty is this one, which is warm
     note: str = ""  # what the log is to say first
-    variables: dict[str, str] = field(default_factory=dict)  # what the arguments may name
-    cell: Cell = field(default_factory=Cell)
+    variables: dict[str, str] = {}  # what the arguments may name
+    sandbox: Sandbox = Sandbox()
+
+    @property
+    def folder(self) -> AttemptFolder:
+        return AttemptFolder(Path(self.path))
 
     @property
     def arguments(self) -> list[str]:
@@ -62,17 +69,16 @@ class RankPlan:
         return [expand(str(word), self.variables or self.environment) for word in self.task.get("arguments") or []]
 
     @property
-    def task(self) -> dict[str, Any]:
-        task: dict[str, Any] = self.spec["task"]
+    def task(self) -> JsonObject:
+        task: JsonObject = self.spec["task"]
         return task
 
     def to_bytes(self) -> bytes:
-        return json.dumps({**vars(self), "folder": str(self.folder.path), "cell": self.cell.as_document()}).encode()
+        return encode(self).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RankPlan:
-        known = json.loads(data)
-        return cls(**{**known, "folder": AttemptFolder(Path(known["folder"])), "cell": Cell.of(known["cell"])})
+        return decode(data, cls)
 
 
 def become_rank(plan: RankPlan, parent: int) -> NoReturn:
@@ -82,7 +88,7 @@ def become_rank(plan: RankPlan, parent: int) -> NoReturn:
         die_with_parent(signal.SIGKILL, parent)
         name_process(f"ty-rank-{plan.rank}")
         _reset_signals()
-        enter(plan.cell)  # before the first file of the rank's is made: it is to be its user's
+        enter(plan.sandbox)  # before the first file of the rank's is made: it is to be its user's
         die_with_parent(signal.SIGKILL, parent)  # another user begins without the wish
         _reset_descriptors(plan)
         _reset_environment(plan)
@@ -95,7 +101,7 @@ def become_rank(plan: RankPlan, parent: int) -> NoReturn:
         with contextlib.suppress(KeyboardInterrupt):
             threading._shutdown()  # type: ignore[attr-defined]  # waits for the script's threads, as Python does
         if os.getpid() == own_pid:  # a script's own fork comes here too
-            _note_exit(plan, code)
+            _record_exit(plan, code)
         atexit._run_exitfuncs()
         flush_files()
     except BaseException as error:
@@ -118,7 +124,7 @@ def _run(plan: RankPlan) -> None:
         main(read_spec(plan.spec))
     else:
         keep_destroyed_groups()
-        watch(plan.folder.joining_path(plan.rank), plan.folder.joined_path(plan.rank))
+        watch_group(plan.folder.joining_path(plan.rank), plan.folder.joined_path(plan.rank))
         run_script(Path.cwd() / plan.task["script"], plan)
 
 
@@ -152,18 +158,14 @@ def _exit_code_of(run: Callable[[], None], plan: RankPlan) -> int:
 def _report_error(error: BaseException, plan: RankPlan) -> None:
     """Print the traceback from the user's own frames on, and leave it for the report."""
     text = print_error(error, (__file__,) if "recipe" in plan.task else (OURS,))
-    document = {
-        "type": type(error).__name__,
-        "message": str(error)[:2000],
-        "traceback": text[-MAX_TRACEBACK_CHARACTERS:],
-    }
+    found = RankError(type=type(error).__name__, message=str(error)[:2000], traceback=text[-MAX_TRACEBACK_CHARACTERS:])
     with contextlib.suppress(OSError):
-        write_json(plan.folder.error_path(plan.rank), document)
+        write_document(plan.folder.error_path(plan.rank), found)
 
 
-def _note_exit(plan: RankPlan, code: int) -> None:
+def _record_exit(plan: RankPlan, code: int) -> None:
     with contextlib.suppress(OSError):
-        plan.folder.exit_path(plan.rank).write_text(json.dumps({"exit_code": code}))
+        plan.folder.exit_path(plan.rank).write_text(encode(RankExit(code)))
 
 
 def _reset_signals() -> None:

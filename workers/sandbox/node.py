@@ -1,4 +1,4 @@
-"""What a node can do to keep scripts from its own files, found out once, and the cell that an attempt gets by it.
+"""What a node can do to keep scripts from its own files, found out once, and the sandboxes that follow from it.
 
 ``python -m workers.sandbox.node HOME`` tries it and prints the level.
 """
@@ -12,11 +12,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from workers.sandbox.process import ROOT, Cell, Level, enter, programs_of_ours
+import msgspec
+
+from workers.sandbox.process import ROOT, Level, Sandbox, enter, our_programs
 
 SETTING = "TRAINYARD_ISOLATION"
 OFF = "off"
@@ -27,25 +27,17 @@ USERS, FEWER_USERS = (1_900_000_000, 100_000_000), (20_000, 40_000)
 GPU_DEVICES = (Path("/dev/kfd"), Path("/dev/dri/renderD128"))  # which a group may use; NVIDIA's are everybody's
 
 
-@dataclass(frozen=True)
-class Shelter:
+class Isolation(msgspec.Struct, frozen=True):
     """``hidden`` are the folders that are the server's or the node's: Trainyard's home, and where sockets are."""
 
     level: Level = Level.NONE
     hidden: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, document: dict[str, Any]) -> Shelter:
-        return cls(Level(document.get("level", Level.NONE)), tuple(document.get("hidden", ())))
-
-    def as_document(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def cell(self, project: str, *, own: Iterable[Path], shown: Iterable[Path] = ()) -> Cell:
-        """Return the cell of a process of ``project``; ``own`` folders are made and handed over to its user."""
+    def sandbox(self, project: str, *, own: Iterable[Path], shown: Iterable[Path] = ()) -> Sandbox:
+        """Return the sandbox of a process of ``project``; ``own`` folders are made and handed over to its user."""
         owned = [os.fspath(one) for one in own]
         if self.level == Level.NONE:
-            return Cell()
+            return Sandbox()
         user = user_of(project) if self.level.is_other_user else -1
         groups: tuple[int, ...] = ()
         if self.level.is_other_user:
@@ -56,8 +48,8 @@ class Shelter:
         places = [os.fspath(one) for one in shown if one.exists()]
         if self.level == Level.USER:
             for place in (*owned, *places):
-                _open_way(Path(place), hidden)
-        return Cell(self.level, user, groups, tuple(hidden), tuple(places), tuple(owned))
+                _open_folders_to(Path(place), hidden)
+        return Sandbox(self.level, user, groups, tuple(hidden), tuple(places), tuple(owned))
 
     def problem_of(self, location: str) -> str:
         """Return why the user of a project's ranks may not read a path of this machine; empty where they may, where
@@ -73,14 +65,14 @@ class Shelter:
         )
 
 
-OPEN = Shelter()
+NO_ISOLATION = Isolation()
 
 
 def closed_to_others(path: Path) -> Path | None:
     """Return what on the way to the file or folder, links included, others may not pass or read; None where all may."""
     if not path.exists():
         return None
-    programs = [Path(place) for place in programs_of_ours()]
+    programs = [Path(place) for place in our_programs()]
     for way in (path.absolute(), path.resolve()):
         if any(way.is_relative_to(place) for place in programs):  # which every rank is shown
             continue
@@ -92,19 +84,19 @@ def closed_to_others(path: Path) -> Path | None:
     return None
 
 
-def find_shelter(home: Path, *others: Path) -> Shelter:
+def find_isolation(home: Path, *others: Path) -> Isolation:
     """Try what this machine allows, in a process of its own. ``home`` is Trainyard's."""
     hidden = tuple(dict.fromkeys(os.fspath(one) for one in (home.resolve(), *_socket_folders(), *others)))
     if os.environ.get(SETTING, "").lower() == OFF or sys.platform != "linux":
-        return Shelter(Level.NONE, hidden)
+        return Isolation(Level.NONE, hidden)
     try:
         answer = subprocess.run(
             [sys.executable, "-m", "workers.sandbox.node", os.fspath(home.resolve())],
             cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_LIMIT_S, check=True,
         )  # fmt: skip
-        return Shelter(Level(answer.stdout.decode().strip()), hidden)
+        return Isolation(Level(answer.stdout.decode().strip()), hidden)
     except (OSError, subprocess.SubprocessError, ValueError):
-        return Shelter(Level.NONE, hidden)
+        return Isolation(Level.NONE, hidden)
 
 
 def user_of(project: str) -> int:
@@ -124,7 +116,7 @@ def hand_over(folder: Path, user: int) -> None:
     os.chown(folder, user, user)
 
 
-def _open_way(place: Path, hidden: Iterable[str]) -> None:
+def _open_folders_to(place: Path, hidden: Iterable[str]) -> None:
     """Without a view of its own the user passes through our folders, and lists none of them."""
     for folder in place.parents:
         if any(folder.is_relative_to(one) for one in hidden):
@@ -167,7 +159,7 @@ def _works(level: Level, home: Path) -> bool:
         if child == 0:
             code = 1
             try:
-                enter(Shelter(level, (os.fspath(home),)).cell("probe", own=[own]))
+                enter(Isolation(level, (os.fspath(home),)).sandbox("probe", own=[own]))
                 code = 0 if _is_kept_in(secret, own) else 1
             finally:
                 os._exit(code)

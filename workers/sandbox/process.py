@@ -16,10 +16,10 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
@@ -38,7 +38,7 @@ PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 4, 38
 CAPABILITY_VERSION_3 = 0x20080522
 ROOT = Path(__file__).resolve().parents[2]
 
-CELL = "TRAINYARD_CELL"  # the variable in which a program that is started gets its cell
+SANDBOX = "TRAINYARD_SANDBOX"  # the variable in which a program that is started gets its sandbox
 
 # Loaded once and before any fork: dlopen in a forked child may meet a lock that a thread of the parent held.
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -61,9 +61,8 @@ class Level(StrEnum):
         return self in (Level.NAMESPACE, Level.USER_AND_NAMESPACE)
 
 
-@dataclass(frozen=True)
-class Cell:
-    """What one process is shut in with. Paths are absolute; those of ``shown`` and ``own`` are there already.
+class Sandbox(msgspec.Struct, frozen=True):
+    """What one process may reach. Paths are absolute; those of ``shown`` and ``own`` exist already.
 
     ``hidden`` folders are empty for it, except for what ``shown`` (to read) and ``own`` (to write) name inside them.
     ``user`` is its user's and its group's number where the level has another user.
@@ -76,54 +75,46 @@ class Cell:
     shown: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
 
-    def as_document(self) -> dict[str, Any]:
-        return asdict(self)
 
-    @classmethod
-    def of(cls, document: dict[str, Any]) -> Cell:
-        lists = {name: tuple(document[name]) for name in ("groups", "hidden", "shown", "own")}
-        return cls(Level(document["level"]), document["user"], **lists)
-
-
-def enter(cell: Cell) -> None:
-    """Shut this process in, for good. Raises OSError; then it must not go on, for it may be shut in by half.
+def enter(sandbox: Sandbox) -> None:
+    """Confine this process, for good. Raises OSError; then it must not go on, since it may be confined only in part.
 
     The parent-death signal is lost where the user changes: ask for it again.
     """
-    if cell.level == Level.NONE:
+    if sandbox.level == Level.NONE:
         return
-    if cell.level.has_namespace:
-        _leave_mounts(cell)
-    if cell.level.is_other_user:
-        _become(cell)
+    if sandbox.level.has_namespace:
+        _hide_folders(sandbox)
+    if sandbox.level.is_other_user:
+        _change_user(sandbox)
     _drop_capabilities()
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
     _prctl(PR_SET_DUMPABLE, 1)  # a change of user forbade core dumps and debuggers of one's own
 
 
-def _leave_mounts(cell: Cell) -> None:
+def _hide_folders(sandbox: Sandbox) -> None:
     """Build this process's own view of the disk."""
-    if cell.level == Level.NAMESPACE:
+    if sandbox.level == Level.NAMESPACE:
         _own_user_namespace()
     else:
         _call("unshare", CLONE_NEWNS)
     _mount(None, "/", None, MS_REC | MS_SLAVE)  # nothing of what follows is seen outside
-    covered = {folder for folder in cell.hidden if Path(folder).is_dir()}
-    if cell.level.is_other_user:
-        covered |= _closed_ways({*programs_of_ours(), *cell.own, *cell.shown})
-    programs = {place for place in programs_of_ours() if any(Path(place).is_relative_to(one) for one in covered)}
-    shown = {*cell.shown, *programs}
+    covered = {folder for folder in sandbox.hidden if Path(folder).is_dir()}
+    if sandbox.level.is_other_user:
+        covered |= _closed_folders({*our_programs(), *sandbox.own, *sandbox.shown})
+    programs = {place for place in our_programs() if any(Path(place).is_relative_to(one) for one in covered)}
+    shown = {*sandbox.shown, *programs}
     # Opened before anything is covered: afterwards their paths lead nowhere.
     umask = os.umask(0o022)  # what is made to lead there is for its user to pass
-    with _opened([*shown, *cell.own]) as descriptors:
-        if cell.level == Level.NAMESPACE:
+    with _opened([*shown, *sandbox.own]) as descriptors:
+        if sandbox.level == Level.NAMESPACE:
             for program in _own_programs():
                 _bind(program, program, is_writable=False)
         for place in sorted({*covered, *descriptors}, key=len):  # what holds others comes first
             if place in covered:
                 _cover(place)
             else:
-                _show(descriptors[place], place, is_writable=place in cell.own)
+                _show(descriptors[place], place, is_writable=place in sandbox.own)
     for folder in covered:
         _close(folder)
     os.umask(umask)
@@ -139,7 +130,7 @@ def _own_user_namespace() -> None:
     _write("/proc/self/gid_map", f"{group} {group} 1")
 
 
-def _closed_ways(places: Iterable[str]) -> set[str]:
+def _closed_folders(places: Iterable[str]) -> set[str]:
     """Return the outermost folders on the way to each place that others may not enter: they are covered, and what is
     needed of them is shown."""
     found = set()
@@ -153,18 +144,18 @@ def _closed_ways(places: Iterable[str]) -> set[str]:
 
 def _own_programs() -> list[str]:
     """What a process that stays our user could write, and others of ours would then run."""
-    return sorted((place for place in programs_of_ours() if os.access(place, os.W_OK)), key=len)
+    return sorted((place for place in our_programs() if os.access(place, os.W_OK)), key=len)
 
 
-def programs_of_ours() -> set[str]:
+def our_programs() -> set[str]:
     """Where Python and we are."""
     return {os.path.realpath(place) for place in (ROOT, sys.prefix, sys.base_prefix)} - {"/"}
 
 
-def _become(cell: Cell) -> None:
-    os.setgroups(cell.groups)
-    os.setresgid(cell.user, cell.user, cell.user)
-    os.setresuid(cell.user, cell.user, cell.user)
+def _change_user(sandbox: Sandbox) -> None:
+    os.setgroups(sandbox.groups)
+    os.setresgid(sandbox.user, sandbox.user, sandbox.user)
+    os.setresuid(sandbox.user, sandbox.user, sandbox.user)
 
 
 def _drop_capabilities() -> None:

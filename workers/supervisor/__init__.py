@@ -1,9 +1,5 @@
-"""One process per attempt and node: it owns the ranks and says what became of them.
+"""One process per attempt and node: it owns the ranks and reports what becomes of them.
 
-Read in this order: ``main`` (its life), ``launch`` (what a rank gets), ``reports`` (what is said of it), ``contact``
-(the two documents), ``collecting`` and ``shipping`` (the way of the records).
+Read in this order: ``main`` (its life), ``ranks.launch`` (what a rank gets), ``ranks.state`` and ``failure_sentences``
+(what is reported of it), ``contact`` (the two documents), ``records`` (the way of lines and points to the server).
 """
-
-from workers.supervisor.main import supervise
-
-__all__ = ["supervise"]

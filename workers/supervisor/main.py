@@ -15,25 +15,33 @@ from typing import IO, Any
 import redis
 import structlog
 
+from trainyard.contract.base import to_builtins
+from trainyard.contract.desired import TraceRequest
+from trainyard.contract.orders import Go
+from trainyard.contract.reports import AttemptReport, Reason
+from trainyard.contract.statuses import Phase
 from trainyard.spec.values.durations import grace_s
 from trainyard.spooling.reader import last_sequences
-from workers.attempt.folder import AttemptFolder, AttemptTaken, write_json
-from workers.contract import Document
+from workers.attempt.folder import AttemptFolder, AttemptTaken
+from workers.attempt.json_files import write_document
+from workers.forking.messages import StartRequest
 from workers.forking.processes import Exit, descendants_of, identify, kill_children, send
 from workers.node.config import load_config
 from workers.rank_process.group_formation import can_watch
-from workers.sandbox.node import Shelter
-from workers.supervisor.contact import Contact, connect
+from workers.supervisor.contact import Contact
+from workers.supervisor.failure_sentences import full_disk_sentence, reason_of
 from workers.supervisor.ranks.activity import Activity
 from workers.supervisor.ranks.launch import plan_rank, reserve_port, start_of_ranks
 from workers.supervisor.ranks.port_check import is_listening
-from workers.supervisor.ranks.stopping import Stop
-from workers.supervisor.ranks.waiting import Nursery
+from workers.supervisor.ranks.state import RankState
+from workers.supervisor.ranks.stopping import StopProgress
+from workers.supervisor.ranks.waiting import WaitingProcesses
 from workers.supervisor.records.collector import Collector
-from workers.supervisor.records.courier import Courier
 from workers.supervisor.records.shipper import Shipper
-from workers.supervisor.reports import Group, RankState, make_report, reason_of
-from workers.transport.control_socket import answer, listen, socket_path
+from workers.supervisor.reports import make_report
+from workers.supervisor.valkey_thread import ValkeyThread
+from workers.transport.control_socket import Answer, Request, listen, serve_one, socket_path
+from workers.transport.valkey import connect
 
 log = structlog.get_logger(__name__)
 
@@ -51,9 +59,9 @@ SHIPPING_LIMIT_S = 600.0
 INTERRUPTED_SHIPPING_LIMIT_S = 1.5
 
 
-def supervise(request: dict[str, Any], *, notify: int, lifeline: int) -> int:
-    """Run the attempt in ``request["folder"]`` to its end. ``notify`` gets one line once the lock is held."""
-    folder = AttemptFolder(Path(request["folder"]))
+def supervise(request: StartRequest, *, notify: int, lifeline: int) -> int:
+    """Run the requested attempt to its end. ``notify`` gets one line once the lock is held."""
+    folder = AttemptFolder(Path(request.folder))
     try:
         lock = folder.take_lock()
     except AttemptTaken as taken:
@@ -62,8 +70,8 @@ def supervise(request: dict[str, Any], *, notify: int, lifeline: int) -> int:
     with lock:
         order = folder.order()
         assert order is not None
-        nursery = Nursery(order["num_ranks"])  # before anything here knows a key
-        supervisor = Supervisor(request, folder, lifeline, nursery)
+        waiting = WaitingProcesses(order.num_ranks)  # before anything here knows a key
+        supervisor = Supervisor(request, folder, lifeline, waiting)
         os.write(notify, b"locked\n")
         os.close(notify)
         try:
@@ -74,19 +82,19 @@ def supervise(request: dict[str, Any], *, notify: int, lifeline: int) -> int:
 
 
 class Supervisor:
-    def __init__(self, request: dict[str, Any], folder: AttemptFolder, lifeline: int, nursery: Nursery) -> None:
+    def __init__(self, request: StartRequest, folder: AttemptFolder, lifeline: int, waiting: WaitingProcesses) -> None:
         order = folder.order()
         assert order is not None
         self.order = order
         self.folder = folder
-        self.cache = Path(request["cache"])
-        self.checkpoints = Path(request["checkpoints"])
-        self.address: str = request["address"]
+        self.cache = Path(request.cache)
+        self.checkpoints = Path(request.checkpoints)
+        self.address = request.address
         self.lifeline = lifeline
-        self.nursery = nursery
-        self.shelter = Shelter.of(request["shelter"])
+        self.waiting = waiting
+        self.isolation = request.isolation
         self.ranks: list[RankState] = []
-        self.phase = "ready"
+        self.phase = Phase.READY
         self.cause: str | None = None  # why the ranks are being ended
         self._cause_at = 0.0
         self.kill_at: float | None = None
@@ -94,9 +102,9 @@ class Supervisor:
         self.is_disk_full = False
         with contextlib.suppress(OSError):
             self.folder.reserve.write_bytes(bytes(RESERVE_BYTES))
-        self.stop = Stop(grace_s(order["spec"]))
-        self.go: Document | None = None
-        config = load_config(Path(request["home"]))
+        self.stop = StopProgress(grace_s(order.spec))
+        self.go: Go | None = None
+        config = load_config(Path(request.home))
         assert config is not None, "a node that has an order has joined"
         client = connect(config.redis_url)
         self.contact = Contact(client, config.key, order)
@@ -104,14 +112,14 @@ class Supervisor:
         self.port = reserve_port(self.address)
         self.control = listen(socket_path(folder.path))
         self.report = self._report()
-        self._courier: Courier | None = None
-        task = order["spec"]["task"]
+        self._valkey_thread: ValkeyThread | None = None
+        task = order.spec["task"]
         self._start = start_of_ranks(order, folder)
         self._is_cold = bool(self._start.python)
         self._is_watching = "script" in task and not self._is_cold and can_watch()
-        self._group_look_at = 0.0
+        self._groups_due_at = 0.0
         self._early: dict[int, int] = {}  # how those ended that were to become ranks, by pid
-        self._trace: str | None = None  # the last one that the ranks were told of
+        self._trace_id: str | None = None  # the last one that the ranks were told of
         self._new_lock: IO[bytes] | None = None  # of a folder that was made anew
         self._wakeup, wake = socket.socketpair()
         for end in (self._wakeup, wake):
@@ -126,8 +134,8 @@ class Supervisor:
         collector = None
         if self._wait_for_go():
             self._start_ranks()
-            self._courier = Courier(self.contact, self.shipper, lambda: self.report)
-            self._courier.start()
+            self._valkey_thread = ValkeyThread(self.contact, self.shipper, lambda: self.report)
+            self._valkey_thread.start()
             collector = Collector(self.order, self.folder, self.ranks, [os.getpid(), os.getppid()])
             collector.start()
             self._publish()
@@ -148,7 +156,7 @@ class Supervisor:
                 exchange_at = time.monotonic() + EXCHANGE_EVERY_S
             if self.contact.go is not None:
                 self.go = self.contact.go
-            self._look_around()
+            self._wait_and_react()
         return self.cause is None
 
     def _start_ranks(self) -> None:
@@ -162,42 +170,41 @@ class Supervisor:
                 cache=self.cache,
                 checkpoints=self.checkpoints,
                 address=self.address,
-                shelter=self.shelter,
+                isolation=self.isolation,
                 start=self._start,
             )
-            for local_rank in range(self.order["num_ranks"])
+            for local_rank in range(self.order.num_ranks)
         ]
         self.port.close()
         for plan in plans:
-            pid = self.nursery.start(plan)
-            group: Group = "none" if self._is_watching else "unknown"
+            pid = self.waiting.start(plan)
+            group = "none" if self._is_watching else "unknown"
             has_torchrun = "RANK" in plan.environment
-            self.ranks.append(
-                RankState(rank=plan.rank, pid=pid, started_at=time.time(), group=group, has_torchrun=has_torchrun)
-            )
+            state = RankState(rank=plan.rank, pid=pid, started_at=time.time(), group=group, has_torchrun=has_torchrun)
+            self.ranks.append(state)
             if pid in self._early:
-                self._note_exit(pid, self._early[pid])
+                self._record_exit(pid, self._early[pid])
         pids = [os.getpid(), os.getppid(), *(rank.pid for rank in self.ranks)]
         self.folder.record_processes([identify(pid) for pid in pids])
-        self.phase = "running"
+        self.phase = Phase.RUNNING
 
     def _watch(self) -> None:
         while any(rank.ended_at is None for rank in self.ranks):
-            self._look_around()
-            if self.cause is None and any(rank.is_fatal(self.order["spec"]) for rank in self.ranks):
+            self._wait_and_react()
+            if self.cause is None and any(rank.is_fatal(self.order.spec) for rank in self.ranks):
                 self._end("failed")
             if self.kill_at is not None and time.monotonic() >= self.kill_at:
                 for rank in self.ranks:
                     rank.was_ended |= rank.ended_at is None
                 self.stop.killed = [rank.rank for rank in self.ranks if rank.was_ended]
-                kill_children(self._note_exit)
+                kill_children(self._record_exit)
             self._end_hung_exits()
-            self._look_for_groups()
-            if self._activity.look(self.ranks):
+            self._update_groups()
+            if self._activity.update(self.ranks):
                 self._publish()
-            self._look_for_port()
+            self._update_port()
 
-    def _look_around(self) -> None:
+    def _wait_and_react(self) -> None:
         """Wait for the next thing to happen, at most LOOK_EVERY_S, and take note of it."""
         readers: list[Any] = [self.control, self._wakeup]
         if self.lifeline >= 0:
@@ -208,19 +215,19 @@ class Supervisor:
                 self._wakeup.recv(4096)
         self._reap()
         if self.control in ready:
-            answer(self.control, self._answer)
+            serve_one(self.control, self._answer)
         if self.lifeline in ready:
             self.lifeline = -1
             self._end("interrupted")
-        if self.contact.trace is not None and self.phase == "running":
-            self._pass_on(self.contact.trace)
+        if self.contact.trace is not None and self.phase == Phase.RUNNING:
+            self._write_trace(self.contact.trace)
         if self.contact.cause is not None:
             self._end(self.contact.cause, self.contact.grace_s)
-        if self._is_leased() != self.report["is_leased"]:
+        if self._is_leased() != self.report.is_leased:
             self._publish()
-        if self._is_leased() and self.contact.silence_s() > LEASE_SHARE * self.order["lease_s"]:
+        if self._is_leased() and self.contact.silence_s() > LEASE_SHARE * self.order.lease_s:
             self._end("lease_expired")
-        if self.phase == "running" and not self.folder.spool.is_dir():
+        if self.phase == Phase.RUNNING and not self.folder.spool.is_dir():
             self._replace_folder()
             self._end("folder_deleted")
 
@@ -241,21 +248,21 @@ class Supervisor:
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
             while (reaped := os.waitpid(-1, os.WNOHANG))[0] != 0:
-                self._note_exit(*reaped)
+                self._record_exit(*reaped)
 
-    def _note_exit(self, pid: int, status: int) -> None:
+    def _record_exit(self, pid: int, status: int) -> None:
         for rank in self.ranks:  # others are orphans that we adopted
             if rank.pid == pid and rank.ended_at is None:
                 rank.end(Exit.of(status), time.time(), self.folder, is_cold=self._is_cold)
                 log.info("rank.ended", rank=rank.rank, exit_code=rank.exit_code, signal=rank.signal)
                 self._publish()
                 return
-        if self.phase == "ready":  # somebody killed one that waits to become a rank
+        if self.phase == Phase.READY:  # somebody killed one that waits to become a rank
             self._early[pid] = status
 
     def _end(self, cause: str, grace_s: float | None = None) -> None:
         """Begin to end the ranks; whoever comes first gives the reason. A shorter grace counts at any time."""
-        if self.phase == "ended":
+        if self.phase == Phase.ENDED:
             return
         now = time.monotonic()
         if self.cause is not None:
@@ -269,8 +276,8 @@ class Supervisor:
         if cause == "stopped":
             self.stop.begin(now, grace_s)
         self.kill_at = now + (self.stop.grace_s if cause == "stopped" else GRACE_S[cause])
-        if self.phase == "running":
-            self.phase = "stopping"
+        if self.phase == Phase.RUNNING:
+            self.phase = Phase.STOPPING
         if cause != "failed":
             for rank in self.ranks:
                 if rank.ended_at is None:
@@ -289,55 +296,55 @@ class Supervisor:
                     for pid in (rank.pid, *descendants_of(rank.pid)):
                         send(pid, signal.SIGKILL)
 
-    def _pass_on(self, trace: Document) -> None:
-        """Tell the ranks, once, which steps are to be traced."""
-        if trace["id"] == self._trace:
+    def _write_trace(self, trace: TraceRequest) -> None:
+        """Write for the ranks, once, which steps are to be traced."""
+        if trace.id == self._trace_id:
             return
-        self._trace = trace["id"]
+        self._trace_id = trace.id
         try:
-            write_json(self.folder.trace_path, trace, mode=0o644)  # to its ranks, who may be another user
+            write_document(self.folder.trace_path, trace, mode=0o644)  # its ranks may be another user
         except OSError as error:
             log.warning("trace.unwritten", error=str(error))
 
-    def _look_for_groups(self) -> None:
-        if self._is_watching and time.monotonic() >= self._group_look_at:
-            self._group_look_at = time.monotonic() + EXCHANGE_EVERY_S
-            if any(rank.look_for_group(self.folder) for rank in self.ranks if rank.ended_at is None):
+    def _update_groups(self) -> None:
+        if self._is_watching and time.monotonic() >= self._groups_due_at:
+            self._groups_due_at = time.monotonic() + EXCHANGE_EVERY_S
+            if any(rank.update_group(self.folder) for rank in self.ranks if rank.ended_at is None):
                 self._publish()
 
-    def _look_for_port(self) -> None:
+    def _update_port(self) -> None:
         """Of cold ranks this alone is seen of a process group: that rank 0 listens at its port."""
-        if not self._is_cold or self.order["world_size"] < 2 or not self.ranks or self.ranks[0].rank != 0:
+        if not self._is_cold or self.order.world_size < 2 or not self.ranks or self.ranks[0].rank != 0:
             return
         if not self.ranks[0].has_listened:
             assert self.go is not None
-            self.ranks[0].has_listened = is_listening(int(self.go["master_port"]))
+            self.ranks[0].has_listened = is_listening(self.go.master_port)
 
-    def _answer(self, request: Document) -> Document:
+    def _answer(self, request: Request) -> Answer:
         """Serve the node worker: what it knows earlier than our own next look at the down document."""
-        if request.get("fence") not in (None, self.order["fence"]):
-            return {"error": "another fence"}
-        if request.get("do") == "go" and self.go is None and self.phase == "ready":
-            self.go = request["go"]
-        elif request.get("do") == "stop":
-            self._end("stale_fence" if request.get("cause") == "stale_fence" else "stopped", request.get("grace_s"))
-        return {"phase": self.phase, "pid": os.getpid()}
+        if request.fence not in (None, self.order.fence):
+            return Answer(error="another fence")
+        if request.do == "go" and request.go is not None and self.go is None and self.phase == Phase.READY:
+            self.go = request.go
+        elif request.do == "stop":
+            self._end(request.cause, request.grace_s)
+        return Answer(phase=self.phase, pid=os.getpid())
 
     def _finish(self, collector: Collector | None) -> None:
         """End whoever is left of the tree, write the final report, and ship until the server has it all."""
-        kill_children(self._note_exit)
+        kill_children(self._record_exit)
         if collector is not None:
             collector.finish()
-        self.phase = "ended"
+        self.phase = Phase.ENDED
         with contextlib.suppress(OSError):
             self.is_disk_full = shutil.disk_usage(self.folder.path).free < LEAST_FREE_BYTES
             self.folder.reserve.unlink(missing_ok=True)
         self._publish()
-        if self._courier is None:
-            self._courier = Courier(self.contact, self.shipper, lambda: self.report)
-            self._courier.start()
+        if self._valkey_thread is None:
+            self._valkey_thread = ValkeyThread(self.contact, self.shipper, lambda: self.report)
+            self._valkey_thread.start()
         limit_s = INTERRUPTED_SHIPPING_LIMIT_S if self.cause == "interrupted" else SHIPPING_LIMIT_S
-        self._courier.finish(self.report["producers"], limit_s=limit_s)
+        self._valkey_thread.finish(self.report.producers, limit_s=limit_s)
         if not self.folder.is_ended():  # the disk was full; what was shipped may have made room
             self._publish()
 
@@ -347,31 +354,35 @@ class Supervisor:
             self.folder.write_report(self.report)
         except OSError as error:  # a full disk must not end the ranks; the server hears the report all the same
             log.error("report.unwritten", phase=self.phase, error=str(error))
-        if self._courier is not None:
-            self._courier.hurry()
+        if self._valkey_thread is not None:
+            self._valkey_thread.hurry()
 
-    def _report(self) -> Document:
-        is_over = self.phase == "ended"
+    def _report(self) -> AttemptReport:
+        is_over = self.phase == Phase.ENDED
         return make_report(
             self.order,
             at=time.time(),
             phase=self.phase,
             address=self.address,
-            port=self.port.getsockname()[1] if self.phase == "ready" else None,
+            port=self.port.getsockname()[1] if self.phase == Phase.READY else None,
             supervisor_pid=os.getpid(),
             reason=self._reason() if is_over else None,
-            ranks=self.ranks,
+            ranks=[rank.snapshot() for rank in self.ranks],
             producers=last_sequences(self.folder.spool) if is_over else {},
             is_leased=self._is_leased(),
         )
 
-    def _reason(self) -> Document | None:
+    def _reason(self) -> Reason | None:
         reason = reason_of(self.order, self.ranks, self.cause, self.folder)
-        if reason is not None and self.is_disk_full:
-            reason["evidence"]["disk_full"] = True
-            reason["sentence"] += f" The disk of {self.order['node_name']} was full."
-        if reason is not None and self.cause == "stopped":
-            reason["evidence"] |= self.stop.evidence(self.ranks, self.folder)
-        if reason is not None and self.cause == reason["code"]:
-            reason["at"] = self._cause_at  # ranks elsewhere may have ended because of it, before this report
+        if reason is None:
+            return None
+        evidence = dict(reason.evidence or {})
+        if self.is_disk_full:
+            evidence["disk_full"] = True
+            reason.sentence += full_disk_sentence(self.order.node_name)
+        if self.cause == "stopped":
+            evidence |= to_builtins(self.stop.evidence(self.ranks, self.folder))
+        if self.cause == reason.code:
+            reason.at = self._cause_at  # ranks elsewhere may have ended because of it, before this report
+        reason.evidence = evidence
         return reason

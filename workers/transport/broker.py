@@ -30,11 +30,11 @@ NOTHING = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 OPTIONS: dict[str, Any] = {"ack_emulation": False}
 
 
-class Foreign(ValueError):
+class ForeignMessage(ValueError):
     """A message that is none of ours; the text says why and holds nothing of it."""
 
 
-class Gate:
+class MessageGate:
     """Lets a message of these tasks pass whose one argument ``sealed`` opens: ``opens(task, sealed)``. Every other is
     dropped, counted, and told to ``on_drop``."""
 
@@ -49,16 +49,16 @@ class Gate:
         self._on_drop = on_drop
         self.num_dropped = 0
 
-    def pass_on(self, queue: str, raw: bytes) -> bytes | None:
+    def filtered(self, queue: str, raw: bytes) -> bytes | None:
         """Return the message as Celery may have it, None where it is dropped. Raises nothing."""
         try:
-            task, sealed = read(raw)
+            task, sealed = read_message(raw)
             if task not in self._tasks:
-                raise Foreign("it names no task of ours")
+                raise ForeignMessage("it names no task of ours")
             if not self._opens(task, sealed):
-                raise Foreign("its seal does not fit, or it is too old")
-            return made_anew(queue, task, sealed)
-        except Foreign as error:
+                raise ForeignMessage("its seal does not fit, or it is too old")
+            return rebuilt_message(queue, task, sealed)
+        except ForeignMessage as error:
             self._drop(queue, str(error))
         except Exception as error:  # whatever a message can do to us, it must not end the worker
             self._drop(queue, f"it could not be read: {type(error).__name__}")
@@ -74,22 +74,22 @@ class Gate:
             log.warning("message.not_counted", error=str(error))
 
 
-def read(raw: bytes) -> tuple[str, str]:
-    """Return task and sealed argument of a message. Raises Foreign."""
+def read_message(raw: bytes) -> tuple[str, str]:
+    """Return task and sealed argument of a message. Raises ForeignMessage."""
     try:
         message = json.loads(raw)
         body = json.loads(base64.b64decode(message["body"], validate=True))
         task, (arguments, named, _) = message["headers"]["task"], body
     except (ValueError, TypeError, KeyError, RecursionError, binascii.Error) as error:
-        raise Foreign("it is no message") from error
+        raise ForeignMessage("it is no message") from error
     if arguments or not isinstance(task, str) or not isinstance(named, Mapping) or set(named) != {"sealed"}:
-        raise Foreign("it has other arguments than ours")
+        raise ForeignMessage("it has other arguments than ours")
     if not isinstance(named["sealed"], str):
-        raise Foreign("it is not sealed")
+        raise ForeignMessage("it is not sealed")
     return task, named["sealed"]
 
 
-def made_anew(queue: str, task: str, sealed: str) -> bytes:
+def rebuilt_message(queue: str, task: str, sealed: str) -> bytes:
     """Return a message as Celery itself sends it, with nothing of the old one's headers and properties."""
     name = str(uuid.uuid4())
     headers: dict[str, Any] = {
@@ -123,7 +123,7 @@ def made_anew(queue: str, task: str, sealed: str) -> bytes:
 class GuardedClient(redis_library.Redis):
     """Reads queues through the gate: a message that is dropped looks as if none had come."""
 
-    def __init__(self, *args: Any, gate: Gate, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, gate: MessageGate, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._gate = gate
 
@@ -132,14 +132,14 @@ class GuardedClient(redis_library.Redis):
         if command_name != "BRPOP" or not response:
             return response
         queue, raw = response
-        passed = self._gate.pass_on(queue.decode("utf-8", "replace"), raw)
+        passed = self._gate.filtered(queue.decode("utf-8", "replace"), raw)
         return None if passed is None else (queue, passed)
 
 
 class Channel(kombu_redis.Channel):
     """A channel whose transport options may hold a ``gate``."""
 
-    gate: Gate | None = None
+    gate: MessageGate | None = None
     from_transport_options = (*kombu_redis.Channel.from_transport_options, "gate")
 
     def _get_client(self) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from celery import Celery
 
-from workers.contract import broker_url, node_queue
-from workers.transport.broker import OPTIONS, Gate
+from trainyard.contract.keys import broker_url, node_queue
+from workers.transport.broker import OPTIONS, MessageGate
 
 
-def make_app(redis_url: str, node_name: str, gate: Gate | None = None) -> Celery:
+def make_app(redis_url: str, node_name: str, gate: MessageGate | None = None) -> Celery:
     # No fixups: with DJANGO_SETTINGS_MODULE in the environment Celery would look for a Django project.
     app = Celery("trainyard-node", fixups=[])
     app.conf.update(

@@ -1,37 +1,43 @@
-"""The commands that a node takes over Celery. Each may be lost: control says the same again."""
+"""The commands that a node takes over Celery. Each may be lost: control sends the same again."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import structlog
 from celery import Celery
 
-from workers.contract import GO, INSPECT, NUDGE, PREPARE, BadSeal, Document, command_scope, unseal
-from workers.transport.broker import Gate
+from trainyard.contract.base import BadMessage, WireStruct
+from trainyard.contract.inspections import Inspect
+from trainyard.contract.keys import GO, INSPECT, NUDGE, PREPARE
+from trainyard.contract.orders import GoCommand, Nudge, Prepare
+from trainyard.contract.seals import command_scope, unseal
+from workers.transport.broker import MessageGate
 
 log = structlog.get_logger(__name__)
 
-# A command that waited longer is about a state of affairs that the down document knows better.
+# A command that waited longer is about a state of affairs that the desired state knows better.
 MAX_AGE_S = 60.0
-TASKS = frozenset((PREPARE, GO, NUDGE, INSPECT))
+KINDS: dict[str, type[WireStruct]] = {PREPARE: Prepare, GO: GoCommand, NUDGE: Nudge, INSPECT: Inspect}
+
+T = TypeVar("T")
 
 
-class Commands(Protocol):
-    """What a node worker can be told."""
+class CommandHandler(Protocol):
+    """What takes a node's commands."""
 
-    def prepare(self, order: Document) -> None: ...
+    def prepare(self, command: Prepare) -> None: ...
 
-    def go(self, command: Document) -> None: ...
+    def go(self, command: GoCommand) -> None: ...
 
     def nudge(self) -> None: ...
 
-    def inspect(self, question: Document) -> None: ...
+    def inspect(self, command: Inspect) -> None: ...
 
 
-class Opener:
+class CommandReader:
     """Opens commands to this node. ``now`` is the server's time, by which a command is too old."""
 
     def __init__(self, node_id: str, key: str, now: Callable[[], float] = time.time) -> None:
@@ -39,38 +45,47 @@ class Opener:
         self._key = key
         self._now = now
 
-    def __call__(self, task: str, sealed: str) -> Document | None:
-        """Return what was sealed, None where that is no command to this node."""
+    def read(self, task: str, sealed: str, kind: type[T]) -> T | None:
+        """Return the command, None where it is none to this node: the log says why, and names a field of another
+        shape."""
         scope = command_scope(task, self._node_id)
         try:
-            return unseal(self._key, scope, sealed, max_age_s=MAX_AGE_S, now=self._now())
-        except BadSeal as error:
+            return unseal(self._key, scope, sealed, kind, max_age_s=MAX_AGE_S, now=self._now())
+        except BadMessage as error:
             log.warning("command.refused", task=task, error=str(error))
             return None
 
-    def gate(self) -> Gate:
-        return Gate(TASKS, lambda task, sealed: self(task, sealed) is not None)
+    def gate(self) -> MessageGate:
+        return MessageGate(frozenset(KINDS), lambda task, sealed: self.read(task, sealed, KINDS[task]) is not None)
 
 
-def register(app: Celery, opened: Opener, commands: Commands) -> None:
-    """Give ``app`` the tasks, bound to the node whose commands ``opened`` opens."""
+def register(app: Celery, reader: CommandReader, handler: CommandHandler) -> None:
+    """Give ``app`` the tasks. ``reader`` opens the commands, ``handler`` carries them out."""
 
     @app.task(name=PREPARE)
     def prepare(*, sealed: str) -> None:
-        if (order := opened(PREPARE, sealed)) is not None:
-            commands.prepare(order)
+        if (command := reader.read(PREPARE, sealed, Prepare)) is not None:
+            _carry_out(PREPARE, lambda: handler.prepare(command))
 
     @app.task(name=GO)
     def go(*, sealed: str) -> None:
-        if (command := opened(GO, sealed)) is not None:
-            commands.go(command)
+        if (command := reader.read(GO, sealed, GoCommand)) is not None:
+            handler.go(command)
 
     @app.task(name=NUDGE)
     def nudge(*, sealed: str) -> None:
-        if opened(NUDGE, sealed) is not None:
-            commands.nudge()
+        if reader.read(NUDGE, sealed, Nudge) is not None:
+            handler.nudge()
 
     @app.task(name=INSPECT)
     def inspect(*, sealed: str) -> None:
-        if (question := opened(INSPECT, sealed)) is not None:
-            commands.inspect(question)
+        if (command := reader.read(INSPECT, sealed, Inspect)) is not None:
+            _carry_out(INSPECT, lambda: handler.inspect(command))
+
+
+def _carry_out(task: str, work: Callable[[], None]) -> None:
+    """Do what takes a locked document. One that does not open is logged; the worker goes on."""
+    try:
+        work()
+    except BadMessage as error:
+        log.warning("command.refused", task=task, error=str(error))

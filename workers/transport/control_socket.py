@@ -4,16 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import socket
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
-from workers.contract import Document
+import structlog
+
+from trainyard.contract.base import BadDocument, WireStruct, decode, encode
+from trainyard.contract.orders import Go
+
+log = structlog.get_logger(__name__)
 
 MAX_LINE_BYTES = 1 << 20
+
+
+class Request(WireStruct, kw_only=True):
+    """What the node worker wants of a supervisor. Another ``do`` asks for the phase alone."""
+
+    do: str = ""  # "go" or "stop"
+    fence: int | None = None  # of the attempt that is meant; None: whichever this is
+    go: Go | None = None
+    cause: Literal["stopped", "stale_fence"] = "stopped"
+    grace_s: float | None = None
+
+
+class Answer(WireStruct, kw_only=True):
+    phase: str = ""
+    pid: int = 0
+    error: str = ""
 
 
 def socket_path(folder: Path) -> Path:
@@ -37,27 +58,30 @@ def listen(path: Path) -> socket.socket:
     return server
 
 
-def answer(server: socket.socket, handle: Callable[[Document], Document]) -> None:
-    """Serve one waiting client. A client that stalls or talks nonsense is dropped: nothing here may block ranks."""
+def serve_one(server: socket.socket, handle: Callable[[Request], Answer]) -> None:
+    """Serve one waiting client. A client that stalls or sends no request is dropped: nothing here may block ranks."""
     with contextlib.suppress(OSError, ValueError):
         client, _ = server.accept()
         with client:
             client.settimeout(0.5)
-            request = json.loads(_line(client))
-            client.sendall(json.dumps(handle(request)).encode() + b"\n")
+            try:
+                request = decode(_line(client), Request)
+            except BadDocument as error:
+                log.warning("request.refused", error=str(error))
+                return
+            client.sendall(encode(handle(request)).encode() + b"\n")
 
 
-def ask(path: Path, request: Document, *, timeout_s: float = 2.0) -> Document | None:
+def send_request(path: Path, request: Request, *, timeout_s: float = 2.0) -> Answer | None:
     """Return the supervisor's answer; None when it does not answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(timeout_s)
         try:
             client.connect(str(path))
-            client.sendall(json.dumps(request).encode() + b"\n")
-            reply = json.loads(_line(client))
+            client.sendall(encode(request).encode() + b"\n")
+            return decode(_line(client), Answer)
         except (OSError, ValueError):
             return None
-    return reply if isinstance(reply, dict) else None
 
 
 def _line(connection: socket.socket) -> bytes:

@@ -13,21 +13,24 @@ from pathlib import Path
 import pytest
 
 from tests.workers.control import ControlledNode, until
+from trainyard.contract.base import decode, encode, to_builtins
+from trainyard.contract.keys import broker_url, stream_key
+from trainyard.contract.machines import Health, Inventory
+from trainyard.contract.seals import check_mac, frames_scope
 from workers.attempt.folder import AttemptFolder, AttemptTaken
-from workers.contract import broker_url, check_mac, frames_scope, stream_key
 from workers.forking.processes import Process, children_of, identify, is_alive, start_of, with_environment
 from workers.machine.health import GpuReader, HealthReader
 from workers.machine.inventory import CORES, num_cpus, num_usable_cpus, take_inventory
 from workers.transport.celery_app import make_app
-from workers.transport.control_socket import answer, ask, listen, socket_path
+from workers.transport.control_socket import Answer, Request, listen, send_request, serve_one, socket_path
 
 
 def test_the_inventory_names_what_the_machine_has(tmp_path: Path) -> None:
     inventory = take_inventory(tmp_path)
-    assert inventory["cpu"]["count"] >= 1
-    assert inventory["memory_bytes"] > 0
-    assert isinstance(inventory["gpus"], list)
-    assert json.loads(json.dumps(inventory)) == inventory
+    assert inventory.cpu is not None and (inventory.cpu.count or 0) >= 1
+    assert (inventory.memory_bytes or 0) > 0
+    assert isinstance(inventory.gpus, list)
+    assert decode(encode(inventory), Inventory) == inventory
 
 
 def test_a_node_that_shares_its_machine_counts_its_share_of_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,10 +55,12 @@ print("torch" in sys.modules)
 
 def test_a_health_sample_holds_every_figure(tmp_path: Path) -> None:
     sample = HealthReader(tmp_path).sample()
-    assert 0 <= sample["cpu_percent"] <= 100
-    assert 0 < sample["memory_used_bytes"] <= sample["memory_bytes"]
-    assert 0 < sample["disk_used_bytes"] <= sample["disk_bytes"]
-    assert sample["network_received_bytes_per_s"] >= 0
+    found = to_builtins(sample)
+    assert 0 <= found["cpu_percent"] <= 100
+    assert 0 < found["memory_used_bytes"] <= found["memory_bytes"]
+    assert 0 < found["disk_used_bytes"] <= found["disk_bytes"]
+    assert found["network_received_bytes_per_s"] >= 0
+    assert decode(encode(sample), Health) == sample
     assert GpuReader([]).read() == []
 
 
@@ -144,8 +149,8 @@ def test_a_client_that_stalls_does_not_hold_up_the_control_socket(home: Path) ->
     server = listen(path)
     with server, socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(path))
-        answer(server, lambda request: request)  # returns: the silent one was dropped
-    assert ask(path, {"do": "anything"}) is None
+        serve_one(server, lambda request: Answer())  # returns: the silent one was dropped
+    assert send_request(path, Request(do="anything")) is None
     path.unlink()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.workers.control import ControlledNode
 from tests.workers.web import Site, serve_site
-from workers.contract import new_key
+from trainyard.contract.keys import new_key
 from workers.node.checkpoints import sweep
 from workers.node.config import NodeConfig, checkpoints_root
 from workers.node.server_client import ServerClient

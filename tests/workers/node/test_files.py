@@ -17,14 +17,17 @@ from tests.servers import Valkey
 from tests.workers.control import ControlledNode, until
 from tests.workers.web import Site, serve_site
 from trainyard.bundle import pack
+from trainyard.contract.base import JsonObject, to_builtins
+from trainyard.contract.keys import PREPARE, new_key
+from trainyard.contract.limits import UPLOAD_PART_BYTES
+from trainyard.contract.orders import CodeReference, Order
 from workers.attempt.folder import AttemptFolder
-from workers.contract import PREPARE, UPLOAD_PART_BYTES, Document, new_key
 from workers.node.config import NodeConfig, make_home
-from workers.node.output import sending as outputs
-from workers.node.output.files import found_in
-from workers.node.output.sending import decide, output_document, upload_finished, upload_output
+from workers.node.output import sending
+from workers.node.output.files import list_files
+from workers.node.output.sending import carry_out_decision, output_state, upload_finished, upload_output
 from workers.node.output.traces import send_traces
-from workers.node.output.working_folder import gained, note_code, take_over
+from workers.node.output.working_folder import gained, record_code, take_over
 from workers.node.preparation.bundles import Refusal, lay_out_code
 from workers.node.server_client import ServerClient
 
@@ -47,13 +50,13 @@ def server(site: Site) -> ServerClient:
 def folder(home: Path) -> AttemptFolder:
     make_home(home)
     folder = AttemptFolder(home / "attempts" / "a")
-    folder.create({"attempt": "a"})
+    folder.create(Order(attempt="a", run="r", fence=1))
     return folder
 
 
-def order_for(sha256: str, script: str = "src/train.py") -> Document:
-    code = {"sha256": sha256, "size_bytes": 1}
-    return {"run": "r", "fence": 2, "node_name": "one", "code": code, "spec": {"task": {"script": script}}}
+def order_for(sha256: str, script: str = "src/train.py") -> Order:
+    code = CodeReference(sha256, size_bytes=1)
+    return Order(attempt="a", run="r", fence=2, node_name="one", code=code, spec={"task": {"script": script}})
 
 
 def pack_files(folder: Path, **files: str) -> tuple[bytes, str]:
@@ -150,7 +153,7 @@ def test_links_inside_are_kept_and_those_that_lead_outside_are_refused_and_named
     upload_output(order_for("0" * 64), folder, server)
     assert list(site.files.values()) == [b"weights"]
     assert site.links == {"latest.pt": "ckpt-9/model.pt", "latest/model.pt": "ckpt-9/model.pt"}
-    assert folder.output_sent()["refused"] == {
+    assert folder.output_sent().refused == {
         "link": "It is a link that leads out of the folder.",
         "way": "It is a link that leads out of the folder.",
         "loop": "It is a link that leads out of the folder.",
@@ -165,7 +168,7 @@ def test_a_large_file_goes_in_parts_and_goes_on_where_it_stopped(
 ) -> None:
     data = bytes(range(256)) * (5 * 2**20 // 64)  # 20 MiB
     (folder.output / "big.pt").write_bytes(data)
-    (entry,) = found_in(folder.output).entries
+    (entry,) = list_files(folder.output).entries
     site.uploads[entry.key] = "big.pt", len(data), data[:UPLOAD_PART_BYTES]  # a node worker before this one
     before = site.num_puts
     upload_output(order_for("0" * 64), folder, server)
@@ -182,24 +185,24 @@ def test_what_is_finished_comes_while_the_run_goes_on_and_the_rest_is_named(
     (folder.output / "log.txt").write_bytes(b"half a li")
     (folder.output / "huge.pt").write_bytes(b"x" * 100)
     os.utime(folder.output / "huge.pt", (time.time() - 60,) * 2)
-    monkeypatch.setattr(outputs, "LIVE_BYTES", 50)
+    monkeypatch.setattr(sending, "LIVE_BYTES", 50)
     upload_finished(order_for("0" * 64), folder, server)
     assert list(site.files.values()) == [b"one"]
-    document = output_document(folder)
-    assert (document["pending"], document["is_sent"]) == ({"huge.pt": 100, "log.txt": 9}, False)
+    document = output_state(folder)
+    assert (document.pending, document.is_sent) == ({"huge.pt": 100, "log.txt": 9}, False)
     (folder.output / "epoch-1.pt").write_bytes(b"another one")
     upload_output(order_for("0" * 64), folder, server)
     assert sorted(site.files.values()) == [b"another one", b"half a line"[:9], b"x" * 100]
-    assert output_document(folder)["is_sent"]
+    assert output_state(folder).is_sent
 
 
 def laid_out(folder: AttemptFolder) -> None:
     (folder.code / "train.py").write_text("pass")
     (folder.code / "results.csv").write_text("epoch,loss")
-    note_code(folder)
+    record_code(folder)
 
 
-def test_what_the_working_folder_gained_is_told_and_waits_for_a_decision(
+def test_what_the_working_folder_gained_is_reported_and_waits_for_a_decision(
     site: Site, server: ServerClient, folder: AttemptFolder
 ) -> None:
     laid_out(folder)
@@ -213,7 +216,7 @@ def test_what_the_working_folder_gained_is_told_and_waits_for_a_decision(
     files = [{"path": "out/snapshot.pt", "size_bytes": 8}, {"path": "results.csv", "size_bytes": 14}]
     assert site.gained == [{"num_files": 2, "bytes": 22, "files": files[::-1]}]
     assert site.files == {} and folder.uploaded_mark.exists() and not folder.is_uploaded()
-    decide("upload", order, folder, server)
+    carry_out_decision("upload", order, folder, server)
     base = "/api/v1/node/runs/r/fences/2/files/working-folder"
     assert site.files == {f"{base}/out/snapshot.pt": b"snapshot", f"{base}/results.csv": b"epoch,loss\n1,2"}
     assert site.gained[-1]["num_files"] == 0 and folder.is_uploaded()
@@ -225,7 +228,7 @@ def test_the_next_attempt_goes_on_in_the_working_folder(folder: AttemptFolder, h
     (folder.code / "out" / "snapshot.pt").write_bytes(b"snapshot")
     (folder.code / "results.csv").write_text("epoch,loss\n1,2")
     after = AttemptFolder(home / "attempts" / "b")
-    after.create({"attempt": "b"})
+    after.create(Order(attempt="b", run="r", fence=2))
     laid_out(after)
     (after.code / "out").mkdir()
     assert take_over(folder, after) == 2
@@ -260,7 +263,7 @@ def traced(folder: AttemptFolder, name: str = "step-4.rank-1.json.gz") -> Path:
 
 
 def test_a_finished_trace_is_sent_once_from_any_node(site: Site, server: ServerClient, folder: AttemptFolder) -> None:
-    order = {"run": "r", "fence": 2, "first_rank": 1}
+    order = Order(attempt="a", run="r", fence=2, first_rank=1)
     traced(folder)
     traced(folder, ".step-8.rank-1.json.gz")  # still being written
     send_traces(order, folder, server)
@@ -274,14 +277,14 @@ def test_a_trace_waits_for_a_server_that_is_away(site: Site, server: ServerClien
     path = traced(folder)
     site.failures = 1
     with pytest.raises(httpx.HTTPError):
-        send_traces({"run": "r", "fence": 2}, folder, server)
+        send_traces(Order(attempt="a", run="r", fence=2), folder, server)
     assert folder.unsent_traces() == [path]
 
 
 def test_a_node_without_rank_0_sends_its_output_too_and_no_trace_twice(
     site: Site, server: ServerClient, folder: AttemptFolder
 ) -> None:
-    order = {"attempt": "a", "run": "r", "fence": 2, "first_rank": 1}
+    order = Order(attempt="a", run="r", fence=2, first_rank=1)
     folder.create(order)
     traced(folder)
     send_traces(order, folder, server)
@@ -304,7 +307,7 @@ def test_only_traces_of_steps_are_sent_as_such_and_no_links(
     (traces / "step-1.rank-1.json.gz").symlink_to(secret)
     (traces / "step-2.rank-1.json.gz").mkdir()
     (traces / "mine.json").write_text("half wri")
-    send_traces({"run": "r", "fence": 2}, folder, server)
+    send_traces(Order(attempt="a", run="r", fence=2), folder, server)
     assert site.files == {} and folder.unsent_traces() == []
 
 
@@ -316,7 +319,7 @@ def test_a_link_in_place_of_the_folder_of_traces_leads_nowhere(folder: AttemptFo
     assert folder.unsent_traces() == []
 
 
-def told(output: Document) -> Document:
+def problems(output: JsonObject) -> JsonObject:
     return {name: output[name] for name in ("problem", "num_refused", "refused")}
 
 
@@ -335,7 +338,7 @@ def test_a_file_that_is_not_taken_now_is_sent_again_and_the_others_go_meanwhile(
     upload_output(order_for("0" * 64), folder, server)
     assert folder.uploaded_mark.exists() and sorted(site.files.values()) == [b"a", b"b", b"c"]
     assert site.num_puts == before + 1, "what was sent already is not sent again"
-    assert told(output_document(folder)) == {"problem": "", "num_refused": 0, "refused": {}}
+    assert problems(to_builtins(output_state(folder))) == {"problem": "", "num_refused": 0, "refused": {}}
 
 
 @pytest.mark.parametrize("status", [404, 409, 410, 413, 422])
@@ -347,8 +350,8 @@ def test_a_file_that_is_refused_for_good_is_named_and_ends_the_trying(
     site.refusals["b"] = status
     upload_output(order_for("0" * 64), folder, server)
     assert folder.uploaded_mark.exists()
-    assert told(output_document(folder)) == {"problem": "", "num_refused": 1, "refused": {"b": "Not b."}}
-    assert output_document(AttemptFolder(folder.path))["num_refused"] == 1, "a node worker that starts anew knows it"
+    assert problems(to_builtins(output_state(folder))) == {"problem": "", "num_refused": 1, "refused": {"b": "Not b."}}
+    assert output_state(AttemptFolder(folder.path)).num_refused == 1, "a node worker that starts anew knows it"
 
 
 @pytest.mark.parametrize("hours", [-1, 24])
@@ -368,7 +371,7 @@ def test_the_output_of_a_node_whose_clock_is_off_arrives(
         until(lambda: node.tick() or site.files)
         assert list(site.files.values()) == [b"42"]
         nothing_waits = {"problem": "", "num_refused": 0, "refused": {}}
-        until(lambda: told(node.up()["attempts"][order["attempt"]]["output"]) == nothing_waits)  # type: ignore[index]
+        until(lambda: problems(node.up()["attempts"][order["attempt"]]["output"]) == nothing_waits)  # type: ignore[index]
     finally:
         node.close()
 

@@ -15,7 +15,8 @@ import pytest
 from tests.servers import Valkey
 from tests.workers.control import ControlledNode, until
 from tests.workers.web import Site, serve_site
-from workers.contract import Document, new_key
+from trainyard.contract.base import JsonObject
+from trainyard.contract.keys import new_key
 from workers.node.config import NodeConfig, load_config, make_home, node_home, store_config
 from workers.node.main import address_towards, find_config, parse
 from workers.node.server_client import ServerClient, _may_follow
@@ -29,7 +30,7 @@ def site() -> Iterator[Site]:
         yield site
 
 
-def answer(redis_url: str, key: str) -> Document:
+def answer(redis_url: str, key: str) -> JsonObject:
     return {"id": "n1", "name": "one", "cluster": "local", "key": key, "redis_url": redis_url}
 
 
@@ -167,7 +168,7 @@ def test_a_server_that_has_moved_is_followed_where_it_says_that_it_is(home: Path
     client = ServerClient(config, kept.append)
     with pytest.raises(httpx.ConnectError):
         client.gone_runs(["r1"])
-    client.offer(site.url)
+    client.offer_address(site.url)
     assert client.gone_runs(["r1"]) == {"r1"}
     assert kept == [site.url]
 

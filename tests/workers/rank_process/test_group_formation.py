@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from tests.workers.control import ControlledNode, until
-from workers.contract import Document
+from trainyard.contract.base import JsonObject
 
 MEETS = """
 import torch.distributed as dist
@@ -28,7 +28,7 @@ model = DistributedDataParallel(torch.nn.Linear(1, 1))
 """
 
 
-def groups(report: Document) -> list[str]:
+def groups(report: JsonObject) -> list[str]:
     return [rank["group"] for rank in report["ranks"]]
 
 
@@ -70,7 +70,7 @@ def test_a_rank_that_waits_is_told_of_with_since_when_and_is_not_killed(calm_nod
     order = calm_node.order(ONE_WAITS, ranks=2)
     calm_node.launch(order)
 
-    def waits() -> Document | None:
+    def waits() -> JsonObject | None:
         calm_node.tick()
         report = calm_node.report(order) or {"ranks": []}
         return report if groups(report) == ["waiting", "none"] and report["ranks"][1]["exit_code"] == 0 else None

@@ -12,7 +12,7 @@ import pytest
 
 from tests.workers.control import ControlledNode
 from trainyard.bundle import pack
-from workers.contract import Document
+from trainyard.contract.base import JsonObject
 
 # Each prints lines; what may differ by nature (numbers of processes, addresses) it leaves out.
 SCRIPTS = {
@@ -164,7 +164,7 @@ print(random.getstate()[0], len({random.random() for _ in range(100)}), uuid.uui
 OWN = {"helpers.py": "word = 'helped'\n", "workers/__init__.py": "", "workers/mine.py": "word = 'my own'\n"}
 
 
-def ended(node: ControlledNode, script: str, tmp_path: Path, **task: Any) -> Document:
+def ended(node: ControlledNode, script: str, tmp_path: Path, **task: Any) -> JsonObject:
     """Return all that is seen from outside of a rank that ran the script beside OWN."""
     tmp_path.mkdir(exist_ok=True)
     for name, text in {**OWN, "train.py": script}.items():

@@ -14,7 +14,7 @@ import pytest
 
 from tests.servers import short_folder
 from tests.workers.control import ControlledNode
-from workers.sandbox.node import FEWER_USERS, USERS, Shelter, closed_to_others, find_shelter, user_of
+from workers.sandbox.node import FEWER_USERS, USERS, Isolation, closed_to_others, find_isolation, user_of
 from workers.sandbox.process import Level, enter
 
 ATTACK = """
@@ -71,7 +71,7 @@ def attack(node: ControlledNode, paths: list[Path], **task: Any) -> list[list[An
 
 @pytest.mark.parametrize("task", [{}, {"python": sys.executable}], ids=["warm", "cold"])
 def test_a_rank_reaches_nothing_of_its_nodes(calm_node: ControlledNode, task: dict[str, Any]) -> None:
-    if find_shelter(calm_node.base).level == Level.NONE:
+    if find_isolation(calm_node.base).level == Level.NONE:
         pytest.skip("this machine allows neither another user nor a namespace")
     other = calm_node.order("print('mine')")
     calm_node.launch(other)
@@ -110,12 +110,12 @@ raise SystemExit(3)
 
 def in_cell(level: Level, home: Path, own: Path, act: Callable[[], object]) -> str:
     """Call ``act`` in a child that is shut in; return what it returned, or the error's name."""
-    cell = Shelter(level, (str(home),)).cell("vision", own=[own])
+    sandbox = Isolation(level, (str(home),)).sandbox("vision", own=[own])
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            enter(cell)
+            enter(sandbox)
             answer = str(act())
         except OSError as error:
             answer = type(error).__name__
@@ -134,7 +134,7 @@ def in_cell(level: Level, home: Path, own: Path, act: Callable[[], object]) -> s
 def test_each_level_keeps_the_home_and_leaves_the_own_folder(level: Level) -> None:
     if level.is_other_user and os.getuid() != 0:
         pytest.skip("only root becomes another user")
-    with short_folder("ty-cell-") as folder:
+    with short_folder("ty-sandbox-") as folder:
         folder.chmod(0o755)
         home = folder / "home"
         own = home / "nodes" / "one" / "mine"

@@ -11,14 +11,14 @@ import pytest
 
 from tests.workers.control import ControlledNode
 from trainyard.bundle import pack
+from trainyard.contract.base import JsonObject
 from trainyard.spec import load_spec_file, parse_spec
-from workers.contract import Document
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 DIGITS = ["--epochs", "3", "--batch-size", "32"]
 
 
-def run(node: ControlledNode, name: str, **task: Any) -> tuple[list[str], Document]:
+def run(node: ControlledNode, name: str, **task: Any) -> tuple[list[str], JsonObject]:
     """Run the example's spec with changes to its task, its two ranks on one node; return its lines and the report."""
     spec = parse_spec(load_spec_file(EXAMPLES / f"{name}.yaml")).resolved()
     data, sha256, _ = pack(EXAMPLES / spec["task"]["code"])

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.disks import disk
 from tests.servers import Valkey, short_folder
 from tests.workers.control import ControlledNode, until
-from workers.contract import Document
+from trainyard.contract.base import JsonObject
 from workers.forking.processes import children_of, start_of
 
 # Each rank has a child that left its session, whose pid it prints; the child has one as well.
@@ -31,7 +31,7 @@ while True:
 """
 
 
-def launch_family(node: ControlledNode) -> tuple[Document, list[int]]:
+def launch_family(node: ControlledNode) -> tuple[JsonObject, list[int]]:
     """Return the order and the pids of the rank and all its descendants."""
     order = node.order(FAMILY)
     node.launch(order)
@@ -40,17 +40,17 @@ def launch_family(node: ControlledNode) -> tuple[Document, list[int]]:
     return order, [rank, *lines]
 
 
-def _pids(node: ControlledNode, order: Document) -> list[int]:
+def _pids(node: ControlledNode, order: JsonObject) -> list[int]:
     found = [int(line.split()[1]) for line in node.lines(order) if line.startswith(("grandchild", "sleeper"))]
     return found if len(found) == 2 else []
 
 
-def num_steps(node: ControlledNode, order: Document) -> int:
+def num_steps(node: ControlledNode, order: JsonObject) -> int:
     text = node.folder(order["attempt"]).stream_path(0, "stdout").read_text()
     return text.count("step")
 
 
-def supervisor_of(node: ControlledNode, order: Document) -> int:
+def supervisor_of(node: ControlledNode, order: JsonObject) -> int:
     return int(node.wait_for(order, "running")["supervisor_pid"])
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.workers.control import ControlledNode, until
-from workers.contract import Document
+from trainyard.contract.base import JsonObject
 from workers.forking.processes import with_environment
-from workers.sandbox.node import find_shelter
+from workers.sandbox.node import find_isolation
 
 HELLO = """
 import os, sys
@@ -26,13 +26,13 @@ print("on the side", file=sys.stderr)
 """
 
 
-def run(node: ControlledNode, script: str, **changes: Any) -> tuple[Document, Document]:
+def run(node: ControlledNode, script: str, **changes: Any) -> tuple[JsonObject, JsonObject]:
     order = node.order(script, **changes)
     node.launch(order)
     return order, node.wait_for(order, "ended")
 
 
-def with_task(node: ControlledNode, script: str, **task: Any) -> Document:
+def with_task(node: ControlledNode, script: str, **task: Any) -> JsonObject:
     return node.order(script, spec={"task": {"script": "train.py", "arguments": [], **task}})
 
 
@@ -187,7 +187,7 @@ def test_an_environment_that_is_closed_to_the_ranks_user_is_refused_in_words(
 ) -> None:
     own_environment.chmod(0o700)
     order = with_task(calm_node, "print('never')", python=str(own_environment / "bin" / "python"))
-    if not find_shelter(calm_node.base).level.is_other_user:
+    if not find_isolation(calm_node.base).level.is_other_user:
         pytest.skip("ranks run as the node's own user here")
     calm_node.say(order)
     reason = calm_node.wait_for(order, "refused")["reason"]

@@ -8,17 +8,9 @@ import pytest
 
 from tests.workers.control import ControlledNode, until
 from tests.workers.junk import JUNK
-from workers.contract import (
-    GO,
-    PREPARE,
-    Document,
-    command_scope,
-    lock,
-    new_key,
-    node_queue,
-    order_scope,
-    seal,
-)
+from trainyard.contract.base import JsonObject, to_builtins
+from trainyard.contract.keys import GO, PREPARE, new_key, node_queue
+from trainyard.contract.seals import command_scope, seal
 from workers.forking.processes import start_of
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(3600)"
@@ -182,9 +174,10 @@ def test_an_attempt_that_was_given_up_meanwhile_ends_when_contact_returns(
 def test_a_forged_command_starts_nothing(calm_node: ControlledNode) -> None:
     order = calm_node.order(SLEEPER)
     scope = command_scope(PREPARE, calm_node.id)
-    own = seal(calm_node.key, command_scope(GO, calm_node.id), {"at": time.time(), **order})
-    old = seal(calm_node.key, scope, {"at": time.time() - 7200, **order})
-    for sealed in (seal(new_key(), scope, {"at": time.time(), **order}), own, old, "nonsense"):
+    command = to_builtins(calm_node.locked(order))
+    own = seal(calm_node.key, command_scope(GO, calm_node.id), {"at": time.time(), **command})
+    old = seal(calm_node.key, scope, {"at": time.time() - 7200, **command})
+    for sealed in (seal(new_key(), scope, {"at": time.time(), **command}), own, old, "nonsense"):
         calm_node.app.send_task(PREPARE, kwargs={"sealed": sealed}, queue=node_queue(calm_node.name))
     until(lambda: not calm_node.valkey.llen(node_queue(calm_node.name)))
     until(lambda: calm_node.log().count("command.refused") >= 4)
@@ -194,11 +187,10 @@ def test_a_forged_command_starts_nothing(calm_node: ControlledNode) -> None:
 def test_a_locked_order_starts_from_a_command_and_from_the_down_document(calm_node: ControlledNode) -> None:
     for by_command in (True, False):
         order = calm_node.order("print('opened')")
-        locked = lock(calm_node.key, order_scope(calm_node.id), order)
         if by_command:
-            calm_node.send(PREPARE, locked)
+            calm_node.send(PREPARE, order)
         else:
-            calm_node.say(order, order=locked)
+            calm_node.say(order, order=calm_node.locked(order))
         ready = calm_node.wait_for(order, "ready")
         go = {"master_addr": ready["address"], "master_port": ready["port"]}
         calm_node.say(order, wanted="run", go=go, order=None)
@@ -249,5 +241,5 @@ def test_a_grace_that_the_server_takes_back_ends_the_ranks_at_once(calm_node: Co
     assert evidence["killed"] == [0] and evidence["took_s"] < 30
 
 
-def with_grace(order: Document, grace: str) -> Document:
+def with_grace(order: JsonObject, grace: str) -> JsonObject:
     return {**order, "spec": {**order["spec"], "limits": {"time": "", "grace": grace}}}

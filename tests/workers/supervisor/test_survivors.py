@@ -11,8 +11,8 @@ import pytest
 
 from tests.servers import Valkey
 from tests.workers.control import ControlledNode, until
+from trainyard.contract.base import JsonObject
 from trainyard.spec import parse_spec
-from workers.contract import Document
 
 # Each rank says that it is there; told to finish by a file in its code folder, it ends with 0.
 WORKER = """
@@ -27,14 +27,14 @@ while not pathlib.Path(f"finish-{rank}").exists():
 KIND = {"synchronization": {"kind": "parameter-server"}}
 
 
-def order_of(node: ControlledNode, *, ranks: int = 2, kind: Document = KIND, joins: bool = True) -> Document:
+def order_of(node: ControlledNode, *, ranks: int = 2, kind: JsonObject = KIND, joins: bool = True) -> JsonObject:
     order = node.order(WORKER, ranks=ranks)
     order["spec"] = {**order["spec"], "parallel": kind}
     order["spec"]["task"]["environment"] = {"MUST_JOIN": "1"} if joins else {}
     return order
 
 
-def started(node: ControlledNode, order: Document) -> list[int]:
+def started(node: ControlledNode, order: JsonObject) -> list[int]:
     """Launch it and return the pids of its ranks once each has come to its loop."""
     node.launch(order)
     ranks = node.wait_for(order, "running")["ranks"]
@@ -44,20 +44,20 @@ def started(node: ControlledNode, order: Document) -> list[int]:
     return [rank["pid"] for rank in ranks]
 
 
-def kill_and_wait(node: ControlledNode, order: Document, pid: int) -> Document:
+def kill_and_wait(node: ControlledNode, order: JsonObject, pid: int) -> JsonObject:
     """Kill a rank and return the report that says so."""
     os.kill(pid, signal.SIGKILL)
 
-    def told() -> Document | None:
+    def told() -> JsonObject | None:
         report = node.report(order)
         ended = report and any(rank["pid"] == pid and rank["ended_at"] is not None for rank in report["ranks"])
         return report if ended else None
 
-    report: Document = until(told)
+    report: JsonObject = until(told)
     return report
 
 
-def finish(node: ControlledNode, order: Document, rank: int) -> Document:
+def finish(node: ControlledNode, order: JsonObject, rank: int) -> JsonObject:
     (node.folder(order["attempt"]).code / f"finish-{rank}").touch()
     return node.wait_for(order, "ended")
 
@@ -90,7 +90,7 @@ def test_the_death_of_rank_0_ends_them_all(bare_node: ControlledNode) -> None:
 
 
 @pytest.mark.parametrize(("kind", "joins"), [({"synchronization": {"kind": "diloco"}}, True), (KIND, False)])
-def test_a_death_that_others_would_wait_for_ends_them_all(node: ControlledNode, kind: Document, joins: bool) -> None:
+def test_a_death_that_others_would_wait_for_ends_them_all(node: ControlledNode, kind: JsonObject, joins: bool) -> None:
     order = order_of(node, kind=kind, joins=joins)
     _, second = started(node, order)
     os.kill(second, signal.SIGKILL)

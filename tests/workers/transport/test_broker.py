@@ -16,7 +16,7 @@ from celery import Celery
 from tests.servers import Valkey
 from tests.workers.control import until
 from tests.workers.junk import JUNK, message
-from workers.transport.broker import Foreign, Gate, made_anew, read
+from workers.transport.broker import ForeignMessage, MessageGate, read_message, rebuilt_message
 from workers.transport.celery_app import make_app
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -25,10 +25,11 @@ OURS = "workers.tasks.nudge"
 WORKER = """
 import sys, redis
 from workers.transport.celery_app import make_app
-from workers.transport.broker import Gate
+from workers.transport.broker import MessageGate
 url = sys.argv[1]
 done = redis.Redis.from_url(url)
-gate = Gate(frozenset({"workers.tasks.nudge"}), lambda task, sealed: sealed == "fits", lambda: done.incr("dropped"))
+tasks = frozenset({"workers.tasks.nudge"})
+gate = MessageGate(tasks, lambda task, sealed: sealed == "fits", lambda: done.incr("dropped"))
 app = make_app(url, "guarded", gate if sys.argv[2] == "gate" else None)
 @app.task(name="workers.tasks.nudge")
 def nudge(*, sealed):
@@ -106,21 +107,21 @@ def test_the_check_is_checked_a_worker_without_the_gate_ends(valkey: Valkey) -> 
 
 @pytest.mark.parametrize("raw", JUNK, ids=lambda raw: str(raw[:60]))
 def test_junk_is_no_message(raw: bytes) -> None:
-    gate = Gate(frozenset({OURS}), lambda task, sealed: sealed == "fits")
-    assert gate.pass_on("q", raw) is None and gate.num_dropped == 1
+    gate = MessageGate(frozenset({OURS}), lambda task, sealed: sealed == "fits")
+    assert gate.filtered("q", raw) is None and gate.num_dropped == 1
 
 
 def test_nothing_of_a_message_passes_but_task_and_seal() -> None:
     hooks = {"callbacks": [{"task": "celery.ping"}], "errbacks": [], "chain": [{"task": "celery.ping"}], "chord": {}}
     raw = message(OURS, [[], {"sealed": "fits"}, hooks], eta="2999-01-01T00:00:00Z", group="g", retries=7)
-    passed = Gate(frozenset({OURS}), lambda task, sealed: sealed == "fits").pass_on("q", raw)
+    passed = MessageGate(frozenset({OURS}), lambda task, sealed: sealed == "fits").filtered("q", raw)
     assert passed is not None
-    assert read(passed) == (OURS, "fits")
+    assert read_message(passed) == (OURS, "fits")
     text = passed.decode()
     assert "2999" not in text and "celery.ping" not in text
-    assert json.loads(passed)["headers"].keys() == json.loads(made_anew("q", OURS, "fits"))["headers"].keys()
+    assert json.loads(passed)["headers"].keys() == json.loads(rebuilt_message("q", OURS, "fits"))["headers"].keys()
 
 
 def test_a_message_without_a_seal_says_why() -> None:
-    with pytest.raises(Foreign, match="not sealed"):
-        read(message(OURS, [[], {"sealed": None}, {}]))
+    with pytest.raises(ForeignMessage, match="not sealed"):
+        read_message(message(OURS, [[], {"sealed": None}, {}]))

@@ -14,7 +14,7 @@ from runs import valkey_users
 from runs.models import Node
 from tests.servers import Valkey
 from tests.workers.control import ControlledNode, until
-from workers import contract
+from trainyard.contract.keys import new_key, stream_key, up_key
 from workers.node.config import NodeConfig, store_config
 
 SCRIPT = "for step in range(20): print(step, flush=True)"
@@ -49,7 +49,7 @@ def test_a_node_trains_ships_and_stops_with_its_own_user_alone(node: ControlledN
     node.wait_until_shipped(order)
     assert len(node.lines(order)) == 40
     assert {client["user"] for client in node.valkey.client_list()} == {"default", valkey_users.user_of(node.id)}
-    entries: Any = node.valkey.xrange(contract.stream_key(0))
+    entries: Any = node.valkey.xrange(stream_key(0))
     assert any(entry[b"r"] == b"" for _, entry in entries), "no health sample came"
     assert node.process is not None
     node.process.terminate()
@@ -60,7 +60,7 @@ def test_a_node_trains_ships_and_stops_with_its_own_user_alone(node: ControlledN
 def test_a_node_whose_user_valkey_forgot_is_back_when_it_is_made_again(node: ControlledNode) -> None:
     until(node.up)
     node.valkey.acl_deluser(valkey_users.user_of(node.id))
-    node.valkey.delete(contract.up_key(node.id))
+    node.valkey.delete(up_key(node.id))
     assert valkey_users._make([row_of(node)])
     until(node.up)
     order = node.order("print('back')")
@@ -102,7 +102,7 @@ ATTEMPTS = [
 
 @pytest.mark.parametrize("words", ATTEMPTS, ids=" ".join)
 def test_what_is_not_the_nodes_own_is_denied(valkey: Valkey, words: tuple[str, ...]) -> None:
-    row = Node(pk="mine", name="mine", key=contract.new_key())
+    row = Node(pk="mine", name="mine", key=new_key())
     with redis.Redis.from_url(valkey_users.url_for(row)) as client:
         assert client.ping()
         with pytest.raises(NoPermissionError):
@@ -110,11 +110,11 @@ def test_what_is_not_the_nodes_own_is_denied(valkey: Valkey, words: tuple[str, .
 
 
 def test_a_new_key_is_a_new_password_and_ends_the_connections_of_the_old_one(valkey: Valkey) -> None:
-    row = Node(pk="mine", name="mine", key=contract.new_key())
+    row = Node(pk="mine", name="mine", key=new_key())
     old = valkey_users.url_for(row)
     with redis.Redis.from_url(old) as client:
         assert client.ping()
-        row.key = contract.new_key()
+        row.key = new_key()
         new = valkey_users.url_for(row)
         with pytest.raises(redis.RedisError):
             client.ping()

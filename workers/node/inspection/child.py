@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import runpy
 import signal
 import sys
 from pathlib import Path
 
+from trainyard.contract.base import decode
 from workers.forking.processes import die_with_parent, name_process
-from workers.sandbox.process import CELL, Cell, enter
+from workers.sandbox.process import SANDBOX, Sandbox, enter
 
 
-def give_way() -> None:
+def lower_priority() -> None:
     """Take the processor when nobody else wants it, and be the first to go when memory is short."""
     os.nice(10)
     with contextlib.suppress(OSError):  # not on this system
@@ -24,8 +24,8 @@ def give_way() -> None:
 if __name__ == "__main__":
     parent, module = int(sys.argv[1]), sys.argv[2]
     name_process("ty-inspect")
-    give_way()
-    enter(Cell.of(json.loads(os.environ.pop(CELL))))
-    die_with_parent(signal.SIGKILL, parent)  # a change of user forgets the wish
+    lower_priority()
+    enter(decode(os.environ.pop(SANDBOX), Sandbox))
+    die_with_parent(signal.SIGKILL, parent)  # a change of user resets the signal
     sys.argv[1:] = []
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -1,9 +1,8 @@
-"""Looks into datasets for the server: each in a child of its own, which is slow to take and quick to give way."""
+"""Inspects datasets for the server, each in a child process of low priority."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -17,57 +16,72 @@ from typing import IO, Protocol
 import httpx
 import structlog
 
-from workers.contract import MAX_FACTS_BYTES, Document
+from trainyard.contract.base import BadDocument, JsonObject, WireStruct, decode, encode
+from trainyard.contract.inspections import Answer, Question
+from trainyard.contract.limits import MAX_FACTS_BYTES
 from workers.data_access.roots import CLOSED, location_problem
-from workers.machine.passed_variables import passed
+from workers.machine.passed_variables import passed_variables
 from workers.node.config import project_cache
-from workers.node.zygote_keeper import ONE_THREAD, PASSED_ON
-from workers.sandbox.node import OPEN, Shelter
-from workers.sandbox.process import CELL
+from workers.node.zygote_keeper import ONE_THREAD, ZYGOTE_VARIABLES
+from workers.sandbox.node import NO_ISOLATION, Isolation
+from workers.sandbox.process import SANDBOX
 
 log = structlog.get_logger(__name__)
 
 LIMIT_S = 600.0
 MAX_OUTPUT = MAX_FACTS_BYTES + 4_096
 MAX_PROBLEM = 2_000
-NUM_LOOKS = 2  # at once: one that is long keeps few others waiting
+NUM_INSPECTIONS = 2  # at once: one that is long keeps few others waiting
 REMEMBERED = 100  # questions that were answered; a hint that comes late is one of them
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
-LOOKER = "workers.training.data.inspection.inspect"
+MODULE = "workers.training.data.inspection.inspect"
 ROOT = Path(__file__).resolve().parents[3]
 
 
-class Answers(Protocol):
-    def answer_dataset(self, dataset: str, answer: Document) -> None: ...
+class Findings(WireStruct):
+    """What the child prints."""
+
+    facts: JsonObject | None = None
+    problem: str = ""
+
+
+class AnswerReceiver(Protocol):
+    def answer_dataset(self, dataset: str, answer: Answer) -> None: ...
 
 
 class Inspector:
-    """Takes questions (see workers.contract, INSPECT), few at a time, and answers each until the server heard."""
+    """Takes questions, works on few at a time, and sends each answer until the server has it."""
 
     def __init__(
-        self, home: Path, server: Answers, shelter: Shelter = OPEN, *, limit_s: float = LIMIT_S, looker: str = LOOKER
+        self,
+        home: Path,
+        server: AnswerReceiver,
+        isolation: Isolation = NO_ISOLATION,
+        *,
+        limit_s: float = LIMIT_S,
+        module: str = MODULE,
     ) -> None:
         self._home = home
         self._server = server
-        self._shelter = shelter
+        self._isolation = isolation
         self._limit_s = limit_s
-        self._looker = looker
-        self._open: dict[str, Document] = {}
+        self._module = module
+        self._open: dict[str, Question] = {}
         self._answered: list[str] = []
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._children: set[subprocess.Popen[bytes]] = set()
         # A child asks to die with the thread that forks it, so these threads must stay.
-        self._pool = ThreadPoolExecutor(max_workers=NUM_LOOKS, thread_name_prefix="inspect")
+        self._pool = ThreadPoolExecutor(max_workers=NUM_INSPECTIONS, thread_name_prefix="inspect")
 
     def questions(self) -> list[str]:
-        """Return what is looked at, waits for it, or could not be answered yet."""
+        """Return the questions that are worked on, wait, or whose answer was not sent yet."""
         return list(self._open)
 
-    def take(self, question: Document) -> None:
-        """Begin to look, unless it is looked at or was answered already."""
-        name = str(question["question"])
+    def take(self, question: Question) -> None:
+        """Begin to inspect, unless the question is worked on or was answered already."""
+        name = question.question
         with self._lock:
             if name in self._open or name in self._answered or self._over.is_set():
                 return
@@ -75,30 +89,30 @@ class Inspector:
         self._pool.submit(self._work, question)
 
     def stop(self) -> None:
-        """Begin no further look, and end those that are under way, of which nothing is said: somebody else is asked."""
+        """Begin no further inspection, and end those that are under way without an answer."""
         self._over.set()
         for child in list(self._children):
             _kill(child)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _work(self, question: Document) -> None:
-        name = str(question["question"])
+    def _work(self, question: Question) -> None:
+        name = question.question
         try:
-            found = self.look(question)
-            self._answer(question["dataset"], {"question": name, **found})
+            self._answer(question.dataset, self.inspect(question))
         except Exception:  # the pool would swallow it; control asks again
-            log.exception("dataset.bug", dataset=question.get("dataset"))
+            log.exception("dataset.bug", dataset=question.dataset)
         finally:
             with self._lock:
                 self._open.pop(name, None)
                 self._answered = [*self._answered[-REMEMBERED:], name]
 
-    def look(self, question: Document) -> Document:
-        """Return ``{"facts": …}`` or ``{"problem": sentence}``."""
-        location = str(question["data"].get("location", ""))
-        if problem := location_problem(location) or self._shelter.problem_of(location):
-            return {"problem": f"{problem[0].upper()}{problem[1:]}."}
-        asked = json.dumps({"recipe": question["recipe"], "data": question["data"]}).encode()
+    def inspect(self, question: Question) -> Answer:
+        """Return what a child finds in the dataset, or why it finds nothing."""
+        name = question.question
+        location = str(question.data.get("location", ""))
+        if problem := location_problem(location) or self._isolation.problem_of(location):
+            return Answer(name, problem=f"{problem[0].upper()}{problem[1:]}.")
+        asked = encode({"recipe": question.recipe, "data": question.data}).encode()
         (self._home / "looks").mkdir(mode=0o711, exist_ok=True)
         with (
             tempfile.TemporaryFile() as complaints,
@@ -107,7 +121,8 @@ class Inspector:
             try:
                 child = self._start(complaints, question, Path(room))
             except OSError as error:  # no process or memory to spare
-                return {"problem": f"The node could not begin to look: {error.strerror or error}. Check it again."}
+                problem = f"The node could not begin to look: {error.strerror or error}. Check it again."
+                return Answer(name, problem=problem)
             with child:
                 self._children.add(child)
                 if self._over.is_set():  # it was forked while we stopped
@@ -115,25 +130,29 @@ class Inspector:
                 output, is_late = self._read(child, asked)
                 self._children.discard(child)
             if is_late:
-                return {"problem": f"Looking took more than {self._limit_s:g} s and was ended. Try a smaller part."}
-            return _understood(output, child.returncode, complaints)
+                problem = f"Looking took more than {self._limit_s:g} s and was ended. Try a smaller part."
+                return Answer(name, problem=problem)
+            return _answer_from(name, output, child.returncode, complaints)
 
-    def _start(self, complaints: IO[bytes], question: Document, room: Path) -> subprocess.Popen[bytes]:
-        project = str(question.get("project", ""))
+    def _start(self, complaints: IO[bytes], question: Question, room: Path) -> subprocess.Popen[bytes]:
+        project = question.project
         cache = project_cache(self._home, project)
-        cell = self._shelter.cell(project, own=[cache, room])
-        environment = {**passed(os.environ), **{name: os.environ[name] for name in PASSED_ON if name in os.environ}}
+        sandbox = self._isolation.sandbox(project, own=[cache, room])
+        environment = {
+            **passed_variables(os.environ),
+            **{name: os.environ[name] for name in ZYGOTE_VARIABLES if name in os.environ},
+        }
         # As for a rank: neither the node's own settings nor what its user keeps at home.
         environment |= {**ONE_THREAD, "HOME": str(room), "TMPDIR": str(room), "TRAINYARD_CACHE": str(cache)}
-        environment[CLOSED] = os.pathsep.join(self._shelter.hidden)
-        environment["TRAINYARD_ATTEMPT"] = str(question["question"])  # what has no version is fetched anew for each
+        environment[CLOSED] = os.pathsep.join(self._isolation.hidden)
+        environment["TRAINYARD_ATTEMPT"] = question.question  # what has no version is fetched anew for each
         return subprocess.Popen(
-            [sys.executable, "-m", "workers.node.inspection.child", str(os.getpid()), self._looker],
+            [sys.executable, "-m", "workers.node.inspection.child", str(os.getpid()), self._module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=complaints,
             cwd=ROOT,
-            env={**environment, CELL: json.dumps(cell.as_document())},
+            env={**environment, SANDBOX: encode(sandbox)},
             process_group=0,
         )
 
@@ -163,8 +182,8 @@ class Inspector:
             timer.cancel()
         return output, is_late.is_set()
 
-    def _answer(self, dataset: str, answer: Document) -> None:
-        """Send it until the server took or refused it: one that is away comes back, and control waits meanwhile."""
+    def _answer(self, dataset: str, answer: Answer) -> None:
+        """Send the answer until the server has taken or refused it: control waits meanwhile."""
         pause_s = FIRST_PAUSE_S
         while not self._over.is_set():
             try:
@@ -172,9 +191,9 @@ class Inspector:
                 return
             except httpx.HTTPStatusError as error:
                 status = error.response.status_code
-                if status == 422 and "problem" not in answer:
+                if status == 422 and not answer.problem:
                     words = "What the node found in these files is nothing that can be shown"
-                    answer = {"question": answer["question"], "problem": f"{words}: {error.response.text[:300]}"}
+                    answer = Answer(answer.question, problem=f"{words}: {error.response.text[:300]}")
                     continue
                 if status < 500:  # it asked another node meanwhile, or the dataset was deleted
                     log.info("dataset.not_wanted", dataset=dataset, status=status)
@@ -185,18 +204,18 @@ class Inspector:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
-def _understood(output: bytes, returncode: int | None, complaints: IO[bytes]) -> Document:
+def _answer_from(question: str, output: bytes, returncode: int | None, complaints: IO[bytes]) -> Answer:
+    """Return what the child printed as the answer, or why that is none."""
     if len(output) > MAX_OUTPUT:
-        return {"problem": "There is more to say of these files than the server takes. Try a smaller part."}
+        problem = "There is more to say of these files than the server takes. Try a smaller part."
+        return Answer(question, problem=problem)
     try:
-        document = json.loads(output)
-    except ValueError:
-        document = None
-    if isinstance(document, dict) and isinstance(document.get("facts"), dict):
-        return {"facts": document["facts"]}
-    if isinstance(document, dict) and isinstance(document.get("problem"), str):
-        return {"problem": document["problem"][:MAX_PROBLEM]}
-    return {"problem": _death(returncode, complaints)}
+        found = decode(output, Findings)
+    except BadDocument:
+        found = Findings()
+    if found.facts is not None:
+        return Answer(question, facts=found.facts)
+    return Answer(question, problem=found.problem[:MAX_PROBLEM] or _death(returncode, complaints))
 
 
 def _death(returncode: int | None, complaints: IO[bytes]) -> str:

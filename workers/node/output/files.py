@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from workers.attempt.documents import Stamp
+
 MAX_FILES = 10_000
 LEFT_OUT = frozenset({"__pycache__", ".git", ".venv", ".trainyard", "trainyard-spool", ".ipynb_checkpoints"})
 
-Stamp = list[int]
 
-
-class Entry(NamedTuple):
+class OutputFile(NamedTuple):
     """One file, or a link to one inside the same folder, whose name is ``same_as`` then."""
 
     name: str
@@ -33,15 +33,15 @@ class Entry(NamedTuple):
         return hashlib.sha256(f"{self.name}\0{self.stamp}".encode()).hexdigest()[:40]
 
 
-class Found(NamedTuple):
-    entries: list[Entry]  # files first, then links
+class FolderContents(NamedTuple):
+    entries: list[OutputFile]  # files first, then links
     left_out: dict[str, str]  # name -> why
 
 
-def found_in(root: Path) -> Found:
-    """Look through the folder. No link is followed out of it."""
-    files: list[Entry] = []
-    links: list[Entry] = []
+def list_files(root: Path) -> FolderContents:
+    """Return what the folder holds. No link is followed out of it."""
+    files: list[OutputFile] = []
+    links: list[OutputFile] = []
     left_out: dict[str, str] = {}
     for name, path in walk(root):
         if len(files) + len(links) >= MAX_FILES:
@@ -50,14 +50,14 @@ def found_in(root: Path) -> Found:
         try:
             kind = path.lstat()
             if stat.S_ISREG(kind.st_mode):
-                files.append(Entry(name, path, [kind.st_size, kind.st_mtime_ns]))
+                files.append(OutputFile(name, path, [kind.st_size, kind.st_mtime_ns]))
             elif stat.S_ISLNK(kind.st_mode):
                 links += _of_link(root, name, path, left_out)
             else:
                 left_out[name] = "it is no file"
         except OSError as error:  # it went meanwhile, or cannot be looked at
             left_out[name] = error.strerror or str(error)
-    return Found([*sorted(files), *sorted(links)], left_out)
+    return FolderContents([*sorted(files), *sorted(links)], left_out)
 
 
 def walk(root: Path, *, without: frozenset[str] = frozenset()) -> Iterator[tuple[str, Path]]:
@@ -71,7 +71,7 @@ def walk(root: Path, *, without: frozenset[str] = frozenset()) -> Iterator[tuple
                 yield path.relative_to(root).as_posix(), path
 
 
-def _of_link(root: Path, name: str, path: Path, left_out: dict[str, str]) -> list[Entry]:
+def _of_link(root: Path, name: str, path: Path, left_out: dict[str, str]) -> list[OutputFile]:
     """Return the files that a link stands for."""
     inside = root.resolve()
     target = path.resolve()
@@ -90,6 +90,6 @@ def _of_link(root: Path, name: str, path: Path, left_out: dict[str, str]) -> lis
     return []
 
 
-def _link(name: str, path: Path, target: Path, root: Path) -> Entry:
+def _link(name: str, path: Path, target: Path, root: Path) -> OutputFile:
     facts = target.stat()
-    return Entry(name, path, [facts.st_size, facts.st_mtime_ns], target.relative_to(root).as_posix())
+    return OutputFile(name, path, [facts.st_size, facts.st_mtime_ns], target.relative_to(root).as_posix())

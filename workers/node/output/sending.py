@@ -11,11 +11,14 @@ import time
 import httpx
 import structlog
 
+from trainyard.contract.limits import OUTPUT_NAMED, UPLOAD_PART_BYTES
+from trainyard.contract.node_status import OutputState
+from trainyard.contract.orders import Order
 from trainyard.spooling.plain_files import open_plain
+from workers.attempt.documents import SentOutput
 from workers.attempt.folder import AttemptFolder
-from workers.contract import OUTPUT_NAMED, UPLOAD_PART_BYTES, Document
-from workers.node.output import working_folder as leftovers
-from workers.node.output.files import Entry, found_in
+from workers.node.output import working_folder
+from workers.node.output.files import OutputFile, list_files
 from workers.node.server_client import ServerClient, problem_of
 
 log = structlog.get_logger(__name__)
@@ -26,68 +29,69 @@ STABLE_S = 10.0  # a file that nobody wrote to for so long is taken for finished
 LIVE_BYTES = 64 * 1024 * 1024  # …and sent, unless it is larger: a checkpoint may be written anew every minute
 
 
-class Changed(OSError):
+class FileChanged(OSError):
     """The file was written to while it was being sent."""
 
 
-def upload_output(order: Document, folder: AttemptFolder, server: ServerClient) -> None:
+def upload_output(order: Order, folder: AttemptFolder, server: ServerClient) -> None:
     """Send every file that was not sent yet, tell what the working folder has gained, then leave a mark. What the
     server refuses for good is written down, and stands on the run's page. Raises httpx.HTTPError, after all files were
     tried, when one is to be tried again."""
-    found = found_in(folder.output)
+    found = list_files(folder.output)
     _send_all(order, folder, server, found.entries, found.left_out)
-    entries = leftovers.gained(folder)
+    entries = working_folder.gained(folder)
     if entries:
-        server.tell_gained(order["run"], order["fence"], leftovers.document_of(entries))
-    if not entries and not folder.output_sent()["refused"]:
+        server.report_gained(order.run, order.fence, working_folder.gained_files(entries))
+    if not entries and not folder.output_sent().refused:
         folder.decided_mark.touch()
     folder.uploaded_mark.touch()
 
 
-def upload_finished(order: Document, folder: AttemptFolder, server: ServerClient) -> None:
+def upload_finished(order: Order, folder: AttemptFolder, server: ServerClient) -> None:
     """Send what is finished of a run that goes on, and note what there is besides. Raises httpx.HTTPError."""
-    found = found_in(folder.output)
+    found = list_files(folder.output)
     before_ns = (time.time() - STABLE_S) * 1e9
     finished = [one for one in found.entries if one.stamp[1] < before_ns and one.size <= LIVE_BYTES]
-    _note_pending(folder, found.entries)
+    _record_pending(folder, found.entries)
     _send_all(order, folder, server, finished, {})
-    _note_pending(folder, found.entries)
+    _record_pending(folder, found.entries)
 
 
-def decide(word: str, order: Document, folder: AttemptFolder, server: ServerClient) -> None:
-    """Do what somebody has decided about what lies here still: ``upload`` it, or ``discard`` it with the attempt.
+def carry_out_decision(decision: str, order: Order, folder: AttemptFolder, server: ServerClient) -> None:
+    """Carry out a person's decision about what was not sent: ``upload`` it, or ``discard`` it with the attempt.
     Raises httpx.HTTPError when it is to be tried again."""
-    if word == "upload":
-        state = folder.output_sent()
-        folder.record_output({**state, "refused": {}})  # the server may take by now what it did not take then
-        found = found_in(folder.output)
-        kept = [one._replace(name=f"{leftovers.PREFIX}/{one.name}") for one in leftovers.gained(folder)]
+    if decision == "upload":
+        folder.record_output(
+            SentOutput(folder.output_sent().sent)
+        )  # the server may take by now what it did not take then
+        found = list_files(folder.output)
+        kept = [one._replace(name=f"{working_folder.PREFIX}/{one.name}") for one in working_folder.gained(folder)]
         _send_all(order, folder, server, [*found.entries, *kept], found.left_out)
-        if folder.output_sent()["refused"]:
-            server.tell_gained(order["run"], order["fence"], leftovers.document_of(leftovers.gained(folder)))
+        if folder.output_sent().refused:
+            server.report_gained(order.run, order.fence, working_folder.gained_files(working_folder.gained(folder)))
             return
-    server.tell_gained(order["run"], order["fence"], leftovers.document_of([]))
+    server.report_gained(order.run, order.fence, working_folder.gained_files([]))
     folder.decided_mark.touch()
 
 
-def tell_taken(order: Document, folder: AttemptFolder, server: ServerClient) -> None:
-    """Say that a later attempt has what was left in the working folder. Raises httpx.HTTPError."""
-    server.tell_gained(order["run"], order["fence"], leftovers.document_of([]))
-    if not folder.output_sent()["refused"]:
+def report_taken(order: Order, folder: AttemptFolder, server: ServerClient) -> None:
+    """Report that a later attempt has what was left in the working folder. Raises httpx.HTTPError."""
+    server.report_gained(order.run, order.fence, working_folder.gained_files([]))
+    if not folder.output_sent().refused:
         folder.decided_mark.touch()
     folder.taken_mark.unlink(missing_ok=True)
 
 
 def _send_all(
-    order: Document, folder: AttemptFolder, server: ServerClient, entries: list[Entry], left_out: dict[str, str]
+    order: Order, folder: AttemptFolder, server: ServerClient, entries: list[OutputFile], left_out: dict[str, str]
 ) -> None:
     state = folder.output_sent()
-    sent, refused = dict(state["sent"]), dict(state["refused"])
+    sent, refused = dict(state.sent), dict(state.refused)
     refused.update({name: f"{why[0].upper()}{why[1:]}." for name, why in left_out.items()})
     waiting: httpx.HTTPError | OSError | None = None
     try:
         for one in entries:
-            stamp = [*one.stamp, one.same_as] if one.same_as else one.stamp
+            stamp: list[int | str] = [*one.stamp, one.same_as] if one.same_as else [*one.stamp]
             if sent.get(one.name) == stamp or one.name in refused or _is_sent_trace(folder, one):
                 continue
             try:
@@ -98,21 +102,21 @@ def _send_all(
                     waiting = error
                     continue
                 refused[one.name] = problem_of(error.response)
-                log.warning("output.refused", run=order["run"], file=one.name, why=refused[one.name])
+                log.warning("output.refused", run=order.run, file=one.name, why=refused[one.name])
             except (httpx.HTTPError, OSError) as error:
                 waiting = error
                 if isinstance(error, httpx.TransportError):
                     break
     finally:
         folder.sending = {}
-        if {"sent": sent, "refused": refused} != state:
-            folder.record_output({"sent": sent, "refused": refused})
+        if (after := SentOutput(sent, refused)) != state:
+            folder.record_output(after)
     if waiting is not None:
         raise waiting
 
 
-def _send(order: Document, folder: AttemptFolder, server: ServerClient, one: Entry) -> None:
-    run, fence = order["run"], order["fence"]
+def _send(order: Order, folder: AttemptFolder, server: ServerClient, one: OutputFile) -> None:
+    run, fence = order.run, order.fence
     if one.same_as:
         server.begin_upload(run, fence, one.name, one.size, one.key, same_as=one.same_as)
         return
@@ -120,21 +124,21 @@ def _send(order: Document, folder: AttemptFolder, server: ServerClient, one: Ent
         server.put_file(run, fence, one.name, one.path)
         return
     begun = server.begin_upload(run, fence, one.name, one.size, one.key)
-    offset, is_done = int(begun["offset"]), bool(begun["is_done"])
+    offset, is_done = begun.offset, begun.is_done
     with open_plain(one.path) as file:
         while not is_done:
             folder.sending = {one.name: offset}
             file.seek(offset)
             data = file.read(min(UPLOAD_PART_BYTES, one.size - offset))
             if not data or [one.path.lstat().st_size, one.path.lstat().st_mtime_ns] != one.stamp:
-                raise Changed(f"{one.name} was written to while it was being sent")
+                raise FileChanged(f"{one.name} was written to while it was being sent")
             answer = server.put_part(run, fence, one.key, offset, data)
-            if int(answer["offset"]) == offset:
-                raise Changed(f"{one.name} does not get on at byte {offset:,}")
-            offset, is_done = int(answer["offset"]), bool(answer["is_done"])
+            if answer.offset == offset:
+                raise FileChanged(f"{one.name} does not get on at byte {offset:,}")
+            offset, is_done = answer.offset, answer.is_done
 
 
-def _is_sent_trace(folder: AttemptFolder, one: Entry) -> bool:
+def _is_sent_trace(folder: AttemptFolder, one: OutputFile) -> bool:
     return one.name.startswith("traces/") and folder.sent_mark(one.path.name).exists()
 
 
@@ -143,24 +147,24 @@ def is_refusal(error: httpx.HTTPStatusError) -> bool:
     return error.response.status_code in REFUSALS
 
 
-def _note_pending(folder: AttemptFolder, entries: list[Entry]) -> None:
-    sent = folder.output_sent()["sent"]
+def _record_pending(folder: AttemptFolder, entries: list[OutputFile]) -> None:
+    sent = folder.output_sent().sent
     folder.pending = {one.name: one.size for one in entries if not one.same_as and sent.get(one.name) != one.stamp}
 
 
-def output_document(folder: AttemptFolder) -> Document:
-    """Return the Output of workers.contract, for the up document."""
-    refused = folder.output_sent()["refused"]
+def output_state(folder: AttemptFolder) -> OutputState:
+    """Return what the node status says of the attempt's output."""
+    refused = folder.output_sent().refused
     named = {name[:200]: refused[name][:300] for name in sorted(refused)[:OUTPUT_NAMED]}
     is_sent = folder.uploaded_mark.exists()
     pending = {} if is_sent else folder.pending
     sending = {name[:200]: offset for name, offset in folder.sending.items()}
-    return {
-        "problem": folder.output_problem[:300],
-        "num_refused": len(refused),
-        "refused": named,
-        "is_sent": is_sent,
-        "num_pending": len(pending),
-        "pending": {name[:200]: pending[name] for name in sorted(pending)[: 4 * OUTPUT_NAMED]},
-        "sending": sending,
-    }
+    return OutputState(
+        problem=folder.output_problem[:300],
+        num_refused=len(refused),
+        refused=named,
+        is_sent=is_sent,
+        num_pending=len(pending),
+        pending={name[:200]: pending[name] for name in sorted(pending)[: 4 * OUTPUT_NAMED]},
+        sending=sending,
+    )

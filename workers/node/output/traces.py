@@ -1,28 +1,28 @@
-"""Traces of steps go to the server as soon as they are whole: who asked for one wants to look while the run goes on."""
+"""Traces of steps go to the server as soon as they are whole: people look at them while the run goes on."""
 
 from __future__ import annotations
 
 import httpx
 import structlog
 
+from trainyard.contract.orders import Order
 from workers.attempt.folder import AttemptFolder
-from workers.contract import Document
 from workers.node.output.sending import is_refusal
 from workers.node.server_client import ServerClient, problem_of
 
 log = structlog.get_logger(__name__)
 
 
-def send_traces(order: Document, folder: AttemptFolder, server: ServerClient) -> None:
+def send_traces(order: Order, folder: AttemptFolder, server: ServerClient) -> None:
     """Send what is new, from any node of the attempt. Raises httpx.HTTPError to be tried again."""
     for path in folder.unsent_traces():
         name = path.relative_to(folder.output).as_posix()
         try:
-            server.put_file(order["run"], order["fence"], name, path)
+            server.put_file(order.run, order.fence, name, path)
         except httpx.HTTPStatusError as error:
             if not is_refusal(error):
                 raise
-            log.warning("trace.refused", run=order["run"], file=name, why=problem_of(error.response))
+            log.warning("trace.refused", run=order.run, file=name, why=problem_of(error.response))
         mark = folder.sent_mark(path.name)
         mark.parent.mkdir(mode=0o700, exist_ok=True)
         mark.touch()

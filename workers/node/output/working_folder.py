@@ -1,7 +1,7 @@
-"""What a script has left in its working folder: what is there beside the code, or is not as the code was.
+"""What a script has left in its working folder: files beside the code, and files of the code that were changed.
 
-It is nobody's business to send it unasked, and nobody's to delete it: it is listed, and waits for a person's word. The
-next attempt of the run takes it over where it is placed on this node again, as if the script had gone on in its folder.
+They are neither sent nor deleted unasked: they are listed, and wait for a person's decision. The next attempt of the
+run takes them over where it is placed on this node again, as if the script had gone on in its folder.
 """
 
 from __future__ import annotations
@@ -9,36 +9,38 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from workers.attempt.folder import AttemptFolder, read_json, write_json
-from workers.contract import Document
-from workers.node.output.files import LEFT_OUT, Entry, walk
+from workers.attempt.documents import FileStamps, Stamp
+from workers.attempt.folder import AttemptFolder
+from workers.attempt.json_files import read_document, write_document
+from workers.node.output.files import LEFT_OUT, OutputFile, walk
+from workers.node.rest_documents import GainedFile, GainedFiles
 
 MAX_NAMED = 300
 PREFIX = "working-folder"
 
 
-def note_code(folder: AttemptFolder) -> None:
+def record_code(folder: AttemptFolder) -> None:
     """Remember what the working folder holds before the script is started."""
-    write_json(folder.path / "code.json", {name: _stamp(path) for name, path in walk(folder.code)})
+    write_document(folder.path / "code.json", {name: _stamp(path) for name, path in walk(folder.code)})
 
 
-def gained(folder: AttemptFolder) -> list[Entry]:
+def gained(folder: AttemptFolder) -> list[OutputFile]:
     """Return the files that are new, or another than before. Links are not followed, and not among them."""
-    before = read_json(folder.path / "code.json")
+    before = read_document(folder.path / "code.json", FileStamps)
     if before is None:  # nothing was ever laid out here
         return []
     found = []
     for name, path in walk(folder.code, without=LEFT_OUT):
         stamp = _stamp(path)
         if stamp and stamp != before.get(name):
-            found.append(Entry(name, path, stamp))
+            found.append(OutputFile(name, path, stamp))
     return found
 
 
-def document_of(entries: list[Entry]) -> Document:
-    """Return what the server is told of them."""
-    named = [{"path": one.name[:300], "size_bytes": one.size} for one in entries[:MAX_NAMED]]
-    return {"num_files": len(entries), "bytes": sum(one.size for one in entries), "files": named}
+def gained_files(entries: list[OutputFile]) -> GainedFiles:
+    """Return what is reported to the server of them."""
+    named = [GainedFile(one.name[:300], one.size) for one in entries[:MAX_NAMED]]
+    return GainedFiles(len(entries), sum(one.size for one in entries), named)
 
 
 def take_over(before: AttemptFolder, after: AttemptFolder) -> int:
@@ -46,13 +48,13 @@ def take_over(before: AttemptFolder, after: AttemptFolder) -> int:
     Both lie on one disk, and nothing of the older one runs any more."""
     entries = gained(before)
     if entries:
-        known = read_json(before.path / "code.json") or {}
+        known = read_document(before.path / "code.json", FileStamps) or {}
         _merge(before.code, after.code, known, "")
         before.taken_mark.touch()
     return len(entries)
 
 
-def _merge(old: Path, new: Path, known: Document, above: str) -> None:
+def _merge(old: Path, new: Path, known: FileStamps, above: str) -> None:
     for path in sorted(old.iterdir()):
         name, target = f"{above}{path.name}", new / path.name
         if path.name in LEFT_OUT:
@@ -66,7 +68,7 @@ def _merge(old: Path, new: Path, known: Document, above: str) -> None:
             path.replace(target)
 
 
-def _stamp(path: Path) -> list[int]:
+def _stamp(path: Path) -> Stamp:
     """Return size and time of a plain file, nothing for anything else."""
     try:
         facts = path.lstat()

@@ -11,8 +11,8 @@ from typing import Protocol
 import httpx
 
 from trainyard.bundle import BundleError, unpack
+from trainyard.contract.orders import Order
 from workers.attempt.folder import AttemptFolder
-from workers.contract import Document
 
 
 class Refusal(Exception):
@@ -23,29 +23,29 @@ class Refusal(Exception):
         self.code = code
 
 
-class Source(Protocol):
+class BundleSource(Protocol):
     def bundle(self, sha256: str) -> bytes: ...
 
 
-def lay_out_code(order: Document, folder: AttemptFolder, cache: Path, source: Source) -> None:
+def lay_out_code(order: Order, folder: AttemptFolder, cache: Path, source: BundleSource) -> None:
     """Unpack the order's bundle into the attempt's code folder and check that the script is in it.
 
     Raises Refusal, and what ``source`` raises when the server does not answer.
     """
     shutil.rmtree(folder.code, ignore_errors=True)
     folder.code.mkdir(mode=0o700, parents=True)
-    if order["code"] is not None:
-        data = _cached(order["code"]["sha256"], cache / "bundles", source)
+    if order.code is not None:
+        data = _cached(order.code.sha256, cache / "bundles", source)
         try:
             unpack(data, folder.code)
         except BundleError as error:
-            raise Refusal("code_refused", f"The run's code was refused on {order['node_name']}: {error}") from error
-    script = order["spec"]["task"].get("script")
+            raise Refusal("code_refused", f"The run's code was refused on {order.node_name}: {error}") from error
+    script = order.spec["task"].get("script")
     if script is not None and not (folder.code / script).is_file():
         raise Refusal("script_missing", f"The script {script} is not in the run's code.")
 
 
-def _cached(sha256: str, cache: Path, source: Source) -> bytes:
+def _cached(sha256: str, cache: Path, source: BundleSource) -> bytes:
     path = cache / sha256
     if path.exists() and hashlib.sha256(data := path.read_bytes()).hexdigest() == sha256:
         return data

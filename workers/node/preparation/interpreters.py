@@ -6,21 +6,21 @@ import os
 import shutil
 from pathlib import Path
 
-from workers.contract import Document
+from trainyard.contract.orders import Order
 from workers.node.preparation.bundles import Refusal
-from workers.sandbox.node import OPEN, Shelter
+from workers.sandbox.node import NO_ISOLATION, Isolation
 
 
-def check_interpreter(order: Document, shelter: Shelter = OPEN) -> None:
+def check_interpreter(order: Order, isolation: Isolation = NO_ISOLATION) -> None:
     """Raise Refusal unless the order's ``task.python`` is a program that this node may run."""
-    task = order["spec"]["task"]
+    task = order.spec["task"]
     if python := task.get("python"):
         if "/" not in python:
-            _check_name(python, (task.get("environment") or {}).get("PATH"), order["node_name"])
+            _check_name(python, (task.get("environment") or {}).get("PATH"), order.node_name)
         else:
-            _check_path(Path(python), order["node_name"])
-            if problem := shelter.problem_of(python):
-                raise Refusal("python_not_executable", f"task.python on {order['node_name']}: {problem}.")
+            _check_path(Path(python), order.node_name)
+            if problem := isolation.problem_of(python):
+                raise Refusal("python_not_executable", f"task.python on {order.node_name}: {problem}.")
 
 
 def _check_name(name: str, own_path: str | None, node: str) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from workers.attempt.folder import AttemptFolder
 from workers.forking.processes import cpu_s, descendants_of
-from workers.supervisor.reports import RankState
+from workers.supervisor.ranks.state import RankState
 
-LOOK_EVERY_S = 5.0
+UPDATE_EVERY_S = 5.0
 EXACT_S = 15.0  # how exactly a report says when it was: each change of it is published
 BUSY_SHARE = 0.05  # of one core
 
@@ -21,30 +21,30 @@ BUSY_SHARE = 0.05  # of one core
 class Activity:
     def __init__(self, folder: AttemptFolder) -> None:
         self._folder = folder
-        self._looked_at = 0.0
+        self._updated_at = 0.0
         self._printed: dict[int, int] = {}
         self._used_s: dict[int, float] = {}
 
-    def look(self, ranks: Sequence[RankState]) -> bool:
-        """Note in the ranks when they printed and computed last. Returns whether the report changed by it."""
+    def update(self, ranks: Sequence[RankState]) -> bool:
+        """Record in the ranks when they last printed and computed. Returns whether that changes the report."""
         now = time.monotonic()
-        passed_s = now - self._looked_at
-        if passed_s < LOOK_EVERY_S:
+        elapsed_s = now - self._updated_at
+        if elapsed_s < UPDATE_EVERY_S:
             return False
-        self._looked_at = now
+        self._updated_at = now
         at = time.time() // EXACT_S * EXACT_S
         before = [(rank.printed_at, rank.computed_at) for rank in ranks]
         for rank in ranks:
             if rank.ended_at is None:
-                self._look_at(rank, at, passed_s)
+                self._update_rank(rank, at, elapsed_s)
         return before != [(rank.printed_at, rank.computed_at) for rank in ranks]
 
-    def _look_at(self, rank: RankState, at: float, passed_s: float) -> None:
+    def _update_rank(self, rank: RankState, at: float, elapsed_s: float) -> None:
         printed = sum(self._size(rank.rank, stream) for stream in ("stdout", "stderr"))
         used_s = sum(map(cpu_s, (rank.pid, *descendants_of(rank.pid))))
         if rank.printed_at is None or printed != self._printed.get(rank.rank):
             rank.printed_at = at
-        if rank.computed_at is None or used_s - self._used_s.get(rank.rank, 0.0) > BUSY_SHARE * passed_s:
+        if rank.computed_at is None or used_s - self._used_s.get(rank.rank, 0.0) > BUSY_SHARE * elapsed_s:
             rank.computed_at = at
         self._printed[rank.rank], self._used_s[rank.rank] = printed, used_s
 

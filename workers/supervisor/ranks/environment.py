@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import shutil
 import sys
 from pathlib import Path
 
+from trainyard.contract.base import JsonObject, encode
+from trainyard.contract.orders import CheckpointReference, Go, Order
 from workers.attempt.folder import AttemptFolder
-from workers.contract import Document
 from workers.data_access.roots import ROOTS
 from workers.machine.gpus import devices_of
 from workers.machine.inventory import CORES
-from workers.machine.passed_variables import passed
+from workers.machine.passed_variables import passed_variables
 
 # The node's, for its ranks too.
 NODE_SETTINGS = ("TRAINYARD_SPOOL_LIMIT_BYTES", "TRAINYARD_SPOOL_FILE_BYTES", "TRAINYARD_CACHE_LIMIT_BYTES", ROOTS)
@@ -28,21 +28,27 @@ CACHES = {
 INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 
 
+class CheckpointCandidate(CheckpointReference):
+    """A checkpoint to go on from: TRAINYARD_RESTORE holds a list of them."""
+
+    folder: str
+
+
 def environment_of(
     local_rank: int,
     *,
-    order: Document,
+    order: Order,
     folder: AttemptFolder,
     cache: Path,
-    checkpoints: list[Document],
+    checkpoints: list[CheckpointCandidate],
     checkpoints_of_run: Path,
     interface: str | None,
 ) -> dict[str, str]:
     """Return the rank's whole environment but for torchrun's variables. The user's own variables win, except over
     which rank it is. ``checkpoints`` are those to go on from."""
-    share, task = os.environ.get(CORES), order["spec"]["task"]
-    comfort = {
-        **passed(os.environ),
+    share, task = os.environ.get(CORES), order.spec["task"]
+    common = {
+        **passed_variables(os.environ),
         **_user(),
         "PATH": path_of(task),
         "LANG": os.environ.get("LANG", "C.UTF-8"),
@@ -52,19 +58,19 @@ def environment_of(
         "PYTHONFAULTHANDLER": "1",  # who crashes says at which line
         # As torchrun does: two ranks with all cores each are slower than with one, and sums depend on the number.
         "OMP_NUM_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": devices_of(order["slots"]) if order["accelerator"] == "gpu" else "",
-        **({"TRAINYARD_THREADS": str(max(1, int(share) // order["num_ranks"]))} if share else {}),
+        "CUDA_VISIBLE_DEVICES": devices_of(order.slots) if order.accelerator == "gpu" else "",
+        **({"TRAINYARD_THREADS": str(max(1, int(share) // order.num_ranks))} if share else {}),
         **{name: value for name in NODE_SETTINGS if (value := os.environ.get(name))},
         **{name: interface for name in INTERFACES if interface and name not in os.environ},
         **{name: str(value) for name, value in (task.get("environment") or {}).items()},
     }
-    rank = order["first_rank"] + local_rank
+    rank = order.first_rank + local_rank
     ours = {
-        "TRAINYARD_RUN": order["run"],
-        "TRAINYARD_ATTEMPT": order["attempt"],
-        "TRAINYARD_FENCE": order["fence"],
+        "TRAINYARD_RUN": order.run,
+        "TRAINYARD_ATTEMPT": order.attempt,
+        "TRAINYARD_FENCE": order.fence,
         "TRAINYARD_RANK": rank,
-        "TRAINYARD_NODE": order["node_name"],
+        "TRAINYARD_NODE": order.node_name,
         "TRAINYARD_JOINED": folder.joined_path(rank),
         "TRAINYARD_STOPPED": folder.stopped_path,
         "TRAINYARD_TRACE": folder.trace_path,
@@ -72,47 +78,47 @@ def environment_of(
         "TRAINYARD_OUTPUT": folder.output,
         "TRAINYARD_CACHE": cache,
         "TRAINYARD_CHECKPOINTS": checkpoints_of_run,
-        "TRAINYARD_RESTORE": json.dumps(checkpoints),
+        "TRAINYARD_RESTORE": encode(checkpoints),
     }
-    return {**comfort, **{name: str(value) for name, value in ours.items()}}
+    return {**common, **{name: str(value) for name, value in ours.items()}}
 
 
-def torchrun_variables(local_rank: int, *, order: Document, go: Document, folder: AttemptFolder) -> dict[str, str]:
+def torchrun_variables(local_rank: int, *, order: Order, go: Go, folder: AttemptFolder) -> dict[str, str]:
     """Return what torchrun gives its workers; the restarts are those of the whole run."""
-    rank = order["first_rank"] + local_rank
+    rank = order.first_rank + local_rank
     found = {
         "RANK": rank,
         "LOCAL_RANK": local_rank,
-        "WORLD_SIZE": order["world_size"],
-        "LOCAL_WORLD_SIZE": order["num_ranks"],
-        "GROUP_RANK": order["node_rank"],
-        "GROUP_WORLD_SIZE": order["num_nodes"],
-        "NODE_RANK": order["node_rank"],
+        "WORLD_SIZE": order.world_size,
+        "LOCAL_WORLD_SIZE": order.num_ranks,
+        "GROUP_RANK": order.node_rank,
+        "GROUP_WORLD_SIZE": order.num_nodes,
+        "NODE_RANK": order.node_rank,
         "ROLE_NAME": "default",
         "ROLE_RANK": rank,
-        "ROLE_WORLD_SIZE": order["world_size"],
-        "MASTER_ADDR": go["master_addr"],
-        "MASTER_PORT": go["master_port"],
-        "TORCHELASTIC_RUN_ID": order["run"],
-        "TORCHELASTIC_RESTART_COUNT": max(0, order["fence"] - 1),
-        "TORCHELASTIC_MAX_RESTARTS": (order["spec"].get("restarts") or {}).get("max", 0),
+        "ROLE_WORLD_SIZE": order.world_size,
+        "MASTER_ADDR": go.master_addr,
+        "MASTER_PORT": go.master_port,
+        "TORCHELASTIC_RUN_ID": order.run,
+        "TORCHELASTIC_RESTART_COUNT": max(0, order.fence - 1),
+        "TORCHELASTIC_MAX_RESTARTS": (order.spec.get("restarts") or {}).get("max", 0),
         "TORCHELASTIC_USE_AGENT_STORE": "False",  # rank 0 keeps the store
         "TORCHELASTIC_ERROR_FILE": folder.logs / f"rank-{rank}.torchelastic.json",
     }
     return {name: str(value) for name, value in found.items()}
 
 
-def is_distributed(order: Document) -> bool:
+def is_distributed(order: Order) -> bool:
     """Whether its ranks are to have torchrun's variables. Many scripts take RANK alone for the wish to train with DDP,
     so the only process of a script has them where the spec asks for them."""
-    task = order["spec"]["task"]
-    if "script" not in task or order["world_size"] > 1 or task.get("distributed"):
+    task = order.spec["task"]
+    if "script" not in task or order.world_size > 1 or task.get("distributed"):
         return True
-    nodes = (order["spec"].get("resources") or {}).get("nodes")
+    nodes = (order.spec.get("resources") or {}).get("nodes")
     return isinstance(nodes, dict) and nodes.get("max", 1) > 1  # it is elastic, and this is its smallest size
 
 
-def path_of(task: Document) -> str:
+def path_of(task: JsonObject) -> str:
     """Return the node's PATH behind the folder of the interpreter that runs the rank: its ``python``, ``torchrun`` and
     ``accelerate`` are those that a subprocess finds."""
     path = os.environ.get("PATH", os.defpath)

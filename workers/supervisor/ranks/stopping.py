@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from workers.attempt.folder import AttemptFolder, read_json
-from workers.contract import Document
-from workers.supervisor.reports import RankState
+from trainyard.contract.reports import SavedStep, StopEvidence
+from workers.attempt.folder import AttemptFolder
+from workers.attempt.json_files import read_document
+from workers.supervisor.ranks.state import RankState
 
 
-class Stop:
+class StopProgress:
     """``grace_s`` is what ranks have from SIGTERM to SIGKILL; what the server names goes before the spec's own."""
 
     def __init__(self, grace_s: float) -> None:
@@ -28,14 +29,14 @@ class Stop:
     def hurry(self, grace_s: float) -> None:
         self.grace_s, self.is_hurried = grace_s, True
 
-    def evidence(self, ranks: Sequence[RankState], folder: AttemptFolder) -> Document:
+    def evidence(self, ranks: Sequence[RankState], folder: AttemptFolder) -> StopEvidence:
         """Return what the server makes a sentence of. ``saved`` is what a recipe's rank 0 left: its last step, and
         whether the checkpoint behind it is whole."""
         ended = [rank.ended_at for rank in ranks if rank.ended_at is not None]
-        return {
-            "took_s": round(max(0.0, max(ended, default=self._at) - self._at), 3),
-            "grace_s": self.grace_s,
-            "killed": self.killed,
-            "hurried": self.is_hurried,
-            "saved": read_json(folder.stopped_path),
-        }
+        return StopEvidence(
+            took_s=round(max(0.0, max(ended, default=self._at) - self._at), 3),
+            grace_s=self.grace_s,
+            killed=self.killed,
+            hurried=self.is_hurried,
+            saved=read_document(folder.stopped_path, SavedStep),
+        )

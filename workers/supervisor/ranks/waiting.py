@@ -17,12 +17,13 @@ from workers.forking.processes import die_with_parent, name_process, open_descri
 from workers.rank_process.run import RankPlan, become_rank
 
 
-class Nursery:
+class WaitingProcesses:
     def __init__(self, num_ranks: int) -> None:
         self._waiting = [_fork() for _ in range(num_ranks)]
 
     def start(self, plan: RankPlan) -> int:
-        """Let the next one become that rank, and return its pid. One that was killed meanwhile is reaped as others."""
+        """Let the next process become the rank, and return its pid. A process that was killed meanwhile is reaped like
+        any other."""
         pid, writer = self._waiting.pop(0)
         left = memoryview(plan.to_bytes())
         with contextlib.suppress(BrokenPipeError):
@@ -32,7 +33,7 @@ class Nursery:
         return pid
 
     def close(self) -> None:
-        """Send home who still waits."""
+        """End the processes that still wait."""
         for _, writer in self._waiting:
             os.close(writer)
         self._waiting.clear()

@@ -10,15 +10,15 @@ from pathlib import Path
 import psutil
 import structlog
 
+from trainyard.contract.orders import Order
 from trainyard.contract.records import STREAMS, Begin, Group, LossCounts, Lost, Points
 from trainyard.spooling.writer import SpoolLimit, SpoolWriter
 from workers.attempt.folder import AttemptFolder
-from workers.contract import Document
 from workers.forking.processes import descendants_of, identify
 from workers.machine.health import GpuReader
-from workers.supervisor.records.folder_watch import Watch
+from workers.supervisor.ranks.state import RankState
+from workers.supervisor.records.folder_watch import FolderWatch
 from workers.supervisor.records.log_tail import ROOM_WAIT_S, LogTail
-from workers.supervisor.reports import RankState
 
 log = structlog.get_logger(__name__)
 
@@ -34,13 +34,13 @@ class Collector(threading.Thread):
     Its loop touches no network. ``finish`` drains what is left and writes the end frame.
     """
 
-    def __init__(self, order: Document, folder: AttemptFolder, ranks: list[RankState], keepers: list[int]) -> None:
+    def __init__(self, order: Order, folder: AttemptFolder, ranks: list[RankState], ancestors: list[int]) -> None:
         super().__init__(name="collector", daemon=True)
-        self._node = order["node_name"]
+        self._node = order.node_name
         self._folder = folder
         self._ranks = ranks
-        self._keepers = keepers  # pids of fence and supervisor, remembered with the ranks' descendants
-        self._gpus = GpuReader(order["slots"] if order["accelerator"] == "gpu" else [])
+        self._ancestors = ancestors  # pids of fence and supervisor, remembered with the ranks' descendants
+        self._gpus = GpuReader(order.slots if order.accelerator == "gpu" else [])
         self._writer: SpoolWriter | None = None
         self._tails = [
             LogTail(folder.stream_path(rank.rank, stream), rank.rank, stream) for rank in ranks for stream in STREAMS
@@ -49,7 +49,7 @@ class Collector(threading.Thread):
         self._recorded: set[int] = set()
         self._limit = SpoolLimit(folder.spool)
         self._num_refused = 0  # samples for which the spool had no room
-        self._watch = Watch(folder.logs)
+        self._watch = FolderWatch(folder.logs)
         self._over = threading.Event()
 
     def run(self) -> None:
@@ -63,7 +63,7 @@ class Collector(threading.Thread):
                 if time.monotonic() >= sample_at:
                     sample_at = time.monotonic() + SAMPLE_EVERY_S
                     self._sample(has_room=has_room)
-                    self._remember_descendants()
+                    self._record_descendants()
             except OSError as error:  # a full disk: the lines stay in their files, and are tried again
                 log.warning("collect.failed", error=str(error))
             except Exception:  # the ranks' lines are worth more than one sample that could not be taken
@@ -81,7 +81,7 @@ class Collector(threading.Thread):
             until = time.monotonic() + ROOM_WAIT_S
             for tail in self._tails:
                 tail.drain(self._spool, self._limit, until=until)
-            self._tell()
+            self._report_refused()
             self._spool.close("exit")
         except OSError as error:
             log.error("collect.lost", error=str(error))
@@ -98,7 +98,7 @@ class Collector(threading.Thread):
             while tail.move(self._spool) and self._limit.has_room(self._spool.num_bytes):
                 pass
 
-    def _tell(self) -> None:
+    def _report_refused(self) -> None:
         if self._num_refused:
             self._spool.append(Lost(LossCounts(spool_limit=self._num_refused)))
             self._num_refused = 0
@@ -110,12 +110,12 @@ class Collector(threading.Thread):
             ("system/memory_bytes", node, float(psutil.virtual_memory().used)),
         ]
         for gpu in self._gpus.read():
-            labels = {**node, "gpu": str(gpu["index"])}
+            labels = {**node, "gpu": str(gpu.index)}
             named = {
-                "system/gpu_utilization": gpu["utilization_percent"],
-                "system/gpu_memory_bytes": gpu["memory_used_bytes"],
-                "system/gpu_temperature_c": gpu["temperature_c"],
-                "system/gpu_power_w": gpu["power_w"],
+                "system/gpu_utilization": gpu.utilization_percent,
+                "system/gpu_memory_bytes": gpu.memory_used_bytes,
+                "system/gpu_temperature_c": gpu.temperature_c,
+                "system/gpu_power_w": gpu.power_w,
             }
             points += [(name, labels, float(value)) for name, value in named.items() if value is not None]
         for rank in self._ranks:
@@ -124,15 +124,15 @@ class Collector(threading.Thread):
         if not has_room:
             self._num_refused += len(points)
             return
-        self._tell()
+        self._report_refused()
         now = time.time()
         step, at = struct.pack("<q", int(now - self._began_at)), struct.pack("<d", now)
         groups = [Group(labels, (name,), step, at, struct.pack("<d", value)) for name, labels, value in points]
         self._spool.append(Points(groups))
 
-    def _remember_descendants(self) -> None:
+    def _record_descendants(self) -> None:
         """Note whom the node worker must find gone should fence and supervisor both be killed."""
-        pids = {*self._keepers}
+        pids = {*self._ancestors}
         for rank in self._ranks:
             if rank.ended_at is None:
                 pids |= {rank.pid, *descendants_of(rank.pid)}

@@ -21,7 +21,7 @@ IN_MODIFY, IN_CREATE = 0x002, 0x100
 POLL_S = 0.05
 
 
-class Watch:
+class FolderWatch:
     """Tells one thread that something happened in the folder; ``wake`` may be called by any thread."""
 
     def __init__(self, folder: Path) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import structlog
 
+from trainyard.contract.orders import Order
 from trainyard.contract.records import STREAMS, BadRecord, Begin, Logs, LossCounts, Lost, Stream
 from trainyard.spooling.frames import BadFrame
 from trainyard.spooling.ledger import Ledger
 from trainyard.spooling.plain_files import open_plain
 from trainyard.spooling.writer import SpoolLimit, SpoolWriter, read_frames
 from workers.attempt.folder import AttemptFolder
-from workers.contract import Document
 from workers.supervisor.records.lines import split_lines
 
 log = structlog.get_logger(__name__)
@@ -100,7 +100,7 @@ class LogTail:
         return sum(ends)
 
 
-def save_last_words(order: Document, folder: AttemptFolder) -> None:
+def save_unread_output(order: Order, folder: AttemptFolder) -> None:
     """Move what the ranks printed and a dead supervisor did not read any more. Nobody else may be at work here."""
     offsets = _offsets(folder.spool)
     tails = []
@@ -113,6 +113,7 @@ def save_last_words(order: Document, folder: AttemptFolder) -> None:
     if not tails:
         return
     spool = SpoolWriter(folder.spool, begin=Begin(node=order["node_name"], role="node"))
+    spool = SpoolWriter(folder.spool, begin={"rank": -1, "node": order.node_name, "role": "node"})
     limit = SpoolLimit(folder.spool)
     for tail in tails:
         tail.drain(spool, limit, until=time.monotonic())

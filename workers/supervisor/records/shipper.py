@@ -14,17 +14,13 @@ from typing import Any
 import redis
 import structlog
 
+from trainyard.contract.keys import stream_key
+from trainyard.contract.limits import STREAM_LIMIT_BYTES, STREAM_LIMIT_ENTRIES
+from trainyard.contract.orders import Order
+from trainyard.contract.seals import frames_scope, mac
 from trainyard.spooling.ledger import Ledger
 from trainyard.spooling.reader import PassedFile, RawFrame, SpoolReader
 from trainyard.spooling.writer import Files, spool_files, spool_path
-from workers.contract import (
-    STREAM_LIMIT_BYTES,
-    STREAM_LIMIT_ENTRIES,
-    Document,
-    frames_scope,
-    mac,
-    stream_key,
-)
 from workers.supervisor.contact import Contact
 from workers.supervisor.records.log_tail import stream_offsets
 
@@ -37,7 +33,7 @@ STANDSTILL_S = 10.0
 RESEND_PAUSE_S = 5.0
 
 
-class Tail:
+class ProducerTail:
     """One producer's spool and how far it was sent."""
 
     def __init__(self, folder: Path, producer: str, *, after: int) -> None:
@@ -86,26 +82,26 @@ class Tail:
         return files
 
 
-Part = tuple[Tail, list[RawFrame]]
+ProducerFrames = tuple[ProducerTail, list[RawFrame]]
 
 
 class Shipper:
     """Sends the spool of one attempt. One thread drives it by calling ``step`` and, every second, ``look_back``."""
 
-    def __init__(self, client: redis.Redis, key: str, order: Document, spool: Path, contact: Contact) -> None:
+    def __init__(self, client: redis.Redis, key: str, order: Order, spool: Path, contact: Contact) -> None:
         self._client = client
         self._key = key
         self._order = order
         self.folder = spool
         self._contact = contact
-        self._tails: dict[str, Tail] = {}
+        self._tails: dict[str, ProducerTail] = {}
         self._ledger = Ledger(spool)
         self._turn = 0
         self._room, self._room_at = 0, float("-inf")
         self.is_over = False  # nobody writes into the spool any more
         self.is_blocked = False  # there is something to send, and no room in the stream
         self.has_more = False  # the last step did not send everything
-        self._stream = stream_key(order["shard"])
+        self._stream = stream_key(order.shard)
         self._epoch: str | None = None
         self._still_since = time.monotonic()
         self._seen: dict[str, int] = {}
@@ -169,29 +165,29 @@ class Shipper:
                 if file.number == tail.reader.number:
                     del self._tails[tail.producer]
 
-    def _rewind(self, tails: list[Tail], *, is_asked: bool = False) -> None:
+    def _rewind(self, tails: list[ProducerTail], *, is_asked: bool = False) -> None:
         """Go back to the watermarks, or to where the files begin: what was deleted the server had, unless it asks."""
         for tail in tails:
             kept_from = 0 if is_asked else self._ledger.through(tail.producer)
             tail.rewind(max(self._contact.watermarks.get(tail.producer, 0), kept_from))
 
-    def _collect(self) -> list[list[Part]]:
+    def _collect(self) -> list[list[ProducerFrames]]:
         files = spool_files(self.folder)
         for producer in files.keys() - self._tails.keys():
             after = max(self._ledger.through(producer), self._contact.watermarks.get(producer, 0))
-            self._tails[producer] = Tail(self.folder, producer, after=after)
+            self._tails[producer] = ProducerTail(self.folder, producer, after=after)
         tails = [tail for tail in self._tails.values() if not tail.is_done]
         self._turn += 1  # another one is first each time, so that none waits for ever
         tails = [tails[(place + self._turn) % len(tails)] for place in range(len(tails))]
-        batches: list[list[Part]] = []
+        batches: list[list[ProducerFrames]] = []
         while len(batches) < MAX_BATCHES and (parts := self._batch(tails, files)):
             batches.append(parts)
         self.has_more = len(batches) == MAX_BATCHES
         return batches
 
-    def _batch(self, tails: list[Tail], files: Files) -> list[Part]:
+    def _batch(self, tails: list[ProducerTail], files: Files) -> list[ProducerFrames]:
         room = BATCH_BYTES
-        parts: list[Part] = []
+        parts: list[ProducerFrames] = []
         for tail in tails:
             if room <= 0:
                 break
@@ -221,8 +217,8 @@ class Shipper:
 
     def _send(self, batches: list[bytes]) -> None:
         order = self._order
-        scope = frames_scope(order["node"], order["run"], order["fence"])
-        sender = {"n": order["node"], "r": order["run"], "a": order["attempt"], "f": order["fence"]}
+        scope = frames_scope(order.node, order.run, order.fence)
+        sender = {"n": order.node, "r": order.run, "a": order.attempt, "f": order.fence}
         pipe: Any = self._client.pipeline(transaction=False)
         for data in batches:
             pipe.xadd(self._stream, {**sender, "d": data, "m": mac(self._key, scope, data)})

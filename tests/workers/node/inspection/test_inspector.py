@@ -14,9 +14,14 @@ import pytest
 
 from runs.api.training.dataset_facts import Facts
 from tests.workers.control import until
+from trainyard.contract.base import JsonObject, to_builtins
+from trainyard.contract.inspections import Answer, Question
+from trainyard.contract.locks import lock
+from trainyard.contract.orders import Order
+from trainyard.contract.seals import order_scope
+from trainyard.contract.statuses import Phase
 from trainyard.spec.values.locations import PROTOCOLS
 from workers.attempt.folder import AttemptFolder
-from workers.contract import Document
 from workers.data_access.roots import REMOTE, ROOTS, location_problem
 from workers.node.attempts import Attempts, refuse_data
 from workers.node.config import NodeConfig, make_home
@@ -25,18 +30,18 @@ from workers.node.inspection.inspector import Inspector
 Make = Callable[..., Inspector]
 
 
-class Ears:
+class ServerStub:
     """The server, as far as an answer goes: the next calls are answered with ``statuses``, then all with 204."""
 
     def __init__(self) -> None:
-        self.heard: list[Document] = []
+        self.received: list[JsonObject] = []
         self.statuses: list[int] = []
         self.may_answer = threading.Event()
         self.may_answer.set()
 
-    def answer_dataset(self, dataset: str, answer: Document) -> None:
+    def answer_dataset(self, dataset: str, answer: Answer) -> None:
         self.may_answer.wait(30)
-        self.heard.append({"dataset": dataset, **answer})
+        self.received.append({"dataset": dataset, **to_builtins(answer)})
         status = self.statuses.pop(0) if self.statuses else 204
         request = httpx.Request("POST", "http://server")
         if status == 0:
@@ -45,34 +50,33 @@ class Ears:
 
 
 @pytest.fixture
-def ears() -> Ears:
-    return Ears()
+def server() -> ServerStub:
+    return ServerStub()
 
 
 @pytest.fixture
-def make(tmp_path: Path, ears: Ears, request: pytest.FixtureRequest) -> Make:
+def make(tmp_path: Path, server: ServerStub, request: pytest.FixtureRequest) -> Make:
     def make(**options: Any) -> Inspector:
-        inspector = Inspector(tmp_path, ears, looker="tests.workers.looker", **options)
+        inspector = Inspector(tmp_path, server, module="tests.workers.inspection_child", **options)
         request.addfinalizer(inspector.stop)
         return inspector
 
     return make
 
 
-def question(location: str, name: str = "d@1") -> Document:
-    data = {"source": "csv", "location": location}
-    return {"at": 0, "dataset": "d", "question": name, "recipe": "tabular", "data": data}
+def question(location: str, name: str = "d@1") -> Question:
+    return Question(dataset="d", question=name, recipe="tabular", data={"source": "csv", "location": location})
 
 
 def test_it_looks_in_a_child_that_gives_way_and_answers(
-    make: Make, ears: Ears, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Make, server: ServerStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_KEY", "not for a child")
     monkeypatch.setenv("TRAINYARD_JOIN", "not for a child")
     inspector = make()
     inspector.take(question("/see"))
-    until(lambda: ears.heard and not inspector.questions())
-    (answer,) = ears.heard
+    until(lambda: server.received and not inspector.questions())
+    (answer,) = server.received
     assert (answer["dataset"], answer["question"], answer["facts"]["recipe"]) == ("d", "d@1", "tabular")
     seen = answer["facts"]["seen"]
     assert seen["priority"] == os.getpriority(os.PRIO_PROCESS, 0) + 10 and seen["adjusted"] == 1000
@@ -82,17 +86,17 @@ def test_it_looks_in_a_child_that_gives_way_and_answers(
 
 def test_each_question_asks_anew_what_tells_no_version(make: Make) -> None:
     inspector = make()
-    seen = [inspector.look(question("/see", name))["facts"]["seen"]["attempt"] for name in ("d@1", "d@2")]
+    seen = [inspector.inspect(question("/see", name)).facts["seen"]["attempt"] for name in ("d@1", "d@2")]
     assert seen == ["d@1", "d@2"]
 
 
-def test_a_table_is_understood(tmp_path: Path, ears: Ears, request: pytest.FixtureRequest) -> None:
+def test_a_table_is_understood(tmp_path: Path, server: ServerStub, request: pytest.FixtureRequest) -> None:
     (tmp_path / "trees.csv").write_text("height,kind\n20.5,oak\n,elm\n19.0,oak\n")
-    inspector = Inspector(tmp_path, ears)
+    inspector = Inspector(tmp_path, server)
     request.addfinalizer(inspector.stop)
     asked = question(str(tmp_path / "trees.csv"))
-    asked["data"]["target"] = "kind"
-    facts = inspector.look(asked)["facts"]
+    asked.data["target"] = "kind"
+    facts = inspector.inspect(asked).facts
     assert (facts["kind"], facts["num_rows"], len(facts["digest"])) == ("table", 3, 64)
     assert facts["classes"] == [{"name": "elm", "count": 1}, {"name": "oak", "count": 2}]
     titles = [column["name"] for column in facts["columns"]]
@@ -100,17 +104,17 @@ def test_a_table_is_understood(tmp_path: Path, ears: Ears, request: pytest.Fixtu
     assert Facts.model_validate(facts).document()["columns"], "the server takes it as it is"
 
 
-def test_a_question_is_listed_until_it_is_answered_and_asked_again_is_the_same(make: Make, ears: Ears) -> None:
-    ears.may_answer.clear()
+def test_a_question_is_listed_until_it_is_answered_and_asked_again_is_the_same(make: Make, server: ServerStub) -> None:
+    server.may_answer.clear()
     inspector = make()
     for _ in range(3):
         inspector.take(question("/refuse"))
     assert inspector.questions() == ["d@1"]
-    ears.may_answer.set()
+    server.may_answer.set()
     until(lambda: not inspector.questions())
     inspector.take(question("/refuse"))
     assert inspector.questions() == []
-    assert ears.heard == [{"dataset": "d", "question": "d@1", "problem": "Line 3 of /refuse is no JSON."}]
+    assert server.received == [{"dataset": "d", "question": "d@1", "problem": "Line 3 of /refuse is no JSON."}]
 
 
 @pytest.mark.parametrize(
@@ -123,46 +127,48 @@ def test_a_question_is_listed_until_it_is_answered_and_asked_again_is_the_same(m
     ],
 )
 def test_a_child_that_goes_wrong_is_a_problem_in_words(make: Make, location: str, words: str) -> None:
-    assert words in make().look(question(location))["problem"]
+    assert words in make().inspect(question(location)).problem
 
 
 def test_a_look_that_takes_too_long_is_ended(make: Make) -> None:
-    assert "took more than 0.3 s" in make(limit_s=0.3).look(question("/sleep"))["problem"]
+    assert "took more than 0.3 s" in make(limit_s=0.3).inspect(question("/sleep")).problem
     assert not [one for one in psutil.Process().children() if "workers.node.inspection.child" in one.cmdline()]
 
 
-def test_a_node_that_stops_ends_its_looks_and_says_nothing_of_them(make: Make, ears: Ears) -> None:
+def test_a_node_that_stops_ends_its_looks_and_says_nothing_of_them(make: Make, server: ServerStub) -> None:
     inspector = make()
     inspector.take(question("/sleep"))
     until(lambda: [one for one in psutil.Process().children() if "workers.node.inspection.child" in one.cmdline()])
     inspector.stop()
     until(lambda: not inspector.questions())
-    assert ears.heard == []
+    assert server.received == []
 
 
-def test_an_answer_is_sent_until_the_server_is_back(make: Make, ears: Ears, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_sent_until_the_server_is_back(
+    make: Make, server: ServerStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("workers.node.inspection.inspector.FIRST_PAUSE_S", 0.01)
-    ears.statuses = [0, 503]
+    server.statuses = [0, 503]
     inspector = make()
     inspector.take(question("/refuse"))
     until(lambda: not inspector.questions())
-    assert len(ears.heard) == 3
+    assert len(server.received) == 3
 
 
-def test_an_answer_that_is_not_wanted_any_more_is_dropped(make: Make, ears: Ears) -> None:
-    ears.statuses = [409]
+def test_an_answer_that_is_not_wanted_any_more_is_dropped(make: Make, server: ServerStub) -> None:
+    server.statuses = [409]
     inspector = make()
     inspector.take(question("/refuse"))
     until(lambda: not inspector.questions())
-    assert len(ears.heard) == 1
+    assert len(server.received) == 1
 
 
-def test_facts_that_the_server_refuses_become_a_problem(make: Make, ears: Ears) -> None:
-    ears.statuses = [422]
+def test_facts_that_the_server_refuses_become_a_problem(make: Make, server: ServerStub) -> None:
+    server.statuses = [422]
     inspector = make()
     inspector.take(question("/see"))
     until(lambda: not inspector.questions())
-    assert "nothing that can be shown: facts.kind: unheard of" in ears.heard[1]["problem"]
+    assert "nothing that can be shown: facts.kind: unheard of" in server.received[1]["problem"]
 
 
 # TRAINYARD_DATA_ROOTS
@@ -214,9 +220,13 @@ def test_a_url_that_leads_back_to_local_files_is_refused(roots: Path, url: str) 
     assert "by their path" in location_problem(url)
 
 
+def order_with(task: JsonObject) -> Order:
+    return Order(attempt="a", run="r", fence=1, node="n", num_ranks=1, spec={"task": task})
+
+
 def test_what_has_no_location_or_one_below_the_roots_may_run(roots: Path) -> None:
-    refuse_data({"spec": {"task": {"script": "train.py"}}})
-    refuse_data({"spec": {"task": {"recipe": "tabular", "data": {"location": str(roots)}}}})
+    refuse_data(order_with({"script": "train.py"}))
+    refuse_data(order_with({"recipe": "tabular", "data": {"location": str(roots)}}))
 
 
 def test_a_run_with_other_data_is_refused_before_it_starts(roots: Path, tmp_path: Path) -> None:
@@ -224,13 +234,14 @@ def test_a_run_with_other_data_is_refused_before_it_starts(roots: Path, tmp_path
     make_home(home)
     config = NodeConfig("http://127.0.0.1:9", "n", "one", "00" * 32, "unix:///none", "local")
     nobody: Any = None  # neither a warm process nor a server is asked
-    attempts = Attempts(config, home, address="127.0.0.1", zygote=nobody, source=nobody, afterlife=nobody)
+    attempts = Attempts(config, home, address="127.0.0.1", zygote=nobody, source=nobody, finished=nobody)
     task = {"recipe": "tabular", "data": {"location": "/etc/passwd"}}
-    attempts.prepare({"attempt": "a", "run": "r", "fence": 1, "spec": {"task": task}, "num_ranks": 1, "first_rank": 0})
-    until(lambda: attempts.phases().get("a", {}).get("phase") == "refused")
+    attempts.prepare(lock(config.key, order_scope(config.id), order_with(task)))
+    until(lambda: "a" in attempts.listed() and attempts.listed()["a"].phase == Phase.REFUSED)
     report = AttemptFolder(home / "attempts" / "a").report()
-    assert report is not None and "task.data.location: /etc/passwd lies outside" in report["reason"]["sentence"]
+    assert report is not None and report.reason is not None
+    assert "task.data.location: /etc/passwd lies outside" in report.reason.sentence
 
 
 def test_a_dataset_outside_of_the_roots_is_not_looked_at(roots: Path, make: Make) -> None:
-    assert "lies outside" in make().look(question("/see"))["problem"]
+    assert "lies outside" in make().inspect(question("/see")).problem

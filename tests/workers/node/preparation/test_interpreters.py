@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from trainyard.contract.orders import Order
 from workers.node.preparation.bundles import Refusal
 from workers.node.preparation.interpreters import check_interpreter
 
 
-def order(**task: Any) -> dict[str, Any]:
-    return {"node_name": "lab-1", "spec": {"task": {"script": "train.py", **task}}}
+def order(**task: Any) -> Order:
+    return Order(attempt="a", run="r", fence=1, node_name="lab-1", spec={"task": {"script": "train.py", **task}})
 
 
 @pytest.mark.parametrize("task", [{}, {"python": ""}, {"python": None}, {"python": sys.executable}, {"python": "sh"}])

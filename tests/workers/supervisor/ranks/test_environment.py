@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.workers.control import ControlledNode
-from workers.contract import Document
+from trainyard.contract.base import JsonObject
 
 SHOW = """
 import json, os, shutil
@@ -25,14 +25,14 @@ TORCHRUN = {
 }  # fmt: skip
 
 
-def shown(node: ControlledNode, script: str = SHOW, *, ranks: int = 1, fence: int = 1, **task: Any) -> Document:
+def shown(node: ControlledNode, script: str = SHOW, *, ranks: int = 1, fence: int = 1, **task: Any) -> JsonObject:
     spec = {"project": "physics", "task": {"script": "train.py", **task}}
     order = node.order(script, ranks=ranks, spec=spec, fence=fence)
     node.launch(order)
     report = node.wait_for(order, "ended")
     assert report["reason"] is None, report
     node.wait_until_shipped(order)
-    found: Document = json.loads(node.lines(order)[0])
+    found: JsonObject = json.loads(node.lines(order)[0])
     return found
 
 

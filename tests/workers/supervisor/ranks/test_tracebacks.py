@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from trainyard.contract.orders import Order
+from trainyard.contract.reports import RankError
 from workers.attempt.folder import AttemptFolder
 from workers.forking.processes import Exit
-from workers.supervisor.ranks.tracebacks import error_in, explained
-from workers.supervisor.reports import RankState
+from workers.supervisor.failure_sentences import explained
+from workers.supervisor.ranks.state import RankState
+from workers.supervisor.ranks.tracebacks import error_in
 
 FORGOT = """
 import torch.distributed as dist
@@ -31,17 +34,17 @@ def test_the_exception_that_a_cold_rank_printed_is_found(tmp_path: Path) -> None
     text = printed(tmp_path, "import json\ntry:\n    1/0\nexcept ZeroDivisionError:\n    json.loads('{')\n")
     found = error_in("a warning\n" + text + "a word at exit\n")
     assert found is not None
-    assert (found["type"], found["message"][:10]) == ("JSONDecodeError", "Expecting ")
-    assert 'train.py", line 5' in found["traceback"] and "at exit" not in found["traceback"]
+    assert (found.type, (found.message or "")[:10]) == ("JSONDecodeError", "Expecting ")
+    assert 'train.py", line 5' in (found.traceback or "") and "at exit" not in (found.traceback or "")
 
 
 def test_lines_that_torch_marked_with_the_rank_are_read_too() -> None:
     text = '[rank0]: Traceback (most recent call last):\n[rank0]:   File "a.py", line 1\n[rank0]: torch.E.Bad: no\n'
-    assert error_in(text) == {
-        "type": "Bad",
-        "message": "no",
-        "traceback": 'Traceback (most recent call last):\n  File "a.py", line 1\ntorch.E.Bad: no\n',
-    }
+    assert error_in(text) == RankError(
+        type="Bad",
+        message="no",
+        traceback='Traceback (most recent call last):\n  File "a.py", line 1\ntorch.E.Bad: no\n',
+    )
 
 
 def test_what_is_no_traceback_or_only_half_of_one_is_none() -> None:
@@ -52,16 +55,16 @@ def test_what_is_no_traceback_or_only_half_of_one_is_none() -> None:
 def test_a_missing_process_group_is_told_with_the_line_of_the_users_own(tmp_path: Path) -> None:
     error = error_in(printed(tmp_path, FORGOT))
     assert error is not None
-    assert explained(error, tmp_path, has_joined=False)["message"] == (
+    assert explained(error, tmp_path, has_joined=False).message == (
         "train.py line 5: dist.all_gather_object([None], 1) needs a process group, and the process group was never "
         "initialised: call torch.distributed.init_process_group() before it."
     )
-    assert "was destroyed before" in explained(error, tmp_path, has_joined=True)["message"]
+    assert "was destroyed before" in (explained(error, tmp_path, has_joined=True).message or "")
     assert explained(error, tmp_path / "elsewhere", has_joined=False) == error
 
 
 def test_any_other_error_stays_as_it_is(tmp_path: Path) -> None:
-    error = {"type": "ValueError", "message": "no data", "traceback": f'  File "{tmp_path}/train.py", line 1\n'}
+    error = RankError(type="ValueError", message="no data", traceback=f'  File "{tmp_path}/train.py", line 1\n')
     assert explained(error, tmp_path, has_joined=False) == error
 
 
@@ -71,9 +74,9 @@ def test_a_traceback_that_a_cold_rank_only_logged_is_not_what_ended_it(
 ) -> None:
     """Python ends with 1 by an exception; a script that chose another code has caught what it printed."""
     folder = AttemptFolder(tmp_path / "a")
-    folder.create({"attempt": "a"})
+    folder.create(Order(attempt="a", run="r", fence=1))
     text = 'Traceback (most recent call last):\n  File "train.py", line 1\nKeyError: 1\n'
     folder.stream_path(0, "stderr").write_text(text)
-    rank = RankState(0, 1, 0.0)
+    rank = RankState(rank=0, pid=1, started_at=0.0)
     rank.end(Exit(code, None), 1.0, folder, is_cold=True)
-    assert (rank.error["type"] if rank.error else None) == type
+    assert (rank.error.type if rank.error else None) == type

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.disks import disk_of_1_mb, fill
 from tests.workers.control import ControlledNode, until
@@ -17,25 +18,25 @@ from trainyard.spooling import writer as spool_module
 from trainyard.spooling.frames import Frame, frames
 from trainyard.spooling.writer import SpoolLimit, SpoolWriter, spool_path
 from workers.attempt.folder import AttemptFolder
-from workers.supervisor.records import collector as collecting
+from workers.supervisor.ranks.state import RankState
+from workers.supervisor.records import collector
 from workers.supervisor.records import log_tail as logs
 from workers.supervisor.records.collector import Collector
-from workers.supervisor.reports import RankState
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> AttemptFolder:
     folder = AttemptFolder(tmp_path / "a")
-    folder.create({**ORDER, "node_name": "one", "slots": [], "accelerator": "cpu"})
+    folder.create(replace(ORDER, node_name="one"))
     return folder
 
 
 def collect(folder: AttemptFolder) -> Collector:
     order = folder.order()
     assert order is not None
-    collector = Collector(order, folder, [RankState(0, os.getpid(), time.time())], [])
-    collector.start()
-    return collector
+    collecting = Collector(order, folder, [RankState(rank=0, pid=os.getpid(), started_at=time.time())], [])
+    collecting.start()
+    return collecting
 
 
 def recorded(folder: AttemptFolder) -> list[Frame]:
@@ -54,7 +55,7 @@ def lost(folder: AttemptFolder) -> dict[str, int]:
 
 
 def test_lines_and_samples_are_recorded_while_the_ranks_run(folder: AttemptFolder) -> None:
-    collector = collect(folder)
+    collecting = collect(folder)
     with folder.stream_path(0, "stdout").open("a") as stdout:
         stdout.write("one\n")
         stdout.flush()
@@ -62,7 +63,7 @@ def test_lines_and_samples_are_recorded_while_the_ranks_run(folder: AttemptFolde
         stdout.write("two\nhalf")
         stdout.flush()
         until(lambda: lines(folder) == ["one", "two"])
-    collector.finish()
+    collecting.finish()
     assert lines(folder) == ["one", "two", "half"]
     names = {name for frame in recorded(folder) for group in frame.payload.get("g", []) for name in group[1]}
     assert names == {"system/cpu_percent", "system/memory_bytes", "system/rank_memory_bytes"}
@@ -74,15 +75,15 @@ def test_at_the_limit_lines_wait_in_their_files_and_samples_are_counted(
 ) -> None:
     monkeypatch.setenv("TRAINYARD_SPOOL_LIMIT_BYTES", "100000")
     monkeypatch.setattr(spool_module, "LOOK_EVERY_S", 0.0)
-    monkeypatch.setattr(collecting, "SAMPLE_EVERY_S", 0.05)
+    monkeypatch.setattr(collector, "SAMPLE_EVERY_S", 0.05)
     others = spool_path(folder.spool, "b" * 32, 1)
     others.write_bytes(bytes(200_000))
-    collector = collect(folder)
+    collecting = collect(folder)
     folder.stream_path(0, "stdout").write_text("said in between\n")
-    until(lambda: collector._num_refused >= 6)
+    until(lambda: collecting._num_refused >= 6)
     others.unlink()
     until(lambda: lines(folder) == ["said in between"])
-    collector.finish()
+    collecting.finish()
     assert lost(folder)["spool_limit"] >= 6
     assert lines(folder) == ["said in between"]
 
@@ -90,14 +91,14 @@ def test_at_the_limit_lines_wait_in_their_files_and_samples_are_counted(
 def test_a_disk_that_is_full_from_the_start_costs_nothing_that_is_kept_elsewhere(tmp_path: Path) -> None:
     with disk_of_1_mb(tmp_path / "disk") as disk:
         folder = AttemptFolder(disk / "a")
-        folder.create({**ORDER, "node_name": "one", "slots": [], "accelerator": "cpu"})
+        folder.create(replace(ORDER, node_name="one"))
         folder.stream_path(0, "stdout").write_text("said before\n")
         filler = fill(disk)
-        collector = collect(folder)
+        collecting = collect(folder)
         time.sleep(0.2)
-        assert lines(folder) == [] and collector.is_alive()
+        assert lines(folder) == [] and collecting.is_alive()
         filler.unlink()
-        collector.finish()
+        collecting.finish()
         assert lines(folder) == ["said before"]
 
 

@@ -10,26 +10,26 @@ from pathlib import Path
 import pytest
 
 from workers.supervisor.records import folder_watch as watching
-from workers.supervisor.records.folder_watch import Watch
+from workers.supervisor.records.folder_watch import FolderWatch
 
 
 @pytest.fixture(params=["inotify", "polling"])
-def watch(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
+def watch(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FolderWatch]:
     if request.param == "polling":
         monkeypatch.setattr(watching.sys, "platform", "another")
-    watch = Watch(tmp_path)
+    watch = FolderWatch(tmp_path)
     assert (watch._inotify < 0) == (request.param == "polling")
     yield watch
     watch.close()
 
 
-def ends_soon(watch: Watch) -> bool:
+def ends_soon(watch: FolderWatch) -> bool:
     began = time.monotonic()
     watch.wait(20.0)
     return time.monotonic() - began < 10.0
 
 
-def test_a_file_that_is_made_or_grows_ends_the_wait(watch: Watch, tmp_path: Path) -> None:
+def test_a_file_that_is_made_or_grows_ends_the_wait(watch: FolderWatch, tmp_path: Path) -> None:
     path = tmp_path / "a.1.spool"
     path.write_text("made before the wait, and seen by it")
     assert ends_soon(watch)
@@ -38,7 +38,7 @@ def test_a_file_that_is_made_or_grows_ends_the_wait(watch: Watch, tmp_path: Path
     assert ends_soon(watch)
 
 
-def test_another_thread_may_end_the_wait(watch: Watch) -> None:
+def test_another_thread_may_end_the_wait(watch: FolderWatch) -> None:
     thread = threading.Timer(0.05, watch.wake)
     thread.start()
     assert ends_soon(watch)
@@ -48,20 +48,20 @@ def test_another_thread_may_end_the_wait(watch: Watch) -> None:
     assert ends_soon(watch)
 
 
-def test_a_wait_is_over_when_its_time_is(watch: Watch) -> None:
+def test_a_wait_is_over_when_its_time_is(watch: FolderWatch) -> None:
     watch.wait(0.01)
     watch.wait(-1.0)
 
 
 def test_nothing_is_left_open(tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
-    watch = Watch(tmp_path)
+    watch = FolderWatch(tmp_path)
     watch.close()
     watch.wake()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_folder_that_is_not_there_is_looked_at_instead(tmp_path: Path) -> None:
-    watch = Watch(tmp_path / "nowhere")
+    watch = FolderWatch(tmp_path / "nowhere")
     assert ends_soon(watch)
     watch.close()

@@ -9,13 +9,15 @@ import pytest
 import redis
 
 from tests.servers import Valkey
-from tests.workers.stream import arrived, fill, log_line, say, ship_all
+from tests.workers.stream import ORDER, arrived, fill, log_line, say, ship_all
+from trainyard.contract.keys import stream_key
+from trainyard.contract.statuses import Phase
 from trainyard.spooling.reader import last_sequences
-from workers.contract import stream_key
 from workers.supervisor.contact import Contact
 from workers.supervisor.records import shipper as shipping
-from workers.supervisor.records.courier import Courier
 from workers.supervisor.records.shipper import Shipper
+from workers.supervisor.reports import make_report
+from workers.supervisor.valkey_thread import ValkeyThread
 
 
 def test_every_frame_arrives_once_and_in_order(client: redis.Redis, shipper: Shipper, tmp_path: Path) -> None:
@@ -105,8 +107,8 @@ def test_a_full_stream_makes_the_shipper_wait(
 def test_a_valkey_that_is_killed_and_comes_back_empty_loses_nothing(
     valkey: Valkey, client: redis.Redis, contact: Contact, shipper: Shipper, tmp_path: Path
 ) -> None:
-    courier = Courier(contact, shipper, lambda: {"phase": "running"})
-    courier.start()
+    thread = ValkeyThread(contact, shipper, lambda: make_report(ORDER, at=1.0, phase=Phase.RUNNING))
+    thread.start()
     writer = fill(tmp_path, 3)
     say(client, "1")
     while contact.epoch != "1":
@@ -121,14 +123,14 @@ def test_a_valkey_that_is_killed_and_comes_back_empty_loses_nothing(
     while len({frame.sequence for frame in arrived(client)}) < writer.sequence:
         time.sleep(0.05)
     say(client, "2", watermarks=last)
-    assert courier.finish(last, limit_s=30.0)
+    assert thread.finish(last, limit_s=30.0)
 
 
-def test_the_courier_gives_up_in_the_end(contact: Contact, shipper: Shipper, tmp_path: Path) -> None:
+def test_the_valkey_thread_gives_up_in_the_end(contact: Contact, shipper: Shipper, tmp_path: Path) -> None:
     writer = fill(tmp_path, 3)
-    courier = Courier(contact, shipper, lambda: {"phase": "ended"})
-    courier.start()
-    assert not courier.finish({writer.producer: writer.sequence}, limit_s=0.3)
+    thread = ValkeyThread(contact, shipper, lambda: make_report(ORDER, at=1.0, phase=Phase.ENDED))
+    thread.start()
+    assert not thread.finish({writer.producer: writer.sequence}, limit_s=0.3)
 
 
 def test_the_last_sequence_is_that_of_the_last_whole_frame(tmp_path: Path) -> None:

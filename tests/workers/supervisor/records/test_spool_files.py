@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import redis
+from msgspec.structs import replace
 
 from tests.servers import Valkey
 from tests.workers.stream import KEY, ORDER, arrived, log_line, say, ship_all
+from trainyard.contract.keys import stream_key
 from trainyard.contract.records import Begin, Points, Record
 from trainyard.spooling import frames as records
 from trainyard.spooling.frames import Frame
@@ -17,7 +19,6 @@ from trainyard.spooling.ledger import Ledger
 from trainyard.spooling.reader import last_sequences
 from trainyard.spooling.writer import SpoolWriter, spool_files
 from workers.attempt.folder import AttemptFolder
-from workers.contract import stream_key
 from workers.supervisor.contact import Contact
 from workers.supervisor.records import log_tail as logs
 from workers.supervisor.records import shipper as shipping
@@ -150,7 +151,7 @@ def test_what_a_supervisor_read_is_not_read_again_when_its_spool_was_deleted(
     client: redis.Redis, contact: Contact, tmp_path: Path
 ) -> None:
     folder = AttemptFolder(tmp_path / "a")
-    order = {**ORDER, "first_rank": 0, "node_name": "one"}
+    order = replace(ORDER, node_name="one")
     folder.create(order)
     log = folder.stream_path(0, "stdout")
     log.write_text("".join(f"line {number}\n" for number in range(50)))
@@ -166,7 +167,7 @@ def test_what_a_supervisor_read_is_not_read_again_when_its_spool_was_deleted(
     with log.open("a") as file:
         file.write("after its death\n")
     client.delete(stream_key(0))
-    logs.save_last_words(order, folder)
+    logs.save_unread_output(order, folder)
     ship_all(Shipper(client, KEY, ORDER, folder.spool, contact))
     lines = [text for frame in arrived(client) if frame.kind == "logs" for _, text in frame.payload["lines"]]
     assert lines == ["after its death"]

@@ -9,31 +9,31 @@ from collections.abc import Callable
 import redis
 import structlog
 
-from workers.contract import Document
+from trainyard.contract.reports import AttemptReport
 from workers.supervisor.contact import Contact
-from workers.supervisor.records.folder_watch import Watch
+from workers.supervisor.records.folder_watch import FolderWatch
 from workers.supervisor.records.shipper import Shipper
 
 log = structlog.get_logger(__name__)
 
-GATHER_S = 0.02  # after something was sent: what comes meanwhile travels together
+GATHER_S = 0.02  # pause after a sending, so that more frames travel together
 BLOCKED_S = 0.1
-LOOK_EVERY_S = 0.02
+POLL_EVERY_S = 0.02
 FIRST_PAUSE_S = 0.05
 EXCHANGE_EVERY_S = 1.0
 LONGEST_PAUSE_S = 2.0
 UNLISTED_LIMIT_S = 60.0
 
 
-class Courier(threading.Thread):
-    """Sends frames and reports, and hears what is wanted."""
+class ValkeyThread(threading.Thread):
+    """Sends frames and reports, and reads the desired state."""
 
-    def __init__(self, contact: Contact, shipper: Shipper, report: Callable[[], Document]) -> None:
-        super().__init__(name="courier", daemon=True)
+    def __init__(self, contact: Contact, shipper: Shipper, report: Callable[[], AttemptReport]) -> None:
+        super().__init__(name="valkey", daemon=True)
         self._contact = contact
         self._shipper = shipper
         self._report = report
-        self._watch = Watch(shipper.folder)
+        self._watch = FolderWatch(shipper.folder)
         self._hurry = threading.Event()
         self._over = threading.Event()
 
@@ -66,7 +66,7 @@ class Courier(threading.Thread):
                 self._over.wait(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             except Exception:  # nobody else ships or speaks for this attempt: silence would look like a dead node
-                log.exception("courier.failed")
+                log.exception("valkey_thread.failed")
                 self._over.wait(LONGEST_PAUSE_S)
 
     def finish(self, producers: dict[str, int], *, limit_s: float) -> bool:
@@ -85,7 +85,7 @@ class Courier(threading.Thread):
                 listed_at = now
             if self._contact.is_gone or now - began > limit_s or now - listed_at > UNLISTED_LIMIT_S:
                 break
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_EVERY_S)
         self._over.set()
         self.hurry()
         self.join()

@@ -1,0 +1,31 @@
+"""What the node worker and its warm process send each other: one line of JSON each."""
+
+from __future__ import annotations
+
+from trainyard.contract.base import WireStruct
+from workers.sandbox.node import Isolation
+
+
+class StartRequest(WireStruct):
+    """The node worker's wish for a supervisor of the attempt in ``folder``."""
+
+    folder: str
+    home: str  # of the node: the key is read there, once the ranks' processes are forked
+    isolation: Isolation
+    address: str
+    cache: str  # the project's
+    checkpoints: str  # the folder under which each run has its own
+
+
+class Ready(WireStruct):
+    """The warm process has imported everything."""
+
+    ready: int  # its pid
+    threads: int
+
+
+class Forked(WireStruct):
+    """The answer to a request: the reaper's pid, or why there is none."""
+
+    pid: int = 0
+    error: str = ""

@@ -1,0 +1,74 @@
+"""The state of one rank, as its supervisor sees it."""
+
+from __future__ import annotations
+
+from copy import copy
+
+import msgspec
+
+from trainyard.contract.base import JsonObject
+from trainyard.contract.reports import RankError, RankReport
+from trainyard.lost_peers import is_of_lost_peer
+from trainyard.spec.survival import outlives_workers
+from workers.attempt.documents import RankExit
+from workers.attempt.folder import AttemptFolder
+from workers.attempt.json_files import read_document
+from workers.forking.processes import Exit
+from workers.supervisor.failure_sentences import explained
+from workers.supervisor.ranks.tracebacks import TRACEBACK_BYTES, error_in, last_text
+
+
+class RankState(RankReport, kw_only=True):
+    pid: int
+    started_at: float  # Unix seconds
+
+    @property
+    def has_failed(self) -> bool:
+        return self.ended_at is not None and (self.signal is not None or self.exit_code != 0)
+
+    def order_of_failing(self) -> tuple[bool, float]:
+        """Sort a rank that only felt another rank's end behind that one: both may be found dead at the same time."""
+        return self.was_ended or has_lost_peer(self.error), self.ended_at or 0.0
+
+    def is_fatal(self, spec: JsonObject) -> bool:
+        """Whether its end is the end of all ranks, since no other can step without it. A run that outlives its workers
+        does so once they are together; before that, rank 0 would wait for a worker that never comes."""
+        is_spare = outlives_workers(spec) and self.rank != 0 and self.has_joined
+        return self.has_failed and not is_spare
+
+    def update_group(self, folder: AttemptFolder) -> bool:
+        """Find out how far a watched rank is with its process group. Returns whether that changed."""
+        if self.group in ("unknown", "joined"):
+            return False
+        before = self.group, self.waiting_since
+        if folder.joined_path(self.rank).exists():
+            self.group, self.waiting_since = "joined", None
+        else:
+            try:
+                self.group, self.waiting_since = "waiting", folder.joining_path(self.rank).stat().st_mtime
+            except OSError:
+                self.group, self.waiting_since = "none", None
+        return before != (self.group, self.waiting_since)
+
+    def end(self, ending: Exit, at: float, folder: AttemptFolder, *, is_cold: bool = False) -> None:
+        self.ended_at = at
+        self.exit_code, self.signal = ending
+        self.update_group(folder)
+        self.has_joined = folder.joined_path(self.rank).exists()
+        error = read_document(folder.error_path(self.rank), RankError)
+        if error is None and is_cold and self.exit_code == 1:  # Python's, by an exception: others a script chose
+            error = error_in(last_text(folder.stream_path(self.rank, "stderr"), TRACEBACK_BYTES))
+        self.error = error and explained(
+            error, folder.code, has_joined=self.has_joined, has_no_torchrun=not self.has_torchrun
+        )
+        if self.exit_hang and (recorded := read_document(folder.exit_path(self.rank), RankExit)) is not None:
+            self.exit_code, self.signal = recorded.exit_code, None
+
+    def snapshot(self) -> RankReport:
+        """Return the state as it is now; another thread may send it."""
+        return copy(self)
+
+
+def has_lost_peer(error: RankError | None) -> bool:
+    """Whether the error says that another rank went away."""
+    return error is not None and is_of_lost_peer(msgspec.structs.asdict(error))

@@ -1,0 +1,43 @@
+"""Reads the desired state of a node, for its worker and for its supervisors."""
+
+from __future__ import annotations
+
+import structlog
+
+from trainyard.contract.base import BadMessage, JsonObject
+from trainyard.contract.desired import Desired, lenient_desired
+from trainyard.contract.keys import down_key
+from trainyard.contract.seals import unseal
+
+log = structlog.get_logger(__name__)
+
+
+class DesiredReader:
+    """Returns each document once. What is refused is logged once, with the field."""
+
+    def __init__(self, key: str, node_id: str) -> None:
+        self._key = key
+        self._node_id = node_id
+        self._at: float | None = None  # of the last one
+        self._problems: list[str] = []
+
+    def read(self, text: bytes) -> Desired | None:
+        """Return the desired state, None where it is refused or was read before. A clock may be wrong, ours or the
+        server's: a document counts when its time is another than before."""
+        try:
+            document = unseal(self._key, down_key(self._node_id), text, JsonObject)
+            desired, left_out = lenient_desired(document)
+        except BadMessage as error:
+            self._report([str(error)])
+            return None
+        self._report([f"{attempt}: {problem}" for attempt, problem in left_out.items()])
+        if desired.at == self._at:
+            return None
+        self._at = desired.at
+        return desired
+
+    def _report(self, problems: list[str]) -> None:
+        if problems != self._problems:  # the document is read every second
+            for problem in problems:
+                log.warning("desired.refused", error=problem)
+        self._problems = problems
