@@ -112,8 +112,7 @@ def save_unread_output(order: Order, folder: AttemptFolder) -> None:
                 tails.append(LogTail(path, rank, stream, offset))
     if not tails:
         return
-    spool = SpoolWriter(folder.spool, begin=Begin(node=order["node_name"], role="node"))
-    spool = SpoolWriter(folder.spool, begin={"rank": -1, "node": order.node_name, "role": "node"})
+    spool = SpoolWriter(folder.spool, begin=Begin(node=order.node_name, role="node"))
     limit = SpoolLimit(folder.spool)
     for tail in tails:
         tail.drain(spool, limit, until=time.monotonic())
