@@ -57,7 +57,6 @@ def join(server: str, body: JoinRequest) -> NodeConfig:
     try:
         answer = decode(response.content, JoinAnswer)
     except BadDocument as error:
-        log.warning("join.refused", error=str(error))
         raise CannotStart(f"{server} does not answer like a Trainyard server; check the address.") from error
     return NodeConfig(
         server=server,

@@ -208,6 +208,7 @@ with pathlib.Path(os.environ["TRAINYARD_OUTPUT"], "big").open("wb", buffering=0)
             assert report["reason"]["sentence"] == "Rank 0 on one ended with exit code 3. The disk of one was full."
             assert report["reason"]["evidence"]["disk_full"]
             until(lambda: node.folder(order["attempt"]).is_ended())
-            assert node.folder(order["attempt"]).report()["reason"]["code"] == "rank_failed"  # type: ignore[index]
+            stored = node.folder(order["attempt"]).report()
+            assert stored is not None and stored.reason is not None and stored.reason.code == "rank_failed"
         finally:
             node.close()
