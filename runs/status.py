@@ -93,9 +93,9 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.CANCELLED: frozenset({Status.QUEUED}),
 }
 
-# A run that was logged outside of Trainyard and sent here (`trainyard sync`): what it is follows from what was sent so
-# far, and every sync may know more. It is never queued, placed or stopped.
-LOCAL = frozenset({Status.LOST, Status.SUCCEEDED, Status.FAILED, Status.CANCELLED})
+# A run that was logged outside of Trainyard and sent here: what it is follows from what was sent so far, and every
+# sync may know more. It is RUNNING while its heartbeats come. It is never queued, placed or stopped.
+LOCAL = frozenset({Status.RUNNING, Status.LOST, Status.SUCCEEDED, Status.FAILED, Status.CANCELLED})
 LOCAL_TRANSITIONS = {status: LOCAL - {status} for status in LOCAL}
 
 

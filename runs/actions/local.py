@@ -1,18 +1,20 @@
-"""Runs that were logged outside of Trainyard and are sent here afterwards, with `trainyard sync`.
+"""Runs that are logged outside of Trainyard and sent here: live by the SDK, or afterwards with `trainyard sync`.
 
 Such a run is told apart by its local id, which its own processes chose: sending it again finds the same row. No node
-ever has it. What it is follows from what was sent so far: an end needs proof, and silence is never proof.
+ever has it. What it is follows from what was sent so far: an end needs proof, and silence is never proof. While its
+heartbeats come it is RUNNING; ``runs.reconcile.elsewhere`` ends that when they stop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from runs.access import NotFound, can, require, visible_projects
 from runs.ingest.commit import REST
@@ -25,6 +27,7 @@ from runs.status import FINAL, Status
 FENCE = 1  # all that was logged counts as one attempt
 DEFAULT_PROJECT = "default"
 GIVEN_UP = "given-up"
+HEARTBEATS_STOP_S = 30.0  # without one for so long, a run that was live counts as out of contact
 MAX_ERRORS = 20  # that are kept as evidence
 
 
@@ -53,6 +56,9 @@ class Outcome:
     sentence: str
 
 
+LIVE = Outcome(Status.RUNNING, "live", "It runs outside of Trainyard and sends what it logs.")
+
+
 def send_local_run(
     *,
     actor: User,
@@ -62,10 +68,12 @@ def send_local_run(
     host: str = "",
     project: str | None = None,
     processes: Mapping[str, Process] | None = None,
+    is_live: bool = False,
 ) -> Run:
     """Return the run of that local id, which is made the first time, and decide anew what became of it.
 
     ``processes`` by producer is what lies on the sender's disk; what of it has arrived is read from the database.
+    ``is_live``: one of them is at work and sends this, which is the run's heartbeat.
     Raises NotFound or Forbidden for the project, Refused for a local run that went to another project.
     """
     run = Run.objects.filter(local_id=local_id).select_related("project").first()
@@ -73,6 +81,9 @@ def send_local_run(
         run = _create(actor, local_id, name, script, host, project)
     else:
         _check_is_ours(actor, run, project)
+    if is_live:
+        run.heartbeat_at = timezone.now()
+        Run.objects.filter(pk=run.pk).update(heartbeat_at=run.heartbeat_at)
     for _ in range(3):  # another sync of the same run may be at it
         try:
             _decide(run, processes or {})
@@ -138,7 +149,7 @@ def _decide(run: Run, processes: Mapping[str, Process]) -> None:
     known = {row.producer: processes.get(row.producer, Process(rank=row.rank)) for row in rows}
     errors = {**_errors_before(run, processes), **_errors_of(known, ended)}
     before = Outcome(Status(run.status), run.reason_code, run.reason_sentence)
-    outcome = judge(before, known, ended, errors)
+    outcome = judge(before, known, ended, errors, is_live=_is_live(run))
     began = [one.began_at for one in known.values() if one.began_at is not None]
     over = [one.ended_at for one in known.values() if one.ended_at is not None]
     with transaction.atomic():
@@ -155,10 +166,24 @@ def _decide(run: Run, processes: Mapping[str, Process]) -> None:
         run.save(update_fields=["started_at", "ended_at"])
 
 
-def judge(before: Outcome, processes: Mapping[str, Process], ended: set[str], errors: Mapping[str, str]) -> Outcome:
-    """Return what is known of a run whose ``processes`` sent records; ``ended`` are those whose end has arrived."""
+def _is_live(run: Run) -> bool:
+    return run.heartbeat_at is not None and timezone.now() - run.heartbeat_at < timedelta(seconds=HEARTBEATS_STOP_S)
+
+
+def judge(
+    before: Outcome,
+    processes: Mapping[str, Process],
+    ended: set[str],
+    errors: Mapping[str, str],
+    *,
+    is_live: bool = False,
+) -> Outcome:
+    """Return what is known of a run whose ``processes`` sent records; ``ended`` are those whose end has arrived.
+
+    ``is_live``: its heartbeats come.
+    """
     if not processes:
-        return before
+        return LIVE if is_live and before.code != GIVEN_UP else before
     current = {producer: one for producer, one in processes.items() if not one.is_replaced}
     num_open = len(current.keys() - ended)
     failed = [current[producer] for producer in errors if producer in current and current[producer].rank >= 0]
@@ -167,6 +192,8 @@ def judge(before: Outcome, processes: Mapping[str, Process], ended: set[str], er
     if num_open:
         if before.code == GIVEN_UP:  # a person's word stands until the end is there
             return before
+        if is_live:
+            return LIVE
         whose = "Its end has" if len(current) == 1 else f"The end of {num_open} of its {len(current)} processes has"
         sentence = f"{whose} not arrived: it is still running, or it was killed. Run trainyard sync again to find out."
         return Outcome(Status.LOST, "no-end", f"Logged outside of Trainyard. {sentence}")

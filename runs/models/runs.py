@@ -118,6 +118,7 @@ class Run(models.Model):
     ended_at = models.DateTimeField(null=True, blank=True)
     changed_at = models.DateTimeField(auto_now=True)
     archived_at = models.DateTimeField(null=True, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, editable=False)  # the last of a run outside of Trainyard
 
     objects = RunQuerySet.as_manager()
 

@@ -187,15 +187,21 @@ def _arrived(facts: Facts) -> Lamp:
 
 
 def _lamps_of_elsewhere(facts: Facts) -> dict[str, Lamp]:
-    """Nothing here can tell whether it is at work, so nothing is alarming."""
+    """Nobody here sees its processes: only its heartbeats say that they are at work, and silence proves nothing."""
+    is_live = facts.status == Status.RUNNING
     where = "No step yet." if facts.step is None else f"Step {facts.step:,} is the last that was sent."
-    if facts.record_age_s is None:
+    if is_live:
+        came = "nothing of it yet" if facts.record_age_s is None else f"the last record {facts.record_age_s:,.0f} s ago"
+        records = _lamp("telemetry", GREEN, f"It runs elsewhere and sends what it logs: {came}.")
+    elif facts.record_age_s is None:
         records = _lamp("telemetry", GREY, "No record yet.")
     elif facts.status in (Status.SUCCEEDED, Status.FAILED):
         records = _lamp("telemetry", GREEN, "Everything that was sent arrived.")
     else:
         records = _lamp("telemetry", GREY, f"The last record was sent {facts.record_age_s:,.0f} s ago.")
-    process = "It ended where it ran." if facts.status in FINAL else "It runs elsewhere, or ran: nobody here sees it."
+    running = "It runs elsewhere: nobody here sees its processes."
+    unknown = running if is_live else "It runs elsewhere, or ran: nobody here sees it."
+    process = "It ended where it ran." if facts.status in FINAL else unknown
     return {
         "process": _lamp("process", GREY, process),
         "progress": _lamp("progress", GREY, where),

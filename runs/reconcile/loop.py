@@ -16,6 +16,7 @@ from runs.models import Attempt, Node, Run
 from runs.models.clusters import MAX_SLOTS
 from runs.reconcile import datasets
 from runs.reconcile.acting import WRITE_EVERY_S, follow, free_slots, live_attempts
+from runs.reconcile.elsewhere import lose_silent_runs
 from runs.reconcile.hear import Ear, forget_the_rest
 from runs.reconcile.late import correct_late
 from runs.reconcile.placing import schedule
@@ -53,7 +54,8 @@ def tick(now: datetime) -> bool:
 
 def _round(now: datetime) -> None:
     nodes = list(Node.objects.filter(removed_at=None))
-    ear = Ear(now, _since(now))
+    since = _since(now)
+    ear = Ear(now, since)
     ear.listen_to_nodes(nodes)
     take_nodes(nodes, ear)
     _guarded(partial(valkey_users.keep_up, nodes))
@@ -64,6 +66,7 @@ def _round(now: datetime) -> None:
     _guarded(partial(tell_traces, attempts))
     _guarded(partial(free_slots, ear))
     _guarded(partial(correct_late, now))
+    _guarded(partial(lose_silent_runs, now, since))
     _guarded(partial(take_outputs, ear))
     queued = Run.objects.filter(status=Status.QUEUED).order_by()
     for cluster_id in queued.values_list("cluster_id", flat=True).distinct():

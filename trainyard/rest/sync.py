@@ -99,12 +99,18 @@ class LocalRun:
     def num_bytes(self) -> int:
         return sum(spool.num_bytes for spool in self.spools.values())
 
-    def document(self, project: str | None) -> Document:
+    @property
+    def project(self) -> str | None:
+        """Return the project that the script asked for; None where it did not."""
+        return next(filter(None, (spool.begin.project for spool in self.spools.values())), None)
+
+    def document(self, project: str | None, *, is_live: bool = False) -> Document:
         """Return what the server is told of the run and of each of its processes."""
         newest = max((spool.restart for spool in self.spools.values() if spool.begin.rank >= 0), default=0)
         return {
             "name": self.name,
-            "project": project,
+            "project": project or self.project,
+            **({"is_live": True} if is_live else {}),
             "script": self.script[:500],
             "host": _host(self.first.begin),
             "processes": {producer: _process(spool, newest) for producer, spool in self.spools.items()},
@@ -163,13 +169,23 @@ def send(
 
 
 def announce(
-    client: Client, run: LocalRun, *, project: str | None = None, again: bool = False, is_patient: bool = True
+    client: Client,
+    run: LocalRun,
+    *,
+    project: str | None = None,
+    again: bool = False,
+    is_patient: bool = True,
+    is_live: bool = False,
 ) -> Document:
-    """Tell the server of the run and its processes; return ``run`` and ``watermarks``. Raises as ``send`` does."""
+    """Tell the server of the run and its processes; return ``run`` and ``watermarks``. Raises as ``send`` does.
+
+    ``is_live``: one of them is at work now; the server takes it as the run's heartbeat.
+    """
     waits = PATIENCE_S if is_patient else ()
     if not again and (noted := _noted(run, client.url)) and not _exists(client, noted, waits):
         raise Gone(f"{run.name} was sent before as {noted}, which is not on the server any more, or not for you")
-    answer = _patiently(lambda: client.send_local_run(run.id, run.document(project)), waits)
+    document = run.document(project, is_live=is_live)
+    answer = _patiently(lambda: client.send_local_run(run.id, document), waits)
     _note(run, client.url, str(answer["run"]["id"]))
     return answer
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainyard.contract.records import BadRecord, Begin, encode_record, record_of
+from trainyard.contract.records import Begin, encode_record, record_of
 from trainyard.sdk import local_run as local
 from trainyard.sdk import streaming
 from trainyard.sdk.buffers import (
@@ -51,11 +51,12 @@ logger = logging.getLogger("trainyard")
 _run: Run | None = None
 
 
-def init(name: str | None = None, *, folder: str | os.PathLike[str] | None = None) -> Run:
+def init(name: str | None = None, *, folder: str | os.PathLike[str] | None = None, project: str | None = None) -> Run:
     """Return this process's Run: made at the first call, after ``finish``, and under another name, which ends it.
 
     Inside a Trainyard rank the spool lies where the node wants it (``TRAINYARD_SPOOL``), for one run. Elsewhere all
-    processes of one training write to a folder below ``folder``, else ``./trainyard-spool``: see ``trainyard sync``.
+    processes of one training write to a folder below ``folder``, else ``./trainyard-spool`` (see ``trainyard sync``),
+    and ``project`` is where the run is sent.
     """
     global _run
     if _run is not None and _run.name is not None and name not in (None, _run.name) and local.is_own(_run.local_id):
@@ -65,7 +66,7 @@ def init(name: str | None = None, *, folder: str | os.PathLike[str] | None = Non
             _run = Run(name, Path(spool))
         else:
             local_id = local.begin(name)
-            _run = Run(name, Path(folder or LOCAL_FOLDER) / local_id, local_id)
+            _run = Run(name, Path(folder or LOCAL_FOLDER) / local_id, local_id, project)
     elif name is not None and name != _run.name:
         logger.warning("trainyard: init(%r) goes on with the run that this process already has", name)
     return _run
@@ -79,8 +80,9 @@ class Run:
     _names: tuple[str, ...]
     _rows: Rows
 
-    def __init__(self, name: str | None, folder: Path, local_id: str = "") -> None:
+    def __init__(self, name: str | None, folder: Path, local_id: str = "", project: str | None = None) -> None:
         self.name = name
+        self.project = project
         self.local_id = local_id  # outside of Trainyard: of the training that this process takes part in
         self.folder = Path(local.absolute(folder))  # the script may change its folder later
         self.is_finished = False
@@ -159,11 +161,8 @@ class Run:
         try:
             record = record_of(kind, dict(payload))
             is_small = len(encode_record(record)) <= MAX_NOTE_BYTES
-        except BadRecord as error:
-            self._refuse("note", f"cannot be written: {error}")
-            return
-        except Exception as error:  # foreign objects raise what they like, and training must go on
-            self._refuse("note", f"cannot be written: {error!r:.200}")
+        except Exception as error:  # no such record, or a foreign object that raises what it likes
+            self._refuse("note", f"cannot be written: {str(error) or type(error).__name__:.300}")
             return
         if not is_small or self.is_finished:
             self._refuse(
@@ -337,7 +336,7 @@ class Run:
         }
 
     def _begin(self) -> Begin:
-        return local.begin_record(self.name, self.local_id)
+        return local.begin_record(self.name, self.local_id, self.project)
 
     def _end(self, reason: str) -> None:
         with self._lock:

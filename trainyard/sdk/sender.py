@@ -151,7 +151,7 @@ class Sender:
             self._announce(run)
 
     def _announce(self, run: sync.LocalRun) -> None:
-        answer = sync.announce(self._client, run, is_patient=False)
+        answer = sync.announce(self._client, run, is_patient=False, is_live=not self._closing.is_set())
         is_new = not self._run_id
         self._run_id = str(answer["run"]["id"])
         self._announced_at = time.monotonic()

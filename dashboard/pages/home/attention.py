@@ -93,6 +93,8 @@ def needs(live: list[Row], failed: list[Row], now: datetime) -> list[Need]:
 
 def _need(row: Row, now: datetime) -> Need | None:
     run = row.run
+    if run.is_local and run.status == Status.RUNNING:
+        return None
     if run.is_local:  # its end comes with the next sync, or never: nothing to be alarmed about
         return Need(row, run.reason_sentence, "grey", "give-up", "Give up")
     if run.status == Status.LOST:

@@ -76,7 +76,7 @@ def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
                 mfu="" if speed.mfu is None else percent(speed.mfu),
                 nodes=nodes,
                 processes=processes,
-                duration_s=duration_s(run, _end_of_what_was_sent(known, now) if run.is_local else now),
+                duration_s=duration_s(run, _end_of_what_was_sent(run, known, now)),
                 eta_s=eta_s(doc, known.median_step_s) if run.is_live else None,
                 colour=colour_of(run.pk) + 1,
             )
@@ -117,8 +117,10 @@ def duration_s(run: Run, now: datetime) -> float | None:
     return max(0.0, ((run.ended_at or now) - run.started_at).total_seconds()) if run.started_at else None
 
 
-def _end_of_what_was_sent(known: Telemetry, now: datetime) -> datetime:
-    """How long a run goes on elsewhere is not known; how far its records reach is."""
+def _end_of_what_was_sent(run: Run, known: Telemetry, now: datetime) -> datetime:
+    """How long a run goes on elsewhere is not known unless its heartbeats come; how far its records reach is."""
+    if not run.is_local or run.status == Status.RUNNING:
+        return now
     return now if known.step_at is None else min(now, datetime.fromtimestamp(known.step_at, UTC))
 
 

@@ -1,4 +1,4 @@
-"""``PUT /runs/local/{id}`` and ``POST /runs/{id}/frames``: what `trainyard sync` sends, safe to repeat at any time."""
+"""``PUT /runs/local/{id}`` and ``POST /runs/{id}/frames``: what the SDK and `trainyard sync` send, safe to repeat."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ class LocalIn(Body):
     project: str | None = Field(None, max_length=60, description="absent: default, or where it was sent before")
     script: Text = ""
     host: Text = ""
+    is_live: bool = Field(False, description="one of its processes is at work and sends this: the run's heartbeat")
     processes: dict[Id, ProcessIn] = Field(default={}, max_length=MAX_PROCESSES)
 
 
@@ -78,6 +79,7 @@ def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> L
         host=body.host,
         project=body.project,
         processes={producer: actions.Process(**one.model_dump()) for producer, one in body.processes.items()},
+        is_live=body.is_live,
     )
     return LocalOut(run=RunOut.model_validate(run_documents([run])[0]), watermarks=watermarks(run))
 

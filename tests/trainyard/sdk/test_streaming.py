@@ -9,13 +9,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 
 import trainyard as package
 from runs.metrics.models import Producer, Telemetry
-from runs.models import Run
+from runs.models import Membership, Project, Role, Run
+from runs.reconcile import tick
+from tests.cast import Cast
 from tests.trainyard.command import Trainyard
 from tests.up_process import ROOT, wait_until
 from trainyard.sdk import local_run as local
@@ -113,9 +117,39 @@ def test_another_process_goes_on_where_the_sending_one_ended(trainyard: Trainyar
     first, second = (start(LOG + "input()", TRAINYARD_LOCAL_RUN="job 7") for _ in range(2))
     wait_until(lambda: stored() == 2, "the points of both are there", patience_s=30)
     first.communicate("\n", timeout=30)
-    assert Run.objects.get().status == "LOST" and second.poll() is None
+    assert Run.objects.get().status == "RUNNING" and second.poll() is None
     second.communicate("\n", timeout=30)
     assert (Run.objects.get().status, stored()) == ("SUCCEEDED", 2)
+
+
+def test_it_is_running_while_it_lives_and_lost_once_it_is_silent(trainyard: Trainyard, start: Start) -> None:
+    training = start(LOG + "input(); run.finish()")
+    wait_until(lambda: stored() == 1, "the point is there", patience_s=30)
+    run = Run.objects.get()
+    assert run.status == "RUNNING" and run.heartbeat_at is not None
+    now = timezone.now()
+    assert tick(now - timedelta(seconds=1)) and tick(now)
+    run.refresh_from_db()
+    assert run.status == "RUNNING"
+    training.kill()
+    training.communicate()
+    for ago in range(40, -1, -1):  # control goes on, and hears nothing more
+        tick(now + timedelta(seconds=60 - ago))
+    run.refresh_from_db()
+    assert run.status == "LOST" and "Nothing was heard of it since" in run.reason_sentence
+
+
+def test_a_script_names_the_project_that_its_run_goes_to(
+    trainyard: Trainyard, cast: Cast, start: Start, tmp_path: Path
+) -> None:
+    vision = Project.objects.create(name="vision")
+    member = Membership.objects.create(project=vision, user=cast.mate, role=Role.MEMBER)
+    text = "import trainyard; run = trainyard.init(project='vision'); run.log({'loss': 1.0}); run.finish()"
+    _, said = start(text).communicate(timeout=60)
+    assert Run.objects.get().project == vision, said
+    member.delete()
+    _, said = start(text.replace("run.finish()", "import time; time.sleep(3); run.finish()")).communicate(timeout=60)
+    assert "There is no project 'vision' that you can see" in said and Run.objects.count() == 1
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from runs.metrics.models import DeadLetter, Telemetry
 from runs.models import Cluster, Project, Run
@@ -230,3 +232,65 @@ def test_a_cluster_can_be_deleted_whatever_was_logged_elsewhere(mate: Api, cast:
     cast.cluster.delete()
     assert Cluster.objects.count() == 0 and Run.objects.count() == 1
     assert make_user("new").pk and mate("GET", "/runs").json()["items"][0]["cluster"] is None
+
+
+def heard_at(at: datetime) -> None:
+    Run.objects.update(heartbeat_at=at)
+
+
+def watched_for(seconds: float) -> datetime:
+    """Let control be at it for so long without a pause; return its time."""
+    now = timezone.now()
+    second = timedelta(seconds=1)
+    for ago in range(int(seconds), -1, -1):
+        tick(now - ago * second)
+    return now
+
+
+def test_while_heartbeats_come_it_is_running_and_its_end_ends_it(mate: Api, local_id: str) -> None:
+    spool = logged(ends=False)
+    run = send(mate, local_id, spool, is_live=True).json()["run"]
+    assert run["status"] == "RUNNING" and "runs outside of Trainyard" in run["reason"]["sentence"]
+    lamp = run["lamps"]["telemetry"]
+    assert lamp["colour"] == "green" and "elsewhere" in lamp["sentence"]
+    assert send(mate, local_id, spool).json()["run"]["status"] == "RUNNING", "a sync beside it knows no better"
+    spool.end()
+    assert send(mate, local_id, spool).json()["run"]["status"] == "SUCCEEDED"
+
+
+def test_before_anything_was_logged_a_heartbeat_is_enough(mate: Api, local_id: str) -> None:
+    run = send(mate, local_id, is_live=True).json()["run"]
+    assert run["status"] == "RUNNING" and run["lamps"]["telemetry"]["colour"] == "green"
+
+
+def test_silence_makes_it_lost_since_then_and_a_heartbeat_brings_it_back(mate: Api, local_id: str) -> None:
+    spool = logged(ends=False)
+    send(mate, local_id, spool, is_live=True)
+    now = watched_for(40)
+    assert Run.objects.get().status == "RUNNING"
+    heard_at(now - timedelta(seconds=29))
+    tick(now)
+    assert Run.objects.get().status == "RUNNING"
+    heard_at(now - timedelta(seconds=31))
+    tick(now)
+    run = Run.objects.get()
+    assert (run.status, run.reason_code) == ("LOST", "no-heartbeat")
+    assert f"since {now - timedelta(seconds=31):%Y-%m-%d %H:%M:%S} UTC" in run.reason_sentence
+    assert send(mate, local_id, spool, is_live=True).json()["run"]["status"] == "RUNNING"
+    events = mate("GET", f"/runs/{run.pk}/events").json()["items"]
+    assert [event["code"] for event in events] == ["sent", "live", "no-heartbeat", "live"]
+
+
+def test_silence_while_control_was_away_says_nothing(mate: Api, local_id: str) -> None:
+    send(mate, local_id, logged(ends=False), is_live=True)
+    now = timezone.now()
+    heard_at(now - timedelta(seconds=300))
+    tick(now)
+    assert Run.objects.get().status == "RUNNING"
+
+
+def test_what_a_person_gave_up_stays_so_while_heartbeats_come(mate: Api, local_id: str) -> None:
+    spool = logged(ends=False)
+    run = send(mate, local_id, spool, is_live=True).json()["run"]
+    assert mate("POST", f"/runs/{run['id']}/give-up").status_code == 200
+    assert send(mate, local_id, spool, is_live=True).json()["run"]["status"] == "CANCELLED"
