@@ -12,6 +12,7 @@ from typing import Self
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from trainyard.cli.screen import Screen, safe
+from trainyard.contract.statuses import LIVE
 from trainyard.rest import sync
 from trainyard.rest.client import ApiError, Client, Unreachable
 
@@ -58,13 +59,13 @@ class Sender:
     @property
     def is_waiting(self) -> bool:
         """Whether a run that was sent has no end yet."""
-        return any(one.run["status"] == "LOST" for one in self._sent.values())
+        return any(one.run["status"] in LIVE for one in self._sent.values())
 
     def send(self, found: Iterable[sync.LocalRun]) -> None:
         """Send what is new. Raises Unreachable, ApiError (but where one run alone is refused), OSError."""
         for run in found:
             before = self._sent.get(run.id)
-            if run.id in self._refused or (before and before.run["status"] != "LOST"):
+            if run.id in self._refused or (before and before.run["status"] not in LIVE):
                 continue
             try:
                 with Bar(self._screen, run) as bar:
@@ -104,7 +105,7 @@ class Sender:
                 num_frames=before.num_frames + sent.num_frames, num_bytes=before.num_bytes + sent.num_bytes
             )
         self._sent[sent.local_id] = sent
-        if sent.run["status"] == "LOST" and before is None:
+        if sent.run["status"] in LIVE and before is None:
             self._screen.say(f"{sent.run['name']}: {sent.run['reason']['sentence']}")
 
     def _refuse(self, run: sync.LocalRun, sentence: str) -> None:

@@ -273,7 +273,7 @@ run.log({"loss": 0.5})
     find = sync.find
 
     def find_and_let_it_go_on(folder: Path) -> list[sync.LocalRun]:
-        if not training.stdin.closed and Run.objects.filter(status="LOST").exists():
+        if not training.stdin.closed and Run.objects.filter(status__in=("LOST", "RUNNING")).exists():
             training.stdin.close()
         return find(folder)
 
