@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from django.contrib.auth import update_session_auth_hash
 from django.core.exceptions import ValidationError
@@ -26,7 +25,7 @@ FRAGMENTS = {
 
 @page()
 def account(request: HttpRequest) -> HttpResponse:
-    return _show(request, {})
+    return _show(request)
 
 
 @page(methods=("POST",))
@@ -35,9 +34,9 @@ def new_token(request: HttpRequest) -> HttpResponse:
     name, days = request.POST.get("name", "").strip()[:80], request.POST.get("days", "")
     expires_at = timezone.now() + timedelta(days=int(days)) if days in dict(LIVES) and days else None
     if not name:
-        return _show(request, {"token_problem": "Say what it is for.", "days": days}, status=422)
+        return _show(request, token_problem="Say what it is for.", days=days, status=422)
     _, secret = actions.create_token(actor=person(request), name=name, expires_at=expires_at)
-    return _show(request, {"secret": secret, "token_name": name})
+    return _show(request, secret=secret, token_name=name)
 
 
 @page(methods=("POST",))
@@ -62,10 +61,10 @@ def password(request: HttpRequest) -> HttpResponse:
             actor=user, password=request.POST.get("password", ""), current=request.POST.get("current", "")
         )
     except ValidationError as error:
-        return _show(request, {"problems": problems_of(error)}, status=422)
+        return _show(request, problems=problems_of(error), status=422)
     update_session_auth_hash(request, user)  # this session stays; the person's others end
     num_tokens = actions.live_tokens(actions.tokens_of(user, user)).count()
-    return _show(request, {"is_password_set": True, "num_live": num_tokens, "revoke_words": revoke_words(num_tokens)})
+    return _show(request, is_password_set=True, num_live=num_tokens, revoke_words=revoke_words(num_tokens))
 
 
 def revoke_words(num_tokens: int) -> str:
@@ -79,7 +78,7 @@ def from_admin(request: HttpRequest) -> HttpResponse:
     return redirect("account")
 
 
-def _show(request: HttpRequest, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
+def _show(request: HttpRequest, *, status: int = 200, **context: object) -> HttpResponse:
     user, now = person(request), timezone.now()
     tokens = Token.objects.filter(user=user, revoked_at=None)
     around = {

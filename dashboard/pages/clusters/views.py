@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -50,34 +51,50 @@ class Waiter(NamedTuple):
     since: datetime
 
 
+@dataclass(frozen=True)
+class ClusterView:
+    """A cluster as its card shows it."""
+
+    cluster: Cluster
+    boxes: list[NodeBox]
+    num_away: int
+    num_draining: int
+    num_slots: int
+    num_held: int
+    num_free: int  # on nodes that are in contact and not drained
+    unit: str  # GPU or slot
+    queue: list[Waiter]
+    num_waiting: int
+
+
 @page()
 def clusters(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     found = [describe(request.user, cluster, now) for cluster in visible_clusters(request.user)]
     context = {
-        "clusters": sorted(found, key=lambda one: not one["boxes"]),  # those without nodes last
+        "clusters": sorted(found, key=lambda one: not one.boxes),  # those without nodes last
         "may_manage": can_manage_clusters(request.user),
     }
     return show(request, "nodes/clusters.html", context, fragments={"clusters": "nodes/_clusters.html"})
 
 
-def describe(user: Someone, cluster: Cluster, now: datetime) -> dict[str, Any]:
+def describe(user: Someone, cluster: Cluster, now: datetime) -> ClusterView:
     nodes = list(visible_nodes(user).filter(cluster=cluster))
     boxes = boxes_of(user, nodes, now)
     usable = [box for box in boxes if not box.is_away and not box.node.is_draining]
     queue = _queue(user, cluster)
-    return {
-        "cluster": cluster,
-        "boxes": boxes,
-        "num_away": sum(box.is_away for box in boxes),
-        "num_draining": sum(box.node.is_draining for box in boxes),
-        "num_slots": sum(node.slots for node in nodes),
-        "num_held": sum(box.num_held for box in boxes),
-        "num_free": sum(max(0, box.node.slots - box.num_held) for box in usable),
-        "unit": "GPU" if nodes and all(node.accelerator == "gpu" for node in nodes) else "slot",
-        "queue": queue,
-        "num_waiting": waiting_runs(cluster).count(),
-    }
+    return ClusterView(
+        cluster=cluster,
+        boxes=boxes,
+        num_away=sum(box.is_away for box in boxes),
+        num_draining=sum(box.node.is_draining for box in boxes),
+        num_slots=sum(node.slots for node in nodes),
+        num_held=sum(box.num_held for box in boxes),
+        num_free=sum(max(0, box.node.slots - box.num_held) for box in usable),
+        unit="GPU" if nodes and all(node.accelerator == "gpu" for node in nodes) else "slot",
+        queue=queue,
+        num_waiting=waiting_runs(cluster).count(),
+    )
 
 
 def boxes_of(user: Someone, nodes: Sequence[Node], now: datetime) -> list[NodeBox]:

@@ -28,12 +28,13 @@ def compare(request: HttpRequest) -> HttpResponse:
     asked = list(dict.fromkeys(one[:MAX_CHARS] for one in request.GET.getlist("run") if one))
     runs = _runs(request, asked[:MAX_RUNS])
     colours = colours_apart(request.user, runs)
-    context = charts_context(person(request), runs, colours=colours)
-    fields: dict[str, Fields] = {one["id"]: one["fields"] for one in context["charts"]["runs"]}
+    charts = charts_context(person(request), runs, colours=colours)["charts"]
+    fields: dict[str, Fields] = {one["id"]: one["fields"] for one in charts["runs"]}
     differ = differing(list(fields.values()))
-    for one in context["charts"]["runs"]:  # nobody groups by what is the same everywhere
+    for one in charts["runs"]:  # nobody groups by what is the same everywhere
         one["fields"] = {path: text for path, text in one["fields"].items() if path in differ}
-    context |= {
+    context = {
+        "charts": charts,
         "num_runs": len(runs),
         "warning": _warning(asked, len(runs)),
         "colour_names": list(enumerate(COLOURS, start=1)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any
+from typing import NamedTuple
 
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
@@ -95,15 +95,27 @@ def _option_names() -> list[str]:
     return list(dict.fromkeys(name for source in SOURCES for name in options_of(source)))
 
 
-def _options(values: dict[str, str], problems: dict[str, str]) -> list[dict[str, Any]]:
-    """The fields that only some sources have, each with the classes that show it beside these."""
+class SourceOption(NamedTuple):
+    """A field that only some sources have; ``only`` has the classes that show it beside these."""
+
+    name: str
+    label: str
+    help: str
+    only: str
+    value: str
+    problem: str
+    placeholder: str
+
+
+def _options(values: dict[str, str], problems: dict[str, str]) -> list[SourceOption]:
     made = []
     for name in _option_names():
         sources = _sources_with(name)
         info = options_of(sources[0])[name]
         only = " ".join(f"for-{source}" for source in sources)
-        about = {"value": values[name], "problem": problems.get(name, ""), "placeholder": str(info.default)}
-        made.append({"name": name, "label": info.label, "help": info.help, "only": only, **about})
+        made.append(
+            SourceOption(name, info.label, info.help, only, values[name], problems.get(name, ""), str(info.default))
+        )
     return made
 
 

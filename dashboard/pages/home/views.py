@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -86,8 +87,21 @@ def launch_example(request: HttpRequest) -> HttpResponse:
     return answer(request, f"Launched {run.name}.", to=reverse("run", args=(run.pk,)))
 
 
-def _clusters(request: HttpRequest) -> list[dict[str, object]]:
-    """Slots of each cluster: held, free on nodes in contact, and asked for by waiting runs."""
+@dataclass(frozen=True)
+class ClusterLine:
+    """How full a cluster is: slots held, free on nodes in contact, and runs that wait."""
+
+    cluster: Cluster
+    num_nodes: int
+    num_away: int
+    num_draining: int
+    slots: int
+    held: int
+    free: int
+    waiting: int
+
+
+def _clusters(request: HttpRequest) -> list[ClusterLine]:
     heard_at = contact_time(timezone.now())
     waiting = visible_runs(request.user).filter(status=Status.QUEUED)
     made = []
@@ -97,15 +111,15 @@ def _clusters(request: HttpRequest) -> list[dict[str, object]]:
         held = HeldSlot.objects.filter(node__cluster=cluster).count()
         slots = sum(node.slots for node in nodes)
         made.append(
-            {
-                "cluster": cluster,
-                "num_nodes": len(nodes),
-                "num_away": sum(not node.is_in_contact(heard_at) for node in nodes),
-                "num_draining": sum(node.is_draining for node in nodes),
-                "slots": slots,
-                "held": held,
-                "free": max(0, sum(node.slots for node in usable) - held),
-                "waiting": waiting.filter(cluster=cluster).count(),
-            }
+            ClusterLine(
+                cluster=cluster,
+                num_nodes=len(nodes),
+                num_away=sum(not node.is_in_contact(heard_at) for node in nodes),
+                num_draining=sum(node.is_draining for node in nodes),
+                slots=slots,
+                held=held,
+                free=max(0, sum(node.slots for node in usable) - held),
+                waiting=waiting.filter(cluster=cluster).count(),
+            )
         )
     return made

@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypedDict
 
 from dashboard.pages.shared.run_colours import colour_of
 from runs.metrics.models import Series
@@ -19,7 +19,43 @@ MAX_CHARS = 120
 ITS_OWN = ("name", "project", "local.id")  # of a spec, what says nothing about how it trains
 
 
-def charts_context(user: User, runs: Sequence[Run], *, colours: Mapping[str, int] | None = None) -> dict[str, Any]:
+class ChartAttempt(TypedDict):
+    fence: int
+    number: int
+    cause: str  # why it began, where it is not the first
+
+
+class ChartRun(TypedDict):
+    """A run as the scripts of the charts read it."""
+
+    id: str
+    name: str
+    start: float  # the zero of its relative time, Unix seconds
+    status: str
+    colour: int
+    isLive: bool
+    fields: dict[str, str]
+    attempts: list[ChartAttempt]
+
+
+class ChartSeries(TypedDict):
+    run: str
+    name: str
+    labels: dict[str, str]
+
+
+class Charts(TypedDict):
+    runs: list[ChartRun]
+    project_id: str
+    state: dict[str, object]  # a browser's, as it saved it
+    series: list[ChartSeries]
+
+
+class ChartsContext(TypedDict):
+    charts: Charts
+
+
+def charts_context(user: User, runs: Sequence[Run], *, colours: Mapping[str, int] | None = None) -> ChartsContext:
     """Return what ``runs/_charts.html`` needs: the runs, and how this person looks at the project's charts.
 
     The project is the first run's. ``colours`` are what the runs have by id where nobody chose others.
@@ -39,14 +75,14 @@ def charts_context(user: User, runs: Sequence[Run], *, colours: Mapping[str, int
     }
 
 
-def _series(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def _series(runs: Sequence[Run]) -> list[ChartSeries]:
     """Return the first series, so that a page has cards to draw before it has asked; it asks for all of them."""
     rows = Series.objects.filter(run_id__in=[run.pk for run in runs]).order_by("name", "labels_key")
     found = rows.values_list("run_id", "name", "labels")[:MAX_SERIES]
     return [{"run": run, "name": name, "labels": labels} for run, name, labels in found]
 
 
-def chart_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def chart_runs(runs: Sequence[Run]) -> list[ChartRun]:
     """Return of each run its name, the zero of its relative time (Unix seconds), status, colour, the fields of its spec
     as short texts, and its attempts with why each began."""
     events = _events(runs)
@@ -104,9 +140,9 @@ def _events(runs: Sequence[Run]) -> defaultdict[str, list[Event]]:
     return found
 
 
-def _attempts(attempts: Sequence[Attempt], events: Sequence[Event]) -> list[dict[str, Any]]:
-    first = [{"fence": one.fence, "number": one.number, "cause": ""} for one in attempts[:1]]
-    later = [
+def _attempts(attempts: Sequence[Attempt], events: Sequence[Event]) -> list[ChartAttempt]:
+    first: list[ChartAttempt] = [{"fence": one.fence, "number": one.number, "cause": ""} for one in attempts[:1]]
+    later: list[ChartAttempt] = [
         {"fence": new.fence, "number": new.number, "cause": _cause(old, new, events)} for old, new in pairwise(attempts)
     ]
     return first + later
