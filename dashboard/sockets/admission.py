@@ -1,7 +1,7 @@
-"""Who may open a socket, and who may stay: asked for all of them together, a few queries however many there are.
+"""Who may open a socket, and who may keep it open.
 
-A reconnect storm and the look at everybody every few seconds cost the same: the sockets that wait are taken as one
-batch. What one may see is decided in runs.access.
+The sockets that wait are checked as one batch, in a few queries however many there are: when all pages reconnect at
+once, and every few seconds for the sockets that are open. What a person may see is decided in runs.access.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Answer = Sight | int  # what its person sees, or the code with which the socket 
 
 
 class Subscriber(Protocol):
-    """A socket, as the door knows it."""
+    """A socket that was admitted or wants to be."""
 
     question: Question
 
@@ -48,13 +48,13 @@ class Subscriber(Protocol):
 
 
 def answers(questions: Sequence[Question]) -> list[Answer]:
-    """Return who may come in, and who not and why."""
-    visitors = users_of(question.credential for question in questions)
-    known = sights(list({user.pk: user for user in visitors.values()}.values()))
+    """Return for each question what the person sees, or the code with which the socket is closed."""
+    users = users_of(question.credential for question in questions)
+    known = sights(list({user.pk: user for user in users.values()}.values()))
     projects = projects_of_runs({question.run_id for question in questions if question.run_id is not None})
     found: list[Answer] = []
     for question in questions:
-        user = visitors.get(question.credential)
+        user = users.get(question.credential)
         if user is None:
             found.append(UNKNOWN_USER)
         elif question.run_id is None or known[user.pk].sees(projects.get(question.run_id)):
@@ -65,7 +65,7 @@ def answers(questions: Sequence[Question]) -> list[Answer]:
 
 
 class Admission:
-    """One per process. ``admit`` answers a newcomer; whoever came in is looked at again until they ``leave``."""
+    """One per process. ``admit`` checks a new socket; it is checked again every few seconds until it ``leave``s."""
 
     def __init__(self) -> None:
         self._admitted: set[Subscriber] = set()
@@ -134,5 +134,5 @@ _admissions: WeakKeyDictionary[asyncio.AbstractEventLoop, Admission] = WeakKeyDi
 
 
 def admission() -> Admission:
-    """Return the process's door. (A process has one event loop; tests have one each.)"""
+    """Return the process's admission. (A process has one event loop; tests have one each.)"""
     return _admissions.setdefault(asyncio.get_running_loop(), Admission())

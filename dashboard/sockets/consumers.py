@@ -1,4 +1,4 @@
-"""The two sockets. Each admits (the door says who may see what), forwards (a feed says what happened) and leaves."""
+"""The two sockets. Each is admitted (see admission), forwards what its feed sends, and leaves."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Watch(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no ty
             self.sending_since = None
 
     def stay(self, sight: Sight) -> None:
-        """The door looked at us, every few seconds, and this is what our person sees now."""
+        """Admission has checked this socket again; its person sees this now."""
         self.sight = sight
         now = asyncio.get_running_loop().time()
         if self.sending_since is not None and now - self.sending_since > SLOWEST_SEND_S:

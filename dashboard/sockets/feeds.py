@@ -1,5 +1,7 @@
-"""One subscription per watched thing and process, for all sockets that watch it. What a message means to them is in
-run_feed and overview_feed."""
+"""One subscription per watched run and process, for all sockets that watch it.
+
+What a message means to them is in run_feed and overview_feed.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ class Feed:
         self.spawn(self._listen())
 
     def join(self, member: Member, since: int | None) -> None:
-        """Tell the member what happens. ``since``: the cursor up to which it knows."""
+        """Send the member what happens. ``since`` is the cursor up to which it has everything."""
         self.members.add(member)
 
     def leave(self, member: Member) -> None:

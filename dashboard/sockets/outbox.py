@@ -1,4 +1,4 @@
-"""What one socket has still to be told: bounded, whatever its reader does."""
+"""The messages that one socket has still to send: bounded, however slow its reader is."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Outbox:
         self.cursor = self._told = cursor
 
     def put(self, parcel: Parcel) -> None:
-        """Tell what comes after ``cursor``."""
+        """Add what comes after ``cursor``."""
         self.cursor = parcel.cursor
         num_chars = sum(map(len, parcel.texts))
         is_full = len(self._queue) - len(self._hints) >= MAX_TEXTS or self._num_chars + num_chars > MAX_CHARS
@@ -50,7 +50,7 @@ class Outbox:
         self._filled.set()
 
     def hint(self, text: str) -> None:
-        """Tell what has no cursor; once is enough while it waits."""
+        """Add a message without a cursor; while it waits, the same one is not added again."""
         if text in self._hints or AGAIN in self._hints:
             return
         if len(self._hints) >= MAX_HINTS:

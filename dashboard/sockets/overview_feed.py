@@ -1,4 +1,4 @@
-"""What happens to all runs and nodes: each member hears of the runs that its person sees."""
+"""What happens to all runs and nodes. Each member gets messages about the runs that its person sees."""
 
 from __future__ import annotations
 

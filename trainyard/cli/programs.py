@@ -1,4 +1,4 @@
-"""Commands that are programs of the house: this process becomes them, so that signals and exit codes are theirs."""
+"""Commands that are programs of their own: this process becomes them, so that signals and exit codes are theirs."""
 
 from __future__ import annotations
 
