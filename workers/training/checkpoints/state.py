@@ -170,7 +170,8 @@ def stored_synchronization(training: Training, manifest: Manifest, kind: str) ->
 
 
 def is_same_mesh(training: Training, manifest: Manifest) -> bool:
-    return manifest.degrees == degrees_of(training)
+    """Return whether the axes in use are those of the checkpoint: an older one does not name all that there are."""
+    return {axis: degree for axis, degree in manifest.degrees.items() if degree > 1} == training.mesh.used
 
 
 def degrees_of(training: Training) -> dict[str, int]:
