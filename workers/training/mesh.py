@@ -23,21 +23,16 @@ def make_device_mesh(mesh: Mesh, device: torch.device) -> DeviceMesh | None:
     """
     if mesh.world_size == mesh.data:
         return None
-    device_mesh = init_device_mesh(device.type, mesh.degrees, mesh_dim_names=AXES)
-    if len(names := copied_axes(mesh)) > 1:
-        device_mesh[names]._flatten(COPIES)  # one axis of all that average their gradients
-    return device_mesh
+    return init_device_mesh(device.type, mesh.degrees, mesh_dim_names=AXES)
 
 
-def copies_name(mesh: Mesh) -> str:
-    """Return the axis of torch's mesh along which ranks hold the same weights and average their gradients."""
-    names = copied_axes(mesh)
-    return COPIES if len(names) > 1 else names[0] if names else "data"
+def copies_of(device_mesh: DeviceMesh, mesh: Mesh) -> DeviceMesh:
+    """Return the ranks that hold the same weights as this one and average their gradients, as a mesh of one axis.
 
-
-def copied_axes(mesh: Mesh) -> tuple[str, ...]:
-    """Return the axes of copies whose degree is above 1, outermost first."""
-    return tuple(axis.name for axis in TABLE if axis.has_copies and mesh.degree(axis.name) > 1)
+    A collective where they stand on several axes: every rank calls it once.
+    """
+    names = tuple(axis.name for axis in TABLE if axis.has_copies and mesh.degree(axis.name) > 1)
+    return device_mesh[names]._flatten(COPIES) if len(names) > 1 else device_mesh[names[0] if names else "data"]
 
 
 @dataclass(frozen=True, slots=True)

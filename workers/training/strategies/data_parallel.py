@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from workers.training.assembly import Assembly
-from workers.training.mesh import Mesh, copies_name
+from workers.training.mesh import Mesh, copies_of
 from workers.training.strategies.compression import Compression
 from workers.training.strategies.synchronization.protocol import ring_bytes
 
@@ -38,7 +38,8 @@ def apply(assembly: Assembly) -> None:
         assembly.num_throwaways = num_throwaway_passes(replica)
         assembly.without_reduction = partial(without_reduction, replica)
     elif mesh.shard == 1:  # shards average between the copies themselves
-        group = assembly.group(copies_name(mesh)).get_group()
+        assert assembly.device_mesh is not None
+        group = copies_of(assembly.device_mesh, mesh).get_group()
         assembly.after_backward.append(lambda: average_gradients(parts, group))
 
 

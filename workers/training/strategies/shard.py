@@ -20,7 +20,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
 from workers.training.assembly import Assembly
-from workers.training.mesh import copies_name
+from workers.training.mesh import COPIES, copies_of
 
 
 def apply(assembly: Assembly) -> None:
@@ -32,7 +32,12 @@ def apply(assembly: Assembly) -> None:
     assert assembly.device_mesh is not None
     copies_and_shards = assembly.device_mesh["shard"]
     if assembly.mesh.num_copies > 1:
-        copies_and_shards = assembly.device_mesh[copies_name(assembly.mesh), "shard"]
+        copies = copies_of(assembly.device_mesh, assembly.mesh)
+        (name,) = copies.mesh_dim_names or ()
+        if name == COPIES:  # several axes as one, of which torch's mesh itself does not know
+            copies_and_shards = DeviceMesh._concatenate([copies, copies_and_shards])
+        else:
+            copies_and_shards = assembly.device_mesh[name, "shard"]
     for part in assembly.parts:
         shard_part(
             part,
