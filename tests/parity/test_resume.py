@@ -36,6 +36,7 @@ WAYS = {
     "shard 2": Way(2, {"shard": 2}),
     "tensor 2": Way(2, {"tensor": 2}),
     "pipeline 2": Way(2, {"pipeline": {"stages": 2}}),
+    "context 2": Way(2, {"context": 2}),
     "shard 4": Way(4, {"shard": 4}),
 }
 PRODUCTS = {
@@ -47,7 +48,7 @@ PRODUCTS = {
 }
 ALL = {**WAYS, **PRODUCTS}
 KEEP_ALL = {"every_steps": SAVED, "keep": 1000}
-RING = ["data 2", "shard 2", "tensor 2", "pipeline 2", "alone", "data 3"]
+RING = ["data 2", "shard 2", "tensor 2", "pipeline 2", "context 2", "alone", "data 3"]
 
 Saved = Callable[[str], Yard]
 

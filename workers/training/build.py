@@ -30,6 +30,7 @@ from workers.training.strategies import (
     balance,
     compilation,
     compression,
+    context,
     data_parallel,
     pipeline,
     shard,
@@ -41,6 +42,7 @@ from workers.training.strategies.synchronization.protocol import OwnLoss, Synchr
 
 STRATEGIES: Mapping[str, Applies] = {  # by their names in trainyard.spec.strategies
     "pipeline": pipeline,
+    "context": context,
     "tensor": tensor,
     "activation_checkpointing": activation_checkpointing,
     "compilation": compilation,

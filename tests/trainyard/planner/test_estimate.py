@@ -283,3 +283,18 @@ def test_an_estimate_is_quick_however_deep_the_model() -> None:
     for _ in range(20):
         estimated(spec)
     assert (time.process_time() - started) / 20 < 0.02
+
+
+def test_ranks_that_share_sequences_share_activations_and_send_keys_and_values_round() -> None:
+    sizes = {"layers": 4, "width": 128, "heads": 4, "context": 1024}
+    alone, both = (
+        estimated(spec_of(world=world, parallel=parallel, model=sizes, batch_size=8, checkpoint=NO_CHECKPOINTS))
+        for world, parallel in ((1, {}), (2, {"context": 2}))
+    )
+    assert both.memory[0].activations == pytest.approx(alone.memory[0].activations / 2, rel=0.1)
+    assert both.memory[0].parameters == alone.memory[0].parameters
+    assert both.flops_per_step == alone.flops_per_step
+    assert alone.step_time.compute / 2 < both.step_time.compute < alone.step_time.compute  # pieces are smaller
+    gradients = 4 * both.num_parameters  # averaged as between copies
+    numbers = 4 * 2 * 8 * 512 * 128  # keys and values of all layers: forward, backward, and twice their gradients
+    assert both.sent_bytes == pytest.approx(gradients + 4 * 4 * numbers, rel=0.01)

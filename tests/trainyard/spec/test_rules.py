@@ -87,6 +87,21 @@ def test_it_accepts(changes: dict[str, Any]) -> None:
             "parallel.pipeline.stages",
             "2 stages x 2 parts on each (zero-bubble) = 4 are more than the 3 layers",
         ),
+        (
+            {"resources.nodes": 2, "parallel.context": 2, "task.model.context": 90},
+            "parallel.context",
+            "2 does not divide the 90 tokens of task.model.context into two equal ranges for each rank",
+        ),
+        (
+            {"resources.nodes": 2, "parallel.context": 2, "task": {"recipe": "tabular"}},
+            "parallel.context",
+            "2 goes with the recipe language-model only: rows of no other are sequences; accepted: 1",
+        ),
+        (
+            {"resources.nodes": 2, "parallel.context": 2, "train.compile": True},
+            "train.compile",
+            "which parallel.context 2 does not go with: ranks exchange keys and values in its midst",
+        ),
         ({"train": {"steps": 10, "warmup_steps": 11}}, "train.warmup_steps", "11 is more than the 10 steps"),
         (
             {"resources.nodes": 2, "train.precision": "fp16", "parallel.compression": "powersgd"},

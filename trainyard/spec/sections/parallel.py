@@ -119,6 +119,15 @@ class Parallel(Part):
         minimum=1,
         maximum=1_024,
     )
+    context: int = field(
+        1,
+        label="Context degree",
+        help="Ranks that share the tokens of each sequence (ring attention).",
+        group="parallel",
+        minimum=1,
+        maximum=1_024,
+        advanced=True,
+    )
     pipeline: Pipeline = Pipeline()
     synchronization: Synchronization = Synchronization()
     compression: Literal["none", "fp16", "bf16", "powersgd"] = field(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from trainyard.spec.strategies.agreements import DiLoCo, EveryStep, LocalSGD, ParameterServer
 from trainyard.spec.strategies.compression import Halved, PowerSGD
+from trainyard.spec.strategies.context import Context
 from trainyard.spec.strategies.data import DataParallel
 from trainyard.spec.strategies.pipeline import Pipeline
 from trainyard.spec.strategies.shard import Shard
@@ -26,6 +27,7 @@ __all__ = ["AXES", "STRATEGIES", "Axis", "Limit", "Place", "Strategy", "at_place
 
 STRATEGIES: tuple[Strategy, ...] = (
     Pipeline(),
+    Context(),
     Tensor(),
     ActivationCheckpointing(),
     Compilation(),

@@ -83,9 +83,12 @@ class Attention(nn.Module):
         query = rotate(self._heads(self.query(x)), turn)
         key = rotate(self._heads(self.key(x)), turn)
         value = self._heads(self.value(x))
-        mixed = F.scaled_dot_product_attention(query, self._for_all(key), self._for_all(value), is_causal=True)
-        output: torch.Tensor = self.output(mixed.transpose(1, 2).flatten(2))
+        output: torch.Tensor = self.output(self.attend(query, key, value).transpose(1, 2).flatten(2))
         return output
+
+    def attend(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        """Return what each query finds in the tokens up to its own. Ranks that share a sequence replace this."""
+        return F.scaled_dot_product_attention(query, self._for_all(key), self._for_all(value), is_causal=True)
 
     def _heads(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, time, heads * head_width) -> (batch, heads, time, head_width)"""

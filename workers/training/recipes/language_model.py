@@ -76,7 +76,7 @@ class LanguageModelTask:
         return F.cross_entropy(outputs.flatten(0, 1), targets.flatten())
 
     def measure(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        nats = self.criterion(outputs, targets).double() * targets.numel()
+        nats = self.criterion(outputs, targets).double() * len(targets) * self.shape.context
         return (nats / self._bytes_a_row)[None]
 
     def keep_part(self, model: nn.Module, index: int, num_parts: int) -> None:

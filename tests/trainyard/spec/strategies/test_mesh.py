@@ -30,15 +30,15 @@ def test_tensor_runs_fastest_and_stages_slowest() -> None:
 
 
 @settings(deadline=None)
-@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4), st.integers(1, 4))
-def test_every_rank_has_a_place_of_its_own(data: int, shard: int, tensor: int, stages: int) -> None:
-    world = data * shard * tensor * stages
-    mesh = make_mesh(parallel("auto", shard, tensor, stages), world)
-    assert mesh == make_mesh(parallel(data, shard, tensor, stages), world)
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4), st.integers(1, 4), st.integers(1, 3))
+def test_every_rank_has_a_place_of_its_own(data: int, shard: int, tensor: int, stages: int, context: int) -> None:
+    world = data * shard * tensor * stages * context
+    mesh = make_mesh({**parallel("auto", shard, tensor, stages), "context": context}, world)
+    assert mesh == make_mesh({**parallel(data, shard, tensor, stages), "context": context}, world)
     places = [tuple(mesh.coordinates_of(rank).values()) for rank in range(world)]
     assert len(set(places)) == world
     for rank in range(world):
-        own = Mesh((stages, data, shard, tensor), rank)
+        own = Mesh((stages, data, context, shard, tensor), rank)
         assert tuple(own.coordinates) == AXES and tuple(own.coordinates.values()) == places[rank]
         assert all(0 <= at < degree for at, degree in zip(places[rank], mesh.degrees, strict=True))
         assert own.batch_part == own.coordinates["data"] * shard + own.coordinates["shard"]

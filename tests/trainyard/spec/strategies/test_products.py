@@ -34,19 +34,26 @@ def test_each_product_of_the_table_is_accepted(axes: frozenset[str]) -> None:
     assert spec.mesh().used == {axis: 2 for axis in AXES if axis in axes}
 
 
-def test_every_product_of_the_axes_has_a_row() -> None:
-    assert SYNCHRONOUS.keys() == set(ALL)
+def test_every_product_of_the_axes_has_a_row_or_is_refused() -> None:
+    assert set(ALL) > SYNCHRONOUS.keys()
+    for axes in set(ALL) - SYNCHRONOUS.keys():
+        assert {"context", "tensor"} <= axes
+        message = refusals(document(axes))["parallel.context"]
+        assert message.startswith("2 goes with") and "tensor ranks cut the same sequence" in message
+        assert message.endswith("not with parallel.tensor 2")
 
 
 VIT: dict[str, Any] = {"recipe": "image-classifier", "model": {"architecture": "vit"}}
 
 
 @pytest.mark.parametrize("task", [VIT, {"recipe": "image-classifier"}, {"recipe": "tabular"}], ids=str)
-def test_each_recipe_has_every_product_but_a_resnet_none_with_tensor_ranks(task: dict[str, Any]) -> None:
+def test_each_recipe_has_every_product_but_of_what_it_cannot_cut(task: dict[str, Any]) -> None:
     for axes in SYNCHRONOUS:
         tried = document(axes, {"task": task})
-        if "tensor" in axes and task == {"recipe": "image-classifier"}:
-            assert refusals(tried).keys() == {"parallel.tensor"}
+        refused = {"parallel.tensor"} if "tensor" in axes and task == {"recipe": "image-classifier"} else set()
+        refused |= {"parallel.context"} & {field_of(axis) for axis in axes}
+        if refused:
+            assert refusals(tried).keys() == refused
         else:
             assert parse_spec(tried).resolved()
 
