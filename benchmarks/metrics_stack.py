@@ -1,7 +1,7 @@
 """The parts of a Trainyard that keep metrics, without `up`: a home, both databases, a Valkey, nodes and runs.
 
 For benchmarks that feed the stream or the store themselves. Django is set up in the benchmark's own process, once:
-``yard()`` may be entered once in a process.
+``metrics_stack()`` may be entered once in a process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OURS = ("TRAINYARD_", "DATABASE_URL", "REDIS_URL", "SECRET_KEY", "HOST", "PORT",
 
 
 @dataclass
-class Yard:
+class MetricsStack:
     home: Path
     socket: Path
     redis: redis.Redis
@@ -106,7 +106,7 @@ def broker() -> Iterator[None]:
 
 
 @contextmanager
-def yard() -> Iterator[Yard]:
+def metrics_stack() -> Iterator[MetricsStack]:
     for name in list(os.environ):
         if name.startswith(OURS):
             del os.environ[name]
@@ -120,7 +120,7 @@ def yard() -> Iterator[Yard]:
             yield _filled(home, socket_folder / "valkey.sock", client)
 
 
-def _filled(home: Path, socket: Path, client: redis.Redis) -> Yard:
+def _filled(home: Path, socket: Path, client: redis.Redis) -> MetricsStack:
     from dashboard.up.database import open_database, owner, set_up_django
 
     set_up_django()
@@ -135,7 +135,7 @@ def _filled(home: Path, socket: Path, client: redis.Redis) -> Yard:
     assert user_of_token(token) is not None
     cluster, _ = Cluster.objects.get_or_create(name="local")
     node = Node.objects.create(cluster=cluster, name="bench", key=new_key(), address="127.0.0.1", slots=1)
-    return Yard(home, socket, client, person, node, token)
+    return MetricsStack(home, socket, client, person, node, token)
 
 
 def wait_for_line(process: subprocess.Popen[str], text: str) -> str:
@@ -153,7 +153,7 @@ def wait_for_line(process: subprocess.Popen[str], text: str) -> str:
     raise SystemExit(f"{process.args!r} did not say {text!r}")
 
 
-class Watch:
+class ProcessUsage:
     """Follows one process: its largest PSS at a look(), and the CPU seconds that it took until the last one."""
 
     def __init__(self, process: psutil.Process) -> None:

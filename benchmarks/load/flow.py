@@ -15,7 +15,7 @@ import psutil
 
 from benchmarks.load.fill import Plan
 from benchmarks.load.generate import Sender
-from benchmarks.metrics_stack import ROOT, Watch, Yard, wait_for_line
+from benchmarks.metrics_stack import ROOT, MetricsStack, ProcessUsage, wait_for_line
 
 LOOK_S = 0.02
 WATCH_S = 0.2
@@ -62,28 +62,28 @@ def program(name: str, *words: str) -> Iterator[subprocess.Popen[str]]:
                 process.terminate()
 
 
-def senders(yard: Yard, num_runs: int) -> list[Sender]:
+def senders(stack: MetricsStack, num_runs: int) -> list[Sender]:
     """Return so many new runs, as those who send for them."""
     found = []
     for number in range(num_runs):
-        run = yard.make_run(f"bench-{number}")
-        attempt = yard.make_attempt(run)
-        found.append(Sender(yard.node.pk, yard.node.key, run.pk, attempt.pk, attempt.fence))
+        run = stack.make_run(f"bench-{number}")
+        attempt = stack.make_attempt(run)
+        found.append(Sender(stack.node.pk, stack.node.key, run.pk, attempt.pk, attempt.fence))
     return found
 
 
-def through_ingest(yard: Yard, plan: Plan, process: psutil.Process) -> tuple[float, Watch]:
+def through_ingest(stack: MetricsStack, plan: Plan, process: psutil.Process) -> tuple[float, ProcessUsage]:
     """Send the plan and return the seconds until all of it is committed, and what that took of the ingest process."""
     run_ids = [sender.run for sender in plan.senders]
     with filling(plan) as filler:
-        watch = Watch(process)
+        watch = ProcessUsage(process)
         started = time.monotonic()
         filler.begin()
-        wait_until(lambda: yard.num_points(run_ids) >= plan.num_points, watch)
+        wait_until(lambda: stack.num_points(run_ids) >= plan.num_points, watch)
         return time.monotonic() - started, watch
 
 
-def wait_until(is_done: Callable[[], bool], watch: Watch) -> None:
+def wait_until(is_done: Callable[[], bool], watch: ProcessUsage) -> None:
     """Look every 20 ms, and at the memory five times a second. Raises SystemExit after two minutes."""
     deadline = time.monotonic() + PATIENCE_S
     watched_at = 0.0
@@ -97,9 +97,9 @@ def wait_until(is_done: Callable[[], bool], watch: Watch) -> None:
     watch.look()
 
 
-def through_prototype(yard: Yard, plan: Plan, task: str) -> float:
+def through_prototype(stack: MetricsStack, plan: Plan, task: str) -> float:
     """Send the plan to the prototype and return the seconds until it has taken all of it."""
-    with tempfile.TemporaryDirectory(prefix="prototype-", dir=yard.home) as folder, filling(plan) as filler:
+    with tempfile.TemporaryDirectory(prefix="prototype-", dir=stack.home) as folder, filling(plan) as filler:
         path = str(Path(folder) / "prototype.sqlite3")
         with program("prototype", task, plan.socket, path, str(filler.num_entries)) as process:
             wait_for_line(process, "ready")

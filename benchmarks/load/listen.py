@@ -21,14 +21,14 @@ PONG, PING, TEXT, CLOSE = 0x8A, 0x89, 0x81, 0x88
 AT_ONCE = 50  # handshakes
 LAST_WORDS_S = 2.0
 
-Heard = tuple[int, int, int, float]
+Received = tuple[int, int, int, float]
 
 
-class Ear(asyncio.Protocol):
+class Listener(asyncio.Protocol):
     """One WebSocket, without a library: what is measured is the server."""
 
-    def __init__(self, number: int, plan: dict[str, Any], heard: list[Heard]) -> None:
-        self.number, self.plan, self.heard = number, plan, heard
+    def __init__(self, number: int, plan: dict[str, Any], received: list[Received]) -> None:
+        self.number, self.plan, self.received = number, plan, received
         self.is_open = asyncio.get_running_loop().create_future()
         self.waiting = b""
         self.is_shaken = False
@@ -77,7 +77,7 @@ class Ear(asyncio.Protocol):
             if not self.is_open.done():
                 self.is_open.set_result(None)
             if moved := MOVED.search(payload, max(0, len(payload) - 80)):
-                self.heard.append((self.number, int(moved[1]), int(moved[2]), now))
+                self.received.append((self.number, int(moved[1]), int(moved[2]), now))
         elif kind == CLOSE:
             print(f"socket {self.number} was closed: {int.from_bytes(payload[:2])}", file=sys.stderr)
 
@@ -86,19 +86,21 @@ class Ear(asyncio.Protocol):
             self.is_open.set_exception(ConnectionError(f"socket {self.number} was refused"))
 
 
-async def open_all(plan: dict[str, Any], heard: list[Heard]) -> None:
-    """Open every socket; return when each has heard a first word."""
+async def open_all(plan: dict[str, Any], received: list[Received]) -> None:
+    """Open every socket; return when each has received a first word."""
     loop, gate = asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE)
 
     async def one(number: int) -> None:
         async with gate:
-            _, ear = await loop.create_connection(lambda: Ear(number, plan, heard), plan["host"], plan["port"])
-            await ear.is_open
+            _, listener = await loop.create_connection(
+                lambda: Listener(number, plan, received), plan["host"], plan["port"]
+            )
+            await listener.is_open
 
     await asyncio.gather(*(one(number) for number in range(len(plan["sockets"]))))
 
 
-async def hear_bare(plan: dict[str, Any], heard: list[Heard]) -> None:
+async def receive_bare(plan: dict[str, Any], received: list[Received]) -> None:
     """Listen to the groups of runs themselves: a hop through the channel layer and nothing else."""
     from dashboard.up.database import set_up_django
 
@@ -111,7 +113,7 @@ async def hear_bare(plan: dict[str, Any], heard: list[Heard]) -> None:
         while True:
             message = (await layer.receive(channel))["message"]
             if message["type"] == "batch":
-                heard.append((number, message["from"], message["cursor"], time.time()))
+                received.append((number, message["from"], message["cursor"], time.time()))
 
     for number, group in enumerate(plan["groups"]):
         channel = await layer.new_channel()
@@ -121,12 +123,12 @@ async def hear_bare(plan: dict[str, Any], heard: list[Heard]) -> None:
 
 async def main(path: Path) -> None:
     plan: dict[str, Any] = json.loads(path.read_text())
-    heard: list[Heard] = []
-    await (hear_bare(plan, heard) if "groups" in plan else open_all(plan, heard))
+    received: list[Received] = []
+    await (receive_bare(plan, received) if "groups" in plan else open_all(plan, received))
     print("ready", flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
     await asyncio.sleep(LAST_WORDS_S)
-    path.write_text(json.dumps(heard))
+    path.write_text(json.dumps(received))
     print("done", flush=True)
     os._exit(0)  # a thousand goodbyes are not what is measured
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import goals
 from benchmarks.compare import Answers, measure
-from benchmarks.metrics_stack import Yard, yard
+from benchmarks.metrics_stack import MetricsStack, metrics_stack
 from benchmarks.stack import percentile
 from benchmarks.table import Goal, Row, middle, scaled, spread_of
 
@@ -35,7 +35,7 @@ def rows() -> list[Row]:
     peer = measure("ingest", PEER_STEPS)
     for known in peer.found.values():
         known["read_ms"] = 1_000 * known["read_s"]
-    with yard() as place:
+    with metrics_stack() as place:
         from benchmarks.load.prepare import fill
 
         short, long = place.make_run("short"), place.make_run("long")
@@ -51,11 +51,11 @@ def rows() -> list[Row]:
         return [*found, *zooms(place, long, num_long, goals.CHART_LONG, raw_ms, peer), together]
 
 
-def zooms(place: Yard, run: Run, num_points: int, wanted: Goal, raw_ms: float, peer: Answers) -> list[Row]:
+def zooms(place: MetricsStack, run: Run, num_points: int, wanted: Goal, raw_ms: float, peer: Answers) -> list[Row]:
     return [zoom(place, run, num_points, x, wanted, raw_ms, peer) for x in ("step", "time")]
 
 
-def zoom(place: Yard, run: Run, num_points: int, x: str, wanted: Goal, raw_ms: float, peer: Answers) -> Row:
+def zoom(place: MetricsStack, run: Run, num_points: int, x: str, wanted: Goal, raw_ms: float, peer: Answers) -> Row:
     client = place.client()
     url = f"/api/v1/runs/{run.pk}/series/data"
     taken, cpu = [], []
@@ -94,7 +94,7 @@ def wall(step: int) -> float:
     return START_S + TENTH_S * step
 
 
-def one_request(place: Yard, runs: list[Run], peer: Answers) -> Row:
+def one_request(place: MetricsStack, runs: list[Run], peer: Answers) -> Row:
     """All runs in one request of a chart's width each."""
     client = place.client()
     asked: dict[str, Any] = {"run": [run.pk for run in runs], "name": NAME, "points": PIXELS, "format": "columns"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from benchmarks import goals
 from benchmarks.load.fill import Plan
 from benchmarks.load.flow import senders, through_ingest, through_prototype
-from benchmarks.metrics_stack import Yard, yard
+from benchmarks.metrics_stack import MetricsStack, metrics_stack
 from benchmarks.table import Goal, Row, middle, scaled, spread_of
 
 NUM_SERIES = 10
@@ -23,13 +23,13 @@ MEMORY_RUNS, MEMORY_SERIES, MEMORY_ROWS = 100, 200, 200
 
 
 def rows() -> list[Row]:
-    with yard() as place:
+    with metrics_stack() as place:
         found = [speed(place, *size) for size in SIZES]
         memory = [row for _, row in found]
         return [row for row, _ in found] + memory + [memory_of_many(place)]
 
 
-def speed(place: Yard, rows_per_frame: int, num_rows: int, wanted: Goal) -> tuple[Row, Row]:
+def speed(place: MetricsStack, rows_per_frame: int, num_rows: int, wanted: Goal) -> tuple[Row, Row]:
     """Return the row of the speed and that of the memory meanwhile."""
     ours: list[float] = []
     per_cpu_s: list[float] = []
@@ -54,7 +54,7 @@ def speed(place: Yard, rows_per_frame: int, num_rows: int, wanted: Goal) -> tupl
     )  # fmt: skip
 
 
-def check_readable(place: Yard, plan: Plan) -> None:
+def check_readable(place: MetricsStack, plan: Plan) -> None:
     """Raise SystemExit unless every point is in the buckets that the API answers."""
     for sender in plan.senders:
         asked: dict[str, str | int] = {"name": "train/metric_0", "points": 100}
@@ -65,7 +65,7 @@ def check_readable(place: Yard, plan: Plan) -> None:
             raise SystemExit(f"{read:,} of {plan.num_rows:,} points of a series can be read")
 
 
-def memory_of_many(place: Yard) -> Row:
+def memory_of_many(place: MetricsStack) -> Row:
     """Many runs with many series, each sending at once."""
     num_rows = scaled(MEMORY_ROWS, 20)
     plan = Plan(str(place.socket), senders(place, MEMORY_RUNS), MEMORY_SERIES, num_rows, 20)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import goals
-from benchmarks.metrics_stack import yard
+from benchmarks.metrics_stack import metrics_stack
 from benchmarks.stack import percentile
 from benchmarks.table import Row, middle, scaled, spread_of
 
@@ -37,7 +37,7 @@ Timed = list[tuple[float, str]]
 
 def rows() -> list[Row]:
     num_lines = scaled(NUM_LINES, 4 * BATCH)
-    with yard() as place, tempfile.TemporaryDirectory(prefix="trainyard-bench-") as folder:
+    with metrics_stack() as place, tempfile.TemporaryDirectory(prefix="trainyard-bench-") as folder:
         run, flat = place.make_run("log"), Path(folder) / "log.txt"
         fill(run, num_lines, flat)
         size, client = flat.stat().st_size, place.client()

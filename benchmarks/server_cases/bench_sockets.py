@@ -23,7 +23,7 @@ import psutil
 
 from benchmarks import goals
 from benchmarks.load.flow import program
-from benchmarks.metrics_stack import Yard, wait_for_line, yard
+from benchmarks.metrics_stack import MetricsStack, metrics_stack, wait_for_line
 from benchmarks.stack import percentile
 from benchmarks.table import Row, scaled
 from trainyard.spooling import frames as records
@@ -37,12 +37,12 @@ HZ, SECONDS = 5, 20
 AT_ONCE = 5  # runs in one transaction
 
 Times = dict[tuple[int, int], float]  # (run's number, cursor): when it was published
-Heard = list[list[Any]]
+Received = list[list[Any]]
 
 
 def rows() -> list[Row]:
     num_sockets = scaled(NUM_SOCKETS, NUM_RUNS)
-    with yard() as place, web(place) as (process, port):
+    with metrics_stack() as place, web(place) as (process, port):
         runs = [place.make_run(f"bench-{number}") for number in range(NUM_RUNS)]
         tokens = people(scaled(NUM_PEOPLE))
         sockets = [
@@ -51,17 +51,17 @@ def rows() -> list[Row]:
         ]
         hop_plan = {"groups": [f"run.{run.pk}" for run in runs]}
         plan = {"host": "127.0.0.1", "port": port, "sockets": sockets}
-        with listening(place, "hop", hop_plan) as hop, listening(place, "sockets", plan) as ears:
+        with listening(place, "hop", hop_plan) as hop, listening(place, "sockets", plan) as listeners:
             before, started_at = sum(process.cpu_times()[:2]), time.monotonic()
             published = publish(runs)
             seconds = time.monotonic() - started_at
             cores = (sum(process.cpu_times()[:2]) - before) / seconds
-            bare, heard = hop(), ears()
+            bare, received = hop(), listeners()
         memory = process.memory_full_info().pss / 2**20
-    latencies = ages(published, heard)
-    lost = num_lost(published, heard, num_sockets)
+    latencies = ages(published, received)
+    lost = num_lost(published, received, num_sockets)
     theirs = ages(published, bare)
-    note = f"{len(heard) / seconds:,.0f} deliveries/s, {cores:.2f} of a core of the web process, {memory:.0f} MiB"
+    note = f"{len(received) / seconds:,.0f} deliveries/s, {cores:.2f} of a core of the web process, {memory:.0f} MiB"
     what = f"{num_sockets:,} sockets on one web process"
     against = "a bare hop through the channel layer"
     return [
@@ -75,7 +75,7 @@ def rows() -> list[Row]:
 
 
 @contextmanager
-def web(place: Yard) -> Iterator[tuple[psutil.Process, int]]:
+def web(place: MetricsStack) -> Iterator[tuple[psutil.Process, int]]:
     """The web process as `up` starts it, and its port."""
     from dashboard.up import programs
     from dashboard.up.checks import listen
@@ -111,22 +111,22 @@ def people(count: int) -> list[str]:
 
 
 @contextmanager
-def listening(place: Yard, name: str, plan: dict[str, Any]) -> Iterator[Any]:
-    """A listening process; call what it yields to have everything that was heard."""
+def listening(place: MetricsStack, name: str, plan: dict[str, Any]) -> Iterator[Any]:
+    """A listening process; call what it yields to have everything that was received."""
     path = place.home / f"{name}.json"
     path.write_text(json.dumps(plan))
     with program("listen", str(path)) as process:
         wait_for_line(process, "ready")
 
-        def heard() -> Heard:
+        def received() -> Received:
             assert process.stdin is not None
             process.stdin.write("enough\n")
             process.stdin.flush()
             wait_for_line(process, "done")
-            found: Heard = json.loads(path.read_text())
+            found: Received = json.loads(path.read_text())
             return found
 
-        yield heard
+        yield received
 
 
 def publish(runs: list[Run]) -> Times:
@@ -161,17 +161,17 @@ def points_frame(producer: str, step: int) -> bytes:
     return records.encode({"p": producer, "q": step + 1, "t": "points", "g": [group]})
 
 
-def ages(published: Times, heard: Heard) -> list[float]:
-    """Return how old each message was, in seconds, when it was heard."""
-    return [at - published[who % NUM_RUNS, cursor] for who, _, cursor, at in heard]
+def ages(published: Times, received: Received) -> list[float]:
+    """Return how old each message was, in seconds, when it was received."""
+    return [at - published[who % NUM_RUNS, cursor] for who, _, cursor, at in received]
 
 
-def num_lost(published: Times, heard: Heard, num_sockets: int) -> int:
-    """Return how many batches were not heard, over all sockets; one that is heard twice or late counts as well."""
+def num_lost(published: Times, received: Received, num_sockets: int) -> int:
+    """Return how many batches were not received, over all sockets; one that comes twice or late counts as well."""
     last = {number: max(cursor for run, cursor in published if run == number) for number in range(NUM_RUNS)}
     at = dict.fromkeys(range(num_sockets), 0)
     lost = 0
-    for who, start, cursor, _ in heard:
+    for who, start, cursor, _ in received:
         lost += abs(start - at[who])
         at[who] = cursor
     return lost + sum(abs(last[who % NUM_RUNS] - cursor) for who, cursor in at.items())

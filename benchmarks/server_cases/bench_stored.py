@@ -16,7 +16,7 @@ from benchmarks.load.compaction import compact_now
 from benchmarks.load.fill import Plan
 from benchmarks.load.flow import senders, through_ingest
 from benchmarks.load.generate import noisy
-from benchmarks.metrics_stack import Yard, yard
+from benchmarks.metrics_stack import MetricsStack, metrics_stack
 from benchmarks.peers.drive import size_of_sqlite
 from benchmarks.table import Goal, Row, scaled
 
@@ -40,12 +40,19 @@ PEER_STEPS = {"trackio": 20_000}
 
 def rows() -> list[Row]:
     peer = measure("ingest", PEER_STEPS)
-    with yard() as place:
+    with metrics_stack() as place:
         return [stored(place, peer, *case) for case in CASES]
 
 
 def stored(
-    place: Yard, peer: Answers, what: str, per_frame: int, num_rows: int, every_s: float, is_full: bool, wanted: Goal
+    place: MetricsStack,
+    peer: Answers,
+    what: str,
+    per_frame: int,
+    num_rows: int,
+    every_s: float,
+    is_full: bool,
+    wanted: Goal,
 ) -> Row:
     num_rows = scaled(num_rows, 2_000)
     plan = Plan(str(place.socket), senders(place, 1), NUM_SERIES, num_rows, per_frame, every_s, is_full)

@@ -26,7 +26,7 @@ from benchmarks.training import prepared
 from trainyard.planner import DataFacts, Estimate, NodeFacts, Rates, estimate
 from trainyard.spec import parse_spec
 from trainyard.spec.models import RecipeSpec
-from workers.training.checkpoints.agreement import tell_all
+from workers.training.checkpoints.agreement import gather_all
 from workers.training.communication.calibration import measure_ranks
 from workers.training.communication.main import worst
 from workers.training.communication.pairs import measure_pairs
@@ -210,7 +210,7 @@ def rank_steps(place: Place, spec: RecipeSpec, num_steps: int, block: int, addre
 def _look(look: Pace | None) -> float:
     """Return how long the small model takes just now; all ranks wait for it."""
     dist.barrier()
-    return max(tell_all(look() if look else 0.0))
+    return max(gather_all(look() if look else 0.0))
 
 
 def compare(plans: Mapping[str, Any], found_by: Calibrated, num_steps: int) -> list[Compared]:

@@ -72,7 +72,7 @@ def train(spec: RecipeSpec, place: Place, metrics: Metrics) -> Stopped | None:
     with closing(training.feed):
         stopped = run_loop(training, metrics, checkpoints)
     if stopped is not None:
-        note_stop(stopped, place)
+        write_stop_report(stopped, place)
     elif output := os.environ.get("TRAINYARD_OUTPUT"):
         config = {**task.describe(), "steps": settings.steps, "seed": settings.seed}
         save_weights(training, config, Path(output))
@@ -81,7 +81,7 @@ def train(spec: RecipeSpec, place: Place, metrics: Metrics) -> Stopped | None:
     return stopped
 
 
-def note_stop(stopped: Stopped, place: Place) -> None:
+def write_stop_report(stopped: Stopped, place: Place) -> None:
     """Leave for the supervisor what rank 0 has saved."""
     path = os.environ.get("TRAINYARD_STOPPED")
     if path and place.rank == 0:

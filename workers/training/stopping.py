@@ -30,7 +30,7 @@ class Stopping:
     def __init__(self, training: Training, first: int) -> None:
         """``first`` is the first step that is taken."""
         self._training = training
-        self._asked = threading.Event()
+        self._requested = threading.Event()
         self._next = first
         self._looked = first - 1
         self._looked_at = time.monotonic()
@@ -41,7 +41,7 @@ class Stopping:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.signal(signal.SIGTERM, lambda *_: self._asked.set())
+        before = signal.signal(signal.SIGTERM, lambda *_: self._requested.set())
         try:
             yield
         finally:
@@ -53,7 +53,7 @@ class Stopping:
         training = self._training
         if step < self._next or not training.synchronization.is_agreed:
             return False
-        word = torch.tensor([float(self._asked.is_set()), 0.0], device=training.device)
+        word = torch.tensor([float(self._requested.is_set()), 0.0], device=training.device)
         if training.mesh.rank == 0:
             word[1] = self._steps_to_next(step)
         summing = training.start_sum(word)

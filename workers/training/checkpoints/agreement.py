@@ -1,4 +1,4 @@
-"""What ranks tell each other at the start of an attempt, so that all of them decide alike."""
+"""What ranks exchange at the start of an attempt, so that all of them decide alike."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PROBE_TIMEOUT_S = 5.0  # network file systems show a new name late
 POLL_S = 0.05
 
 
-def tell_all(value: Value) -> list[Value]:
-    """Return what every rank has told, by rank. A collective of the default group."""
+def gather_all(value: Value) -> list[Value]:
+    """Return the value of every rank, by rank. A collective of the default group."""
     values: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(values, value)
     return values
@@ -34,10 +34,10 @@ def why_not_shared(folder: Path, fence: int, writers: Container[int]) -> str | N
     word, trouble = secrets.token_hex(8), None
     if rank == 0:
         trouble = _leave(folder, _probe(folder, fence, 0), word)
-    word, trouble = tell_all((word, trouble))[0]
+    word, trouble = gather_all((word, trouble))[0]
     if trouble is None and rank > 0 and rank in writers:
         trouble = _look(_probe(folder, fence, 0), word) or _leave(folder, _probe(folder, fence, rank), word)
-    troubles = tell_all(trouble)
+    troubles = gather_all(trouble)
     # All have looked.
     with suppress(OSError):
         _probe(folder, fence, rank).unlink(missing_ok=True)

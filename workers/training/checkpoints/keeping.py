@@ -9,7 +9,7 @@ from functools import partial
 from trainyard.spec import RecipeSpec
 from workers.training.build import Training
 from workers.training.checkpoints import retention
-from workers.training.checkpoints.agreement import tell_all, why_not_shared
+from workers.training.checkpoints.agreement import gather_all, why_not_shared
 from workers.training.checkpoints.pieces import piece_of, share_writing
 from workers.training.checkpoints.restoring import Refused, choose
 from workers.training.checkpoints.saving import MAX_WHY, Facts, Record, Saver, record_of
@@ -27,7 +27,7 @@ class DiskCheckpoints:
     def __init__(self, spec: RecipeSpec, store: Store, metrics: Metrics) -> None:
         self._every = spec.checkpoint.every_steps
         self._keep = spec.checkpoint.keep
-        self._wish = spec.checkpoint.restore
+        self._restore_point = spec.checkpoint.restore
         self._kind = spec.parallel.synchronization.kind
         self._store = store
         self._metrics = metrics
@@ -47,10 +47,12 @@ class DiskCheckpoints:
         self._parameters = training.parameters()
         self._open(training)
         found, refused = choose(self._store.candidates, training, self._parameters, self._kind)
-        self._tell_refused(training, refused)
+        self._report_refused(training, refused)
         if found is None:
-            if self._wish:
-                raise ValueError(f"checkpoint.restore is {self._wish}, which cannot be restored: {reasons(refused)}")
+            if self._restore_point:
+                raise ValueError(
+                    f"checkpoint.restore is {self._restore_point}, which cannot be restored: {reasons(refused)}"
+                )
             if refused and training.mesh.rank == 0:
                 own = record_of("anew", self._store.run, Mark(self._store.fence, 0))
                 self._metrics.note({**own, "why": "none of the checkpoints that were offered can be used"})
@@ -92,11 +94,11 @@ class DiskCheckpoints:
         writers = range(1) if self._kind == "parameter-server" else range(training.mesh.world_size)
         trouble = why_not_shared(folder, self._store.fence, writers)
         regions = {name: piece_of(name, parameter).region for name, parameter in self._parameters.items()}
-        self._written = share_writing(tell_all(regions if rank in writers else {}))[rank]
+        self._written = share_writing(gather_all(regions if rank in writers else {}))[rank]
         if rank not in writers:
             return
         if trouble is not None:
-            self._tell_off(rank, trouble)
+            self._report_off(rank, trouble)
             return
         facts = Facts(
             run=self._store.run,
@@ -121,13 +123,13 @@ class DiskCheckpoints:
             self._metrics.note(record_of("deleted", facts.run, mark))
             retention.remove(facts.folder / mark.deleted_name)
 
-    def _tell_off(self, rank: int, trouble: str) -> None:
+    def _report_off(self, rank: int, trouble: str) -> None:
         if rank == 0:
             print(f"no checkpoints are kept, training goes on without: {trouble}", flush=True)
             record: Record = {"t": "checkpoint", "state": "off", "run": self._store.run, "at": time.time()}
             self._metrics.note({**record, "fence": self._store.fence, "why": trouble[:MAX_WHY]})
 
-    def _tell_refused(self, training: Training, refused: Sequence[Refused]) -> None:
+    def _report_refused(self, training: Training, refused: Sequence[Refused]) -> None:
         for one in refused:
             candidate = one.candidate
             if self._saver is not None and candidate.folder.parent == self._store.folder:

@@ -1,7 +1,7 @@
 """Each rank's part of a checkpoint: a file of tensors, and a note beside it that says it is whole.
 
-The notes are also how ranks tell rank 0 that they are done. A collective could not: the writing happens in a thread
-beside the training, whose own collectives must keep their order.
+The notes are also how rank 0 learns that the other ranks are done. A collective cannot serve here: the writing happens
+in a thread beside the training, whose own collectives must keep their order.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from workers.training.checkpoints.manifest import StoredFile, StoredPart, StoredTensor
+from workers.training.checkpoints.random_state import RandomState
 from workers.training.checkpoints.snapshot import Snapshot
 from workers.training.files import sync, write_whole
 
@@ -22,24 +24,47 @@ CHUNK_BYTES = 4 << 20  # written and hashed without the interpreter's lock, so t
 POLL_S = 0.01
 MAX_POLL_S = 0.25
 
-Note = dict[str, Any]
+
+@dataclass(frozen=True, slots=True)
+class PartNote:
+    """What rank 0 reads of another rank's part: its tensors with the region that this rank has written, its file
+    (none where it has no tensors), its random state, and the seconds for which training stood still."""
+
+    tensors: Mapping[str, StoredTensor]
+    files: Mapping[str, StoredFile]
+    random: RandomState
+    stall_s: float
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of(cls, document: Any) -> PartNote:
+        """Return the note that ``to_json`` has written."""
+        tensors = {name: _tensor_of(tensor) for name, tensor in document["tensors"].items()}
+        files = {name: StoredFile(file["bytes"], file["sha256"]) for name, file in document["files"].items()}
+        return cls(tensors, files, document["random"], document["stall_s"])
+
+
+def _tensor_of(tensor: Any) -> StoredTensor:
+    parts = (StoredPart(part["file"], tuple(part["offset"]), tuple(part["shape"])) for part in tensor["parts"])
+    return StoredTensor(tensor["dtype"], tuple(tensor["shape"]), tuple(parts))
 
 
 class PartMissing(Exception):
     """A rank's part has not come, or that rank says why it cannot come."""
 
 
-def write_part(folder: Path, rank: int, snapshot: Snapshot, extra: Note) -> None:
-    """Write the rank's tensors and its note; ``extra`` goes into the note. Raises OSError."""
+def write_part(folder: Path, rank: int, snapshot: Snapshot, random: RandomState, stall_s: float) -> None:
+    """Write the rank's tensors and its note. Raises OSError."""
+    path = folder / f"rank-{rank}.safetensors"
     tensors = {
-        name: {"dtype": dtype, "shape": region.whole, "part": {"offset": region.offset, "shape": region.shape}}
+        name: StoredTensor(dtype, region.whole, (StoredPart(path.name, region.offset, region.shape),))
         for name, (dtype, region) in snapshot.regions.items()
     }
-    note: Note = {"tensors": tensors, **extra}
-    if tensors:
-        path = folder / f"rank-{rank}.safetensors"
-        note["file"] = {"name": path.name, **_write_hashed(path, snapshot)}
-    write_whole(_note_path(folder, rank), lambda temporary: temporary.write_text(json.dumps(note)))
+    files = {path.name: _write_hashed(path, snapshot)} if tensors else {}
+    text = PartNote(tensors, files, random, stall_s).to_json()
+    write_whole(_note_path(folder, rank), lambda temporary: temporary.write_text(text))
 
 
 def refuse_part(folder: Path, rank: int, why: str) -> None:
@@ -52,18 +77,20 @@ def refuse_part(folder: Path, rank: int, why: str) -> None:
         pass  # rank 0 finds out by waiting
 
 
-def wait_for_parts(folder: Path, ranks: Iterable[int], timeout_s: float) -> dict[int, Note]:
+def wait_for_parts(folder: Path, ranks: Iterable[int], timeout_s: float) -> dict[int, PartNote]:
     """Return the ranks' notes once all are there. Raises PartMissing, naming the ranks, after ``timeout_s``."""
     deadline = time.monotonic() + timeout_s
-    missing, notes, pause = set(ranks), {}, POLL_S
+    missing, pause = set(ranks), POLL_S
+    notes: dict[int, PartNote] = {}
     while True:
         # By the list of names: network file systems remember for long that a single name was not there.
         names = {path.name for path in folder.iterdir()}
         for rank in sorted(missing):
             if (path := _note_path(folder, rank)).name in names:
-                notes[rank] = json.loads(path.read_text())
-                if why := notes[rank].get("why"):
+                document = json.loads(path.read_text())
+                if why := document.get("why"):
                     raise PartMissing(f"rank {rank}: {why}")
+                notes[rank] = PartNote.of(document)
         missing -= notes.keys()
         if not missing:
             return notes
@@ -80,19 +107,15 @@ def remove_notes(folder: Path, ranks: Iterable[int]) -> None:
         _note_path(folder, rank).unlink()
 
 
-def join_notes(notes: dict[int, Note]) -> tuple[dict[str, StoredTensor], dict[str, StoredFile]]:
+def join_notes(notes: Mapping[int, PartNote]) -> tuple[dict[str, StoredTensor], dict[str, StoredFile]]:
     """Return the tensors and files of all parts, as the manifest names them."""
     tensors: dict[str, StoredTensor] = {}
     files: dict[str, StoredFile] = {}
     for rank in sorted(notes):
-        file = notes[rank].get("file")
-        if file is None:
-            continue
-        files[file["name"]] = StoredFile(file["bytes"], file["sha256"])
-        for name, tensor in notes[rank]["tensors"].items():
-            part = StoredPart(file["name"], tuple(tensor["part"]["offset"]), tuple(tensor["part"]["shape"]))
+        files |= notes[rank].files
+        for name, tensor in notes[rank].tensors.items():
             others = tensors[name].parts if name in tensors else ()
-            tensors[name] = StoredTensor(tensor["dtype"], tuple(tensor["shape"]), (*others, part))
+            tensors[name] = StoredTensor(tensor.dtype, tensor.shape, (*others, *tensor.parts))
     return tensors, files
 
 
@@ -100,7 +123,7 @@ def _note_path(folder: Path, rank: int) -> Path:
     return folder / f"rank-{rank}.json"
 
 
-def _write_hashed(path: Path, snapshot: Snapshot) -> dict[str, Any]:
+def _write_hashed(path: Path, snapshot: Snapshot) -> StoredFile:
     digest = hashlib.sha256(snapshot.header)
     data = snapshot.data
     with path.open("wb", buffering=0) as file:
@@ -110,7 +133,7 @@ def _write_hashed(path: Path, snapshot: Snapshot) -> dict[str, Any]:
             _write_all(file.fileno(), chunk)
             digest.update(chunk)
     sync(path)
-    return {"bytes": len(snapshot.header) + len(data), "sha256": digest.hexdigest()}
+    return StoredFile(len(snapshot.header) + len(data), digest.hexdigest())
 
 
 def _write_all(descriptor: int, data: memoryview) -> None:

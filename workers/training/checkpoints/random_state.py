@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import base64
 import random
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import torch
 
 
-def random_state(device: torch.device) -> dict[str, Any]:
+class RandomState(TypedDict):
+    """``numpy`` is [keys, position, has_gauss, cached_gaussian], ``python`` is [version, words, next_gaussian]."""
+
+    torch: str
+    numpy: list[Any]
+    python: list[Any]
+    cuda: NotRequired[str]
+
+
+def random_state(device: torch.device) -> RandomState:
     """Return the states of torch (CPU, and the rank's GPU), numpy and Python; keys in base64."""
     version, words, gauss = random.getstate()
     _, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
-    state: dict[str, Any] = {
+    state: RandomState = {
         "torch": _text(torch.get_rng_state().numpy().tobytes()),
         "numpy": [_text(np.asarray(keys).astype("<u4").tobytes()), int(position), int(has_gauss), float(cached)],
         "python": [version, _text(np.array(words, "<u4").tobytes()), gauss],
@@ -24,7 +33,7 @@ def random_state(device: torch.device) -> dict[str, Any]:
     return state
 
 
-def load_random_state(state: dict[str, Any], device: torch.device) -> None:
+def load_random_state(state: RandomState, device: torch.device) -> None:
     """Take back what ``random_state`` gave. A state without a GPU's leaves that of the GPU alone."""
     torch.set_rng_state(_bytes_tensor(state["torch"]))
     keys, position, has_gauss, cached = state["numpy"]

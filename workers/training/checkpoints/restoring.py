@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from workers.training.build import Training
-from workers.training.checkpoints.agreement import tell_all
+from workers.training.checkpoints.agreement import gather_all
 from workers.training.checkpoints.manifest import Damaged, Manifest, read_manifest
 from workers.training.checkpoints.pieces import Shape
 from workers.training.checkpoints.reading import Reader, check_files
@@ -59,7 +59,7 @@ def choose(
 
 
 def _first(why: str | None) -> str | None:
-    return next((told for told in tell_all(why) if told is not None), None)
+    return next((reason for reason in gather_all(why) if reason is not None), None)
 
 
 def _check(candidate: Candidate, rank: int, world_size: int) -> tuple[Manifest | None, str | None]:
@@ -88,7 +88,7 @@ def _read(
 def refuse_other_model(candidate: Candidate, manifest: Manifest, parameters: Parameters) -> None:
     """Raise ValueError, on every rank alike, unless the checkpoint has this model's parameters in their shapes."""
     own: Mapping[str, Shape] = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
-    here = {name: shape for told in tell_all(own) for name, shape in told.items()}
+    here = {name: shape for shapes in gather_all(own) for name, shape in shapes.items()}
     there = {
         name.removeprefix("model/"): tensor.shape
         for name, tensor in manifest.tensors.items()

@@ -16,7 +16,7 @@ from workers.training.checkpoints import retention
 from workers.training.checkpoints.manifest import Manifest, parameters_digest, write_manifest
 from workers.training.checkpoints.parts import join_notes, refuse_part, remove_notes, wait_for_parts, write_part
 from workers.training.checkpoints.pieces import Piece
-from workers.training.checkpoints.random_state import random_state
+from workers.training.checkpoints.random_state import RandomState, random_state
 from workers.training.checkpoints.snapshot import Snapshot
 from workers.training.checkpoints.store import Mark
 from workers.training.files import sync
@@ -67,10 +67,10 @@ class Saver:
             print(f"checkpoint at step {step}: left out, the one before is still being written", flush=True)
             return
         self._snapshot.take(pieces())
-        extra = {"random": random_state(self.facts.device), "stall_s": time.perf_counter() - started}
+        random, stall_s = random_state(self.facts.device), time.perf_counter() - started
         # A daemon: a training that fails must not wait for its disk.
         self._thread = threading.Thread(
-            target=self._write, args=(step, state, extra, started), name="checkpoint", daemon=True
+            target=self._write, args=(step, state, random, stall_s, started), name="checkpoint", daemon=True
         )
         self._thread.start()
 
@@ -85,14 +85,14 @@ class Saver:
 
     # In the thread.
 
-    def _write(self, step: int, state: Record, extra: Record, started: float) -> None:
+    def _write(self, step: int, state: Record, random: RandomState, stall_s: float, started: float) -> None:
         facts, mark = self.facts, Mark(self.facts.fence, step)
         folder = facts.folder / mark.temporary_name
         try:
             if facts.rank == 0:
                 retention.sweep(facts.folder, mark)
             folder.mkdir(exist_ok=True)
-            write_part(folder, facts.rank, self._snapshot, extra)
+            write_part(folder, facts.rank, self._snapshot, random, stall_s)
             if facts.rank == 0:
                 self._complete(folder, mark, state, started)
         # Whatever it is: a checkpoint that cannot be kept is no reason to end a training.
@@ -112,7 +112,7 @@ class Saver:
             parameters=parameters_digest(tensors),
             world_size=facts.world_size,
             degrees=facts.degrees,
-            state={**state, "random": {str(rank): note["random"] for rank, note in notes.items()}},
+            state={**state, "random": {str(rank): note.random for rank, note in notes.items()}},
             tensors=tensors,
             files=files,
         )
@@ -127,7 +127,7 @@ class Saver:
                 "bytes": num_bytes,
                 "num_files": len(files) + 1,
                 "took_s": time.perf_counter() - started,
-                "stall_s": max(note["stall_s"] for note in notes.values()),
+                "stall_s": max(note.stall_s for note in notes.values()),
             }
         )
         for old in retention.retire(facts.folder, facts.keep, self.damaged):

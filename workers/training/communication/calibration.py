@@ -28,7 +28,7 @@ from trainyard.planner.architectures.tape import Pass, Section
 from trainyard.planner.machines.defaults import HEAP, WORKSPACE_BYTES
 from trainyard.planner.machines.rates import VERSION, Rates
 from trainyard.planner.times import PAGE_BYTES, section_time
-from workers.training.checkpoints.agreement import tell_all
+from workers.training.checkpoints.agreement import gather_all
 from workers.training.measuring.memory_parts import Held, held, release
 from workers.training.recipes import gpt
 
@@ -147,9 +147,9 @@ def measure_ranks(device: torch.device, between: Callable[[], None] | None = Non
     collective of all ranks, which compute at once, as in a training; then all and rank 0 alone in turns."""
     dist.barrier()
     own = measure_compute(device, between)
-    told = tell_all({**own, "alone": _alone(device) if device.type == "cpu" else 1.0})
-    slowest: dict[str, Any] = min(told, key=lambda one: sum(rate for _, rate in one["matmul"]))
-    return {**slowest, "alone": max(1 / MOST_PACE, min(1.0, told[0]["alone"]))}
+    measured = gather_all({**own, "alone": _alone(device) if device.type == "cpu" else 1.0})
+    slowest: dict[str, Any] = min(measured, key=lambda one: sum(rate for _, rate in one["matmul"]))
+    return {**slowest, "alone": max(1 / MOST_PACE, min(1.0, measured[0]["alone"]))}
 
 
 def _alone(device: torch.device) -> float:

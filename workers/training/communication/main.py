@@ -1,4 +1,4 @@
-"""The whole benchmark: every operation over every size, every pair of nodes, what a node computes, and what is told."""
+"""The whole benchmark: every operation over every size, every pair of nodes, what a node computes, and the reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from trainyard.spec import CommunicationSpec
-from workers.training.checkpoints.agreement import tell_all
+from workers.training.checkpoints.agreement import gather_all
 from workers.training.communication import reports
 from workers.training.communication.calibration import measure_ranks
 from workers.training.communication.exchanges import bus_factor
@@ -28,14 +28,14 @@ ALONE = ("compute", "send-receive")  # not between all ranks at once
 
 
 def measure(spec: CommunicationSpec, place: Place, metrics: Metrics) -> None:
-    """Measure what ``task.operations`` names and tell it as series, a table and facts. A collective of all ranks."""
+    """Measure what ``task.operations`` names; report it as series, a table and facts. A collective of all ranks."""
     task = spec.task
     torch.set_num_threads(num_threads(os.environ, place))
     device = choose_device(spec.resources.accelerator, place)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     process_group.join(place, device)
-    nodes = tell_all(os.environ.get("TRAINYARD_NODE", f"node-{place.node_rank}"))
+    nodes = gather_all(os.environ.get("TRAINYARD_NODE", f"node-{place.node_rank}"))
     sizes = sizes_between(task.smallest_bytes, task.largest_bytes)
     is_first = place.rank == 0
     if is_first:
@@ -49,15 +49,15 @@ def measure(spec: CommunicationSpec, place: Place, metrics: Metrics) -> None:
     if "send-receive" in task.operations:
         links = measure_pairs(nodes, sizes, task.repeats, device)
         if is_first:
-            reports.tell_links(links, metrics)
+            reports.log_links(links, metrics)
     found = sweeps.points()
     if is_first:
-        tell(found, metrics)
+        log_points(found, metrics)
         lines = sweeps.lines()
         if links:
             lines["send-receive"] = worst(links)
-        told = reports.facts(place.world_size, nodes, found, links)
-        metrics.note({"name": "communication", "data": told, "at": time.time()}, kind="facts")
+        facts = reports.facts(place.world_size, nodes, found, links)
+        metrics.note({"name": "communication", "data": facts, "at": time.time()}, kind="facts")
         if compute:
             rates = reports.rates(compute, lines, place.world_size, place.local_world_size)
             metrics.note({"name": "rates", "data": rates, "at": time.time()}, kind="facts")
@@ -66,7 +66,7 @@ def measure(spec: CommunicationSpec, place: Place, metrics: Metrics) -> None:
     process_group.leave()
 
 
-def tell(found: Mapping[str, Points], metrics: Metrics) -> None:
+def log_points(found: Mapping[str, Points], metrics: Metrics) -> None:
     """Log each operation's points by size, and print a line for each."""
     for operation, points in found.items():
         for size, seconds in points:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
-from workers.training.checkpoints.agreement import tell_all
+from workers.training.checkpoints.agreement import gather_all
 from workers.training.communication.timing import NUM_WARM_UPS, Fit, Points, fit, tenth
 
 ONE_BY_ONE = 16  # up to so many nodes each pair has the network to itself
@@ -47,7 +47,7 @@ def measure_pairs(nodes: Sequence[str], sizes: Sequence[int], repeats: int, devi
                 if rank == first:
                     found.append(Link(ends[first], ends[second], points, quick))
         dist.barrier()  # nobody measures while others still do
-    return [link for links in tell_all(found) for link in links]
+    return [link for links in gather_all(found) for link in links]
 
 
 def ping(first: int, second: int, num_bytes: int, repeats: int, device: torch.device) -> list[float]:

@@ -1,4 +1,4 @@
-"""What the benchmark tells, in the shapes in which others read it."""
+"""The reports of the benchmark, in the shapes in which pages and the planner read them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_LINKS = 400  # in the facts, the slowest first; every one is in the series
 Found = Mapping[str, Sequence[tuple[int, float]]]
 
 
-def tell_links(links: Sequence[Link], metrics: Metrics) -> None:
+def log_links(links: Sequence[Link], metrics: Metrics) -> None:
     """Log every pair: its points by size, and one line in the log for each."""
     for link in links:
         labels = {"from": link.first, "to": link.second}

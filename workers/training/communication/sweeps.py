@@ -8,17 +8,17 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from workers.training.checkpoints.agreement import tell_all
+from workers.training.checkpoints.agreement import gather_all
 from workers.training.communication.exchanges import make_exchange
 from workers.training.communication.timing import Fit, Points, fit, tenth, timed
 
 NUM_SWEEPS = 15
-SAID_EVERY_S = 5.0
+REPORT_PERIOD_S = 5.0
 
 
 class Sweeps:
     """Call it between whatever else takes a while, and ``points`` or ``lines`` at the end. All are collectives; of the
-    last two only whichever is called first. ``say`` hears every few seconds how far it is."""
+    last two only whichever is called first. ``report`` gets a line every few seconds about how far it is."""
 
     def __init__(
         self,
@@ -26,13 +26,13 @@ class Sweeps:
         sizes: Sequence[int],
         repeats: int,
         device: torch.device,
-        say: Callable[[str], None] | None = None,
+        report: Callable[[str], None] | None = None,
     ) -> None:
         self._operations, self._sizes, self._device = operations, sizes, device
         count = self._count = min(NUM_SWEEPS, repeats)
         self._left = [repeats * (at + 1) // count - repeats * at // count for at in range(count)]
-        self._told: list[list[list[float]]] = []  # of each rank, what it measured
-        self._say, self._said_at = say, time.monotonic()
+        self._gathered: list[list[list[float]]] = []  # of each rank, what it measured
+        self._report, self._reported_at = report, time.monotonic()
         self._own: dict[tuple[str, int], list[float]] = {(one, size): [] for one in operations for size in sizes}
 
     def __call__(self) -> None:
@@ -42,9 +42,9 @@ class Sweeps:
         repeats = self._left.pop()
         for (operation, size), seconds in self._own.items():
             seconds += timed(make_exchange(operation, size, self._device), repeats, self._device)
-        if self._say and self._own and time.monotonic() - self._said_at >= SAID_EVERY_S:
-            self._said_at = time.monotonic()
-            self._say(f"{self._count - len(self._left)} of {self._count} sweeps over all sizes")
+        if self._report and self._own and time.monotonic() - self._reported_at >= REPORT_PERIOD_S:
+            self._reported_at = time.monotonic()
+            self._report(f"{self._count - len(self._left)} of {self._count} sweeps over all sizes")
 
     def points(self) -> dict[str, Points]:
         """Return bytes and seconds by operation, the same on every rank: medians over all repeats, each of which takes
@@ -59,9 +59,9 @@ class Sweeps:
     def _points(self, chosen: Callable[[list[float]], float]) -> dict[str, Points]:
         while self._left:
             self()
-        if not self._told:
-            self._told = tell_all(list(self._own.values()))
+        if not self._gathered:
+            self._gathered = gather_all(list(self._own.values()))
         found: dict[str, Points] = {operation: [] for operation in self._operations}
-        for (operation, size), ranks in zip(self._own, zip(*self._told, strict=True), strict=True):
+        for (operation, size), ranks in zip(self._own, zip(*self._gathered, strict=True), strict=True):
             found[operation].append((size, chosen([max(times) for times in zip(*ranks, strict=True)])))
         return found

@@ -23,21 +23,21 @@ def load_together(load: Callable[[], T]) -> T:
     try:
         loaded = load()
     except Exception as error:
-        _tell(f"{error}" or type(error).__name__)
+        _publish(f"{error}" or type(error).__name__)
         raise
-    _tell("")
+    _publish("")
     for rank in range(dist.get_world_size()):
-        # One after the other: who waits for all at once would not hear of one that has failed.
-        if trouble := _told(rank):
+        # One after the other: a rank that waits for all at once would not learn of one that has failed.
+        if trouble := _read(rank):
             raise DataProblem(f"rank {rank}: {trouble}")
     return loaded
 
 
-def _tell(trouble: str) -> None:
+def _publish(trouble: str) -> None:
     _store().set(_key(dist.get_rank()), trouble)
 
 
-def _told(rank: int) -> str:
+def _read(rank: int) -> str:
     store = _store()
     store.wait([_key(rank)], PATIENCE)
     trouble: bytes = store.get(_key(rank))

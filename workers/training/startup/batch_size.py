@@ -21,7 +21,7 @@ from trainyard.formats.figures import RATES
 from trainyard.spec import RecipeSpec
 from trainyard.spec.sections.train import Train
 from workers.training.build import Training, build
-from workers.training.checkpoints.agreement import tell_all
+from workers.training.checkpoints.agreement import gather_all
 from workers.training.checkpoints.manifest import Damaged, read_manifest
 from workers.training.checkpoints.store import Store
 from workers.training.loop import Metrics, kept_random_state, settle, take_step
@@ -77,11 +77,11 @@ def find_batch_size(
         return settings
     rows_a_step = settings.accumulate * mesh.num_batch_parts
     with kept_random_state(device):
-        bench = Bench(spec, task, settings, mesh, device, place, metrics)
+        trials = BatchSizeTrials(spec, task, settings, mesh, device, place, metrics)
         start = share_batch(settings.batch_size, settings.accumulate, mesh).micro
-        rows = largest_that_fits(bench.attempt, start) if kind == "memory" else quickest(bench.attempt, start)
-        trial = bench.attempt(rows) if rows else None
-        bench.close()
+        rows = largest_that_fits(trials.attempt, start) if kind == "memory" else quickest(trials.attempt, start)
+        trial = trials.attempt(rows) if rows else None
+        trials.close()
     if trial is None:
         raise ValueError(
             f"train.find_batch_size is {kind!r}, but not even one row in a pass fits ({rows_a_step} a step): choose a "
@@ -93,7 +93,7 @@ def find_batch_size(
         batch_size,
         scaled_learning_rate(settings.learning_rate, batch_size / settings.batch_size, settings.scale_learning_rate),
     )
-    tell(settings, found, trial, mesh, metrics)
+    report_found(settings, found, trial, mesh, metrics)
     return found
 
 
@@ -112,7 +112,7 @@ def batch_size_found_before(settings: Train, store: Store) -> Train | None:
         with suppress(Damaged, KeyError):
             state = read_manifest(candidate.folder).state
             kept = int(state["batch_size"]), float(state["learning_rate"])
-    kept = tell_all(kept)[0]
+    kept = gather_all(kept)[0]
     return None if kept is None else with_batch(settings, *kept)
 
 
@@ -167,7 +167,7 @@ def quickest(attempt: Try, start: int) -> int:
         rows, best = trial.rows, trial
 
 
-class Bench:
+class BatchSizeTrials:
     """Tries sizes on a training of its own. It agrees in every step, whatever the real one does: ranks that agree less
     often keep a copy or two of the weights more, for which the share of memory that is left free has room."""
 
@@ -199,7 +199,7 @@ class Bench:
         """Try ``rows`` rows in a pass. A collective: every rank returns the same."""
         if rows not in self._trials:
             self._trials[rows] = trial = self._attempt(rows)
-            self._tell(trial)
+            self._report(trial)
         return self._trials[rows]
 
     def close(self) -> None:
@@ -280,7 +280,7 @@ class Bench:
         """Return whether a rank says yes."""
         return self._largest(float(answer)) == [1.0]
 
-    def _tell(self, trial: Trial) -> None:
+    def _report(self, trial: Trial) -> None:
         if self._mesh.rank != 0:
             return
         batch_size = self._batch_size(trial.rows)
@@ -296,7 +296,7 @@ def free(device: torch.device) -> None:
         torch.cuda.empty_cache()
 
 
-def tell(asked: Train, found: Train, trial: Trial, mesh: Mesh, metrics: Metrics) -> None:
+def report_found(asked: Train, found: Train, trial: Trial, mesh: Mesh, metrics: Metrics) -> None:
     """Say on rank 0 what has been found."""
     if mesh.rank != 0:
         return

@@ -160,10 +160,10 @@ def let_rank_1_be_slow() -> None:
 
     batch_size.LONGEST_STEP_S = 1000.0
 
-    def timed(self: batch_size.Bench, rows: int) -> float:
+    def timed(self: batch_size.BatchSizeTrials, rows: int) -> float:
         return max(2.0, rows / 4) if dist.get_rank() == 1 else 1.0
 
-    batch_size.Bench._timed = timed  # type: ignore[method-assign]
+    batch_size.BatchSizeTrials._timed = timed  # type: ignore[method-assign]
 
 
 def test_where_nothing_fits_the_run_is_refused_with_what_helps() -> None:
@@ -188,4 +188,4 @@ def test_an_attempt_that_goes_on_keeps_the_batch_that_the_first_has_found(tmp_pa
 
 
 def fill_the_memory_at_once() -> None:
-    batch_size.Bench = None  # type: ignore[assignment,misc]  # nothing is tried
+    batch_size.BatchSizeTrials = None  # type: ignore[assignment,misc]  # nothing is tried

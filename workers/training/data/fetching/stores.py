@@ -83,8 +83,8 @@ def open_store(protocol: str, location: str, options: dict[str, Any]) -> Any:
             os.environ["HF_HUB_DISABLE_XET"] = "1"  # it connects past Python, where no address is checked
         if package:
             importlib.import_module(package)
-        told = fsspec.get_filesystem_class(protocol)._get_kwargs_from_urls(location) | _options(protocol) | options
-        return fsspec.filesystem(protocol, skip_instance_cache=protocol != "memory", **told)
+        given = fsspec.get_filesystem_class(protocol)._get_kwargs_from_urls(location) | _options(protocol) | options
+        return fsspec.filesystem(protocol, skip_instance_cache=protocol != "memory", **given)
     except ImportError:
         raise DataProblem(
             f"task.data.location begins with {protocol}://, which needs a package that this node has not: "

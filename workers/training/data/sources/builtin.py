@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from workers.training.data.sources.files import Files
 from workers.training.data.storage.arrays import Array
+from workers.training.data.storage.cache import Facts
 from workers.training.data.storage.sample_files import SamplesWriter
 from workers.training.data.storage.split import Split
 from workers.training.data.tabular.table_parts import Batch
@@ -34,7 +35,7 @@ def builtin_version() -> str:
     return importlib.metadata.version("scikit-learn")
 
 
-def write_builtin(folder: Path, source: str) -> dict[str, Any]:
+def write_builtin(folder: Path, source: str) -> Facts:
     """Write the samples of a set into ``folder``, an entry of the cache, and return the facts, with the digest."""
     if source == "digits":
         return _write_digits(folder)
@@ -46,7 +47,7 @@ def write_builtin(folder: Path, source: str) -> dict[str, Any]:
     return {**facts, "digest": _digest(found.data, found.target)}
 
 
-def _write_digits(folder: Path) -> dict[str, Any]:
+def _write_digits(folder: Path) -> Facts:
     found = _load("load_digits")
     images = np.rint(found.images[:, None] * (255 / DARKEST)).astype(np.uint8)
     classes = found.target.astype(np.int64)

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from workers.training.data.progress import Progress
 from workers.training.data.sources.files import Files, readable
 from workers.training.data.sources.picture import is_grey, read_picture
 from workers.training.data.storage.arrays import Array
+from workers.training.data.storage.cache import Facts
 from workers.training.data.storage.npz_arrays import NpzArray, pick, read_npz, refuse_other_rows
 from workers.training.data.storage.sample_files import SamplesWriter, refuse_too_few
 from workers.training.data.storage.split import Numbers, Split
@@ -72,7 +72,7 @@ def num_channels_of(files: Files) -> int:
     return 1 if 2 * grey > len(some) else 3
 
 
-def write_folder(folder: Path, files: Files, size: int) -> dict[str, Any]:
+def write_folder(folder: Path, files: Files, size: int) -> Facts:
     """Write the images' samples into ``folder``, an entry of the cache, and return the facts."""
     words = classes_of(files)
     num_channels, counts = num_channels_of(files), Counter(words)
@@ -105,7 +105,7 @@ def _decoded(files: Files, size: int, num_channels: int) -> Iterator[Array]:
             threads.shutdown(cancel_futures=True)
 
 
-def write_arrays(folder: Path, files: Files) -> dict[str, Any]:
+def write_arrays(folder: Path, files: Files) -> Facts:
     """Write the samples of NPZ files, ``x`` and ``y``, into ``folder``, an entry of the cache, and return the facts."""
     pairs, shape, answers = open_all_arrays(files)
     values, numbers = np.unique(answers, return_inverse=True)
@@ -177,7 +177,7 @@ def _writer(folder: Path, files: Files, shape: tuple[int, ...], counts: list[int
     return SamplesWriter(folder, Split(counts), (np.uint8, shape), np.int64)
 
 
-def _facts(writer: SamplesWriter, shape: tuple[int, int, int], classes: list[str]) -> dict[str, Any]:
+def _facts(writer: SamplesWriter, shape: tuple[int, int, int], classes: list[str]) -> Facts:
     return {
         **writer.num_rows,
         "num_rows": sum(writer.num_rows.values()),

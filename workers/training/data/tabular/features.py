@@ -52,16 +52,16 @@ class Features:
     def described(self, mean: Array, deviation: Array) -> list[dict[str, Any]]:
         """Return for each feature what made it of its column: enough to make it of other rows. ``mean`` and
         ``deviation`` are those of the training rows, as ``encode`` left them."""
-        told: list[dict[str, Any]] = []
+        encoded: list[dict[str, Any]] = []
         for column, words in zip(self.columns, self.words, strict=True):
-            told += [{"column": column.name, "word": word} for word in words]
+            encoded += [{"column": column.name, "word": word} for word in words]
             if not words:
-                scale, place = column.deviation or 1.0, len(told)
+                scale, place = column.deviation or 1.0, len(encoded)
                 exact = {"mean": column.mean + float(mean[place]) * scale, "deviation": float(deviation[place]) * scale}
-                told.append({"column": column.name, **exact})
+                encoded.append({"column": column.name, **exact})
             if column.num_missing:
-                told.append({"column": column.name, "missing": True})
-        return [{"name": name, **one} for name, one in zip(self.names, told, strict=True)]
+                encoded.append({"column": column.name, "missing": True})
+        return [{"name": name, **one} for name, one in zip(self.names, encoded, strict=True)]
 
 
 def read_features(columns: Sequence[Column], location: str) -> Features:

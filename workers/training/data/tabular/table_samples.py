@@ -14,6 +14,7 @@ import numpy as np
 from workers.training.data.progress import Progress
 from workers.training.data.sources.files import Files
 from workers.training.data.storage.arrays import Array, NpyWriter, open_array
+from workers.training.data.storage.cache import Facts
 from workers.training.data.storage.sample_files import PARTS, SamplesWriter, refuse_too_few
 from workers.training.data.storage.split import Split
 from workers.training.data.tabular.columns import look_at, read_cells
@@ -24,7 +25,7 @@ from workers.training.data.tabular.targets import MAX_CLASSES, Targets, read_tar
 ROWS_AT_ONCE = 65_536
 
 
-def write_table(folder: Path, table: Table, files: Files, target: str, *, is_quantity: bool = False) -> dict[str, Any]:
+def write_table(folder: Path, table: Table, files: Files, target: str, *, is_quantity: bool = False) -> Facts:
     """Write the table's samples into ``folder``, an entry of the cache, and return the facts.
 
     Raises DataProblem for what is wrong with a cell or a column.
