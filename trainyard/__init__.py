@@ -1,6 +1,6 @@
 """Trainyard's SDK: ``run = trainyard.init(); run.log({"train/loss": 0.5}, step=1); run.finish()``.
 
-Needs the standard library and msgpack only, so that it is cheap to import in any training script.
+Needs the standard library and msgspec only, so that it is cheap to import in any training script.
 """
 
 from trainyard.formats.media import Histogram, Image, Table, Text

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
-import msgpack
+import msgspec
 import numpy as np
 import zstandard
 from django.db.models import Count, Max, Min
@@ -146,7 +146,7 @@ def content(row: Media) -> Content:
     if row.kind == TEXT:
         return {"text": data.decode()}
     if row.kind == TABLE:
-        rows = [[_cell(cell) for cell in cells] for cells in msgpack.unpackb(data)]
+        rows = [[_cell(cell) for cell in cells] for cells in msgspec.msgpack.decode(data)]
         return {"table": {"columns": row.meta["columns"], "rows": rows}}
     histogram = _histogram(data)
     return {"histogram": {"edges": histogram.edges.tolist(), "counts": histogram.counts.tolist()}}
