@@ -54,13 +54,13 @@ class Charts {
     });
     const kept = read(state);
     const saving = new Saving(project && `/api/v1/projects/${project}/workspace`, page, kept, (how, words) =>
-      this.toolbar.tell(how, words),
+      this.toolbar.showSaving(how, words),
     );
     this.workspace = new Workspace(stateFor(page, kept), saving, (changed, name) => this.onChange(changed, name));
     this.store = new Store(this.runs.list, {
       onNames: () => this.layout.onNames(),
       onData: (name) => this.painter.want(name),
-      onGone: (id) => this.layout.notes.lose(this.runs.titles.get(id) ?? id, !this.runs.isMany),
+      onGone: (id) => this.layout.notes.showGone(this.runs.titles.get(id) ?? id, !this.runs.isMany),
       streamOf: streamsFor((id) => this.runs.byId.get(id)?.isLive ?? false),
     });
     this.windows = new Windows(
@@ -86,9 +86,9 @@ class Charts {
     for (const [axis, range] of Object.entries(this.workspace.zoom)) this.windows.set(axis, range);
     if (this.toolbar.typed) this.workspace.change({ filter: this.toolbar.typed });
     this.showToolbar();
-    this.store.learn(read(series)); // what the page came with; the server is asked for what is missing
+    this.store.addNames(read(series)); // what the page came with; the server is asked for what is missing
     this.layout.list();
-    this.tell();
+    this.publish();
   }
 
   listen() {
@@ -107,7 +107,7 @@ class Charts {
     if (has(LAID_BY)) this.layout.arrange();
     if (has(DRAWN_BY)) this.redraw(name ? (one) => one === name : undefined);
     this.showToolbar();
-    this.tell();
+    this.publish();
   }
 
   // From the list of runs beside the charts.
@@ -119,7 +119,7 @@ class Charts {
       this.redraw();
     }
     this.workspace.change(patch);
-    this.tell();
+    this.publish();
   }
 
   zoom(axis, range) {
@@ -141,7 +141,7 @@ class Charts {
     this.toolbar.show(state, { isZoomed: Object.keys(zoom).length > 0, isAsAtStart, hasRanks });
   }
 
-  tell() {
+  publish() {
     this.element.dispatchEvent(new CustomEvent("workspacechange", { bubbles: true, detail: this.workspace.state }));
   }
 

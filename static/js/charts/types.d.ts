@@ -175,3 +175,54 @@ interface Section {
   endOf: (x: Column) => number;
   x: Column | null;
 }
+
+/** The window of an axis that finer points are loaded for. */
+interface AxisWindow {
+  axis: Axis;
+  from: number;
+  to: number;
+}
+
+/** What one request asks for. */
+interface Batch {
+  runs: string[];
+  names: string[];
+  points: number;
+  window?: AxisWindow | null;
+  order?: number;
+  tries?: number;
+}
+
+/** What the server answers to a batch, or with less a message of a stream. */
+interface SeriesAnswer {
+  cursors: Record<string, number>;
+  series: Series[];
+  origins?: Record<string, number>;
+}
+
+interface SeriesMessage {
+  from: number;
+  cursor: number;
+  series: Series[];
+}
+
+interface RunStream {
+  on(type: string, listener: (message: SeriesMessage & { type: string }) => void): () => void;
+  continues(cursor: number): boolean;
+}
+
+/** A rectangle in pixels of a canvas. */
+interface Box {
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+}
+
+/** The part of a column that is drawn: its places, where they are, and how values become pixels. */
+interface DrawnPath {
+  from: number;
+  to: number;
+  px: Column;
+  toY: (value: number) => number;
+}

@@ -24,9 +24,9 @@ export function mount(element) {
   const asked = { list: 0, specs: 0 };
   const taken = { list: 0, specs: 0 };
 
-  const tell = (detail) => charts?.dispatchEvent(new CustomEvent("workspace", { detail }));
+  const send = (detail) => charts?.dispatchEvent(new CustomEvent("workspace", { detail }));
   const openSwatches = startSwatches(element.querySelector("#swatches"), (button, index) => {
-    tell({ colours: { ...state.colours, [button.closest("[data-run]").dataset.run]: index } });
+    send({ colours: { ...state.colours, [button.closest("[data-run]").dataset.run]: index } });
   });
   const stopAdding = startAdding(element.querySelector("[data-add]"), {
     url: element.dataset.jump,
@@ -65,7 +65,7 @@ export function mount(element) {
     const before = known;
     known = knownRuns(list, before, runsIn());
     paint(element, known, state);
-    if (before.length && JSON.stringify(before) !== JSON.stringify(known)) tell({ runs: known });
+    if (before.length && JSON.stringify(before) !== JSON.stringify(known)) send({ runs: known });
     element.querySelector("[data-count]").textContent = `${known.length} run${known.length === 1 ? "" : "s"}`;
   }
   async function refreshSpecs() {
@@ -80,7 +80,7 @@ export function mount(element) {
   function onWorkspace(event) {
     const before = state.group;
     state = event.detail;
-    if (state.group && !isGroupable(state.group.by)) return tell({ group: null });
+    if (state.group && !isGroupable(state.group.by)) return send({ group: null });
     paint(element, known, state);
     if (before?.by !== state.group?.by || before?.band !== state.group?.band) refresh();
   }
@@ -92,8 +92,8 @@ export function mount(element) {
   function onClick(event) {
     const row = event.target.closest("[data-run]");
     if (event.target.closest("[data-fold]")) return fold(element.dataset.list !== "closed");
-    if (event.target.closest("[data-eye]")) return tell({ hidden: toggled(state.hidden, [row.dataset.run]) });
-    if (event.target.closest("[data-eyes]")) return tell({ hidden: toggled(state.hidden, runsIn()) });
+    if (event.target.closest("[data-eye]")) return send({ hidden: toggled(state.hidden, [row.dataset.run]) });
+    if (event.target.closest("[data-eyes]")) return send({ hidden: toggled(state.hidden, runsIn()) });
     if (event.target.closest("[data-pick]")) return openSwatches(event.target, colourOf(row, state));
     if (event.target.closest("[data-close]")) takeOut(row);
   }
@@ -109,10 +109,10 @@ export function mount(element) {
       refreshSpecs();
       return;
     }
-    if (name === "band") return tell({ group: { ...state.group, band: value } });
+    if (name === "band") return send({ group: { ...state.group, band: value } });
     if (name !== "group") return;
     const by = [...list.querySelectorAll("[name=group]:checked")].map((box) => box.value).join();
-    tell({ group: by ? { by, band: state.group?.band ?? "minmax" } : null });
+    send({ group: by ? { by, band: state.group?.band ?? "minmax" } : null });
   }
   async function add(id) {
     change({ run: [...runsIn(), id] });
@@ -142,14 +142,14 @@ export function mount(element) {
   element.addEventListener("change", onChange);
   element.addEventListener("workspacechange", onWorkspace);
   for (const type of ["pointerover", "pointerout", "focusin", "focusout"])
-    list.addEventListener(type, (event) => tell({ lit: lineAt(event) }));
+    list.addEventListener(type, (event) => send({ lit: lineAt(event) }));
   const stops = [
     on("run", ({ run }) => runsIn().includes(run) && soon()),
     on("ping", () => Date.now() - lastAt > QUIET_MS && soon()), // nobody is told that a run was deleted
     on("again", soon),
   ];
   if (charts) show();
-  tell({});
+  send({});
   for (const control of element.querySelectorAll("[data-part] :is(input, select)"))
     if (isTouched(control)) onChange({ target: control });
   return () => {

@@ -56,7 +56,7 @@ export class Stream {
 
   open() {
     if (this.stopWatching) return;
-    this.tell("connecting");
+    this.setState("connecting");
     this.reconnect();
     this.stopWatching = watchPresence({
       onAway: () => this.leave("paused"),
@@ -77,12 +77,12 @@ export class Stream {
   /** @param {string} state */
   leave(state) {
     this.drop();
-    this.tell(state);
+    this.setState(state);
   }
 
   return() {
     if (this.socket || isOver()) return;
-    this.tell("connecting");
+    this.setState("connecting");
     this.reconnect();
   }
 
@@ -99,7 +99,7 @@ export class Stream {
 
   onOpen() {
     this.tries = 0;
-    this.tell("live");
+    this.setState("live");
     this.listen();
     if (this.hasLived) this.emit({ type: "again" });
     this.hasLived = true;
@@ -127,7 +127,7 @@ export class Stream {
     }
     if (!REFUSALS[code]) return this.retry();
     clearTimeout(this.silence);
-    this.tell("off");
+    this.setState("off");
     this.emit({ type: REFUSALS[code] });
   }
 
@@ -139,7 +139,7 @@ export class Stream {
     const count = () => {
       const left = Math.ceil((until - Date.now()) / 1000);
       if (left <= 0) return this.reconnect();
-      this.tell("reconnecting", left);
+      this.setState("reconnecting", left);
       this.timer = setTimeout(count, Math.min(1000, until - Date.now()));
     };
     count();
@@ -159,7 +159,7 @@ export class Stream {
   }
 
   /** @param {string} state @param {number} [seconds] */
-  tell(state, seconds) {
+  setState(state, seconds) {
     this.state = state;
     this.onState(state, seconds);
   }

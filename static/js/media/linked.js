@@ -32,7 +32,7 @@ export class Linked {
   }
 
   // lists: the steps of each card.
-  know(lists) {
+  setLists(lists) {
     this.steps = union(lists);
     this.paint();
   }

@@ -45,10 +45,10 @@ export function mount(element) {
     listedAt = Date.now();
     try {
       arrive(await media.list());
-      say("");
+      showNote("");
     } catch (error) {
       isGone = error instanceof Gone;
-      say(
+      showNote(
         isGone
           ? "This run is no longer here: it was deleted, or you may not see it any more."
           : "What there is could not be read; it is tried again.",
@@ -88,7 +88,7 @@ export function mount(element) {
     find("no-match").hidden = shown.length > 0 || cards.size === 0;
   }
   function knowSteps() {
-    linked.know(
+    linked.setLists(
       [...cards.values()].map(({ item, entries }) => [
         item.first_step,
         item.last_step,
@@ -108,7 +108,7 @@ export function mount(element) {
       isOlder: form.elements.older.checked,
     });
   }
-  function say(words) {
+  function showNote(words) {
     find("trouble").hidden = !words;
     find("trouble").textContent = words;
   }

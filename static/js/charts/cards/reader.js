@@ -43,7 +43,7 @@ export class Reader {
     if (this.rows.length > 1) this.legend.show(this.rows, settings.sort);
     if (crosshair.line) this.shine(crosshair.line);
     this.point(this.x, crosshair.source === this.card);
-    this.card.pointing.sayAgain();
+    this.card.pointing.announceAgain();
   }
 
   // After the plot moved.

@@ -8,29 +8,55 @@ const MAX_PAUSE_MS = 60_000;
 const MAX_TRIES = 20;
 const ignore = () => {};
 
+/**
+ * @typedef {object} LoaderOptions
+ * @property {(batch: Batch) => void} [onSend]
+ * @property {(batch: Batch, answer: any) => void} onAnswer
+ * @property {(batch: Batch) => void} [onFail]
+ * @property {(run: string) => void} onGone
+ * @property {() => number} points
+ * @property {(run: string, name: string) => number} numLines
+ * @property {(run: string, name: string) => boolean | undefined} isWanted
+ * @property {() => Partial<Batch>} [frame]
+ */
+
 export class Loader {
   // onSend(batch), then onAnswer(batch, answer) or onFail(batch); onGone(run); points(): how many of a line;
   // numLines(run, name). isWanted(run, name): whether it still is; frame(): what else a batch is asked with.
+  /** @param {LoaderOptions} options */
   constructor({ onSend = ignore, onAnswer, onFail = ignore, onGone, points, numLines, isWanted, frame = () => ({}) }) {
-    Object.assign(this, { onSend, onAnswer, onFail, onGone, points, numLines, isWanted, frame });
+    this.onSend = onSend;
+    this.onAnswer = onAnswer;
+    this.onFail = onFail;
+    this.onGone = onGone;
+    this.points = points;
+    this.numLines = numLines;
+    this.isWanted = isWanted;
+    this.frame = frame;
+    /** @type {Map<string, Set<string>>} */
     this.due = new Map(); // run -> Set(names)
     this.timer = 0;
     this.num = 0; // of requests
+    /** @type {Set<() => void>} */
     this.retrying = new Set(); // what is done when a pause is over
+    /** @type {Set<number>} */
     this.timers = new Set();
     this.ending = new AbortController();
   }
 
+  /** @param {string} run @param {string} name @param {number} [delayMs] */
   ask(run, name, delayMs = 20) {
-    if (!this.due.has(run)) this.due.set(run, new Set());
-    this.due.get(run).add(name);
+    const names = this.due.get(run) ?? new Set();
+    this.due.set(run, names.add(name));
     this.timer ||= setTimeout(() => this.flush(), delayMs);
   }
 
+  /** @param {string} run */
   dropRun(run) {
     this.due.delete(run);
   }
 
+  /** @param {string} name */
   dropName(name) {
     for (const names of this.due.values()) names.delete(name);
   }
@@ -48,6 +74,7 @@ export class Loader {
     for (const batch of found) this.load({ ...batch, ...this.frame() });
   }
 
+  /** @param {Batch} asked */
   async load(asked) {
     const batch = { ...asked, order: (this.num += 1) };
     this.onSend(batch);
@@ -56,12 +83,13 @@ export class Loader {
       answer = await fetchColumns(addressOf(batch), this.ending.signal);
     } catch (error) {
       this.onFail(batch);
-      if (!this.ending.signal.aborted) this.recover(batch, error);
+      if (!this.ending.signal.aborted) this.recover(batch, /** @type {Error} */ (error));
       return;
     }
     this.onAnswer(batch, answer);
   }
 
+  /** @param {Batch} batch @param {Error & {status?: number}} error @returns {unknown} */
   recover(batch, error) {
     if (error.status === 404) return this.findGone(batch);
     const smaller = error.status === 422 ? halves(batch) : [];
@@ -70,6 +98,7 @@ export class Loader {
     this.later(batch);
   }
 
+  /** @param {Batch} batch */
   later(batch) {
     const { tries = 0 } = batch;
     if (tries >= MAX_TRIES) return;
@@ -87,12 +116,14 @@ export class Loader {
   }
 
   // The server is there again: what waits to be asked for is asked for now.
-  hurry() {
+  retryNow() {
     for (const again of [...this.retrying]) again();
   }
 
   // One of the runs is not there any more, or may not be seen any more; the answer does not say which.
+  /** @param {Batch} batch */
   async findGone(batch) {
+    /** @param {string} run */
     const isGone = (run) =>
       getJson(`/api/v1/runs/${encodeURIComponent(run)}`, this.ending.signal).then(
         () => false,

@@ -1,7 +1,7 @@
 // Which series the runs have: as the server lists them, and as messages bring new ones.
 import { getJson } from "./columns.js";
 
-const TELL_MS = 16; // names of many runs come together
+const NOTIFY_MS = 16; // names of many runs come together
 
 export class Names {
   // onChange(): there are other series than before
@@ -14,13 +14,13 @@ export class Names {
   }
 
   /** @param {string} run @param {string} name @param {Labels | undefined} labels */
-  know(run, name, labels) {
+  add(run, name, labels) {
     const key = lineKey(run, labels);
     const known = this.all.get(name) ?? new Map();
     this.all.set(name, known);
     if (known.has(key)) return;
     known.set(key, { run, labels: labels ?? {} });
-    this.tell();
+    this.notify();
   }
 
   // How many lines the run has of this name.
@@ -38,14 +38,14 @@ export class Names {
       for (const [key, line] of known) if (line.run === run) known.delete(key);
       if (known.size === 0) this.all.delete(name);
     }
-    this.tell();
+    this.notify();
   }
 
-  tell() {
+  notify() {
     this.timer ||= setTimeout(() => {
       this.timer = 0;
       this.onChange();
-    }, TELL_MS);
+    }, NOTIFY_MS);
   }
 
   close() {

@@ -12,13 +12,25 @@ const FEW_RUNS = 4;
 const AGAIN_MS = 200;
 const ignore = () => {};
 
+/** @typedef {{id: string, start?: number, isGone?: boolean}} StoreRun */
+/**
+ * @typedef {object} StoreOptions
+ * @property {() => void} [onNames]
+ * @property {(name: string) => void} [onData]
+ * @property {(run: string) => void} [onGone]
+ * @property {(run: string) => RunStream} [streamOf]
+ */
+
 export class Store {
   // runs: [{id, start}], start in Unix seconds; onNames(): there are other series than before; onData(name): its
   // points changed; onGone(run): it was deleted; streamOf(run) -> {on(type, listener) -> stop, continues(cursor)}.
+  /** @param {StoreRun[]} runs @param {StoreOptions} [options] */
   constructor(runs, { onNames = ignore, onData = ignore, onGone = ignore, streamOf } = {}) {
     this.onGone = onGone;
+    /** @type {Map<string, StoreRun>} */
     this.runs = new Map(); // id -> {id, start, isGone}
     this.known = new Names(onNames);
+    /** @type {Set<string>} */
     this.wanted = new Set();
     this.isListed = false;
     this.held = new Holdings({
@@ -28,12 +40,12 @@ export class Store {
       continues: (run, cursor) => this.streams.continues(run, cursor),
       limit: () => TOO_MANY * this.points,
     });
-    this.listing = new Listing({ onItems: (items) => this.learn(items), onGone: (run) => this.lose(run) });
+    this.listing = new Listing({ onItems: (items) => this.addNames(items), onGone: (run) => this.markGone(run) });
     this.loader = new Loader({
       onSend: (batch) => this.held.begin(batch),
       onAnswer: (batch, answer) => this.take(batch, answer),
       onFail: (batch) => this.held.fail(batch),
-      onGone: (run) => this.lose(run),
+      onGone: (run) => this.markGone(run),
       points: () => this.points,
       numLines: (run, name) => this.known.count(run, name),
       isWanted: (run, name) => this.held.isWanted(run, name),
@@ -42,7 +54,7 @@ export class Store {
       points: (run, message) => this.receive(run, message),
       refetch: (run) => this.reload([run]),
       again: (run) => this.again(run),
-      gone: (run) => this.lose(run),
+      gone: (run) => this.markGone(run),
     });
     this.setRuns(runs);
   }
@@ -72,11 +84,13 @@ export class Store {
     this.streams.closeAll();
   }
 
+  /** @param {string} run @param {string} name */
   numLines(run, name) {
     return this.known.count(run, name);
   }
 
   // Other runs were chosen: loads what the wanted names lack, drops what is gone.
+  /** @param {StoreRun[]} runs */
   setRuns(runs) {
     const before = this.runs;
     this.runs = new Map(runs.map((run) => [run.id, { ...before.get(run.id), ...run }]));
@@ -84,28 +98,32 @@ export class Store {
     for (const id of this.runs.keys()) if (!before.has(id)) this.join(id);
   }
 
+  /** @param {string} id */
   join(id) {
     this.streams.open(id);
     for (const name of this.wanted) this.ask(id, name);
     if (this.isListed) this.list([id]);
   }
 
+  /** @param {string} id */
   leave(id) {
-    this.silence(id);
+    this.stopLoading(id);
     this.known.drop(id);
     this.held.dropRun(id);
   }
 
   // The run was deleted: what was drawn of it stays, until other runs are chosen.
-  lose(id) {
+  /** @param {string} id */
+  markGone(id) {
     const run = this.runs.get(id);
     if (!run || run.isGone) return;
     run.isGone = true;
-    this.silence(id);
+    this.stopLoading(id);
     this.onGone(id);
   }
 
-  silence(id) {
+  /** @param {string} id */
+  stopLoading(id) {
     this.streams.close(id);
     this.loader.dropRun(id);
     this.listing.drop(id);
@@ -117,6 +135,7 @@ export class Store {
   }
 
   // Ask for a name's points; the charts that come into view together share requests.
+  /** @param {string} name */
   want(name) {
     if (this.wanted.has(name)) return;
     this.wanted.add(name);
@@ -124,6 +143,7 @@ export class Store {
   }
 
   // Nobody looks at it any more, nor will soon.
+  /** @param {string} name */
   forget(name) {
     this.wanted.delete(name);
     this.held.forget(name);
@@ -131,9 +151,10 @@ export class Store {
   }
 
   // The server is there again: what did not come is asked for now.
+  /** @param {string} id */
   again(id) {
     this.list([id]);
-    this.loader.hurry();
+    this.loader.retryNow();
     for (const name of this.wanted) if (!this.loaded.get(name)?.cursors.has(id)) this.ask(id, name, AGAIN_MS);
   }
 
@@ -144,21 +165,26 @@ export class Store {
     }
   }
 
+  /** @param {string} id @param {string} name @param {number} [delayMs] */
   ask(id, name, delayMs) {
-    if (this.runs.has(id) && !this.runs.get(id).isGone) this.loader.ask(id, name, delayMs);
+    const run = this.runs.get(id);
+    if (run && !run.isGone) this.loader.ask(id, name, delayMs);
   }
 
+  /** @param {Batch} batch @param {SeriesAnswer} answer */
   take(batch, answer) {
-    this.learn(answer.series);
+    this.addNames(answer.series);
     this.held.take(batch, answer);
   }
 
+  /** @param {string} run @param {SeriesMessage} message */
   receive(run, message) {
-    this.learn(message.series.map(({ name, labels }) => ({ run, name, labels })));
+    this.addNames(message.series.map(({ name, labels }) => ({ run, name, labels })));
     this.held.receive(run, message);
   }
 
-  learn(series) {
-    for (const { run, name, labels } of series) if (this.runs.has(run)) this.known.know(run, name, labels);
+  /** @param {{run: string, name: string, labels?: Labels}[]} series */
+  addNames(series) {
+    for (const { run, name, labels } of series) if (this.runs.has(run)) this.known.add(run, name, labels);
   }
 }

@@ -1,13 +1,21 @@
 // The streams of the runs that are looked at: each tells its news together with its run.
+/** @type {RunStream} */
 const SILENT = { on: () => () => {}, continues: () => true };
 
 export class Subscriptions {
   // streamOf(run) -> {on(type, listener) -> stop, continues(cursor)}; listeners: {type: (run, message)}
+  /**
+   * @param {((run: string) => RunStream) | undefined} streamOf
+   * @param {Record<string, (run: string, message: any) => void>} listeners
+   */
   constructor(streamOf, listeners) {
-    Object.assign(this, { streamOf, listeners });
+    this.streamOf = streamOf;
+    this.listeners = listeners;
+    /** @type {Map<string, {stream: RunStream, stops: (() => void)[]}>} */
     this.all = new Map(); // run -> {stream, stops}
   }
 
+  /** @param {string} run */
   open(run) {
     const stream = this.streamOf?.(run) ?? SILENT;
     const stops = Object.entries(this.listeners).map(([type, listener]) =>
@@ -16,6 +24,7 @@ export class Subscriptions {
     this.all.set(run, { stream, stops });
   }
 
+  /** @param {string} run */
   close(run) {
     this.all.get(run)?.stops.forEach((stop) => stop());
     this.all.delete(run);
@@ -26,6 +35,7 @@ export class Subscriptions {
   }
 
   // Whether what a run's stream says goes on from the cursor.
+  /** @param {string} run @param {number} cursor */
   continues(run, cursor) {
     return this.all.get(run)?.stream.continues(cursor) ?? true;
   }

@@ -10,6 +10,13 @@ let count = 0;
 
 // path: what lines.js knows of the view: {from, to, px, toY}; faint, strong: colours. Areas that lie over one another
 // would be mud, and slow.
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Values} low
+ * @param {Values} high
+ * @param {DrawnPath} path
+ * @param {{faint: string, strong: string, isOfMany: boolean}} look
+ */
 export function drawBand(ctx, low, high, path, { faint, strong, isOfMany }) {
   gather(low, high, path);
   ctx.setLineDash([]);
@@ -19,6 +26,7 @@ export function drawBand(ctx, low, high, path, { faint, strong, isOfMany }) {
   juts(ctx, strong);
 }
 
+/** @param {Values} low @param {Values} high @param {DrawnPath} path */
 function gather(low, high, { from, to, px, toY }) {
   count = 0;
   let column = NaN;
@@ -49,6 +57,7 @@ function gather(low, high, { from, to, px, toY }) {
 
 // Each as wide as what it stands for, unless that is so wide that they would be areas again. Rectangles of whole
 // pixels: as one path of thousands of upright strokes, fifty bands cost a browser without a GPU 300 ms.
+/** @param {CanvasRenderingContext2D} ctx @param {string} paint */
 function strokes(ctx, paint) {
   ctx.fillStyle = paint;
   for (let at = 0; at < count; at += 1) {
@@ -61,6 +70,7 @@ function strokes(ctx, paint) {
 }
 
 // Piece by piece where there are gaps.
+/** @param {CanvasRenderingContext2D} ctx @param {string} paint */
 function area(ctx, paint) {
   ctx.fillStyle = paint;
   ctx.beginPath();
@@ -76,6 +86,7 @@ function area(ctx, paint) {
 }
 
 // One step among a million is a pixel wide: as an area nobody would see it.
+/** @param {CanvasRenderingContext2D} ctx @param {string} paint */
 function juts(ctx, paint) {
   ctx.strokeStyle = paint;
   ctx.beginPath();
@@ -91,6 +102,7 @@ function juts(ctx, paint) {
   ctx.stroke();
 }
 
+/** @param {CanvasRenderingContext2D} ctx @param {number} left @param {number} from @param {number} to */
 function line(ctx, left, from, to) {
   ctx.moveTo(left, from);
   ctx.lineTo(left, to);

@@ -8,18 +8,27 @@ const [TICK, GAP] = [4, 4]; // pixels: how long a tick is, and how far its label
 const FONT = "11px Inter Variable, sans-serif";
 
 export class Frame {
+  /** @param {HTMLElement} host */
   constructor(host) {
     this.element = document.createElement("div");
     this.element.className = "chart-frame";
     this.canvas = this.element.appendChild(document.createElement("canvas"));
     this.over = this.element.appendChild(document.createElement("div"));
     this.over.className = "chart-over";
-    this.ctx = this.canvas.getContext("2d");
+    this.ctx = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d"));
+    this.x = new Scale(false);
+    this.y = new Scale(false);
+    this.axes = axesOf({ axis: "step", isLogX: false, isLogY: false, format: String });
+    this.width = 0;
+    this.height = 0;
+    this.ratio = 1;
+    /** @type {Box} */
     this.bbox = { left: 0, top: 0, width: 0, height: 0 }; // what is between the axes, in pixels of the canvas
     host.append(this.element);
   }
 
   // look: {axis, isLogX, isLogY, format}
+  /** @param {import("../scales/axes.js").AxesLook} look */
   shape(look) {
     this.axes = axesOf(look);
     this.x = new Scale(look.isLogX);
@@ -27,6 +36,7 @@ export class Frame {
   }
 
   // In pixels of the page.
+  /** @param {number} width @param {number} height */
   resize(width, height) {
     [this.width, this.height, this.ratio] = [width, height, devicePixelRatio];
     this.canvas.width = Math.round(width * this.ratio);
@@ -34,6 +44,7 @@ export class Frame {
   }
 
   // The canvas is emptied and both axes are drawn for these ranges.
+  /** @param {Span} rangeX @param {Span} rangeY */
   begin(rangeX, rangeY) {
     const { axes, ratio, ctx } = this;
     this.x.set(...rangeX);
@@ -49,6 +60,7 @@ export class Frame {
     this.#drawAxes(columns, rows);
   }
 
+  /** @param {import("../scales/axes.js").Tick[]} columns @param {import("../scales/axes.js").Tick[]} rows */
   #drawAxes(columns, rows) {
     const { axes, ctx, bbox, ratio } = this;
     const bottom = bbox.top + bbox.height;
@@ -74,6 +86,7 @@ export class Frame {
   }
 
   // In the middle of a pixel a stroke is sharp.
+  /** @param {string} paint @param {number[][]} lines */
   #strokes(paint, lines) {
     const { ctx, ratio } = this;
     const width = Math.round(ratio);
@@ -89,10 +102,12 @@ export class Frame {
   }
 
   // In pixels of the canvas.
+  /** @param {number} x */
   leftOf(x) {
     return this.bbox.left + this.x.shareOf(x) * this.bbox.width;
   }
 
+  /** @param {number} y */
   topOf(y) {
     return this.bbox.top + (1 - this.y.shareOf(y)) * this.bbox.height;
   }

@@ -4,19 +4,32 @@ import { faded } from "../../shared/colours.js";
 import { inView } from "../scales/ranges.js";
 import { drawBand } from "./bands.js";
 
+/** @typedef {import("../scales/scale.js").Scale} Scale */
+/** @typedef {{colourOf: (key: string) => string, isLit: (key: string) => boolean | null}} LinesLook */
+/**
+ * @typedef {object} View
+ * @property {Column} x
+ * @property {number} first
+ * @property {number} last
+ * @property {Scale} scaleX
+ * @property {Box} bbox
+ * @property {(value: number) => number} toY
+ * @property {number} dot
+ */
 const MANY = 12; // lines; with more they are thinner
 const FEW = 14; // points; so few are drawn as dots too
 let px = new Float64Array(4096);
 
 // plot: a Frame, for its scales and its place; look: {colourOf(key) -> css, isLit(key) -> true, false, or null where
 // nothing is lit}.
+/** @param {import("./frame.js").Frame} plot @param {BuiltChart} built @param {LinesLook} look */
 export function drawLines(plot, { x, ys, columns }, look) {
   if (!x.length) return;
   const { ctx, bbox } = plot;
   const [first, last] = inView(x, plot.x);
   place(x, Math.max(0, first - 1), Math.min(x.length, last + 1), plot.x, bbox);
   const frame = { x, first, last, scaleX: plot.x, bbox, toY: rule(plot.y, bbox), dot: 0 };
-  const mains = columns.reduce((sum, { kind }) => sum + (kind === "main"), 0);
+  const mains = columns.reduce((sum, { kind }) => sum + Number(kind === "main"), 0);
   const unit = devicePixelRatio;
   ctx.save();
   ctx.beginPath();
@@ -59,11 +72,13 @@ export function drawLines(plot, { x, ys, columns }, look) {
   ctx.restore();
 }
 
+/** @param {CanvasRenderingContext2D} ctx @param {Values} y @param {View} frame */
 function stroke(ctx, y, frame) {
-  const { bbox, toY, dot } = frame;
+  const { toY, dot } = frame;
   const [from, to] = reach(y, frame);
   let column = NaN;
   let [lowest, highest, exit, run, points] = [0, 0, 0, 0, 0];
+  /** @type {number[]} */
   const dots = [];
   const leave = () => {
     if (lowest !== highest) {
@@ -103,9 +118,10 @@ function stroke(ctx, y, frame) {
   if (run) leave();
   if (run === 1) dots.push(column, exit);
   ctx.stroke();
-  if (dot && dots.length) mark(ctx, points <= FEW ? dots : dots.slice(2 * FEW), dot, bbox);
+  if (dot && dots.length) mark(ctx, points <= FEW ? dots : dots.slice(2 * FEW), dot);
 }
 
+/** @param {CanvasRenderingContext2D} ctx @param {number[]} dots @param {number} radius */
 function mark(ctx, dots, radius) {
   ctx.fillStyle = ctx.strokeStyle;
   ctx.beginPath();
@@ -117,6 +133,7 @@ function mark(ctx, dots, radius) {
 }
 
 // From the last point before the view to the first behind it, so that a line enters and leaves.
+/** @param {Values} y @param {View} frame */
 function reach(y, { x, first, last, scaleX, bbox }) {
   let from = Math.max(0, first - 1);
   let to = Math.min(x.length - 1, last);
@@ -127,6 +144,7 @@ function reach(y, { x, first, last, scaleX, bbox }) {
   return [from, to];
 }
 
+/** @param {Column} x @param {number} from @param {number} to @param {Scale} scale @param {Box} bbox */
 function place(x, from, to, scale, { left, width }) {
   if (px.length < x.length) px = new Float64Array(2 * x.length);
   const { isLog, low, high } = scale;
@@ -134,6 +152,7 @@ function place(x, from, to, scale, { left, width }) {
   for (let at = from; at < to; at += 1) px[at] = left + ((isLog ? Math.log10(x[at]) : x[at]) - low) * factor;
 }
 
+/** @param {Scale} scale @param {Box} bbox @returns {(value: number) => number} */
 function rule(scale, { top, height }) {
   const { isLog, low, high } = scale;
   const factor = height / (high - low);

@@ -1,6 +1,7 @@
 // What a plot draws beside its lines: dashed lines where an attempt began, red signs where a value was not finite.
 import { colour, faded } from "../../shared/colours.js";
 
+/** @param {import("./frame.js").Frame} frame @param {Mark[]} marks */
 export function drawMarks(frame, marks) {
   const { ctx, bbox } = frame;
   ctx.save();
@@ -19,6 +20,7 @@ export function drawMarks(frame, marks) {
 }
 
 // NaN is a tick on the axis; the infinities are triangles that point where the value went.
+/** @param {import("./frame.js").Frame} frame @param {BadPoint[]} bad */
 export function drawBad(frame, bad) {
   if (!bad.length) return;
   const { ctx, bbox } = frame;
@@ -42,6 +44,13 @@ export function drawBad(frame, bad) {
   ctx.restore();
 }
 
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {number} left
+ * @param {number} tip
+ * @param {number} half
+ * @param {number} height
+ */
 function triangle(ctx, left, tip, half, height) {
   ctx.moveTo(left, tip);
   ctx.lineTo(left - half, tip + height);

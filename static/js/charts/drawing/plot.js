@@ -7,19 +7,36 @@ import { Frame } from "./frame.js";
 import { drawLines } from "./lines.js";
 import { drawBad, drawMarks } from "./marks.js";
 
+/**
+ * @typedef {object} PlotLook
+ * @property {Axis} axis
+ * @property {boolean} isLogX
+ * @property {boolean} isLogY
+ * @property {Span | null} view
+ * @property {(key: string) => number} colourOf
+ */
 const SIZE = [320, 196]; // of a place that has none yet
 
 export class Plot {
   // format(value) -> text; onPlace(): called when the scales or the size changed.
+  /** @param {HTMLElement} host @param {{format: (value: number) => string, onPlace: () => void}} options */
   constructor(host, { format, onPlace }) {
     this.host = host;
     this.format = format;
     this.onPlace = onPlace;
     this.shape = "";
+    /** @type {BuiltChart | null} */
     this.built = null;
+    /** @type {PlotLook | null} */
     this.look = null;
+    /** @type {((key: string) => boolean) | null} */
     this.lit = null; // which lines are lit: (key) -> whether, or null
+    /** @type {Frame | null} */
     this.frame = null; // from the first drawing on
+    /** @type {((over: HTMLElement) => void) | null} */
+    this.onMake = null;
+    /** @type {Span | undefined} */
+    this.extent = undefined;
     this.onTheme = () => this.reshape();
     this.onDensity = () => this.resize();
     this.resizer = new ResizeObserver(() => this.resize());
@@ -29,6 +46,7 @@ export class Plot {
   }
 
   // look: {axis, isLogX, isLogY, view: [from, to] or null, colourOf(key) -> index}
+  /** @param {BuiltChart} built @param {PlotLook} look */
   draw(built, look) {
     this.built = built;
     this.look = look;
@@ -49,20 +67,22 @@ export class Plot {
   // The axes are others, or their colours.
   reshape() {
     if (!this.frame) return;
-    this.shape = shapeOf(this.look);
-    this.frame.shape({ ...this.look, format: this.format });
+    const { frame, look } = this.#drawn;
+    this.shape = shapeOf(look);
+    frame.shape({ ...look, format: this.format });
     this.paint();
   }
 
   // Another stretch in view, without anything being built: what a gesture does many times a second.
+  /** @param {Span | null} view */
   setView(view) {
-    this.look.view = view;
+    this.#drawn.look.view = view;
     this.paint();
   }
 
   paint() {
-    const { frame, built, look } = this;
-    if (!frame) return;
+    if (!this.frame) return;
+    const { frame, built, look } = this.#drawn;
     frame.begin(this.range, yRangeOf(built, this.range, look.isLogY));
     drawMarks(frame, built.marks);
     drawLines(frame, built, {
@@ -73,6 +93,7 @@ export class Plot {
     this.onPlace();
   }
 
+  /** @param {((key: string) => boolean) | null} isLit */
   light(isLit) {
     if (!isLit && !this.lit) return;
     this.lit = isLit;
@@ -88,30 +109,40 @@ export class Plot {
     this.paint();
   }
 
+  get #drawn() {
+    const { frame, built, look } = this;
+    if (!frame || !built || !look) throw new Error("this plot was never drawn");
+    return { frame, built, look };
+  }
+
   get width() {
     return this.frame ? this.frame.bbox.width / this.frame.ratio : this.host.clientWidth || SIZE[0];
   }
 
   get height() {
-    return this.frame.bbox.height / this.frame.ratio;
+    const { bbox, ratio } = this.#drawn.frame;
+    return bbox.height / ratio;
   }
 
   // The stretch of x that is shown.
   get range() {
-    return this.look.view ?? this.extent;
+    return this.#drawn.look.view ?? this.extent ?? [0, 1];
   }
 
   // In pixels of the page, from the upper left end of what is between the axes.
+  /** @param {number} left */
   toValue(left) {
-    return this.frame.x.valueAt(left / this.width);
+    return this.#drawn.frame.x.valueAt(left / this.width);
   }
 
+  /** @param {number} x */
   toLeft(x) {
-    return this.frame.x.shareOf(x) * this.width;
+    return this.#drawn.frame.x.shareOf(x) * this.width;
   }
 
+  /** @param {number} y */
   toTop(y) {
-    return (1 - this.frame.y.shareOf(y)) * this.height;
+    return (1 - this.#drawn.frame.y.shareOf(y)) * this.height;
   }
 
   close() {
@@ -123,11 +154,13 @@ export class Plot {
   }
 
   // The place in x that is nearest to a value of it.
+  /** @param {number} x */
   placeOf(x) {
-    return nearestPlace(this.built.x, x);
+    return nearestPlace(this.#drawn.built.x, x);
   }
 }
 
+/** @param {PlotLook} look */
 function shapeOf({ axis, isLogX, isLogY }) {
   return `${axis} ${isLogX} ${isLogY}`;
 }

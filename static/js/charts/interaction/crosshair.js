@@ -28,14 +28,14 @@ export class Crosshair {
     this.source = source;
     source.point(x, true);
     if (before?.axis === axis && before.x === x) return;
-    this.frame ||= requestAnimationFrame(() => this.tell());
+    this.frame ||= requestAnimationFrame(() => this.notify());
   }
 
   clear() {
     if (!this.at) return;
     this.at = null;
     this.source?.point(null, true);
-    this.frame ||= requestAnimationFrame(() => this.tell());
+    this.frame ||= requestAnimationFrame(() => this.notify());
   }
 
   // null: none is lit.
@@ -45,7 +45,7 @@ export class Crosshair {
     for (const member of this.members) member.shine(line);
   }
 
-  tell() {
+  notify() {
     this.frame = 0;
     for (const member of this.members) {
       if (member === this.source) continue;

@@ -6,7 +6,7 @@ import { following, listenKeys } from "./keys.js";
 import { Overlay } from "./overlay.js";
 
 const NEAR_PX = 14; // a line that is nearer to the pointer is lit
-const SAY_MS = 220;
+const ANNOUNCE_MS = 220;
 
 export class Pointing {
   constructor(card) {
@@ -17,7 +17,7 @@ export class Pointing {
     this.timer = 0;
     this.live = card.element.querySelector(".chart-live");
     listenKeys(card.host, this.keys(), () => Boolean(card.plot?.frame));
-    card.host.addEventListener("focus", () => this.say());
+    card.host.addEventListener("focus", () => this.announce());
     card.host.addEventListener("blur", () => this.leave());
   }
 
@@ -109,7 +109,7 @@ export class Pointing {
     const share = following(card.plot.range, x, card.plot.look.isLogX);
     const isWhole = !card.plot.look.view;
     if (share && !isWhole) card.zooming.pan(share);
-    this.say();
+    this.announce();
   }
 
   nextLine(step) {
@@ -119,21 +119,21 @@ export class Pointing {
     this.card.context.crosshair.light(
       this.lineOf(keys[at < 0 ? (step > 0 ? 0 : keys.length - 1) : (at + step + keys.length) % keys.length]),
     );
-    return this.say();
+    return this.announce();
   }
 
   // Into the live region, when the keys rest.
-  say() {
+  announce() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
       const words = this.card.reader.spoken();
       if (document.activeElement === this.card.host && this.live.textContent !== words) this.live.textContent = words;
-    }, SAY_MS);
+    }, ANNOUNCE_MS);
   }
 
   // Finer points came: what was said may be said better.
-  sayAgain() {
-    if (document.activeElement === this.card.host) this.say();
+  announceAgain() {
+    if (document.activeElement === this.card.host) this.announce();
   }
 
   close() {

@@ -22,7 +22,7 @@ export class Notes {
     this.filter.textContent = note;
   }
 
-  lose(title, isOnly) {
+  showGone(title, isOnly) {
     if (this.lost.includes(title)) return;
     this.lost.push(title);
     const names =

@@ -5,13 +5,13 @@ const SETTLE_MS = 1000;
 const AGAIN_MS = 15_000;
 
 export class Saving {
-  // url: null where there is no project to keep it for; raw: as the server has it, for all pages; tell("kept" |
+  // url: null where there is no project to keep it for; raw: as the server has it, for all pages; report("kept" |
   // "failed", words): for a quiet place on the page.
-  constructor(url, page, raw, tell) {
+  constructor(url, page, raw, report) {
     this.url = url;
     this.document = (state) => JSON.stringify(toKeep(page, raw, state));
     this.kept = this.document(stateFor(page, raw));
-    this.tell = tell;
+    this.report = report;
     this.wanted = null;
     this.timer = 0;
     this.number = 0; // of the request
@@ -37,12 +37,12 @@ export class Saving {
         "X-CSRFToken": document.querySelector("meta[name=csrf-token]").content,
       };
       const answer = await fetch(this.url, { method: "PUT", headers, body: `{"state":${wanted}}`, ...options });
-      if (!answer.ok) return this.tell("failed", answer.status === 422 ? "too much to keep" : "not kept");
+      if (!answer.ok) return this.report("failed", answer.status === 422 ? "too much to keep" : "not kept");
       this.kept = wanted;
-      this.tell("kept", "kept for you");
+      this.report("kept", "kept for you");
     } catch {
       if (mine !== this.number) return; // what was changed since is on its way, or has arrived
-      this.tell("failed", "not kept yet");
+      this.report("failed", "not kept yet");
       this.wanted ??= wanted; // unless it was changed meanwhile
       this.timer = setTimeout(() => this.wanted !== null && this.put(), AGAIN_MS);
     }

@@ -67,7 +67,7 @@ export class Toolbar {
   }
 
   // How keeping the view went: "kept" | "failed".
-  tell(how, words) {
+  showSaving(how, words) {
     this.note.dataset.how = how;
     this.note.textContent = words;
     clearTimeout(this.fading);

@@ -16,28 +16,28 @@ export class Api {
     if (this.trouble === "gone") return null;
     const answer = await fetch(this.url(path, parameters), { signal }).catch(() => null);
     if (signal?.aborted) return null;
-    if (!answer || answer.status >= 500 || answer.status === 429) return this.say("away");
+    if (!answer || answer.status >= 500 || answer.status === 429) return this.setTrouble("away");
     if (answer.status === 404) {
-      if (missing === undefined || (await this.isGone())) return this.say("gone");
-      this.say("");
+      if (missing === undefined || (await this.isGone())) return this.setTrouble("gone");
+      this.setTrouble("");
       return missing;
     }
     const body = await answer.json().catch(() => null);
     if (!answer.ok) return this.refused(answer.status, body);
-    this.say("");
+    this.setTrouble("");
     return body;
   }
   refused(status, body) {
     const reason = body?.errors?.[0]?.message ?? body?.detail ?? `The server answered ${status}.`;
     this.reason = reason;
-    return this.say(status === 422 ? "" : reason);
+    return this.setTrouble(status === 422 ? "" : reason);
   }
   // A line or an error that is not there, or the whole run?
   async isGone() {
     const answer = await fetch(this.url("/window", { start: 0, limit: 1 })).catch(() => null);
     return answer?.status === 404;
   }
-  say(trouble) {
+  setTrouble(trouble) {
     if (this.trouble === trouble) return null;
     this.trouble = trouble;
     this.onTrouble(trouble);

@@ -105,7 +105,7 @@ export class Blocks {
     const { lines } = this.blocks.get(block);
     const known = lines[index % SIZE];
     if (known?.id === line.id && known.text === line.text) return; // it is drawn already
-    if (known) this.lose(known, block);
+    if (known) this.forget(known, block);
     lines[index % SIZE] = line;
     this.places.set(line.id, index);
   }
@@ -123,11 +123,11 @@ export class Blocks {
     this.blocks.set(block, known);
   }
   drop(block) {
-    for (const line of this.blocks.get(block).lines) if (line) this.lose(line, block);
+    for (const line of this.blocks.get(block).lines) if (line) this.forget(line, block);
     this.blocks.delete(block);
   }
   // Unless it was found in another block since.
-  lose({ id }, block) {
+  forget({ id }, block) {
     if (Math.floor(this.places.get(id) / SIZE) === block) this.places.delete(id);
   }
 }

@@ -72,7 +72,7 @@ export class Card {
       const { items } = await this.context.media.steps(this.item, this.context.attempts());
       if (mine !== this.asked) return;
       this.entries = arranged(items.filter(({ kind }) => kind === this.item.kind));
-      this.foot.know(this.entries);
+      this.foot.setEntries(this.entries);
       this.context.onSteps();
       this.follow();
     } catch (error) {

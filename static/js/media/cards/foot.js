@@ -14,7 +14,7 @@ export class Foot {
     this.slider.addEventListener("input", () => onGo(Number(this.slider.value)));
   }
 
-  know(entries) {
+  setEntries(entries) {
     this.entries = entries;
     this.slider.max = Math.max(0, entries.length - 1);
     this.slider.disabled = entries.length < 2;

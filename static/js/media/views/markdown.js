@@ -12,6 +12,8 @@ const RULES = {
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
 };
 
+const DEEP = /(?:>[ \t]*){50}/;
+
 const marked = new Marked({
   gfm: true,
   renderer: {
@@ -37,12 +39,14 @@ export function render(text) {
   return purify.sanitize(htmlOf(text), { ...RULES, RETURN_DOM_FRAGMENT: true });
 }
 
+// A text of ten thousand ">" would be deeper than the parser goes, and take a second until it says so.
 function htmlOf(text) {
   try {
-    return marked.parse(text);
+    if (!DEEP.test(text)) return marked.parse(text);
   } catch {
-    return `<pre>${escaped(text)}</pre>`; // a text of ten thousand ">" is deeper than the parser goes
+    // Deep in another way.
   }
+  return `<pre>${escaped(text)}</pre>`;
 }
 
 function escaped(text) {

@@ -78,13 +78,19 @@ def test_a_long_text_of_signs_takes_no_time(ask: Ask) -> None:
 
 @pytest.mark.parametrize(("text", "num"), [("# a\n" * 12_000, 12_000), ("a" + " " * 49_000 + "b", 1)])
 def test_a_text_of_nothing_but_headings_or_spaces_is_drawn_at_once(text: str, num: int, ask: Ask) -> None:
+    """Within 500 ms where the browser makes as many elements by hand in 10 ms; a machine that is busy is slow at both."""
     function = """({render}, text) => {
-        const times = [1, 2, 3].map(() => {
+        const timed = (work) => {
             const start = performance.now();
-            return [render(text).children.length, performance.now() - start];
-        });
-        return times.sort((one, other) => one[1] - other[1])[0];
+            work();
+            return performance.now() - start;
+        };
+        const byHand = () => {
+            for (let at = 0; at < 12_000; at += 1) document.createElement("header").append("a");
+        };
+        const least = (work) => Math.min(...[1, 2, 3].map(() => timed(work)));
+        return [render(text).children.length, least(() => render(text)), least(byHand)];
     }"""
-    found, took_ms = ask(MODULE, function, text)
+    found, took_ms, by_hand_ms = ask(MODULE, function, text)
     assert found == num
-    assert took_ms < 500
+    assert took_ms < max(500, 50 * by_hand_ms)
