@@ -78,7 +78,7 @@ def test_a_long_text_of_signs_takes_no_time(ask: Ask) -> None:
 
 @pytest.mark.parametrize(("text", "num"), [("# a\n" * 12_000, 12_000), ("a" + " " * 49_000 + "b", 1)])
 def test_a_text_of_nothing_but_headings_or_spaces_is_drawn_at_once(text: str, num: int, ask: Ask) -> None:
-    """Within 500 ms where the browser makes as many elements by hand in 10 ms; a machine that is busy is slow at both."""
+    """Within 500 ms where as many elements are made by hand in 10 ms: a busy machine is slow at both."""
     function = """({render}, text) => {
         const timed = (work) => {
             const start = performance.now();
