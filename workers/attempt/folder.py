@@ -1,4 +1,4 @@
-"""The folder of one attempt on a node: what it holds, who lives in it, and how to tell that nobody does."""
+"""The folder of one attempt on a node: its files, its lock, and whether its supervisor lives."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class AttemptFolder:
 
     @property
     def home(self) -> Path:
-        """Where its ranks are at home: $HOME."""
+        """The home of its ranks: $HOME."""
         return self.path / "home"
 
     @property
@@ -72,8 +72,8 @@ class AttemptFolder:
         return self.path / "sdk"
 
     @property
-    def rooms(self) -> list[Path]:
-        """The folders that its ranks may write. What lies beside these is the supervisor's and the node's."""
+    def writable_folders(self) -> list[Path]:
+        """The folders that its ranks may write. The other files are the supervisor's and the node's."""
         return [self.spool, self.logs, self.output, self.code, self.home, self.path / "tmp"]
 
     @property
@@ -82,7 +82,7 @@ class AttemptFolder:
 
     @property
     def decided_mark(self) -> Path:
-        """Nothing that was not sent waits for a person's word: there is none, or somebody has decided."""
+        """No file waits for a person's decision any more."""
         return self.path / "decided"
 
     @property
@@ -101,7 +101,7 @@ class AttemptFolder:
 
     @property
     def fence_mark(self) -> Path:
-        """Made by a supervisor whose fence was killed, before it ends with its ranks."""
+        """Made by a supervisor whose process reaper was killed, before it ends with its ranks."""
         return self.path / "fence-killed"
 
     @property
@@ -111,8 +111,8 @@ class AttemptFolder:
     def create(self, order: Order) -> None:
         """Make the folder. The order is written last: a folder without one never was an attempt."""
         self.path.mkdir(parents=True, exist_ok=True)
-        self.path.chmod(0o711)  # its ranks may be another user's, and pass
-        for folder in self.rooms:
+        self.path.chmod(0o711)  # its ranks may be another user's, and must pass through
+        for folder in self.writable_folders:
             folder.mkdir(mode=0o700, exist_ok=True)
         self.sdk.mkdir(mode=0o755, exist_ok=True)
         with contextlib.suppress(FileExistsError):
@@ -144,7 +144,7 @@ class AttemptFolder:
         return self.phase() in OVER
 
     def is_uploaded(self) -> bool:
-        """Whether its output has been sent, and nothing here waits for a person's word."""
+        """Whether its output has been sent, and no file waits for a person's decision."""
         return self.uploaded_mark.exists() and self.decided_mark.exists()
 
     def output_sent(self) -> SentOutput:
@@ -159,7 +159,7 @@ class AttemptFolder:
         self._sent = sent
 
     def is_done(self) -> bool:
-        """Whether it is over and the server has all of it. Once true it stays true, and costs nothing to ask."""
+        """Whether it is over and the server has all of it. Once true it stays true, and is cheap to check."""
         self._is_done = self._is_done or (self.is_ended() and self.shipped_mark.exists() and self.is_uploaded())
         return self._is_done
 
@@ -175,7 +175,7 @@ class AttemptFolder:
         return self.logs / f"rank-{rank}.joined"
 
     def joining_path(self, rank: int) -> Path:
-        """Made by a script's warm rank as it begins to look for the others; then it makes ``joined_path`` too."""
+        """Made by a script's warm rank as it begins to form a process group. Later it makes ``joined_path`` too."""
         return self.logs / f"rank-{rank}.joining"
 
     def stream_path(self, rank: int, stream: str) -> Path:
@@ -183,7 +183,7 @@ class AttemptFolder:
 
     @property
     def trace_path(self) -> Path:
-        """Which steps are to be traced: written by the supervisor, looked at by its ranks."""
+        """Which steps are to be traced: written by the supervisor, read by its ranks."""
         return self.path / "trace.json"
 
     @property
@@ -206,7 +206,7 @@ class AttemptFolder:
         return self.path / "sent" / name
 
     def record_processes(self, processes: list[Process]) -> None:
-        """Remember who must be gone before anybody may say that this attempt is over."""
+        """Record the processes that must be gone before this attempt is over."""
         write_document(self.path / "processes.json", RecordedProcesses(processes))
 
     def recorded_processes(self) -> list[Process]:

@@ -1,4 +1,5 @@
-"""What the kernel knows of processes: who lives, whose child, and who dies with whom. Linux; elsewhere best effort."""
+"""What the kernel knows of processes: which live, their children, and signals at a parent's end. Linux; elsewhere best
+effort."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 class Process(NamedTuple):
-    """A process that can be told from a later one with the same pid: ``start`` is in clock ticks since boot."""
+    """A process, distinct from a later one with the same pid: ``start`` is in clock ticks since boot."""
 
     pid: int
     start: int
@@ -43,7 +44,7 @@ class Exit(NamedTuple):
 def die_with_parent(number: signal.Signals, parent: int) -> None:
     """Ask for signal ``number`` when the parent ends. Exits at once when it already did.
 
-    The kernel watches the *thread* that forked, and forgets the wish in forked children: each asks for itself.
+    The kernel watches the *thread* that forked, and does not hand the setting on to forked children: each asks itself.
     """
     _prctl(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
@@ -110,10 +111,10 @@ def descendants_of(pid: int) -> list[int]:
     return found
 
 
-def kill_children(note: Callable[[int, int], None] | None = None) -> None:
-    """SIGKILL all descendants and reap them, until none is left; ``note(pid, status)`` hears of each.
+def kill_children(on_exit: Callable[[int, int], None] | None = None) -> None:
+    """SIGKILL all descendants and reap them, until none is left; ``on_exit(pid, status)`` is called for each.
 
-    Works from an adopter of orphans: killing a child hands over its children, which the next round meets.
+    Works from an adopter of orphans: killing a child hands over its children, which the next round finds.
     """
     while True:
         for pid in children_of(os.getpid()):
@@ -125,8 +126,8 @@ def kill_children(note: Callable[[int, int], None] | None = None) -> None:
                 return
             if pid == 0:
                 break
-            if note is not None:
-                note(pid, status)
+            if on_exit is not None:
+                on_exit(pid, status)
         time.sleep(0.002)
 
 

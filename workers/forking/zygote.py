@@ -28,7 +28,7 @@ MAX_REQUEST_BYTES = 1 << 16
 def main() -> int:
     channel = socket.socket(fileno=int(sys.argv[1]))
     lifeline = int(sys.argv[2])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the node worker's terminal is the node worker's affair
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is handled by the node worker
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # fences are reaped by the kernel
     name_process("ty-zygote")
     warm_up()

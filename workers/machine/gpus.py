@@ -1,6 +1,6 @@
 """Which of the machine's GPUs are this node's: those that CUDA_VISIBLE_DEVICES names, as for any program.
 
-Whoever starts several nodes on one machine gives each its own. A slot of the node is a place in that list.
+Several nodes on one machine are given disjoint lists. A slot of the node is a place in that list.
 """
 
 from __future__ import annotations
@@ -24,6 +24,6 @@ def visible_indexes() -> list[int] | None:
 
 
 def devices_of(slots: list[int]) -> str:
-    """Return what CUDA_VISIBLE_DEVICES says to ranks that hold ``slots``."""
+    """Return CUDA_VISIBLE_DEVICES for ranks that hold ``slots``."""
     visible = visible_indexes()
     return ",".join(str(slot if visible is None else visible[slot]) for slot in slots)

@@ -18,7 +18,7 @@ CORES = "TRAINYARD_CORES"  # this node's share of the cores, set by whoever star
 
 
 def take_inventory(home: Path, slots: int | None = None) -> Inventory:
-    """Return what the machine is made of, and how many ``slots`` the node was started with, where somebody said it."""
+    """Return what the machine is made of, and how many ``slots`` the node was started with, if named."""
     gpus, driver = _gpus()
     return Inventory(
         hostname=socket.gethostname(),

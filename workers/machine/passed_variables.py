@@ -1,4 +1,4 @@
-"""Which of the node's variables its ranks get: what programs need to work on this machine. Never a key or a token."""
+"""The variables of the node that its ranks get: what programs need to work on this machine, never a key or a token."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ PREFIXES = ("LC_", "NCCL_", "GLOO_", "UCX_", "FI_")  # the language, and how thi
 
 
 def passed_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return those variables that pass."""
+    """Return the variables that ranks get."""
     return {name: value for name, value in environment.items() if name in NAMES or name.startswith(PREFIXES)}

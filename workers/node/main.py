@@ -1,4 +1,4 @@
-"""``python -m workers.node``: join once, then serve until told to stop."""
+"""``python -m workers.node``: join once, then serve until a signal to stop."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from workers.transport.celery_app import make_app
 from workers.transport.commands import CommandReader, register
 
 NUM_COMMAND_THREADS = 4
-LAST_WORDS_S = 4.0
+LAST_REPORTS_S = 4.0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
     configure_logs()
     # From here on: joining may wait for a server that does not answer yet.
-    is_tethered = lifeline.watch(grace_s=LAST_WORDS_S + 1)
+    is_tethered = lifeline.watch(grace_s=LAST_REPORTS_S + 1)
     options = parse(argv)
     name = options.name or host_name()
     home = node_home(options.home, name)
@@ -130,7 +130,7 @@ def join_cluster(options: argparse.Namespace, name: str, home: Path) -> NodeConf
 def serve(
     config: NodeConfig, home: Path, address: str, isolation: Isolation, *, slots: int | None, is_tethered: bool
 ) -> int:
-    """Take commands in the main thread and do everything else beside it, until SIGTERM, Ctrl-C or the lifeline's end.
+    """Take commands in the main thread, until SIGTERM, Ctrl-C or the lifeline's end. All else runs in other threads.
 
     Supervisors go on; under ``up`` they hold the lifeline too and end by themselves.
     """
@@ -155,7 +155,7 @@ def serve(
         worker.start()
     finally:
         if is_tethered:  # our supervisors are ending with us; their last reports go through us if they cannot
-            node.wait_for_supervisors(LAST_WORDS_S)
+            node.wait_for_supervisors(LAST_REPORTS_S)
         node.stop()
     return int(worker.exitcode or 0)
 

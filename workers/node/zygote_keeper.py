@@ -1,4 +1,4 @@
-"""Keeps the node's warm process alive and asks it for supervisors."""
+"""Keeps the node's warm process alive and requests supervisors from it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class ZygoteKeeper:
     def stop(self) -> None:
         """Close the channel: at its end-of-file the warm process exits."""
         self._over.set()
-        self._is_ready.set()  # whoever waits for it hears at once that there is none
+        self._is_ready.set()  # waiting callers learn at once that there is none
         if self._channel is not None:
             self._channel.close()
 

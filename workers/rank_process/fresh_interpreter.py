@@ -1,4 +1,4 @@
-"""What a fresh interpreter would have: given to a forked rank, so that its script cannot tell it from a cold one."""
+"""Gives a forked rank what a fresh interpreter would have, so that a script finds no difference to a cold rank."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def _writer(descriptor: int, encoding: str, errors: str) -> io.TextIOWrapper:
     return stream
 
 
-def forget_the_parent(folder: Path) -> None:
-    """Put back what modules found out when the warm process imported them."""
+def reset_imported_state(folder: Path) -> None:
+    """Reset what modules computed when the warm process imported them."""
     tempfile.tempdir = None  # TMPDIR is the rank's now
     time.tzset()
     multiprocessing.process.ORIGINAL_DIR = str(folder)  # type: ignore[attr-defined]

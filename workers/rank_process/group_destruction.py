@@ -6,7 +6,8 @@ the work of the last backward pass carries a Python object (``contextvars``, see
 thread is about to release. Each then waits for the other. A warm rank has ``torch._dynamo`` imported and comes from its
 last step to its end fast enough to meet this in one of four runs; a cold one rarely does.
 
-A group that we hold too is not ended by the model. Let go by us, it ends without the lock: so does torch's own binding.
+A group that we hold too is not ended with the model. When we release it, it ends without the lock, as in torch's own
+binding.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _kept: list[tuple[float, Any]] = []
 
 
 def keep_destroyed_groups() -> None:
-    """Have ``destroy_process_group`` leave what it destroys with us. The next call lets go of what is KEPT_S old."""
+    """Let ``destroy_process_group`` leave its groups with us. The next call releases those that are KEPT_S old."""
     module = sys.modules.get(C10D)
     if module is None:
         return

@@ -1,5 +1,5 @@
-"""Notes when a script's rank looks for the others, and when all have met: nobody else can tell, from outside, a rank
-that trains by itself from one that waits for another.
+"""Records when a script's rank begins to form a process group, and when all ranks have met: seen from outside, a rank
+that trains by itself looks like one that waits for another.
 
 Only warm ranks are watched. An interpreter of the user's own is left as it is, and nothing is known of it.
 """

@@ -31,10 +31,10 @@ from workers.forking.processes import die_with_parent, name_process, open_descri
 from workers.rank_process.fresh_interpreter import (
     ROOT,
     flush_files,
-    forget_the_parent,
     new_main,
     print_error,
     renew_streams,
+    reset_imported_state,
     set_path,
 )
 from workers.rank_process.group_destruction import keep_destroyed_groups
@@ -47,7 +47,7 @@ OURS = f"{ROOT / 'workers'}{os.sep}"
 
 
 class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a rank is to know. Holds no key and no address of Valkey."""
+    """All that a rank needs to know. Holds no key and no address of Valkey."""
 
     rank: int
     path: str  # of the attempt's folder
@@ -55,7 +55,7 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     environment: dict[str, str]
     threads: int
     python: str = ""  # the interpreter to start cold with; empty is this one, which is warm
-    note: str = ""  # what the log is to say first
+    note: str = ""  # the first line of its log
     variables: dict[str, str] = {}  # what the arguments may name
     sandbox: Sandbox = Sandbox()
 
@@ -88,8 +88,8 @@ def become_rank(plan: RankPlan, parent: int) -> NoReturn:
         die_with_parent(signal.SIGKILL, parent)
         name_process(f"ty-rank-{plan.rank}")
         _reset_signals()
-        enter(plan.sandbox)  # before the first file of the rank's is made: it is to be its user's
-        die_with_parent(signal.SIGKILL, parent)  # another user begins without the wish
+        enter(plan.sandbox)  # before the rank makes its first file, which belongs to its user
+        die_with_parent(signal.SIGKILL, parent)  # a change of user resets the signal
         _reset_descriptors(plan)
         _reset_environment(plan)
         if plan.note:
@@ -133,7 +133,7 @@ def run_script(path: Path, plan: RankPlan) -> None:
 
     ``runpy`` drops the globals when the script ends; objects that a process group still calls went with them.
     """
-    forget_the_parent(Path.cwd())
+    reset_imported_state(Path.cwd())
     main = new_main(path, plan.arguments)
     code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     set_path(path, plan.environment, Path.cwd(), plan.folder.sdk)

@@ -28,7 +28,7 @@ GPU_DEVICES = (Path("/dev/kfd"), Path("/dev/dri/renderD128"))  # which a group m
 
 
 class Isolation(msgspec.Struct, frozen=True):
-    """``hidden`` are the folders that are the server's or the node's: Trainyard's home, and where sockets are."""
+    """``hidden``: folders of the server and the node, which are Trainyard's home and those of sockets."""
 
     level: Level = Level.NONE
     hidden: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""How a process that runs what users wrote is kept from what is the server's and the node's.
+"""How a process that runs users' code is kept from the files of the server and the node.
 
 Where the node worker is root, the process becomes another Unix user, one for each project. Where mount namespaces are
 to be had, it also gets a view of the disk in which the home of Trainyard is empty but for its own folders. An ordinary
@@ -25,7 +25,7 @@ CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_NOATIME, MS_NODIRATIME, MS_BIND, MS_REC = 32, 1024, 2048, 4096, 16384
 MS_SLAVE, MS_RELATIME = 1 << 19, 1 << 21
-# What statvfs says of a mount, and what keeps it so: a remount in a user namespace may not drop any of them.
+# Flags of a mount as statvfs reports them, and those that keep them: a remount in a user namespace may drop none.
 KEPT_FLAGS = (
     (os.ST_NOSUID, MS_NOSUID),
     (os.ST_NODEV, MS_NODEV),
@@ -195,7 +195,7 @@ def _bind(source: str, place: str, *, is_writable: bool) -> None:
     _mount(source, place, None, MS_BIND | MS_REC)
     if not is_writable:
         flags = os.statvfs(place).f_flag
-        kept = sum(flag for said, flag in KEPT_FLAGS if flags & said)
+        kept = sum(flag for reported, flag in KEPT_FLAGS if flags & reported)
         _mount(None, place, None, MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
 
 

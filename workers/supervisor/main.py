@@ -45,11 +45,10 @@ from workers.transport.valkey import connect
 
 log = structlog.get_logger(__name__)
 
-LOOK_EVERY_S = 0.1
+POLL_EVERY_S = 0.1
 EXCHANGE_EVERY_S = 1.0
-# How long ranks may still write down what they know: after SIGTERM, and after one of them failed (they cannot step
-# without it, and whoever waits for the next attempt waits for this too).
-# Who is stopped because somebody asks for it has the spec's own grace, or what the server names.
+# How long ranks may still save their state: after SIGTERM, and after one of them failed (they cannot step without it,
+# and the next attempt waits for their end). Ranks that a person stops have the spec's grace, or what the server names.
 GRACE_S = {"interrupted": 1.5, "lease_expired": 5.0, "stale_fence": 2.0, "folder_deleted": 5.0, "failed": 0.5}
 EXIT_GRACE_S = 10.0
 RESERVE_BYTES = 256 * 1024
@@ -119,7 +118,7 @@ class Supervisor:
         self._is_watching = "script" in task and not self._is_cold and can_watch()
         self._groups_due_at = 0.0
         self._early: dict[int, int] = {}  # how those ended that were to become ranks, by pid
-        self._trace_id: str | None = None  # the last one that the ranks were told of
+        self._trace_id: str | None = None  # the last one that was written for the ranks
         self._new_lock: IO[bytes] | None = None  # of a folder that was made anew
         self._wakeup, wake = socket.socketpair()
         for end in (self._wakeup, wake):
@@ -205,11 +204,11 @@ class Supervisor:
             self._update_port()
 
     def _wait_and_react(self) -> None:
-        """Wait for the next thing to happen, at most LOOK_EVERY_S, and take note of it."""
+        """Wait for the next event, at most POLL_EVERY_S, and react to it."""
         readers: list[Any] = [self.control, self._wakeup]
         if self.lifeline >= 0:
             readers.append(self.lifeline)
-        ready, _, _ = select.select(readers, [], [], LOOK_EVERY_S)
+        ready, _, _ = select.select(readers, [], [], POLL_EVERY_S)
         if self._wakeup in ready:
             with contextlib.suppress(BlockingIOError):
                 self._wakeup.recv(4096)
@@ -232,7 +231,7 @@ class Supervisor:
             self._end("folder_deleted")
 
     def _replace_folder(self) -> None:
-        """Make the deleted folder anew, for the report: without one nobody would learn why the attempt ended."""
+        """Make the deleted folder again, for the report: without one the reason of the end would be lost."""
         self.folder.create(self.order)
         self._new_lock = self.folder.take_lock()  # the first one went with its file
         self.folder.record_processes([identify(pid) for pid in [os.getpid(), os.getppid(), *self._living()]])
@@ -242,7 +241,8 @@ class Supervisor:
 
     def _is_leased(self) -> bool:
         """Whether silence must end this attempt, since the server may go on without it. Before go it looks for another
-        place at once; after go, where it has said so. A server that is away otherwise costs nothing."""
+        place at once; after go, only where the desired state allows it. Otherwise the ranks outlive an absent
+        server."""
         return self.go is None or self.contact.may_replace
 
     def _reap(self) -> None:
@@ -261,14 +261,14 @@ class Supervisor:
             self._early[pid] = status
 
     def _end(self, cause: str, grace_s: float | None = None) -> None:
-        """Begin to end the ranks; whoever comes first gives the reason. A shorter grace counts at any time."""
+        """Begin to end the ranks; the first cause is the reason. A shorter grace counts at any time."""
         if self.phase == Phase.ENDED:
             return
         now = time.monotonic()
         if self.cause is not None:
             if cause == self.cause == "stopped" and grace_s is not None and grace_s < self.stop.grace_s:
                 log.info("attempt.hurried", grace_s=grace_s)
-                self.stop.hurry(grace_s)
+                self.stop.shorten(grace_s)
                 self.kill_at = min(self.kill_at or now, max(now, self.stop.began_at + grace_s))
             return
         log.info("attempt.ending", cause=cause)
@@ -313,7 +313,7 @@ class Supervisor:
                 self._publish()
 
     def _update_port(self) -> None:
-        """Of cold ranks this alone is seen of a process group: that rank 0 listens at its port."""
+        """See whether rank 0 listens at its port: of cold ranks nothing else is known of a process group."""
         if not self._is_cold or self.order.world_size < 2 or not self.ranks or self.ranks[0].rank != 0:
             return
         if not self.ranks[0].has_listened:
@@ -352,10 +352,10 @@ class Supervisor:
         self.report = self._report()
         try:
             self.folder.write_report(self.report)
-        except OSError as error:  # a full disk must not end the ranks; the server hears the report all the same
+        except OSError as error:  # a full disk must not end the ranks; the server gets the report all the same
             log.error("report.unwritten", phase=self.phase, error=str(error))
         if self._valkey_thread is not None:
-            self._valkey_thread.hurry()
+            self._valkey_thread.send_now()
 
     def _report(self) -> AttemptReport:
         is_over = self.phase == Phase.ENDED

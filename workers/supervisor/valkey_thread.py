@@ -1,4 +1,4 @@
-"""The one thread of a supervisor that talks to Valkey, so that a Valkey that hangs never delays the ranks."""
+"""The only thread of a supervisor that uses Valkey, so that a Valkey that hangs never delays the ranks."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class ValkeyThread(threading.Thread):
         self._shipper = shipper
         self._report = report
         self._watch = FolderWatch(shipper.folder)
-        self._hurry = threading.Event()
+        self._is_report_due = threading.Event()
         self._over = threading.Event()
 
-    def hurry(self) -> None:
+    def send_now(self) -> None:
         """Send the report now: it changed."""
-        self._hurry.set()
+        self._is_report_due.set()
         self._watch.wake()
 
     def run(self) -> None:
@@ -47,8 +47,8 @@ class ValkeyThread(threading.Thread):
         pause_s = FIRST_PAUSE_S
         while not self._over.is_set():
             try:
-                if self._hurry.is_set() or time.monotonic() >= exchange_at:
-                    self._hurry.clear()
+                if self._is_report_due.is_set() or time.monotonic() >= exchange_at:
+                    self._is_report_due.clear()
                     self._contact.exchange(self._report())
                     self._shipper.look_back()
                     self._shipper.clean()
@@ -65,7 +65,7 @@ class ValkeyThread(threading.Thread):
                 log.warning("valkey.away", error=str(error), pause_s=pause_s)
                 self._over.wait(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-            except Exception:  # nobody else ships or speaks for this attempt: silence would look like a dead node
+            except Exception:  # only this thread ships and reports for the attempt: silence would look like a dead node
                 log.exception("valkey_thread.failed")
                 self._over.wait(LONGEST_PAUSE_S)
 
@@ -73,11 +73,11 @@ class ValkeyThread(threading.Thread):
         """Wait until the server has all of these sequences and return True; False when that takes too long.
 
         Nobody may write into the spool any more.
-        An attempt that the server lists no more is given UNLISTED_LIMIT_S: nobody will tell us its watermarks. One of
-        a run that was deleted is given no time.
+        An attempt that the server lists no more is given UNLISTED_LIMIT_S: its watermarks
+        will not come any more. An attempt of a deleted run is given no time.
         """
         self._shipper.is_over = True
-        self.hurry()
+        self.send_now()
         began = listed_at = time.monotonic()
         while not self._shipper.has_passed(producers):
             now = time.monotonic()
@@ -87,7 +87,7 @@ class ValkeyThread(threading.Thread):
                 break
             time.sleep(POLL_EVERY_S)
         self._over.set()
-        self.hurry()
+        self.send_now()
         self.join()
         self._watch.close()
         return self._shipper.has_passed(producers)

@@ -1,4 +1,4 @@
-"""Celery's messages on their way out of Valkey, with a gate before Celery: what is none of ours never reaches it.
+"""Celery's messages on their way out of Valkey, with a gate before Celery: foreign messages never reach it.
 
 Whoever reaches the broker can put anything into a queue. Celery's own reader ends its worker for what is not JSON, and
 a worker runs any task that it knows of, its built-in ones too, with whatever callbacks a message names. So of a message
@@ -31,12 +31,12 @@ OPTIONS: dict[str, Any] = {"ack_emulation": False}
 
 
 class ForeignMessage(ValueError):
-    """A message that is none of ours; the text says why and holds nothing of it."""
+    """A message that is not from us; the text says why and holds nothing of it."""
 
 
 class MessageGate:
     """Lets a message of these tasks pass whose one argument ``sealed`` opens: ``opens(task, sealed)``. Every other is
-    dropped, counted, and told to ``on_drop``."""
+    dropped, counted, and ``on_drop`` is called."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class MessageGate:
             return rebuilt_message(queue, task, sealed)
         except ForeignMessage as error:
             self._drop(queue, str(error))
-        except Exception as error:  # whatever a message can do to us, it must not end the worker
+        except Exception as error:  # no message may end the worker
             self._drop(queue, f"it could not be read: {type(error).__name__}")
         return None
 

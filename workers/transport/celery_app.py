@@ -1,4 +1,4 @@
-"""The node's Celery application: commands come in by it, results and state never go out by it."""
+"""The node's Celery application: it takes commands, and sends neither results nor states."""
 
 from __future__ import annotations
 

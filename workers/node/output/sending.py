@@ -34,7 +34,7 @@ class FileChanged(OSError):
 
 
 def upload_output(order: Order, folder: AttemptFolder, server: ServerClient) -> None:
-    """Send every file that was not sent yet, tell what the working folder has gained, then leave a mark. What the
+    """Send every file that was not sent yet, report what the working folder has gained, then leave a mark. What the
     server refuses for good is written down, and stands on the run's page. Raises httpx.HTTPError, after all files were
     tried, when one is to be tried again."""
     found = list_files(folder.output)
@@ -48,7 +48,7 @@ def upload_output(order: Order, folder: AttemptFolder, server: ServerClient) -> 
 
 
 def upload_finished(order: Order, folder: AttemptFolder, server: ServerClient) -> None:
-    """Send what is finished of a run that goes on, and note what there is besides. Raises httpx.HTTPError."""
+    """Send what is finished of a run that goes on, and record what else there is. Raises httpx.HTTPError."""
     found = list_files(folder.output)
     before_ns = (time.time() - STABLE_S) * 1e9
     finished = [one for one in found.entries if one.stamp[1] < before_ns and one.size <= LIVE_BYTES]

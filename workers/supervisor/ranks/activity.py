@@ -1,7 +1,7 @@
 """Whether ranks do anything, seen from outside: what they print, and the processor time that they use.
 
-A script that logs no steps looks alike whether it trains or waits for ever in a collective; but a rank that waits
-prints nothing and computes next to nothing.
+A script that logs no steps looks the same whether it trains or waits for ever in a collective. A rank that waits prints
+nothing and computes next to nothing.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def plan_rank(
     )
     torchrun = torchrun_variables(local_rank, order=order, go=go, folder=folder)
     own = own | torchrun if is_distributed(order) else {name: own[name] for name in own if name not in torchrun}
-    if "recipe" in order.spec["task"]:  # where one may read from is the node's to say, whatever the spec sets
+    if "recipe" in order.spec["task"]:  # the node decides where a recipe may read from, whatever the spec sets
         rules = {name: os.environ.get(name, "") for name in (ROOTS, HOSTS)}
         own |= {**rules, CLOSED: os.pathsep.join(isolation.hidden)}
     return RankPlan(
@@ -85,7 +85,7 @@ def sandbox_of(
     """Return the sandbox of a rank. It writes its attempt's folders, its project's cache and its run's checkpoints,
     and reads the checkpoints that it may go on from."""
     others = {Path(one.folder) for one in _candidates(go, checkpoints) if one.run != order.run}
-    own = [*folder.rooms, cache, checkpoints / order.run]
+    own = [*folder.writable_folders, cache, checkpoints / order.run]
     return isolation.sandbox(order.spec.get("project", ""), own=own, shown=[folder.path, *sorted(others)])
 
 

@@ -1,7 +1,7 @@
-"""Whether anybody on this machine listens at a port: so it is seen of cold ranks that they open a process group.
+"""Whether a process of this machine listens at a port: this shows that cold ranks open a process group.
 
 Rank 0 of a torch process group listens at MASTER_PORT from its beginning to its end. A cold rank is an interpreter of
-the user's own, which nobody looks into, but the kernel lists its sockets.
+the user's own and is not watched, but the kernel lists its sockets.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LISTEN = "0A"
 
 
 def is_listening(port: int, proc: Path = Path("/proc/self/net")) -> bool | None:
-    """Return whether a TCP socket listens at ``port``, None where the kernel does not say (it is no Linux)."""
+    """Return whether a TCP socket listens at ``port``, None where the kernel does not list sockets (it is no Linux)."""
     wanted, is_known = f"{port:04X}", False
     for table in TABLES:
         try:

@@ -26,7 +26,7 @@ class StopProgress:
         if grace_s is not None:
             self.grace_s = grace_s
 
-    def hurry(self, grace_s: float) -> None:
+    def shorten(self, grace_s: float) -> None:
         self.grace_s, self.is_hurried = grace_s, True
 
     def evidence(self, ranks: Sequence[RankState], folder: AttemptFolder) -> StopEvidence:

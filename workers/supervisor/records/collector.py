@@ -1,4 +1,4 @@
-"""What the supervisor itself records: the lines that its ranks print, and how the machine feels meanwhile."""
+"""What the supervisor itself records: the lines that its ranks print, and samples of the machine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Collector(threading.Thread):
         self._node = order.node_name
         self._folder = folder
         self._ranks = ranks
-        self._ancestors = ancestors  # pids of fence and supervisor, remembered with the ranks' descendants
+        self._ancestors = ancestors  # pids of reaper and supervisor, recorded with the ranks' descendants
         self._gpus = GpuReader(order.slots if order.accelerator == "gpu" else [])
         self._writer: SpoolWriter | None = None
         self._tails = [
@@ -131,7 +131,7 @@ class Collector(threading.Thread):
         self._spool.append(Points(groups))
 
     def _record_descendants(self) -> None:
-        """Note whom the node worker must find gone should fence and supervisor both be killed."""
+        """Record which processes the node worker must find gone, should reaper and supervisor both be killed."""
         pids = {*self._ancestors}
         for rank in self._ranks:
             if rank.ended_at is None:

@@ -1,7 +1,7 @@
-"""Waits until a file in a folder grows, without looking again and again.
+"""Waits until a file in a folder grows, without polling.
 
-Linux tells by inotify, which Python reaches only through the C library; elsewhere, and where there are no watches
-left, the waiting is cut into short looks. Either way a wait may end for nothing: it is a hint.
+Linux has inotify, which Python reaches only through the C library. Elsewhere, and where there are no watches left, the
+folder is polled. Either way a wait may end without a change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ POLL_S = 0.05
 
 
 class FolderWatch:
-    """Tells one thread that something happened in the folder; ``wake`` may be called by any thread."""
+    """Wakes one thread when something happened in the folder; ``wake`` may be called by any thread."""
 
     def __init__(self, folder: Path) -> None:
         self._read, self._write = os.pipe()
@@ -44,7 +44,7 @@ class FolderWatch:
                 os.read(descriptor, 65536)
 
     def wake(self) -> None:
-        with contextlib.suppress(BlockingIOError, OSError):  # full: it wakes anyway; closed: nobody waits any more
+        with contextlib.suppress(BlockingIOError, OSError):  # full: it wakes anyway; closed: no thread waits any more
             os.write(self._write, b"!")
 
     def close(self) -> None:

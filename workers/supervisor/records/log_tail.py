@@ -1,4 +1,4 @@
-"""What ranks print: from their files into a spool, and how to go on where a dead supervisor stopped."""
+"""Moves what ranks print from their files into a spool, and goes on where a dead supervisor stopped."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LogTail:
     def move(self, spool: SpoolWriter, *, is_final: bool = False, now: float | None = None) -> bool:
         """Append the next lines to ``spool``; False when there is none. Raises OSError; then they come again.
 
-        The frame carries the offset behind its lines, so that whoever follows us knows where to go on.
+        The frame carries the offset behind its lines, so that a successor knows where to go on.
         """
         try:
             with open_plain(self._path) as file:
@@ -101,7 +101,7 @@ class LogTail:
 
 
 def save_unread_output(order: Order, folder: AttemptFolder) -> None:
-    """Move what the ranks printed and a dead supervisor did not read any more. Nobody else may be at work here."""
+    """Move what the ranks printed and a dead supervisor did not read. No other process may use the spool."""
     offsets = _offsets(folder.spool)
     tails = []
     for stream in STREAMS:
@@ -120,7 +120,7 @@ def save_unread_output(order: Order, folder: AttemptFolder) -> None:
 
 
 def _offsets(folder: Path) -> dict[str, int]:
-    """Return how far each stream was read, as the log frames in the spools say, and the ledger of those deleted."""
+    """Return how far each stream was read, by the log frames in the spools and the ledger of deleted ones."""
     found = dict(Ledger(folder).offsets)
     for path in folder.glob("*.spool"):
         for stream, offset in stream_offsets(path).items():

@@ -1,7 +1,7 @@
 """From the spool files to the stream: batches of frames, sealed, sent again until the server has them.
 
-The files are the truth and the stream is only a way, so nothing here is remembered on disk but what was deleted: after
-any trouble a tail goes back to the server's watermark and sends again; the server drops what it has seen.
+The spool files are the truth, so only deletions are recorded on disk here. After any trouble a tail goes back to the
+server's watermark and sends again; the server drops frames that it has stored already.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class Shipper:
             if isinstance(length, Exception):
                 raise length
             self._room_at = now
-            # A server that refuses to tell the bytes (some hosted ones do) is held to the entries alone.
+            # Some hosted servers refuse to report the bytes: then only the entries count.
             is_large = isinstance(num_bytes, int) and num_bytes >= STREAM_LIMIT_BYTES
             self._room = 0 if is_large else STREAM_LIMIT_ENTRIES - length
         return self._room > 0
