@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from runs.deltas.encoded import Parcel, Steps, both, refetch
+from runs.deltas.encoded import EncodedDelta, Steps, both, refetch
 
 MAX_TEXTS = 128  # six seconds and more of what one run may send
-MAX_CHARS = 2_000_000  # four of the largest parcels
+MAX_CHARS = 2_000_000  # four of the largest encoded deltas
 MAX_HINTS = 256
 AGAIN = '{"type":"again"}'  # what a page does after a reconnect: ask for everything that it shows
 
@@ -20,7 +20,7 @@ class Outbox:
     def __init__(self) -> None:
         self.cursor = 0  # up to where the client was told, or will be by what is in here
         self._told = 0  # up to where it was told by what was taken out
-        self._queue: deque[tuple[str, Parcel | None, int]] = deque()  # text, its parcel, the cursor after it
+        self._queue: deque[tuple[str, EncodedDelta | None, int]] = deque()  # text, its encoded, the cursor after it
         self._num_chars = 0
         self._hints: set[str] = set()
         self._missed: Steps | None = None
@@ -35,17 +35,17 @@ class Outbox:
         """The client has everything up to here."""
         self.cursor = self._told = cursor
 
-    def put(self, parcel: Parcel) -> None:
+    def put(self, encoded: EncodedDelta) -> None:
         """Add what comes after ``cursor``."""
-        self.cursor = parcel.cursor
-        num_chars = sum(map(len, parcel.texts))
+        self.cursor = encoded.cursor
+        num_chars = sum(map(len, encoded.texts))
         is_full = len(self._queue) - len(self._hints) >= MAX_TEXTS or self._num_chars + num_chars > MAX_CHARS
         if self._is_late or (is_full and self._num_chars):
-            self._drop(parcel)
+            self._drop(encoded)
         else:
-            last = len(parcel.texts) - 1
-            for number, text in enumerate(parcel.texts):
-                self._queue.append((text, parcel, parcel.cursor if number == last else parcel.start))
+            last = len(encoded.texts) - 1
+            for number, text in enumerate(encoded.texts):
+                self._queue.append((text, encoded, encoded.cursor if number == last else encoded.start))
             self._num_chars += num_chars
         self._filled.set()
 
@@ -70,19 +70,19 @@ class Outbox:
             text = refetch(self._told, self.cursor, self._missed)
             self._is_late, self._missed, self._told = False, None, self.cursor
             return text
-        text, parcel, cursor = self._queue.popleft()
-        if parcel is None:
+        text, encoded, cursor = self._queue.popleft()
+        if encoded is None:
             self._hints.discard(text)
         else:
             self._num_chars -= len(text)
             self._told = cursor
         return text
 
-    def _drop(self, parcel: Parcel) -> None:
+    def _drop(self, encoded: EncodedDelta) -> None:
         missed = self._missed if self._is_late else []
         for _, waiting, _ in self._queue:
             if waiting is not None:
                 missed = both(missed, waiting.steps)
-        self._missed, self._is_late = both(missed, parcel.steps), True
+        self._missed, self._is_late = both(missed, encoded.steps), True
         self._queue = deque(item for item in self._queue if item[1] is None)
         self._num_chars = 0

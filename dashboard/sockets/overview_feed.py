@@ -10,9 +10,9 @@ from channels.db import database_sync_to_async
 from dashboard.sockets import feeds
 from dashboard.sockets.feeds import Feed, Member
 from runs.access import projects_of_runs
-from runs.deltas.encoded import text_of
+from runs.deltas.encoded import message_text
 
-PING = text_of({"type": "ping", "cursor": 0})
+PING = message_text({"type": "ping", "cursor": 0})
 
 
 class OverviewFeed(Feed):
@@ -32,7 +32,7 @@ class OverviewFeed(Feed):
             self._changed.add(message["run"])
             self._has_changes.set()
         else:
-            self.hint(text_of(message))
+            self.hint(message_text(message))
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -47,7 +47,7 @@ class OverviewFeed(Feed):
             except TimeoutError:
                 ping_at = loop.time() + feeds.PING_EVERY_S
                 projects.clear()  # what was true of a run need not stay so
-                self.hint(text_of({"type": "ping", "cursor": 0, "server": await feeds.server_sentences()}))
+                self.hint(message_text({"type": "ping", "cursor": 0, "server": await feeds.server_sentences()}))
             self._has_changes.clear()
             changed, self._changed = self._changed, set()
             if unknown := changed - projects.keys():
@@ -56,7 +56,7 @@ class OverviewFeed(Feed):
                 self._send_hint(run_id, projects.get(run_id))
 
     def _send_hint(self, run_id: str, project_id: str | None) -> None:
-        text = text_of({"type": "run", "run": run_id})
+        text = message_text({"type": "run", "run": run_id})
         for member in self.members:
             if member.sight.sees(project_id):
                 member.outbox.hint(text)

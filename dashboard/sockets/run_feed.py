@@ -17,7 +17,7 @@ from dashboard.sockets import feeds
 from dashboard.sockets.feeds import Feed, Member
 from runs.deltas import changes
 from runs.deltas.delta import Delta
-from runs.deltas.encoded import Parcel, from_wire, parcel_of, text_of
+from runs.deltas.encoded import EncodedDelta, encode, from_wire, message_text
 from runs.metrics import progress
 from runs.serving.throttle import Throttle
 
@@ -56,7 +56,7 @@ class RunFeed(Feed):
 
     def receive(self, message: dict[str, Any]) -> None:
         if message["type"] not in ("batch", "moved"):
-            self.hint(text_of(message))
+            self.hint(message_text(message))
             return
         self._known = max(self._known, message["cursor"])
         is_next = message["type"] == "batch" and message["from"] == self.cursor and not self._is_reading
@@ -109,7 +109,7 @@ class RunFeed(Feed):
             if stored != self.cursor:
                 await self._read_on()
         self._is_quiet = True
-        ping = text_of({"type": "ping", "cursor": self.cursor, "server": await feeds.server_sentences()})
+        ping = message_text({"type": "ping", "cursor": self.cursor, "server": await feeds.server_sentences()})
         for member in self.members - self._behind:
             if member.outbox.is_empty and member.outbox.cursor == self.cursor:
                 member.outbox.hint(ping)
@@ -123,22 +123,22 @@ class RunFeed(Feed):
         if change.cursor < self.cursor:  # the store was emptied, or an older one put in its place
             self._known = change.cursor
         if change.refetch or change.cursor > self.cursor:
-            self._send_hint(parcel_of(change))
+            self._send_hint(encode(change))
 
     async def _since(self, cursor: int) -> Delta:
         change: Delta = await database_sync_to_async(changes.delta_since)(self.run_id, cursor)
         self._known = max(self._known, change.cursor)
         return change
 
-    def _send_hint(self, parcel: Parcel) -> None:
-        is_reset = parcel.cursor < self.cursor
-        self.cursor = parcel.cursor
+    def _send_hint(self, encoded: EncodedDelta) -> None:
+        is_reset = encoded.cursor < self.cursor
+        self.cursor = encoded.cursor
         self._is_quiet = False
-        self._throttle.note(self._now(), every_s=EVERY_REFETCH_S if parcel.is_refetch else None)
+        self._throttle.note(self._now(), every_s=EVERY_REFETCH_S if encoded.is_refetch else None)
         for member in self.members - self._behind:
-            if member.outbox.cursor == parcel.start or is_reset:
-                member.outbox.put(parcel)
-            elif member.outbox.cursor < parcel.cursor:
+            if member.outbox.cursor == encoded.start or is_reset:
+                member.outbox.put(encoded)
+            elif member.outbox.cursor < encoded.cursor:
                 self._help(member)
 
     def _help(self, member: Member) -> None:
@@ -153,10 +153,10 @@ class RunFeed(Feed):
             cursor = min(member.outbox.cursor for member in self._behind)
             at_least = self.cursor
             change = await self._since(cursor)
-            parcel = parcel_of(change)
+            encoded = encode(change)
             for member in [one for one in self._behind if one.outbox.cursor == cursor]:
                 if change.refetch or change.cursor > cursor:
-                    member.outbox.put(parcel)
+                    member.outbox.put(encoded)
                 # A store with less than it had (see _read_on) is found at the next ping, for all members.
                 if change.cursor >= self.cursor or change.cursor < at_least:
                     self._behind.discard(member)
@@ -170,4 +170,4 @@ class RunFeed(Feed):
 
 
 def _ping(cursor: int) -> str:
-    return text_of({"type": "ping", "cursor": cursor})
+    return message_text({"type": "ping", "cursor": cursor})

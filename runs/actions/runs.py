@@ -16,12 +16,12 @@ from runs.datasets import unresolved
 from runs.models import Attempt, HeldSlot, Job, Role, Run, User
 from runs.models.runs import StaleStatus
 from runs.placing.planning import frozen_estimate
-from runs.reconcile.judge import listed
 from runs.refused import Refused
 from runs.retention import forget
 from runs.status import PLACED, Phase, Status
 from runs.tasks import reconcile_soon, schedule_soon
 from trainyard.formats.names import without_hidden
+from trainyard.formats.words import listed
 from trainyard.spec import merge
 from trainyard.spec.survival import outlives_workers
 

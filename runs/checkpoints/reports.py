@@ -9,9 +9,8 @@ SAVED, DELETED, INVALID, RESTORED, ANEW, OFF = STATES = ("saved", "deleted", "in
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """What a rank told. ``run`` is empty and ``fence`` None where it speaks of its own; ``facts`` are columns of what
-    was saved."""
+class CheckpointReport:
+    """``run`` is empty and ``fence`` None where the rank reports on its own run; ``facts`` are columns of a saved one."""
 
     state: str
     step: int | None = None

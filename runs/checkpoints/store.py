@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from django.db.models import F
 
-from runs.checkpoints.reports import ANEW, DELETED, INVALID, OFF, RESTORED, SAVED, Note
+from runs.checkpoints.reports import ANEW, DELETED, INVALID, OFF, RESTORED, SAVED, CheckpointReport
 from runs.metrics.models import Checkpoint, CheckpointUse, Producer
 from runs.metrics.rows import IDS_PER_QUERY, delete_rows
 
-MAX_NOTES = 1_000  # of one batch: the last; no training comes near it
+MAX_REPORTS = 1_000  # of one batch: the last; no training comes near it
 MAX_PER_RUN = 10_000  # those that were deleted longest ago go first
 SLACK = 500
 MAX_USES_PER_RUN = 1_000
@@ -24,16 +24,18 @@ CHANGING = (
 )  # fmt: skip
 
 
-def write_notes(run_id: str, *, attempt: int, newest: int, now: float, notes: Sequence[tuple[Producer, Note]]) -> int:
+def write_reports(
+    run_id: str, *, attempt: int, newest: int, now: float, reports: Sequence[tuple[Producer, CheckpointReport]]
+) -> int:
     """Store what ranks of ``attempt`` (a fence) told, in order, and return how much of it could not be kept.
 
     ``newest`` is the run's newest fence. An attempt may only save its own, and speaks of nothing that is newer than
     itself; about another run's it may say what became of it here, which changes nothing there.
     """
-    kept = notes[-MAX_NOTES:]
-    batch = _Batch(run_id, attempt, {note.step for _, note in kept if note.step is not None})
-    num_taken = sum(batch.take(producer, note, now, is_late=attempt < newest) for producer, note in kept)
-    return len(notes) - num_taken + batch.save()
+    kept = reports[-MAX_REPORTS:]
+    batch = _Batch(run_id, attempt, {report.step for _, report in kept if report.step is not None})
+    num_taken = sum(batch.take(producer, report, now, is_late=attempt < newest) for producer, report in kept)
+    return len(reports) - num_taken + batch.save()
 
 
 class _Batch:
@@ -50,20 +52,20 @@ class _Batch:
             rows = Checkpoint.objects.filter(run_id=run_id, step__in=wanted[start : start + IDS_PER_QUERY])
             self._rows.update(((row.step, row.fence), row) for row in rows)
 
-    def take(self, producer: Producer, note: Note, now: float, *, is_late: bool) -> bool:
-        """Take one note; False where it is not for this attempt to say."""
-        is_own = note.run in ("", self._run_id)
-        fence = self._attempt if note.fence is None else note.fence
-        at = now if note.at is None else note.at
-        if note.state == SAVED:
+    def take(self, producer: Producer, report: CheckpointReport, now: float, *, is_late: bool) -> bool:
+        """Take one report; False where it is not for this attempt to say."""
+        is_own = report.run in ("", self._run_id)
+        fence = self._attempt if report.fence is None else report.fence
+        at = now if report.at is None else report.at
+        if report.state == SAVED:
             if not is_own or fence != self._attempt:
                 return False
         elif is_own and fence > self._attempt:
             return False
-        if note.state in (RESTORED, INVALID, ANEW, OFF):
-            self._note_use(note, fence, at)
-        if is_own and note.step is not None:
-            self._change((note.step, fence), producer, note, at, is_late=is_late)
+        if report.state in (RESTORED, INVALID, ANEW, OFF):
+            self._add_use(report, fence, at)
+        if is_own and report.step is not None:
+            self._change((report.step, fence), producer, report, at, is_late=is_late)
         return True
 
     def save(self) -> int:
@@ -76,23 +78,25 @@ class _Batch:
             _forget_oldest(self._run_id)
         return _save_uses(self._run_id, self._uses)
 
-    def _note_use(self, note: Note, fence: int, at: float) -> None:
-        about = {"step": note.step, "fence": fence, "source_run": note.run or self._run_id}
-        said = {"state": note.state, "at": at, "why": note.why}
+    def _add_use(self, report: CheckpointReport, fence: int, at: float) -> None:
+        about = {"step": report.step, "fence": fence, "source_run": report.run or self._run_id}
+        said = {"state": report.state, "at": at, "why": report.why}
         self._uses.append(CheckpointUse(run_id=self._run_id, attempt=self._attempt, **said, **about))
 
-    def _change(self, key: tuple[int, int], producer: Producer, note: Note, at: float, *, is_late: bool) -> None:
+    def _change(
+        self, key: tuple[int, int], producer: Producer, report: CheckpointReport, at: float, *, is_late: bool
+    ) -> None:
         row = self._rows.get(key)
-        if note.state == SAVED:
+        if report.state == SAVED:
             row = row or Checkpoint(run_id=self._run_id, step=key[0], fence=key[1])
             row.at, row.is_late, row.deleted_at, row.invalid_why = at, is_late, None, ""
             row.rank, row.node, row.producer = producer.rank, producer.node, producer.producer
-            for name, value in note.facts.items():
+            for name, value in report.facts.items():
                 setattr(row, name, value)
-        elif row is not None and note.state == DELETED:
+        elif row is not None and report.state == DELETED:
             row.deleted_at = at
-        elif row is not None and note.state == INVALID and not note.is_missing:
-            row.invalid_why = note.why or "It could not be read."
+        elif row is not None and report.state == INVALID and not report.is_missing:
+            row.invalid_why = report.why or "It could not be read."
         else:
             return
         self._rows[key] = self._changed[key] = row

@@ -1,4 +1,4 @@
-"""A change in the form in which it travels: encoded once by who knows it, handed on as it is by everybody else."""
+"""A delta as it travels: encoded once by the process that has it, passed on unchanged by all others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Steps = list[int] | None  # first and last, [] where there are no points, None w
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class EncodedDelta:
     """Everything committed after ``start`` up to and including ``cursor``, as the messages that a socket sends."""
 
     start: int
@@ -28,26 +28,26 @@ class Parcel:
         return self.texts[0].startswith(REFETCH)
 
     def wire(self) -> dict[str, Any]:
-        """Return the parcel as the channel layer carries it; from_wire() is the way back."""
+        """Return the delta as the channel layer carries it; from_wire() is the way back."""
         return {"from": self.start, "cursor": self.cursor, "texts": list(self.texts), "steps": self.steps}
 
 
-def from_wire(batch: dict[str, Any]) -> Parcel:
-    return Parcel(batch["from"], batch["cursor"], tuple(batch["texts"]), batch["steps"])
+def from_wire(batch: dict[str, Any]) -> EncodedDelta:
+    return EncodedDelta(batch["from"], batch["cursor"], tuple(batch["texts"]), batch["steps"])
 
 
-def parcel_of(change: Delta) -> Parcel:
-    """Return what is sent of a change: where that would be too much, no more than the word to read it."""
+def encode(change: Delta) -> EncodedDelta:
+    """Return the encoded change; where it is too large to send, only a message to refetch."""
     steps = change.steps if change.refetch else _steps_of(change)
-    texts = tuple(text_of(message) for message in change.messages())
+    texts = tuple(message_text(message) for message in change.messages())
     if sum(map(len, texts)) > MAX_CHARS:
         texts = (refetch(change.start, change.cursor, steps),)
-    return Parcel(change.start, change.cursor, texts, steps)
+    return EncodedDelta(change.start, change.cursor, texts, steps)
 
 
 def refetch(start: int, cursor: int, steps: Steps) -> str:
-    """Return the message of who was told less than there was."""
-    return text_of({"type": "refetch", "from": start, "cursor": cursor, "steps": steps or None})
+    """Return the message to a client that was sent less than there was."""
+    return message_text({"type": "refetch", "from": start, "cursor": cursor, "steps": steps or None})
 
 
 def both(one: Steps, other: Steps) -> Steps:
@@ -58,7 +58,7 @@ def both(one: Steps, other: Steps) -> Steps:
     return [min(together), max(together)] if together else []
 
 
-def text_of(message: dict[str, Any]) -> str:
+def message_text(message: dict[str, Any]) -> str:
     return json.dumps(message, separators=(",", ":"), allow_nan=False)
 
 

@@ -30,7 +30,7 @@ from runs.metrics.models import Producer, Telemetry
 from runs.models import Run
 from runs.points import store
 from runs.points.pace import Pace, advanced
-from runs.points.tables import Sheet, merged
+from runs.points.tables import PointMatrix, merged
 
 REST = "rest"
 NUMBER = struct.Struct("<d")
@@ -112,14 +112,14 @@ class _Commit:
         for name in foreign:
             self._bury_unknown(by_producer.get(name, []), "the producer belongs to another: ")
         fresh = [item for name, row in rows.items() for item in self._accept(row, by_producer.get(name, []))]
-        sheets, lines = self._store(fresh)
+        matrices, lines = self._store(fresh)
         self._save(is_new=bool(fresh))
         return Committed(
             run_id=self.run_id,
             attempt=self.fence,
             start=start,
             cursor=self.telemetry.cursor,
-            pieces=[piece for sheet in sheets for piece in sheet.pieces()],
+            pieces=[piece for matrix in matrices for piece in matrix.pieces()],
             lines=lines,
             has_checkpoints=any(item.record is not None and item.record.checkpoint for item in fresh),
             has_media=self.num_media > 0,
@@ -202,21 +202,21 @@ class _Commit:
             row.end_sequence = item.sequence
         self.troubles.update(item.record.lost)
 
-    def _store(self, fresh: list[Incoming]) -> tuple[list[Sheet], list[store.Lines]]:
+    def _store(self, fresh: list[Incoming]) -> tuple[list[PointMatrix], list[store.Lines]]:
         if not fresh:
             return [], []
         known = [(item, item.record) for item in fresh if item.record is not None]
-        sheets = merged((item.producer, item.sequence, rows) for item, record in known for rows in record.points)
+        matrices = merged((item.producer, item.sequence, rows) for item, record in known for rows in record.points)
         lines = [record.lines for _, record in known if record.lines is not None and record.lines.lines]
         telemetry = self.telemetry
         telemetry.cursor += 1
         telemetry.last_record_at = self.now
         self._watch_clocks(known)
         cursor = telemetry.cursor
-        stored = store.write_sheets(self.known.series, attempt=self.fence, cursor=cursor, sheets=sheets)
+        stored = store.write_matrices(self.known.series, attempt=self.fence, cursor=cursor, matrices=matrices)
         store.write_lines(self.run_id, attempt=self.fence, cursor=cursor, lines=lines)
-        num_points = sum(sheet.num_points for sheet in stored)
-        self.troubles[troubles.SERIES_LIMIT] += sum(sheet.num_points for sheet in sheets) - num_points
+        num_points = sum(matrix.num_points for matrix in stored)
+        self.troubles[troubles.SERIES_LIMIT] += sum(matrix.num_points for matrix in matrices) - num_points
         telemetry.num_points += num_points
         telemetry.num_lines += sum(len(part.lines) for part in lines)
         self._pace(stored)
@@ -231,8 +231,8 @@ class _Commit:
             return
         newest = Run.objects.filter(pk=self.run_id).values_list("fence", flat=True).first() or 0
         notes = [(self.known.producers[producer], note) for producer, note in told]
-        self.troubles[troubles.CHECKPOINT_NOTES] += checkpoints.write_notes(
-            self.run_id, attempt=self.fence, newest=newest, now=self.now.timestamp(), notes=notes
+        self.troubles[troubles.CHECKPOINT_NOTES] += checkpoints.write_reports(
+            self.run_id, attempt=self.fence, newest=newest, now=self.now.timestamp(), reports=notes
         )
 
     def _take_facts(self, fresh: Iterable[tuple[Incoming, Record]]) -> None:
@@ -257,10 +257,10 @@ class _Commit:
         )
         self.troubles[troubles.MEDIA_LIMIT] += num_lost
 
-    def _pace(self, sheets: list[Sheet]) -> None:
+    def _pace(self, matrices: list[PointMatrix]) -> None:
         telemetry = self.telemetry
         pace = Pace(telemetry.attempt, telemetry.step, telemetry.step_at, telemetry.intervals_s)
-        pace = advanced(pace, self.fence, ((sheet.head.names, sheet.steps, sheet.times) for sheet in sheets))
+        pace = advanced(pace, self.fence, ((matrix.head.names, matrix.steps, matrix.times) for matrix in matrices))
         telemetry.attempt, telemetry.step, telemetry.step_at = pace.attempt, pace.step, pace.step_at
         telemetry.intervals_s, telemetry.median_step_s = pace.intervals_s, pace.median_step_s
 

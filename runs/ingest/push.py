@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from runs import broadcast
 from runs.deltas.delta import delta
-from runs.deltas.encoded import Parcel, parcel_of
+from runs.deltas.encoded import EncodedDelta, encode
 from runs.ingest.commit import Committed
 from runs.points.store import Lines, Piece
 from runs.serving.throttle import Throttle
@@ -83,7 +83,7 @@ class Push:
         for run_id in sorted(changed | self._media.due(now, everything=everything)):
             broadcast.run_changed(run_id)
         if due:
-            batches = [(run_id, self._parcel(run_id, now).wire()) for run_id in due]
+            batches = [(run_id, self._encoded(run_id, now).wire()) for run_id in due]
             broadcast.runs_progressed(batches, [run_id for run_id in due if self._is_news(run_id, now)])
         if not self._waiting and len(self._throttles) > FORGET_ABOVE:
             self._throttles.clear()
@@ -97,11 +97,11 @@ class Push:
     def _throttle(self, run_id: str) -> Throttle:
         return self._throttles.setdefault(run_id, Throttle(EVERY_S))
 
-    def _parcel(self, run_id: str, now: float) -> Parcel:
+    def _encoded(self, run_id: str, now: float) -> EncodedDelta:
         waiting = self._waiting.pop(run_id)
-        parcel = parcel_of(delta(waiting.start, waiting.cursor, waiting.pieces, waiting.lines))
-        self._throttle(run_id).note(now, every_s=EVERY_REFETCH_S if parcel.is_refetch else None)
-        return parcel
+        encoded = encode(delta(waiting.start, waiting.cursor, waiting.pieces, waiting.lines))
+        self._throttle(run_id).note(now, every_s=EVERY_REFETCH_S if encoded.is_refetch else None)
+        return encoded
 
     def _is_news(self, run_id: str, now: float) -> bool:
         """Whether the overview has not heard of the run for long enough."""

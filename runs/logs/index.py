@@ -38,7 +38,7 @@ class Refs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shelf:
+class ChunkTable:
     """The chunks of some streams, as arrays of one length."""
 
     streams: list[LogStream]  # in their order
@@ -50,8 +50,8 @@ class Shelf:
     last_time: Floats
     counts: Places  # (rows, levels)
 
-    def of_streams(self, wanted: Iterable[LogStream]) -> Shelf:
-        """Return the shelf of these streams alone."""
+    def of_streams(self, wanted: Iterable[LogStream]) -> ChunkTable:
+        """Return the table of these streams alone."""
         ids = {stream.pk for stream in wanted}
         keep = np.array([stream.pk in ids for stream in self.streams], bool)
         renumbered = np.cumsum(keep) - 1
@@ -59,10 +59,12 @@ class Shelf:
         arrays = (self.ids, self.first_line, self.num_lines, self.first_time, self.last_time, self.counts)
         pk, first_line, num_lines, first_time, last_time, counts = (array[rows] for array in arrays)
         streams = [stream for stream in self.streams if stream.pk in ids]
-        return Shelf(streams, pk, renumbered[self.stream[rows]], first_line, num_lines, first_time, last_time, counts)
+        return ChunkTable(
+            streams, pk, renumbered[self.stream[rows]], first_line, num_lines, first_time, last_time, counts
+        )
 
 
-def shelf_of(run_id: str) -> Shelf:
+def chunk_table_of(run_id: str) -> ChunkTable:
     """Return all chunks of the run. What reads it on stays in the same snapshot."""
     streams = sorted(
         LogStream.objects.filter(run_id=run_id), key=lambda row: (row.attempt, row.rank, STREAMS.index(row.name))
@@ -78,30 +80,30 @@ def shelf_of(run_id: str) -> Shelf:
         counts[:, level] = numbers[:, column]
     counts[:, NONE] = numbers[:, 3] - counts.sum(axis=1)
     pk, stream, first_line, num_lines = numbers[:, :4].T
-    return Shelf(streams, pk, stream, first_line, num_lines, times[:, 0], times[:, 1], counts)
+    return ChunkTable(streams, pk, stream, first_line, num_lines, times[:, 0], times[:, 1], counts)
 
 
 class Index:
-    """The lines of a shelf that have one of some levels (all, where none is named), in their order."""
+    """The lines of a table that have one of some levels (all, where none is named), in their order."""
 
-    def __init__(self, shelf: Shelf, levels: Collection[int] = ()) -> None:
-        self.shelf = shelf
+    def __init__(self, table: ChunkTable, levels: Collection[int] = ()) -> None:
+        self.table = table
         self.levels = frozenset(levels)
         wanted = sorted(self.levels) or list(range(len(NAMES)))
-        self.counts: Places = shelf.counts[:, wanted].sum(axis=1)
+        self.counts: Places = table.counts[:, wanted].sum(axis=1)
         self.total = int(self.counts.sum())
 
     @cached_property
     def _by_first(self) -> tuple[Floats, Places]:
         """Return first times in order, and how many lines the chunks before each have."""
-        order = np.argsort(self.shelf.first_time, kind="stable")
-        return self.shelf.first_time[order], np.cumsum(self.counts[order]) - self.counts[order]
+        order = np.argsort(self.table.first_time, kind="stable")
+        return self.table.first_time[order], np.cumsum(self.counts[order]) - self.counts[order]
 
     @cached_property
     def _by_last(self) -> tuple[Floats, Places]:
         """Return last times in order, and how many lines the chunks up to each have."""
-        order = np.argsort(self.shelf.last_time, kind="stable")
-        return self.shelf.last_time[order], np.cumsum(self.counts[order])
+        order = np.argsort(self.table.last_time, kind="stable")
+        return self.table.last_time[order], np.cumsum(self.counts[order])
 
     def fits(self, columns: Columns) -> Flags:
         if not self.levels:
@@ -111,12 +113,12 @@ class Index:
     def columns(self, rows: Places) -> Iterator[tuple[int, Columns]]:
         """Yield (row, columns) of these rows."""
         for start in range(0, rows.size, IDS_PER_QUERY):
-            some = {int(self.shelf.ids[row]): int(row) for row in rows[start : start + IDS_PER_QUERY]}
+            some = {int(self.table.ids[row]): int(row) for row in rows[start : start + IDS_PER_QUERY]}
             for pk, data in LogChunk.objects.filter(pk__in=list(some)).values_list("pk", "columns"):
                 yield some[pk], decode_columns(bytes(data))
 
     def order(self, row: int, columns: Columns) -> Floats:
-        return placed(columns.times, float(self.shelf.first_time[row]))
+        return placed(columns.times, float(self.table.first_time[row]))
 
     def lines_at(self, start: int, count: int) -> Refs:
         """Return lines start to start + count - 1 in their order, as far as there are any."""
@@ -128,9 +130,9 @@ class Index:
         low = firsts[int(np.searchsorted(before, start, "right")) - 1]
         lasts, upto = self._by_last
         high = lasts[int(np.searchsorted(upto, end, "left"))]
-        shelf = self.shelf
-        base = int(self.counts[shelf.last_time < low].sum())
-        rows = np.flatnonzero((shelf.last_time >= low) & (shelf.first_time <= high) & (self.counts > 0))
+        table = self.table
+        base = int(self.counts[table.last_time < low].sum())
+        rows = np.flatnonzero((table.last_time >= low) & (table.first_time <= high) & (self.counts > 0))
         times, owners, lines = [], [], []
         for row, columns in sorted(self.columns(rows), key=lambda found: found[0]):
             order = self.order(row, columns)
@@ -149,9 +151,9 @@ class Index:
         before = np.concatenate([[0], upto])[np.searchsorted(lasts, times, "left")]
         order = np.argsort(times, kind="stable")
         ordered = times[order]
-        shelf = self.shelf
-        low = np.searchsorted(ordered, shelf.first_time, "left")
-        high = np.searchsorted(ordered, shelf.last_time, "right")
+        table = self.table
+        low = np.searchsorted(ordered, table.first_time, "left")
+        high = np.searchsorted(ordered, table.last_time, "right")
         for row, columns in self.columns(np.flatnonzero((low < high) & (self.counts > 0))):
             some = order[low[row] : high[row]]
             before[some] += self._before(row, columns, refs.rows[some], refs.lines[some], times[some])
@@ -174,10 +176,10 @@ class Index:
 
 
 def index_of(run_id: str, filters: Filters) -> Index:
-    shelf = shelf_of(run_id)
+    table = chunk_table_of(run_id)
     if filters.ranks or filters.stream or filters.attempt is not None:
-        shelf = shelf.of_streams([stream for stream in shelf.streams if filters.fits(stream)])
-    return Index(shelf, filters.levels)
+        table = table.of_streams([stream for stream in table.streams if filters.fits(stream)])
+    return Index(table, filters.levels)
 
 
 def times_of(index: Index, refs: Refs) -> Floats:

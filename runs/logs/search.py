@@ -84,15 +84,15 @@ class _Search:
 
     def go(self, deadline: float) -> float:
         """Look until the deadline or until there are hits enough. Returns the time before which nothing is left."""
-        shelf = self.index.shelf
+        table = self.index.table
         rows = np.flatnonzero(self.index.counts)
         if self.behind is not None:
-            rows = rows[shelf.last_time[rows] >= self.behind.time]
-        rows = rows[np.argsort(shelf.first_time[rows], kind="stable")]
-        begun = max(float(shelf.first_time[rows[0]]), self.behind.time if self.behind else -END) if rows.size else END
+            rows = rows[table.last_time[rows] >= self.behind.time]
+        rows = rows[np.argsort(table.first_time[rows], kind="stable")]
+        begun = max(float(table.first_time[rows[0]]), self.behind.time if self.behind else -END) if rows.size else END
         passed = END  # the end of a chunk that was looked at: to stop before would be to open it again
         for row, data, text in self._opened(rows.tolist()):
-            frontier = float(shelf.first_time[row])
+            frontier = float(table.first_time[row])
             late_s = time.monotonic() - deadline
             is_late = frontier > begun and (late_s >= OVERRUN_S or (late_s >= 0 and frontier >= passed))
             if is_late or len(self.ready(frontier)) > self.limit:
@@ -102,12 +102,12 @@ class _Search:
                     "this takes too long in the logs of so many ranks at once: seek less, or in fewer of them"
                 )
             self._look(row, data, text)
-            passed = min(passed, float(shelf.last_time[row]))
+            passed = min(passed, float(table.last_time[row]))
         return END
 
     def _opened(self, rows: list[int]) -> Iterator[tuple[int, bytes, bytes]]:
         for start in range(0, len(rows), CHUNKS_PER_QUERY):
-            some = [(row, int(self.index.shelf.ids[row])) for row in rows[start : start + CHUNKS_PER_QUERY]]
+            some = [(row, int(self.index.table.ids[row])) for row in rows[start : start + CHUNKS_PER_QUERY]]
             found = LogChunk.objects.filter(pk__in=[pk for _, pk in some]).values_list("pk", "columns", "text")
             data = {pk: parts for pk, *parts in found}
             for row, pk in some:
@@ -117,11 +117,11 @@ class _Search:
     def _look(self, row: int, data: bytes, text: bytes) -> None:
         """Look through one chunk: behind the cursor, for one hit more than is asked for, and none behind those that
         are enough. What is not kept is found again behind the next cursor."""
-        shelf, texts = self.index.shelf, decode_texts(text)
+        table, texts = self.index.table, decode_texts(text)
         columns: Columns | None = None
         found: list[_Hit] = []
         start, bound = 0, self.hits[self.limit].time if len(self.hits) > self.limit else END
-        if self.behind is not None and self.behind.time >= shelf.first_time[row]:
+        if self.behind is not None and self.behind.time >= table.first_time[row]:
             columns = decode_columns(data)
             start = line_behind(*self.stream(row), self.index.order(row, columns), self.behind)
         times: list[float] = []
@@ -147,8 +147,8 @@ class _Search:
 
     def stream(self, row: int) -> tuple[LogStream, int]:
         """Return whose lines a row has, and the number of the first."""
-        shelf = self.index.shelf
-        return shelf.streams[int(shelf.stream[row])], int(shelf.first_line[row])
+        table = self.index.table
+        return table.streams[int(table.stream[row])], int(table.first_line[row])
 
     def ready(self, frontier: float) -> list[_Hit]:
         """Return the hits before that moment."""

@@ -14,7 +14,7 @@ from typing import TypedDict, TypeVar
 import numpy as np
 
 from runs.logs.chunks import Codes, Columns, Places, Texts, decode_columns, decode_texts
-from runs.logs.index import Index, Refs, Shelf, index_of, shelf_of, times_of
+from runs.logs.index import ChunkTable, Index, Refs, chunk_table_of, index_of, times_of
 from runs.logs.levels import ERROR, NAMES, WARNING
 from runs.logs.lines import STREAMS, Filters, LineDocument, LineId, document
 from runs.metrics.models import LogChunk, LogStream
@@ -63,13 +63,13 @@ class Located(TypedDict):
 def overview(run_id: str, filters: Filters) -> Overview:
     """Return how many lines fit, and how many would with one filter less, for each value of it."""
     with snapshot():
-        shelf = shelf_of(run_id)
+        table = chunk_table_of(run_id)
 
         def part(some: Filters) -> Index:
-            return Index(shelf.of_streams([row for row in shelf.streams if some.fits(row)]), some.levels)
+            return Index(table.of_streams([row for row in table.streams if some.fits(row)]), some.levels)
 
         index = part(filters)
-        levels = part(replace(filters, levels=frozenset())).shelf.counts.sum(axis=0)
+        levels = part(replace(filters, levels=frozenset())).table.counts.sum(axis=0)
         ranks = part(replace(filters, ranks=frozenset()))
         streams = part(replace(filters, stream=""))
         attempts = part(replace(filters, attempt=None))
@@ -80,8 +80,8 @@ def overview(run_id: str, filters: Filters) -> Overview:
             "streams": dict.fromkeys(STREAMS, 0) | _counted(streams, lambda row: row.name),
             "attempts": _counted(attempts, lambda row: row.attempt),
             "first_error": _first_error(index),
-            "first_time": float(index.shelf.first_time[index.counts > 0].min()) if index.total else None,
-            "last_time": float(index.shelf.last_time[index.counts > 0].max()) if index.total else None,
+            "first_time": float(index.table.first_time[index.counts > 0].min()) if index.total else None,
+            "last_time": float(index.table.last_time[index.counts > 0].max()) if index.total else None,
             "cursor": cursor_of(run_id),
             "marks": marks(index),
         }
@@ -89,8 +89,8 @@ def overview(run_id: str, filters: Filters) -> Overview:
 
 def _counted(index: Index, of: Callable[[LogStream], T]) -> dict[T, int]:
     found: dict[T, int] = {}
-    for row, count in zip(index.shelf.stream.tolist(), index.counts.tolist(), strict=True):
-        value = of(index.shelf.streams[row])
+    for row, count in zip(index.table.stream.tolist(), index.counts.tolist(), strict=True):
+        value = of(index.table.streams[row])
         found[value] = found.get(value, 0) + count
     return dict(sorted(found.items(), key=itemgetter(0)))
 
@@ -98,7 +98,7 @@ def _counted(index: Index, of: Callable[[LogStream], T]) -> dict[T, int]:
 def _first_error(index: Index) -> ErrorPlace | None:
     if index.levels and ERROR not in index.levels:
         return None
-    refs = Index(index.shelf, {ERROR}).lines_at(0, 1)
+    refs = Index(index.table, {ERROR}).lines_at(0, 1)
     if not refs.rows.size:
         return None
     (item,) = items(index, refs)
@@ -113,8 +113,8 @@ def marks(index: Index) -> list[list[int]]:
     number = min(NUM_MARKS, index.total)
     starts = np.arange(number) * index.total // number
     columns = [starts]
-    num_told = int(index.shelf.counts[:, [ERROR, WARNING]].sum())
-    is_much = num_told * len(index.shelf.streams) > 4 * index.total  # each is looked up in what overlaps it
+    num_told = int(index.table.counts[:, [ERROR, WARNING]].sum())
+    is_much = num_told * len(index.table.streams) > 4 * index.total  # each is looked up in what overlaps it
     levels = _levels(index) if is_much and index.total <= MAX_SORTED else None
     for level in (ERROR, WARNING):
         places = _places_of(index, level) if levels is None else np.flatnonzero(levels == level)
@@ -136,7 +136,7 @@ def _levels(index: Index) -> Codes:
 
 def _places_of(index: Index, level: int) -> Places:
     """Return the places of all lines of a level."""
-    rows = np.flatnonzero(index.shelf.counts[:, level])
+    rows = np.flatnonzero(index.table.counts[:, level])
     if not rows.size or (index.levels and level not in index.levels):
         return np.zeros(0, np.int64)
     owners, lines, times = [], [], []
@@ -161,19 +161,19 @@ def window(run_id: str, start: int, limit: int, filters: Filters) -> Window:
 
 def items(index: Index, refs: Refs) -> list[LineDocument]:
     """Return lines as the API has them, in the order of refs, long ones cut. One chunk is open at a time."""
-    shelf = index.shelf
+    table = index.table
     found: dict[int, LineDocument] = {}
     for row in np.unique(refs.rows).tolist():
-        data, text = LogChunk.objects.values_list("columns", "text").get(pk=int(shelf.ids[row]))
+        data, text = LogChunk.objects.values_list("columns", "text").get(pk=int(table.ids[row]))
         columns, texts = decode_columns(bytes(data)), decode_texts(bytes(text))
         for place in np.flatnonzero(refs.rows == row).tolist():
-            found[place] = cut(item_of(shelf, row, int(refs.lines[place]), columns, texts))
+            found[place] = cut(item_of(table, row, int(refs.lines[place]), columns, texts))
     return [found[place] for place in range(len(found))]
 
 
-def item_of(shelf: Shelf, row: int, line: int, columns: Columns, texts: Texts) -> LineDocument:
-    stream = shelf.streams[int(shelf.stream[row])]
-    number = int(shelf.first_line[row]) + line
+def item_of(table: ChunkTable, row: int, line: int, columns: Columns, texts: Texts) -> LineDocument:
+    stream = table.streams[int(table.stream[row])]
+    number = int(table.first_line[row]) + line
     return document(stream, number, float(columns.times[line]), int(columns.levels[line]), texts.text(line))
 
 
@@ -187,16 +187,16 @@ def cut(item: LineDocument) -> LineDocument:
 
 def find_line(index: Index, wanted: LineId) -> Refs | None:
     """Return where the line is; None where there is none, or it does not fit."""
-    shelf = index.shelf
-    for place, stream in enumerate(shelf.streams):
+    table = index.table
+    for place, stream in enumerate(table.streams):
         if (stream.attempt, stream.rank, stream.name) == wanted[:3]:
             rows = np.flatnonzero(
-                (shelf.stream == place)
-                & (shelf.first_line <= wanted.line)
-                & (wanted.line < shelf.first_line + shelf.num_lines)
+                (table.stream == place)
+                & (table.first_line <= wanted.line)
+                & (wanted.line < table.first_line + table.num_lines)
             )
             if rows.size and index.counts[rows[0]]:
-                line = wanted.line - int(shelf.first_line[rows[0]])
+                line = wanted.line - int(table.first_line[rows[0]])
                 ((_, columns),) = index.columns(rows)
                 if index.fits(columns)[line]:
                     return Refs(rows, np.array([line]))
@@ -225,7 +225,7 @@ def locate_error(run_id: str, place: int, filters: Filters, *, is_next: bool) ->
         index = index_of(run_id, filters)
         if index.levels and ERROR not in index.levels:
             return None
-        errors = Index(index.shelf, {ERROR})
+        errors = Index(index.table, {ERROR})
         at = max(place, -1) + 1 if is_next else min(max(place, 0), index.total)
         here = index.lines_at(at, 1)
         number = int(errors.ordinals(here, times_of(index, here))[0]) if here.rows.size else errors.total
@@ -237,8 +237,8 @@ def locate_error(run_id: str, place: int, filters: Filters, *, is_next: bool) ->
 
 def _located(index: Index, refs: Refs) -> Located:
     (row,), (line,) = refs
-    stream = index.shelf.streams[int(index.shelf.stream[row])]
-    name = LineId(stream.attempt, stream.rank, stream.name, int(index.shelf.first_line[row]) + int(line))
+    stream = index.table.streams[int(index.table.stream[row])]
+    name = LineId(stream.attempt, stream.rank, stream.name, int(index.table.first_line[row]) + int(line))
     return {"index": int(index.ordinals(refs, times_of(index, refs))[0]), "id": name.text}
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trainyard.formats.words import listed
+
 CPU, GPU, AUTO = "cpu", "gpu", "auto"
 NUM_COUNTED = 100  # runs ahead of a waiting one are counted so far; a longer queue has only its order of magnitude
 MANY = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
@@ -192,8 +194,7 @@ def _away(rooms: Sequence[Room]) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    listed = names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
-    return f"{listed} {'is' if len(names) == 1 else 'are'}"
+    return f"{listed(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def _slots(request: Request, rooms: Sequence[Room]) -> str:

@@ -13,21 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runs.metrics.codec import BadSegment, Columns, Floats, Steps, narrowed, pack_all, unpack_all
-from runs.points.tables import Sheet
+from runs.points.tables import PointMatrix
 
 Part = tuple[int, Columns]  # series id, points
 
 
-def encode_block(sheets: Sequence[tuple[list[int], Sheet]]) -> bytes:
-    """Return sheets, each with the ids of its series, as bytes: a part for each series, in their order."""
-    widths = [len(ids) for ids, _ in sheets]
+def encode_block(matrices: Sequence[tuple[list[int], PointMatrix]]) -> bytes:
+    """Return matrices, each with the ids of its series, as bytes: a part for each series, in their order."""
+    widths = [len(ids) for ids, _ in matrices]
     return pack_all(
-        np.array([pk for ids, _ in sheets for pk in ids], np.int64),
-        np.repeat(np.arange(len(sheets), dtype=np.int32), widths),
-        np.array([sheet.steps.size for _, sheet in sheets], np.int32),
-        np.concatenate([sheet.steps for _, sheet in sheets]),
-        np.concatenate([sheet.times for _, sheet in sheets]),
-        narrowed(np.concatenate([sheet.values.ravel() for _, sheet in sheets])),
+        np.array([pk for ids, _ in matrices for pk in ids], np.int64),
+        np.repeat(np.arange(len(matrices), dtype=np.int32), widths),
+        np.array([matrix.steps.size for _, matrix in matrices], np.int32),
+        np.concatenate([matrix.steps for _, matrix in matrices]),
+        np.concatenate([matrix.times for _, matrix in matrices]),
+        narrowed(np.concatenate([matrix.values.ravel() for _, matrix in matrices])),
     )
 
 

@@ -18,7 +18,7 @@ from runs.metrics import bulk
 from runs.metrics.codec import Floats, Steps
 from runs.metrics.json_numbers import word_of
 from runs.metrics.models import Series
-from runs.points.tables import Head, Key, Sheet
+from runs.points.tables import Key, PointMatrix, SeriesGroup
 
 NAMES_PER_QUERY = 500  # SQLite bounds the variables of a statement
 SUMMARY = (
@@ -61,7 +61,7 @@ class SeriesTable:
         self.rows: dict[Key, Summary] = {}
         self._num_series: int | None = None  # in the database; None: not counted yet
 
-    def find(self, heads: Iterable[Head]) -> None:
+    def find(self, heads: Iterable[SeriesGroup]) -> None:
         """Read or make the rows of these series. What would be beyond the limit stays unknown."""
         wanted = {key: head for head in heads for key in head.keys if key not in self.rows}
         if not wanted or len(self.rows) >= self.at_most:
@@ -80,7 +80,7 @@ class SeriesTable:
                 row = self.rows[name, key] = Summary(*values)
                 row.firsts_text = json.dumps(row.firsts)
 
-    def _make(self, new: list[tuple[Key, Head]]) -> None:
+    def _make(self, new: list[tuple[Key, SeriesGroup]]) -> None:
         if self._num_series is None:
             self._num_series = Series.objects.filter(run_id=self.run_id).count()
         new = new[: max(0, self.at_most - self._num_series)]
@@ -96,10 +96,10 @@ def save(rows: Iterable[Summary]) -> None:
     bulk.update(Series, SUMMARY, [row.values for row in rows])
 
 
-def fold(rows: Sequence[Summary], attempt: int, sheet: Sheet) -> None:
-    """Add a sheet's points to the summaries of its series, in their order. ``last`` is the point at the right edge of
+def fold(rows: Sequence[Summary], attempt: int, matrix: PointMatrix) -> None:
+    """Add a matrix's points to the summaries of its series, in their order. ``last`` is the point at the right edge of
     the chart: of the newest attempt, the largest step, and of these the latest; ``last_step`` is its step."""
-    steps, times, values = sheet.steps, sheet.times, sheet.values
+    steps, times, values = matrix.steps, matrix.times, matrix.values
     num_points, first, index = steps.size, int(steps.min()), place_of_last(steps, times)
     newest = (attempt, int(steps[index]), float(times[index]))
     lows, highs = _extremes(values)

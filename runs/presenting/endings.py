@@ -1,4 +1,4 @@
-"""What is to be said of a run that its status does not say: an exit that hung, a loss that is no number. Pure."""
+"""Remarks that a run's status does not make: an exit that hung, a loss that is not a number. Pure."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runs.ingest.troubles import Trouble
-from runs.presenting.groups import listed
+from trainyard.formats.words import listed
 from workers.contract import Document
 
 HUNG = "exit_hung"
 NOT_A_NUMBER = "loss_not_a_number"
 CODES = (HUNG, NOT_A_NUMBER)
+MAX_NAMED = 4
 
 
 def remarks(reports: Sequence[Document], summary: Mapping[str, Any]) -> list[Trouble]:
-    """Return what is to be said of the newest attempt, whose nodes reported last what ``reports`` hold, and of the last
-    values of its series."""
+    """Return remarks on the newest attempt, from the last reports of its nodes and the last values of its series."""
     return [*_of_exits(reports), *_of_losses(summary)]
 
 
@@ -25,7 +25,7 @@ def _of_exits(reports: Sequence[Document]) -> list[Trouble]:
     if not hung:
         return []
     hung.sort(key=lambda rank: int(rank["rank"]))
-    numbers = listed([str(rank["rank"]) for rank in hung])
+    numbers = listed([str(rank["rank"]) for rank in hung], at_most=MAX_NAMED)
     if len(hung) == 1:
         words = f"The script of rank {numbers} was over, with exit code {hung[0].get('exit_code')}, and its process "
         return [Trouble(HUNG, 1, f"{words}did not exit: it was ended. The script's exit code counts.")]
@@ -34,11 +34,11 @@ def _of_exits(reports: Sequence[Document]) -> list[Trouble]:
 
 
 def _of_losses(summary: Mapping[str, Any]) -> list[Trouble]:
-    """A value that is no number is stored as its name."""
+    """Return a remark on losses that are not finite: such a value is stored as its name."""
     bad = {name: str(one["last"]) for name, one in summary.items() if _is_loss(name) and isinstance(one["last"], str)}
     if not bad:
         return []
-    values = listed([f"{name} is {value}" for name, value in sorted(bad.items())])
+    values = listed([f"{name} is {value}" for name, value in sorted(bad.items())], at_most=MAX_NAMED)
     how = "a smaller learning rate, more warm-up steps or gradient clipping are the usual remedies"
     return [Trouble(NOT_A_NUMBER, len(bad), f"The last {values}: the training has diverged; {how}.")]
 

@@ -1,12 +1,12 @@
-"""What a script's ranks have to do with each other, in words: who waits for whom, and whether any did at all. Pure."""
+"""Sentences about a script's ranks: which of them wait for each other, and whether they joined a group at all. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from runs.ingest.troubles import Trouble
 from runs.status import LIVE, Status
+from trainyard.formats.words import listed
 from workers.contract import Document
 
 WAITING = "ranks_wait"
@@ -20,7 +20,7 @@ MAX_NAMED = 4
 
 
 def remarks(status: Status, spec: Document, world_size: int, reports: Sequence[Document]) -> list[Trouble]:
-    """Return what is to be said of the newest attempt, whose nodes reported last what ``reports`` hold."""
+    """Return remarks on the newest attempt; ``reports`` are the last reports of its nodes."""
     if "script" not in spec.get("task", {}) or world_size < 2:
         return []
     if status in LIVE:
@@ -39,7 +39,7 @@ def remarks(status: Status, spec: Document, world_size: int, reports: Sequence[D
 
 
 def _has_opened_a_port(ranks: Sequence[Document]) -> bool | None:
-    """What rank 0's node has seen of MASTER_PORT; None where it did not look, or could not."""
+    """Return whether rank 0's node saw MASTER_PORT open; None where it did not look, or could not."""
     return next((rank.get("has_listened") for rank in ranks if rank.get("rank") == 0), None)
 
 
@@ -53,7 +53,7 @@ def _of_ranks_apart(ranks: Sequence[Document], *, is_cold: bool) -> str:
 
 
 def _of_waiting(reports: Sequence[Document]) -> list[Trouble]:
-    """Who has waited long by its own node's clock, and for whom. Ranks of which nothing is known are not accused."""
+    """Return which ranks have waited long, by their node's clock, and for which. Ranks without a report are left out."""
     waited: dict[int, float] = {}
     missing: dict[int, str] = {}
     for report in reports:
@@ -69,7 +69,7 @@ def _of_waiting(reports: Sequence[Document]) -> list[Trouble]:
     verb = "has" if len(waited) == 1 else "have"
     words = f"{_ranks(sorted(waited))} {verb} waited {long_s:.0f} s in init_process_group()"
     if missing:
-        who = listed([f"rank {rank}, which {why}" for rank, why in sorted(missing.items())])
+        who = listed([f"rank {rank}, which {why}" for rank, why in sorted(missing.items())], at_most=MAX_NAMED)
         return [Trouble(WAITING, len(waited), f"{words} for {who}.")]
     question = "do they all reach MASTER_ADDR and MASTER_PORT, and ask for the same world size?"
     return [Trouble(WAITING, len(waited), f"{words} without meeting: {question}")]
@@ -78,12 +78,4 @@ def _of_waiting(reports: Sequence[Document]) -> list[Trouble]:
 def _ranks(numbers: Sequence[int]) -> str:
     if len(numbers) == 1:
         return f"Rank {numbers[0]}"
-    return f"Ranks {listed([str(number) for number in numbers])}"
-
-
-def listed(names: Iterable[Any]) -> str:
-    """Return the names as a person would list them, the first MAX_NAMED of many."""
-    names = list(names)
-    if len(names) > MAX_NAMED:
-        names = [*names[:MAX_NAMED], f"{len(names) - MAX_NAMED} more"]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"Ranks {listed([str(number) for number in numbers], at_most=MAX_NAMED)}"

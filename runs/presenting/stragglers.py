@@ -1,7 +1,7 @@
-"""Which ranks the others wait for, by what each measured of its own steps. Pure.
+"""Which ranks slow the others down, by what each rank measured of its own steps. Pure.
 
-Who waits looks as slow as whom he waits for: a step takes as long for both. So a rank is judged by the time that it is
-busy by itself, and what it costs the others by how much longer they stand in collectives than it does.
+A waiting rank looks as slow as the rank it waits for: a step takes as long for both. So a rank is judged by the time
+that it computes, and its cost for the others by how much longer than it they wait in collectives.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median_low
 from typing import Any, NamedTuple
+
+from trainyard.formats.words import listed
 
 BUSY = ("data", "forward", "backward", "optimizer")
 WAITING = "communication"
@@ -18,8 +20,8 @@ MAX_NAMED = 4
 
 
 class Stragglers(NamedTuple):
-    """``times`` says how many times as long as the others they are busy; ``wait`` is the share of each step that the
-    others wait for them."""
+    """``times``: how many times as long as the others they compute. ``wait``: the share of each step that the others
+    wait for them."""
 
     ranks: tuple[int, ...]
     times: float
@@ -27,7 +29,7 @@ class Stragglers(NamedTuple):
 
 
 def stragglers(measured: Mapping[int, Mapping[str, Any]]) -> Stragglers | None:
-    """Return who keeps the others waiting, of the facts by rank; None where nobody does, or most are as slow."""
+    """Return the stragglers among the ranks measured; None where there are none, or most ranks are as slow."""
     phases = {rank: one["phases"] for rank, one in measured.items() if isinstance(one.get("phases"), dict)}
     if len(phases) < 2:
         return None
@@ -45,7 +47,7 @@ def stragglers(measured: Mapping[int, Mapping[str, Any]]) -> Stragglers | None:
 
 
 def sentence(found: Stragglers, nodes: Mapping[int, str], *, num_ranks: int) -> str:
-    """Return it in words; ``nodes`` are the nodes' names by rank."""
+    """Return the stragglers as a sentence; ``nodes`` are the nodes' names by rank."""
     several = len(found.ranks) > 1
     others = "the other" if num_ranks - len(found.ranks) == 1 else "the others"
     waits = "it waits" if others == "the other" else "they wait"
@@ -56,7 +58,7 @@ def sentence(found: Stragglers, nodes: Mapping[int, str], *, num_ranks: int) -> 
 
 
 def _waiting(phases: Mapping[str, Any]) -> float:
-    """Return the share of a rank's steps that it stands in collectives."""
+    """Return the share of a rank's steps that it waits in collectives."""
     total = sum(float(phases.get(name) or 0.0) for name in (*BUSY, WAITING))
     return float(phases.get(WAITING) or 0.0) / total if total else 0.0
 
@@ -65,7 +67,5 @@ def _who(ranks: Sequence[int], nodes: Mapping[int, str]) -> str:
     if len(ranks) == 1:
         return f"Rank {ranks[0]} on {nodes.get(ranks[0], 'an unknown node')}"
     where = sorted({nodes[rank] for rank in ranks if rank in nodes})
-    more = f" and {len(ranks) - MAX_NAMED} more" if len(ranks) > MAX_NAMED else ""
-    named = [str(rank) for rank in ranks[:MAX_NAMED]]
-    listed = ", ".join(named) if more else f"{', '.join(named[:-1])} and {named[-1]}"
-    return f"Ranks {listed}{more} on {where[0] if len(where) == 1 else f'{len(where)} nodes'}"
+    named = listed([str(rank) for rank in ranks], at_most=MAX_NAMED)
+    return f"Ranks {named} on {where[0] if len(where) == 1 else f'{len(where)} nodes'}"

@@ -1,4 +1,4 @@
-"""What of a run's output has not reached the server, in words. Pure."""
+"""Sentences about output of a run that has not reached the server. Pure."""
 
 from __future__ import annotations
 

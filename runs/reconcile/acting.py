@@ -14,10 +14,11 @@ from runs.metrics.models import Telemetry
 from runs.models import Attempt, HeldSlot, Placement, Run
 from runs.models.runs import StaleStatus
 from runs.reconcile.hear import Ear, forget, later
-from runs.reconcile.judge import MISSING_S, OVER, Case, Part, Verdict, judge, listed
+from runs.reconcile.judge import MISSING_S, OVER, Case, Part, Verdict, judge
 from runs.reconcile.restoring import missing_origin, offered_to, place_of
 from runs.status import Phase, Status, TransitionError, Wanted
 from trainyard.contract import keys
+from trainyard.formats.words import listed
 from trainyard.spec.survival import outlives_workers
 from trainyard.spec.values.durations import time_limit_s, words_of
 from workers import contract

@@ -9,6 +9,7 @@ from typing import Any
 
 from runs.status import Phase, Status, Wanted
 from trainyard.contract.limits import CONTACT_LOST_S
+from trainyard.formats.words import listed
 from trainyard.lost_peers import is_of_lost_peer, lost_peer_sentence
 from workers.contract import Document
 
@@ -309,8 +310,3 @@ def signal_name(number: int) -> str:
         return f"{signals.Signals(number).name} ({number})"
     except ValueError:
         return f"signal {number}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return the names as a person would list them."""
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]

@@ -15,10 +15,10 @@ from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
 from runs.placing.queue import requests_of, rooms_of, waiting_runs
 from runs.placing.scheduling import Placed, Waiting, place
-from runs.reconcile.judge import listed
 from runs.reconcile.orders import locked_order
 from runs.status import Status
 from trainyard.contract.keys import PREPARE
+from trainyard.formats.words import listed
 
 log = structlog.get_logger(__name__)
 

@@ -18,6 +18,7 @@ from runs.models import Node, Project, Role
 from runs.placing.planning import likely_nodes
 from runs.placing.queue import forecast
 from runs.placing.scheduling import Placed
+from trainyard.formats.words import listed
 from trainyard.spec import Problem, Spec, SpecError, parse_spec
 
 TONE_ICONS = {"green": "check", "grey": "status-queued", "red": "alert"}
@@ -120,9 +121,8 @@ def _prospects(found: Launchable, now: datetime) -> tuple[Sequence[Node], str, s
     by_id = {node.pk: node for node in found.nodes}
     chosen = [by_id[part.node] for part in answer.parts if part.node in by_id]
     names = [node.name for node in chosen]
-    shown = names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
-    listed = shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
-    return chosen, f"It would start at once, on {listed}.", "green"
+    shown = listed(names, at_most=None if len(names) <= 4 else 3)
+    return chosen, f"It would start at once, on {shown}.", "green"
 
 
 def as_command(text: str) -> str:

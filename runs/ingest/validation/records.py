@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from msgspec.structs import asdict
 
-from runs.checkpoints.reports import Note
+from runs.checkpoints.reports import CheckpointReport
 from runs.ingest.validation import rules
 from runs.media.store import Item
 from runs.metrics.facts import Told
@@ -52,7 +52,7 @@ class Record:
     begin: Begin | None = None
     is_end: bool = False
     lost: dict[str, int] = field(default_factory=dict)  # what the producer could not keep: how many, by code
-    checkpoint: Note | None = None
+    checkpoint: CheckpointReport | None = None
     facts: Told | None = None
     media: Item | None = None
 

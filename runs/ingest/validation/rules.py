@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from runs.checkpoints.reports import OFF, Note
+from runs.checkpoints.reports import OFF, CheckpointReport
 from runs.media.store import Item
 from runs.metrics.facts import Told
 from runs.points.store import Lines
-from runs.points.tables import Head, Rows
+from runs.points.tables import Rows, SeriesGroup
 from trainyard.contract import records
 from trainyard.contract.records import (
     MAX_BIN_COUNT,
@@ -48,10 +48,10 @@ class Heads:
     """The same names and labels come with every frame of a producer: they are checked once, and one object since."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[object, Head] = OrderedDict()
+        self._kept: OrderedDict[object, SeriesGroup] = OrderedDict()
         self._weight = 0
 
-    def head(self, names: tuple[str, ...], labels: dict[str, str]) -> Head:
+    def head(self, names: tuple[str, ...], labels: dict[str, str]) -> SeriesGroup:
         """Return the head with these names and labels."""
         key = names, tuple(labels.items())
         found = self._kept.get(key)
@@ -63,19 +63,19 @@ class Heads:
         return found
 
 
-def _weight(head: Head) -> int:
+def _weight(head: SeriesGroup) -> int:
     return sum(100 + len(name) for name in head.names) + 1000
 
 
 _heads = Heads()
 
 
-def make_head(names: tuple[str, ...], labels: dict[str, str]) -> Head:
+def make_head(names: tuple[str, ...], labels: dict[str, str]) -> SeriesGroup:
     clean = tuple(storable(name) for name in names)
     if len(set(clean)) < len(clean):
         twice = next(name for place, name in enumerate(clean) if name in clean[:place])
         raise BadRecord(f"names: {twice[:60]!r} stands twice in one group")
-    return Head(clean, {storable(key): storable(value) for key, value in labels.items()})
+    return SeriesGroup(clean, {storable(key): storable(value) for key, value in labels.items()})
 
 
 def rows(group: records.Group) -> Rows:
@@ -92,10 +92,10 @@ def lines(record: records.Logs) -> Lines:
     return Lines(record.rank, record.stream, record.lines)
 
 
-def checkpoint(record: records.Checkpoint) -> Note:
+def checkpoint(record: records.Checkpoint) -> CheckpointReport:
     if record.step is None and record.state != OFF:
         raise BadRecord("step: a checkpoint has one (it is None)")
-    return Note(
+    return CheckpointReport(
         record.state,
         step=record.step,
         fence=record.fence,

@@ -21,8 +21,7 @@ from dashboard.sockets.run_feed import RunFeed
 from runs import broadcast
 from runs.access import Sight
 from runs.broadcast import run_group
-from runs.deltas import changes
-from runs.deltas import encoded as parcel
+from runs.deltas import changes, encoded
 from runs.ingest.commit import Source, commit
 from runs.ingest.push import Push, push_now
 from runs.ingest.validation.records import incoming
@@ -193,7 +192,7 @@ async def test_a_cursor_that_was_made_up_is_a_refetch(run: Run) -> None:
 async def test_what_is_too_large_for_a_message_is_a_refetch_of_its_steps(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parcel, "MAX_CHARS", 10_000)
+    monkeypatch.setattr(encoded, "MAX_CHARS", 10_000)
     _, listener = joined(run)
     await listener.until(lambda: bool(listener.heard))
     await store(run, Spool().points(some_points(5, 1_000)), by=as_ingest)

@@ -12,13 +12,13 @@ import pytest
 from dashboard.sockets import outbox as module
 from dashboard.sockets.outbox import AGAIN, MAX_HINTS, MAX_TEXTS, Outbox
 from runs.deltas.delta import Delta
-from runs.deltas.encoded import Parcel, parcel_of
+from runs.deltas.encoded import EncodedDelta, encode
 
 
-def parcel(start: int, *, lines: int = 0) -> Parcel:
+def a_delta(start: int, *, lines: int = 0) -> EncodedDelta:
     series = [{"name": "loss", "labels": {}, "attempt": 1, "step": [start], "time": [1.0], "value": [2.0]}]
     logs = [{"rank": 0, "stream": "stdout", "time": 1.0, "text": "x"}] * lines
-    return parcel_of(Delta(start, start + 1, series, logs))
+    return encode(Delta(start, start + 1, series, logs))
 
 
 async def taken(outbox: Outbox) -> dict[str, Any]:
@@ -31,7 +31,7 @@ async def test_what_is_put_in_comes_out_in_its_order() -> None:
     outbox.begin(4)
     waiting = asyncio.create_task(taken(outbox))
     await asyncio.sleep(0)
-    outbox.put(parcel(4, lines=1))
+    outbox.put(a_delta(4, lines=1))
     outbox.hint('{"type":"run"}')
     assert [(await waiting)["type"], (await taken(outbox))["type"], (await taken(outbox))["type"]] == [
         "logs",
@@ -45,14 +45,14 @@ async def test_what_a_slow_reader_missed_is_one_refetch_that_grows_until_it_is_r
     outbox = Outbox()
     outbox.begin(0)
     outbox.hint('{"type":"run"}')
-    outbox.put(parcel(0))
+    outbox.put(a_delta(0))
     assert (await taken(outbox))["type"] == "run"
     assert (await taken(outbox))["cursor"] == 1
     for start in range(1, MAX_TEXTS + 11):
-        outbox.put(parcel(start))
+        outbox.put(a_delta(start))
     assert await taken(outbox) == {"type": "refetch", "from": 1, "cursor": MAX_TEXTS + 11, "steps": [1, MAX_TEXTS + 10]}
     assert outbox.is_empty
-    outbox.put(parcel(MAX_TEXTS + 11))
+    outbox.put(a_delta(MAX_TEXTS + 11))
     assert (await taken(outbox))["from"] == MAX_TEXTS + 11
 
 
@@ -60,10 +60,10 @@ async def test_the_limit_counts_characters_too(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(module, "MAX_CHARS", 500)
     outbox = Outbox()
     outbox.begin(0)
-    outbox.put(parcel(0, lines=50))  # alone it is sent, whatever its size
+    outbox.put(a_delta(0, lines=50))  # alone it is sent, whatever its size
     assert (await taken(outbox))["type"] == "logs"
-    outbox.put(parcel(1))
-    outbox.put(parcel(2, lines=50))
+    outbox.put(a_delta(1))
+    outbox.put(a_delta(2, lines=50))
     assert await taken(outbox) == {"type": "refetch", "from": 0, "cursor": 3, "steps": [0, 2]}
 
 
@@ -71,8 +71,8 @@ async def test_where_the_steps_are_not_known_the_refetch_names_none() -> None:
     outbox = Outbox()
     outbox.begin(0)
     for start in range(MAX_TEXTS):
-        outbox.put(parcel(start))
-    outbox.put(parcel_of(Delta(MAX_TEXTS, MAX_TEXTS + 1, refetch=True)))
+        outbox.put(a_delta(start))
+    outbox.put(encode(Delta(MAX_TEXTS, MAX_TEXTS + 1, refetch=True)))
     assert (await taken(outbox))["steps"] is None
 
 
@@ -96,7 +96,7 @@ async def test_whatever_the_pace_the_chain_of_cursors_has_no_hole() -> None:
     outbox.begin(0)
     for _ in range(5_000):
         if draw.random() < 0.55:
-            outbox.put(parcel(put, lines=draw.randrange(2)))
+            outbox.put(a_delta(put, lines=draw.randrange(2)))
             put += 1
         elif not outbox.is_empty:
             message = await taken(outbox)

@@ -167,7 +167,7 @@ def test_long_texts_are_cut_and_none_holds_what_a_database_cannot() -> None:
 
 
 def test_a_flood_is_bounded_and_the_newest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MAX_NOTES", 50)
+    monkeypatch.setattr(store, "MAX_REPORTS", 50)
     monkeypatch.setattr(store, "MAX_PER_RUN", 60)
     monkeypatch.setattr(store, "SLACK", 10)
     monkeypatch.setattr(store, "MAX_USES_PER_RUN", 5)

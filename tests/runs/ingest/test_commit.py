@@ -200,8 +200,8 @@ def test_the_series_of_a_group_share_their_steps_and_times() -> None:
     spool.add("points", g=[[{"gpu": "0"}, ["a", "b"], steps, times, values]])
     [frame] = incoming(spool.bytes)
     assert frame.record is not None
-    [sheet] = merged([(spool.producer, 1, rows) for rows in frame.record.points])
-    [one, two] = sheet.pieces()
+    [matrix] = merged([(spool.producer, 1, rows) for rows in frame.record.points])
+    [one, two] = matrix.pieces()
     assert (one.name, two.name, one.labels) == ("a", "b", {"gpu": "0"})
     assert (one.columns.values.tolist(), two.columns.values.tolist()) == ([1.0, 2.0], [10.0, 20.0])
     assert one.columns.steps is two.columns.steps and one.columns.times is two.columns.times

@@ -16,7 +16,7 @@ from runs.metrics.models import DeadLetter, NodeSample, Producer, Telemetry
 from runs.models import Attempt, Node, Run
 from runs.points import read, store
 from runs.points.blocks import encode_block
-from runs.points.tables import Sheet
+from runs.points.tables import PointMatrix
 from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
 from tests.servers import Valkey
@@ -279,10 +279,10 @@ def test_a_full_disk_loses_nothing(stage: Stage) -> None:
 
 
 def test_one_frame_that_cannot_be_stored_costs_itself_only(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    def superstitious(sheets: list[tuple[list[int], Sheet]]) -> bytes:
-        if any(13 in sheet.steps for _, sheet in sheets):
+    def superstitious(matrices: list[tuple[list[int], PointMatrix]]) -> bytes:
+        if any(13 in matrix.steps for _, matrix in matrices):
             raise ValueError("not that one")
-        return encode_block(sheets)
+        return encode_block(matrices)
 
     monkeypatch.setattr(store, "encode_block", superstitious)
     spool = Spool()

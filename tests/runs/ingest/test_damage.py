@@ -14,7 +14,7 @@ from runs.ingest.validation import rules
 from runs.ingest.validation.records import MAX_DAMAGED, incoming
 from runs.metrics import progress
 from runs.metrics.models import DeadLetter, Producer, Series, Telemetry
-from runs.points.tables import Head
+from runs.points.tables import SeriesGroup
 from tests.spools import Spool, some_points
 from trainyard.contract.records import BadRecord
 from trainyard.spooling import frames as records
@@ -170,7 +170,7 @@ def test_names_and_labels_that_come_again_are_the_same_object_until_there_are_to
     monkeypatch.setattr(rules, "KEPT_CHARACTERS", 5000)
     heads = rules.Heads()
     first = heads.head(("a", "b"), {"gpu": "0"})
-    assert isinstance(first, Head) and heads.head(("a", "b"), {"gpu": "0"}) is first
+    assert isinstance(first, SeriesGroup) and heads.head(("a", "b"), {"gpu": "0"}) is first
     assert heads.head(("a", "b"), {}) is not first
     for number in range(10):
         heads.head((f"n{number}",), {})

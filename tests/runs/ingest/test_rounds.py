@@ -18,7 +18,7 @@ from runs.metrics.models import Series, Telemetry
 from runs.models import Attempt, Node, Run
 from runs.points import read, store
 from runs.points.blocks import encode_block
-from runs.points.tables import Sheet
+from runs.points.tables import PointMatrix
 from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
 from tests.servers import Valkey
@@ -80,10 +80,10 @@ def test_all_runs_of_a_round_are_committed_at_once(stage: Stage) -> None:
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, step: int, error: Exception) -> None:
-    def superstitious(sheets: list[tuple[list[int], Sheet]]) -> bytes:
-        if any(step in sheet.steps for _, sheet in sheets):
+    def superstitious(matrices: list[tuple[list[int], PointMatrix]]) -> bytes:
+        if any(step in matrix.steps for _, matrix in matrices):
             raise error
-        return encode_block(sheets)
+        return encode_block(matrices)
 
     monkeypatch.setattr(store, "encode_block", superstitious)
 

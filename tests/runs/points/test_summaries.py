@@ -11,23 +11,23 @@ from hypothesis import strategies as st
 from runs.metrics.models import Series
 from runs.points import summaries
 from runs.points.summaries import SeriesTable, Summary, fold
-from runs.points.tables import Head, Sheet
+from runs.points.tables import PointMatrix, SeriesGroup
 
 Batch = tuple[int, list[tuple[int, float, float]]]  # attempt, points
 points = st.lists(st.tuples(st.integers(-3, 3), st.sampled_from((0.0, 1.0, 2.0)), st.floats(width=64)), min_size=1)
 
 
-def sheet(parts: list[tuple[int, float, float]], *names: str) -> Sheet:
+def matrix(parts: list[tuple[int, float, float]], *names: str) -> PointMatrix:
     steps, times, values = (np.array(column) for column in zip(*parts, strict=True))
-    head = Head(names or ("x",), {})
-    return Sheet("p", 1, head, steps.astype(np.int64), times, np.tile(values, (len(head.names), 1)))
+    head = SeriesGroup(names or ("x",), {})
+    return PointMatrix("p", 1, head, steps.astype(np.int64), times, np.tile(values, (len(head.names), 1)))
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), points), min_size=1, max_size=5))
 def test_a_summary_is_what_one_would_say_of_all_points_together(batches: list[Batch]) -> None:
     row = Summary(1)
     for attempt, some in batches:
-        fold([row], attempt, sheet(some))
+        fold([row], attempt, matrix(some))
     everything = [(attempt, *point) for attempt, some in batches for point in some]
     finite = [value for *_, value in everything if math.isfinite(value)]
     assert row.count == len(everything)
@@ -47,7 +47,7 @@ def test_a_summary_is_what_one_would_say_of_all_points_together(batches: list[Ba
 def test_rows_are_made_read_and_saved() -> None:
     for number in range(2):
         table = SeriesTable("run1")
-        part = sheet([(number, 1.0, 5.0 * number)], "a", "b")
+        part = matrix([(number, 1.0, 5.0 * number)], "a", "b")
         table.find([part.head])
         rows = [table.rows[key] for key in part.head.keys]
         fold(rows, 1, part)
@@ -61,12 +61,12 @@ def test_rows_are_made_read_and_saved() -> None:
 @pytest.mark.django_db(databases="__all__")
 def test_no_more_series_are_made_than_a_run_may_have() -> None:
     first = SeriesTable("run1", at_most=3)
-    first.find([Head(("a", "b"), {})])
+    first.find([SeriesGroup(("a", "b"), {})])
     second = SeriesTable("run1", at_most=3)
-    second.find([Head(("b", "c", "d"), {}), Head(("a",), {"rank": "1"})])
+    second.find([SeriesGroup(("b", "c", "d"), {}), SeriesGroup(("a",), {"rank": "1"})])
     assert Series.objects.count() == 3
     assert sorted(second.rows) == [("a", "{}"), ("b", "{}"), ("c", "{}")]
-    SeriesTable("run2", at_most=3).find([Head(("x",), {})])
+    SeriesTable("run2", at_most=3).find([SeriesGroup(("x",), {})])
     assert Series.objects.filter(run_id="run2").count() == 1
 
 
@@ -74,7 +74,7 @@ def test_no_more_series_are_made_than_a_run_may_have() -> None:
 def test_more_names_than_a_statement_takes_are_read_in_parts() -> None:
     names = tuple(f"n{number}" for number in range(summaries.NAMES_PER_QUERY + 3))
     with transaction.atomic():
-        SeriesTable("run1").find([Head(names, {})])
+        SeriesTable("run1").find([SeriesGroup(names, {})])
     again = SeriesTable("run1")
-    again.find([Head(names, {})])
+    again.find([SeriesGroup(names, {})])
     assert len(again.rows) == len(names) == Series.objects.count()

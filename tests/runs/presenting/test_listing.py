@@ -78,8 +78,8 @@ def walk(runs: QuerySet[Run], sort: str) -> list[str]:
     found, cursor = [], None
     for _ in range(20):
         one = page(runs, list, sort=sort, cursor=cursor, limit=2)
-        found += [run.pk for run in one["items"]]
-        if (cursor := one["next"]) is None:
+        found += [run.pk for run in one.items]
+        if (cursor := one.next) is None:
             break
     return found
 

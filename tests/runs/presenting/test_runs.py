@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from runs.metrics.models import Telemetry
 from runs.models import Run
-from runs.presenting.runs import Facts, facts_of, lamps, progress, run_document
+from runs.presenting.runs import Facts, facts_of, lamps, run_document, share_done
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 
@@ -75,7 +75,7 @@ def test_each_lamp_says_what_is_known(facts: Facts, name: str, colour: str, word
     ],
 )
 def test_progress_is_a_share_of_the_steps(facts: Facts, expected: float | None) -> None:
-    assert progress(facts) == expected
+    assert share_done(facts) == expected
 
 
 def test_the_lamps_of_a_run_come_from_its_live_attempt(cast: Cast, make_run: Callable[..., Run]) -> None:
