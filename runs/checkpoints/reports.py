@@ -10,7 +10,7 @@ SAVED, DELETED, INVALID, RESTORED, ANEW, OFF = STATES = ("saved", "deleted", "in
 
 @dataclass(frozen=True, slots=True)
 class CheckpointReport:
-    """``run`` is empty and ``fence`` None where the rank reports on its own run; ``facts`` are columns of a saved one."""
+    """``run`` is empty and ``fence`` None where the rank reports on its own run; ``facts`` are columns of the row."""
 
     state: str
     step: int | None = None

@@ -53,7 +53,7 @@ def _of_ranks_apart(ranks: Sequence[Document], *, is_cold: bool) -> str:
 
 
 def _of_waiting(reports: Sequence[Document]) -> list[Trouble]:
-    """Return which ranks have waited long, by their node's clock, and for which. Ranks without a report are left out."""
+    """Return which ranks have waited long, by their node's clock, and for which. No report: not named."""
     waited: dict[int, float] = {}
     missing: dict[int, str] = {}
     for report in reports:
