@@ -29,10 +29,11 @@ app.autodiscover_tasks()
 @signals.celeryd_init.connect
 def guard(conf: Any, **_: Any) -> None:
     """Let the worker have nothing but hints that the server itself sealed. What is dropped, `/health` counts."""
-    from runs import engine, tasks  # Django is ready by now
+    from runs import tasks  # Django is ready by now
+    from runs.engines import control_hints
     from runs.presenting.server_state import count_dropped
 
-    gate = MessageGate(tasks.TASKS, lambda task, sealed: engine.opened(task, sealed) is not None, count_dropped)
+    gate = MessageGate(tasks.TASKS, control_hints.is_ours, count_dropped)
     conf.broker_transport_options = {**conf.broker_transport_options, "gate": gate}
 
 

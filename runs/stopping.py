@@ -10,6 +10,8 @@ from django.db import transaction
 
 from runs.models import Attempt, Run, User
 from runs.status import Status, Wanted
+from trainyard.contract.base import BadDocument, convert
+from trainyard.contract.reports import AttemptReport, SavedStep, StopEvidence
 from trainyard.spec.values.durations import grace_s, time_limit_s, words_of
 
 ASKED, TIME_LIMIT = "asked", "time-limit"
@@ -64,7 +66,7 @@ def what_follows(run: Run, attempt: Attempt | None) -> str:
 
 
 def outcome(
-    spec: Mapping[str, Any], stop: Mapping[str, Any] | None, reports: Sequence[Mapping[str, Any]]
+    spec: Mapping[str, Any], stop: Mapping[str, Any] | None, reports: Sequence[AttemptReport]
 ) -> tuple[str, str, dict[str, Any]]:
     """Return code, sentence and evidence of a run that was stopped, of what its nodes reported last."""
     stop = stop or {"why": ASKED, "at_once": False}
@@ -72,38 +74,46 @@ def outcome(
     is_late = stop["why"] == TIME_LIMIT and limit_s is not None
     first = f"Stopped at its time limit of {words_of(limit_s)}" if is_late and limit_s else "Stopped as asked"
     code = TIME_LIMIT if is_late else "stopped"
-    reasons = [report.get("reason") or {} for report in reports]
-    told = [one.get("evidence") or {} for one in reasons if one.get("code") == "stopped"]
-    told = [one for one in told if "took_s" in one]
-    if not told or not any(report.get("ranks") for report in reports):
+    stops = [found for report in reports if (found := _stop_of(report)) is not None]
+    if not stops or not any(report.ranks for report in reports):
         return code, f"{first}.", {}
-    took_s = max(float(one["took_s"]) for one in told)
-    killed = sorted(int(rank) for one in told for rank in one.get("killed") or ())
-    saved = next((one["saved"] for one in told if isinstance(one.get("saved"), dict)), None)
-    evidence = {"took_s": took_s, "killed": killed, "saved_step": saved["step"] if saved and saved["saved"] else None}
-    words = _words(spec, told, took_s, killed, saved, at_once=bool(stop["at_once"]))
+    took_s = max(one.took_s for one in stops)
+    killed = sorted(rank for one in stops for rank in one.killed)
+    saved = next((one.saved for one in stops if one.saved is not None), None)
+    evidence = {"took_s": took_s, "killed": killed, "saved_step": saved.step if saved and saved.saved else None}
+    words = _words(spec, stops, took_s, killed, saved, at_once=bool(stop["at_once"]))
     return code, f"{first}: {words}", evidence
+
+
+def _stop_of(report: AttemptReport) -> StopEvidence | None:
+    """Return how the ranks of a node ended that were asked to stop; None where its report does not say."""
+    if report.reason is None or report.reason.code != "stopped":
+        return None
+    try:
+        return convert(report.reason.evidence or {}, StopEvidence)
+    except BadDocument:  # of a node that was stopped before its ranks were there
+        return None
 
 
 def _words(
     spec: Mapping[str, Any],
-    told: Sequence[Mapping[str, Any]],
+    stops: Sequence[StopEvidence],
     took_s: float,
     killed: Sequence[int],
-    saved: Mapping[str, Any] | None,
+    saved: SavedStep | None,
     *,
     at_once: bool,
 ) -> str:
-    step = f"step {saved['step']:,}" if saved else ""
+    step = f"step {saved.step:,}" if saved else ""
     if killed:
         who = f"{_ranks(killed)} {'was' if len(killed) == 1 else 'were'} killed"
         if at_once:
             return f"{who} at once, {words_of(took_s)} after the first Stop.{_before(saved)}"
-        grace = words_of(max(float(one.get("grace_s") or 0.0) for one in told))
+        grace = words_of(max(one.grace_s for one in stops))
         return f"{who} after {grace}, the grace that limits.grace gives.{_before(saved)}"
-    if saved and saved["saved"]:
+    if saved and saved.saved:
         return f"saved {step} and ended in {words_of(took_s)}."
-    if saved and saved["saved"] is None:
+    if saved and saved.saved is None:
         return f"ended behind {step} in {words_of(took_s)}. Nothing was saved: it keeps no checkpoints."
     if saved:
         return f"ended behind {step} in {words_of(took_s)}. Its checkpoint could not be kept; the log says why."
@@ -112,8 +122,8 @@ def _words(
     return f"its ranks ended by themselves in {words_of(took_s)}."
 
 
-def _before(saved: Mapping[str, Any] | None) -> str:
-    return f" Step {saved['step']:,} was saved before." if saved and saved["saved"] else ""
+def _before(saved: SavedStep | None) -> str:
+    return f" Step {saved.step:,} was saved before." if saved and saved.saved else ""
 
 
 def _ranks(numbers: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""What control does when it is told to. Each task loads nothing itself: one call, and its outcome in the rows."""
+"""Control's tasks. Each makes one call, whose outcome stands in the rows."""
 
 from __future__ import annotations
 
@@ -6,32 +6,33 @@ from celery import shared_task
 from django.db import transaction
 from django.utils import timezone
 
-from runs import engine, reconcile
-from trainyard.contract import keys
+from runs import reconcile
+from runs.engines import control_hints
+from runs.engines.control_hints import SCHEDULE, ReconcileHint, ScheduleHint
+from trainyard.contract.keys import RECONCILE_RUN
 
-SCHEDULE = "runs.tasks.schedule"
-TASKS = frozenset((keys.RECONCILE_RUN, SCHEDULE))
+TASKS = frozenset((RECONCILE_RUN, SCHEDULE))
 
 
-@shared_task(name=keys.RECONCILE_RUN, ignore_result=True)
+@shared_task(name=RECONCILE_RUN, ignore_result=True)
 def reconcile_run(*, sealed: str) -> None:
-    if (about := engine.opened(keys.RECONCILE_RUN, sealed)) is not None:
-        reconcile.reconcile_run(str(about["run_id"]), timezone.now())
+    if (hint := control_hints.opened(RECONCILE_RUN, sealed, ReconcileHint)) is not None:
+        reconcile.reconcile_run(hint.run_id, timezone.now())
 
 
 @shared_task(name=SCHEDULE, ignore_result=True)
 def schedule(*, sealed: str) -> None:
-    if (about := engine.opened(SCHEDULE, sealed)) is not None:
-        reconcile.schedule(str(about["cluster_id"]), timezone.now())
+    if (hint := control_hints.opened(SCHEDULE, sealed, ScheduleHint)) is not None:
+        reconcile.schedule(hint.cluster_id, timezone.now())
 
 
 def schedule_soon(cluster_id: str | None) -> None:
     """Place the cluster's queue as soon as this transaction is committed, without waiting for the tick."""
     if cluster_id is None:  # of a run that no cluster has
         return
-    transaction.on_commit(lambda: engine.send(SCHEDULE, keys.CONTROL_QUEUE, cluster_id=cluster_id))
+    transaction.on_commit(lambda: control_hints.request_schedule(cluster_id))
 
 
 def reconcile_soon(run_id: str) -> None:
     """Look at the run as soon as this transaction is committed, without waiting for the tick."""
-    transaction.on_commit(lambda: engine.send(keys.RECONCILE_RUN, keys.CONTROL_QUEUE, run_id=run_id))
+    transaction.on_commit(lambda: control_hints.request_reconcile(run_id))

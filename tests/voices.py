@@ -8,7 +8,11 @@ from typing import Any
 from runs.models import Node, Placement
 from runs.serving.transport import redis
 from trainyard.contract import keys, seals
-from workers import contract
+from trainyard.contract.base import JsonObject, convert, to_builtins
+from trainyard.contract.desired import Desired
+from trainyard.contract.locks import unlock
+from trainyard.contract.orders import Order
+from trainyard.contract.reports import AttemptReport
 
 
 class Voice:
@@ -75,10 +79,12 @@ class Voice:
         key = keys.down_key(self.node.pk)
         text = redis().get(key)
         assert isinstance(text, bytes), "nothing was written for this node"
-        document = contract.unseal(self.node.key, key, text)
-        for entry in document["attempts"].values():
-            if entry["order"] is not None:
-                entry["order"] = contract.unlock(self.node.key, seals.order_scope(self.node.pk), entry["order"])
+        desired = seals.unseal(self.node.key, key, text, Desired)
+        document: JsonObject = to_builtins(desired)
+        for attempt, entry in desired.attempts.items():
+            if entry.order is not None:
+                order = unlock(self.node.key, seals.order_scope(self.node.pk), entry.order, Order)
+                document["attempts"][attempt]["order"] = to_builtins(order)
         return document
 
 
@@ -86,3 +92,10 @@ def rank(number: int, ended_at: float | None = None, **changes: Any) -> dict[str
     """A rank of a report: running, or ended with exit code 0 unless told otherwise."""
     ending = {"ended_at": ended_at, "exit_code": None if ended_at is None else 0, "signal": None, "error": None}
     return {"rank": number, "pid": 100 + number, "started_at": 1.0, **ending, **changes}
+
+
+def report_of(**fields: Any) -> AttemptReport:
+    """A report with these fields; the others are of no matter to the test."""
+    return convert(
+        {"at": 0.0, "attempt": "a", "run": "r", "fence": 1, "node": "n", "phase": "running", **fields}, AttemptReport
+    )

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
 from runs import broadcast, valkey_users
 from runs.access import Forbidden, join_tokens_that_open, require_manager
-from runs.documents import BadDocument, Inventory, checked
 from runs.models import Cluster, JoinToken, Node, User
 from runs.models.access import digest_of
 from runs.models.clusters import MAX_SLOTS
 from runs.refused import Refused
 from runs.tasks import schedule_soon
+from trainyard.contract.base import BadDocument, JsonObject, convert, to_builtins
 from trainyard.contract.keys import new_key
+from trainyard.contract.machines import Cpu, Inventory
 
 
 def join_node(
@@ -25,7 +24,7 @@ def join_node(
     name: str,
     address: str = "",
     slots: int | None = None,
-    inventory: dict[str, Any] | None = None,
+    inventory: JsonObject | None = None,
     version: str = "",
 ) -> Node:
     """Let a machine in with a join token: new, or set up anew under its old name.
@@ -34,18 +33,18 @@ def join_node(
     of another cluster, ValidationError for a bad name. A refused join does not use the token up.
     """
     now = timezone.now()
-    inventory = _checked(inventory or {})
+    machine = _checked(inventory or {})
     with transaction.atomic():
         token = join_tokens_that_open().filter(digest=digest_of(secret)).select_related("cluster").first()
         if token is None or not JoinToken.objects.filter(pk=token.pk, used_at=None).update(used_at=now):
             raise Forbidden("This join token is unknown, already used, or too old.")
         node = Node.objects.filter(name=name).first() or Node(name=name, cluster=token.cluster)
         _check_name_is_free(node, token)
-        node.slots = _slots_at_joining(node, slots, inventory)
+        node.slots = _slots_at_joining(node, slots, machine)
         node.cluster = token.cluster
         node.key = new_key()
         node.address = address
-        node.inventory = inventory
+        node.inventory = to_builtins(machine)
         node.version = version
         node.removed_at = None
         node.clean_fields(exclude=["cluster", "key"])
@@ -89,7 +88,7 @@ def set_slots(*, actor: User, node: Node, slots: int) -> Node:
 
 def most_slots(node: Node) -> int:
     """Return the largest number of slots that an administrator may give the node: a slot of a GPU node is a GPU."""
-    return min(len(node.inventory.get("gpus") or []) or MAX_SLOTS, MAX_SLOTS)
+    return min(len(node.machine.gpus or []) or MAX_SLOTS, MAX_SLOTS)
 
 
 def remove_node(*, actor: User, node: Node) -> None:
@@ -107,9 +106,9 @@ def remove_node(*, actor: User, node: Node) -> None:
         transaction.on_commit(broadcast.nodes_changed)
 
 
-def _checked(inventory: dict[str, Any]) -> dict[str, Any]:
+def _checked(inventory: JsonObject) -> Inventory:
     try:
-        return checked(Inventory, inventory)
+        return convert(inventory, Inventory)
     except BadDocument as error:
         raise ValidationError({"inventory": str(error)}) from error
 
@@ -130,23 +129,22 @@ def _check_name_is_free(node: Node, token: JoinToken) -> None:
         raise Refused("name-taken", f"A node named {node.name} is in contact already.")
 
 
-def _slots_at_joining(node: Node, slots: int | None, inventory: dict[str, Any]) -> int:
+def _slots_at_joining(node: Node, slots: int | None, machine: Inventory) -> int:
     """What the node asks for, else what somebody chose for this machine before, else what it is made of."""
-    default = _slots_of(inventory)
+    default = _slots_of(machine)
     is_known = not node._state.adding and node.removed_at is None
-    if slots is None and is_known and _slots_of(node.inventory) == default:
+    if slots is None and is_known and _slots_of(node.machine) == default:
         slots = node.slots
     return max(min(slots or default, MAX_SLOTS), node.least_slots())
 
 
-def _slots_of(inventory: dict[str, Any]) -> int:
+def _slots_of(machine: Inventory) -> int:
     """One slot for each GPU; without any, one for each processor.
 
     A CPU node that shares its machine with others has two slots all the same where the machine has two processors, so
     that a run of two processes fits on one node.
     """
-    gpus, cpu = inventory.get("gpus"), inventory.get("cpu")
-    if gpus:
-        return len(gpus)
-    counts = cpu if isinstance(cpu, dict) else {}
-    return max(1, counts.get("count") or 0, min(2, counts.get("machine_count") or 0))
+    if machine.gpus:
+        return len(machine.gpus)
+    cpu = machine.cpu or Cpu()
+    return max(1, cpu.count or 0, min(2, cpu.machine_count or 0))

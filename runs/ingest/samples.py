@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable
-from typing import Any
 
 import structlog
 from django.conf import settings
 from django.db import DataError, IntegrityError, transaction
 
-from runs.documents import Health, checked
 from runs.ingest.dead_letters import Letters
 from runs.metrics.models import NodeSample
+from trainyard.contract.base import convert, to_builtins
+from trainyard.contract.machines import HealthSample
 
 log = structlog.get_logger(__name__)
 
@@ -44,11 +43,9 @@ def _write(rows: list[NodeSample]) -> None:
 
 
 def _sample(node_id: str, data: bytes) -> NodeSample:
-    document: Any = json.loads(data, parse_constant=_refuse)
-    at = document.pop("at", None) if isinstance(document, dict) else None
-    if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
-        raise ValueError("a health sample is a document with a time")
-    return NodeSample(node_id=node_id, at=float(at), health=checked(Health, document))
+    sample = convert(json.loads(data, parse_constant=_refuse), HealthSample)
+    document = to_builtins(sample)
+    return NodeSample(node_id=node_id, at=document.pop("at"), health=document)
 
 
 def _refuse(constant: str) -> None:

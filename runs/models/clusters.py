@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from django.db import models
 
 from runs.ids import new_id
 from runs.models.people import Project, User
+from trainyard.contract.base import convert
 from trainyard.contract.limits import CONTACT_LOST_S
+from trainyard.contract.machines import Inventory
 
 
 class Cluster(models.Model):
@@ -58,10 +59,14 @@ class Node(models.Model):
         return self.name
 
     @property
+    def machine(self) -> Inventory:
+        """What the node said its machine is made of."""
+        return convert(self.inventory or {}, Inventory)
+
+    @property
     def accelerator(self) -> str:
         """``gpu`` when the inventory has GPUs, else ``cpu``."""
-        gpus: list[Any] = self.inventory.get("gpus", [])
-        return "gpu" if gpus else "cpu"
+        return "gpu" if self.machine.gpus else "cpu"
 
     def least_slots(self) -> int:
         """Return how many slots it needs for the highest one that is held."""

@@ -20,7 +20,11 @@ from runs.models.indexes import ListIndex
 from runs.models.jobs import Job
 from runs.models.people import Project, User
 from runs.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
+from trainyard.contract.base import convert
 from trainyard.contract.limits import DEFAULT_LEASE_S, UNSENT_KEPT_S
+from trainyard.contract.node_status import OutputState
+from trainyard.contract.orders import Go
+from trainyard.contract.reports import AttemptReport
 
 
 def choices(names: type[Status] | type[Phase] | type[Wanted]) -> list[tuple[str, str]]:
@@ -295,6 +299,11 @@ class Attempt(models.Model):
     def __str__(self) -> str:
         return f"attempt {self.number} of {self.run_id}"
 
+    @property
+    def meeting(self) -> Go | None:
+        """Where its ranks meet, and what they go on from; None before every node was ready."""
+        return None if self.go is None else convert(self.go, Go)
+
 
 class Placement(models.Model):
     """One node's part of an attempt, and the last that the node said about it."""
@@ -305,9 +314,9 @@ class Placement(models.Model):
     first_rank = models.PositiveIntegerField()
     num_ranks = models.PositiveIntegerField()
     phase = models.CharField(max_length=12, choices=choices(Phase), default=Phase.PREPARING)
-    report = models.JSONField(default=dict, blank=True)
+    report = models.JSONField(default=dict, blank=True)  # an AttemptReport: see `reported`
     reported_at = models.DateTimeField(null=True, blank=True)
-    output = models.JSONField(default=dict, blank=True)  # Output of workers.contract, once there is something to say
+    output = models.JSONField(default=dict, blank=True)  # an OutputState, once there is something in it
     # What its ranks left in the working folder: {"num_files", "bytes", "files": [{"path", "size_bytes"}, …]}.
     gained = models.JSONField(default=dict, blank=True)
     leftovers = models.CharField(max_length=8, blank=True)  # what somebody has decided about it: upload or discard
@@ -322,6 +331,16 @@ class Placement(models.Model):
 
     def __str__(self) -> str:
         return f"{self.attempt} on {self.node}"
+
+    @property
+    def reported(self) -> AttemptReport:
+        """The last report, or one without ranks where none has come yet."""
+        empty = {"at": 0.0, "attempt": self.attempt_id, "run": "", "fence": 0, "node": self.node_id}
+        return convert({**empty, "phase": self.phase, **self.report}, AttemptReport)
+
+    @property
+    def output_state(self) -> OutputState:
+        return convert(self.output, OutputState)
 
     def age_s(self, now: datetime) -> float:
         """Seconds since the node last spoke of this attempt (since the placement when it never did)."""

@@ -17,6 +17,7 @@ from runs.placing.queue import request_of
 from runs.placing.scheduling import Placed, Room, place
 from runs.status import Status
 from trainyard import planner
+from trainyard.contract.machines import Cpu
 from trainyard.planner import DataFacts, Estimate, NodeFacts, Proposal, Rates
 from trainyard.planner.traffic import find_link
 from trainyard.spec import RecipeSpec, Spec
@@ -156,22 +157,17 @@ def _told(run: Run) -> Rates | None:
 
 
 def _facts(node: Node) -> NodeFacts:
-    """Of what the machine said of itself, which may be anything: what is missing counts as the least there is."""
-    found = node.inventory or {}
-    gpus = [gpu for gpu in found.get("gpus") or [] if isinstance(gpu, dict)]
-    cpu = found["cpu"] if isinstance(found.get("cpu"), dict) else {}
-    sizes = [size for gpu in gpus if (size := _whole(gpu.get("memory_bytes")))]
+    """What is missing in the inventory counts as the least there is."""
+    found = node.machine
+    gpus, cpu = found.gpus or [], found.cpu or Cpu()
+    sizes = [gpu.memory_bytes for gpu in gpus if gpu.memory_bytes and gpu.memory_bytes > 0]
     return NodeFacts(
         name=node.name,
         slots=node.slots,
         accelerator=node.accelerator,
-        cores=_whole(cpu.get("machine_count") or cpu.get("count")) or node.slots,
-        memory_bytes=_whole(found.get("memory_bytes")),
+        cores=max(0, cpu.machine_count or cpu.count or 0) or node.slots,
+        memory_bytes=max(0, found.memory_bytes or 0),
         device_memory_bytes=min(sizes) if sizes else None,
-        device=str((gpus[0].get("name") if gpus else cpu.get("model")) or ""),
-        host=str(found.get("hostname") or node.name),
+        device=(gpus[0].name if gpus else cpu.model) or "",
+        host=found.hostname or node.name,
     )
-
-
-def _whole(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0

@@ -4,16 +4,16 @@ places the queue, and by pages, which say beforehand what would happen."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
 
-from runs.models import Cluster, HeldSlot, Node, Placement, Run
+from runs.engines import engine_of
+from runs.models import Cluster, Placement, Run
 from runs.models.runs import size_of
-from runs.placing.scheduling import Placed, Request, Room, Waiting, place
+from runs.placing.scheduling import Placed, Request, Waiting, place
 from runs.status import Status, Wanted
 
 MAX_RESTARTED = 500  # of a queue, whose last nodes are looked up
@@ -54,26 +54,7 @@ def request_of(run_id: str, spec: dict[str, Any]) -> Request:
     return Request(run_id, **size_of(spec))
 
 
-def rooms_of(nodes: Sequence[Node], now: datetime) -> list[Room]:
-    held: dict[str, set[int]] = defaultdict(set)
-    for node_id, index in HeldSlot.objects.filter(node__in=nodes).values_list("node_id", "index"):
-        held[node_id].add(index)
-    return [
-        Room(
-            node=node.pk,
-            name=node.name,
-            num_slots=node.slots,
-            free=tuple(index for index in range(node.slots) if index not in held[node.pk]),
-            accelerator=node.accelerator,
-            is_in_contact=node.is_in_contact(now),
-            is_draining=node.is_draining,
-        )
-        for node in nodes
-    ]
-
-
 def forecast(cluster: Cluster, spec: dict[str, Any], now: datetime) -> Placed | Waiting:
     """Where a run of the resolved spec would start if it were submitted now, else why it would wait."""
     requests = requests_of(waiting_runs(cluster))
-    rooms = rooms_of(list(Node.objects.filter(cluster=cluster, removed_at=None)), now)
-    return place(cluster.name, [*requests, request_of(NEW, spec)], rooms)[-1]
+    return place(cluster.name, [*requests, request_of(NEW, spec)], engine_of(cluster).capacity(cluster, now))[-1]

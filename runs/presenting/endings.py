@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runs.ingest.troubles import Trouble
+from trainyard.contract.reports import AttemptReport
 from trainyard.formats.words import listed
-from workers.contract import Document
 
 HUNG = "exit_hung"
 NOT_A_NUMBER = "loss_not_a_number"
@@ -15,19 +15,19 @@ CODES = (HUNG, NOT_A_NUMBER)
 MAX_NAMED = 4
 
 
-def remarks(reports: Sequence[Document], summary: Mapping[str, Any]) -> list[Trouble]:
+def remarks(reports: Sequence[AttemptReport], summary: Mapping[str, Any]) -> list[Trouble]:
     """Return remarks on the newest attempt, from the last reports of its nodes and the last values of its series."""
     return [*_of_exits(reports), *_of_losses(summary)]
 
 
-def _of_exits(reports: Sequence[Document]) -> list[Trouble]:
-    hung = [rank for report in reports for rank in report.get("ranks") or [] if rank.get("exit_hang")]
+def _of_exits(reports: Sequence[AttemptReport]) -> list[Trouble]:
+    hung = [rank for report in reports for rank in report.ranks if rank.exit_hang]
     if not hung:
         return []
-    hung.sort(key=lambda rank: int(rank["rank"]))
-    numbers = listed([str(rank["rank"]) for rank in hung], at_most=MAX_NAMED)
+    hung.sort(key=lambda rank: rank.rank)
+    numbers = listed([str(rank.rank) for rank in hung], at_most=MAX_NAMED)
     if len(hung) == 1:
-        words = f"The script of rank {numbers} was over, with exit code {hung[0].get('exit_code')}, and its process "
+        words = f"The script of rank {numbers} was over, with exit code {hung[0].exit_code}, and its process "
         return [Trouble(HUNG, 1, f"{words}did not exit: it was ended. The script's exit code counts.")]
     words = f"The scripts of ranks {numbers} were over and their processes did not exit: they were ended."
     return [Trouble(HUNG, len(hung), f"{words} The scripts' exit codes count.")]

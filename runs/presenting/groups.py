@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from runs.ingest.troubles import Trouble
 from runs.status import LIVE, Status
+from trainyard.contract.base import JsonObject
+from trainyard.contract.reports import AttemptReport, RankReport
 from trainyard.formats.words import listed
-from workers.contract import Document
 
 WAITING = "ranks_wait"
 APART = "ranks_apart"
@@ -19,14 +20,14 @@ SHORT_S = 60.0
 MAX_NAMED = 4
 
 
-def remarks(status: Status, spec: Document, world_size: int, reports: Sequence[Document]) -> list[Trouble]:
+def remarks(status: Status, spec: JsonObject, world_size: int, reports: Sequence[AttemptReport]) -> list[Trouble]:
     """Return remarks on the newest attempt; ``reports`` are the last reports of its nodes."""
     if "script" not in spec.get("task", {}) or world_size < 2:
         return []
     if status in LIVE:
         return _of_waiting(reports)
-    ranks = [rank for report in reports for rank in report.get("ranks") or []]
-    groups = {rank.get("group", "unknown") for rank in ranks}
+    ranks = [rank for report in reports for rank in report.ranks]
+    groups = {rank.group for rank in ranks}
     if status != Status.SUCCEEDED or len(ranks) != world_size or len(groups) != 1:
         return []
     is_cold = groups == {"unknown"}
@@ -38,13 +39,13 @@ def remarks(status: Status, spec: Document, world_size: int, reports: Sequence[D
     return []
 
 
-def _has_opened_a_port(ranks: Sequence[Document]) -> bool | None:
+def _has_opened_a_port(ranks: Sequence[RankReport]) -> bool | None:
     """Return whether rank 0's node saw MASTER_PORT open; None where it did not look, or could not."""
-    return next((rank.get("has_listened") for rank in ranks if rank.get("rank") == 0), None)
+    return next((rank.has_listened for rank in ranks if rank.rank == 0), None)
 
 
-def _of_ranks_apart(ranks: Sequence[Document], *, is_cold: bool) -> str:
-    took_s = max(float(rank.get("ended_at") or 0.0) - float(rank.get("started_at") or 0.0) for rank in ranks)
+def _of_ranks_apart(ranks: Sequence[RankReport], *, is_cold: bool) -> str:
+    took_s = max((rank.ended_at or 0.0) - (rank.started_at or 0.0) for rank in ranks)
     what = "none opened the port of a process group" if is_cold else "none joined a process group"
     if 0.0 < took_s < SHORT_S:
         within = f"{len(ranks)} ranks ended within {max(1.0, took_s):.0f} s"
@@ -52,17 +53,16 @@ def _of_ranks_apart(ranks: Sequence[Document], *, is_cold: bool) -> str:
     return f"{len(ranks)} ranks ran and {what}: each trained by itself."
 
 
-def _of_waiting(reports: Sequence[Document]) -> list[Trouble]:
+def _of_waiting(reports: Sequence[AttemptReport]) -> list[Trouble]:
     """Return which ranks have waited long, by their node's clock, and for which. No report: not named."""
     waited: dict[int, float] = {}
     missing: dict[int, str] = {}
     for report in reports:
-        for rank in report.get("ranks") or []:
-            group, is_over = rank.get("group", "unknown"), rank.get("ended_at") is not None
-            if group == "waiting" and not is_over:
-                waited[rank["rank"]] = float(report.get("at") or 0.0) - float(rank.get("waiting_since") or 0.0)
-            elif group in ("none", "waiting"):
-                missing[rank["rank"]] = "has ended" if is_over else "has not called init_process_group()"
+        for rank in report.ranks:
+            if rank.group == "waiting" and not rank.is_over:
+                waited[rank.rank] = report.at - (rank.waiting_since or 0.0)
+            elif rank.group in ("none", "waiting"):
+                missing[rank.rank] = "has ended" if rank.is_over else "has not called init_process_group()"
     long_s = max(waited.values(), default=0.0)
     if long_s < WAITED_S:
         return []

@@ -261,7 +261,7 @@ def _troubles(
     of_records = troubles.told(telemetry.troubles if telemetry else {})
     if attempt is None:
         return [*endings.remarks([], summary or {}), *of_records]
-    reports = [placement.report for placement in attempt.placements.all()]
+    reports = [placement.reported for placement in attempt.placements.all()]
     of_ranks = groups.remarks(Status(run.status), run.spec, attempt.world_size, reports)
     of_end = endings.remarks(reports, summary or {})
     return [*of_ranks, *of_end, *unsent.remarks(_sendings(attempt)), *of_records]
@@ -269,12 +269,12 @@ def _troubles(
 
 def _sendings(attempt: Attempt) -> list[unsent.Sending]:
     placements = attempt.placements.all()
-    return [unsent.Sending(one.node.name, one.output, _is_sent(one)) for one in placements]
+    return [unsent.Sending(one.node.name, one.output_state, _is_sent(one)) for one in placements]
 
 
 def _is_sent(placement: Placement) -> bool:
     """Whether all that its node sends unasked has come; what is left there may wait for a person's word."""
-    return placement.done_at is not None or bool(placement.output.get("is_sent"))
+    return placement.done_at is not None or placement.output_state.is_sent
 
 
 def run_documents(runs: Sequence[Run]) -> list[RunDocument]:
@@ -323,12 +323,12 @@ def _still_s(placements: Sequence[Placement], now: datetime) -> float | None:
     """Return for how long no rank has done anything, by the nodes' own clocks; None where a node does not tell."""
     quiet = []
     for one in placements:
-        ranks = [rank for rank in one.report.get("ranks") or [] if not rank.get("ended_at")]
-        for rank in ranks:
-            moved = [float(rank[name]) for name in ("printed_at", "computed_at") if rank.get(name)]
+        report = one.reported
+        for rank in [rank for rank in report.ranks if not rank.is_over]:
+            moved = [at for at in (rank.printed_at, rank.computed_at) if at]
             if not moved:
                 return None
-            quiet.append(float(one.report.get("at") or 0.0) - max(moved) + one.age_s(now))
+            quiet.append(report.at - max(moved) + one.age_s(now))
     return max(0.0, min(quiet)) if quiet else None
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from runs.ingest.troubles import Trouble
+from trainyard.contract.node_status import OutputState
 
 WAITS = "output_waits"
 REFUSED = "output_refused"
@@ -13,15 +14,15 @@ CODES = (WAITS, REFUSED)
 
 
 class Sending(NamedTuple):
-    """How far one node is with sending its part of the newest attempt. ``output``: Output of workers.contract."""
+    """How far one node is with sending its part of the newest attempt."""
 
     node: str
-    output: dict[str, Any]
+    output: OutputState
     is_done: bool
 
     @property
     def num_refused(self) -> int:
-        return int(self.output.get("num_refused") or 0)
+        return self.output.num_refused
 
 
 def remarks(sendings: Sequence[Sending]) -> list[Trouble]:
@@ -29,13 +30,13 @@ def remarks(sendings: Sequence[Sending]) -> list[Trouble]:
     found = []
     for one in sendings:
         if one.num_refused:
-            named = one.output.get("refused") or {}
-            listed = "; ".join(f"{file} ({str(why).rstrip('.')})" for file, why in named.items())
+            named = one.output.refused
+            listed = "; ".join(f"{file} ({why.rstrip('.')})" for file, why in named.items())
             more = f"; and {one.num_refused - len(named):,} more" if one.num_refused > len(named) else ""
             files = "1 output file" if one.num_refused == 1 else f"{one.num_refused:,} output files"
             sentence = f"The server refused {files} of {one.node}, which kept them: {listed}{more}."
             found.append(Trouble(REFUSED, one.num_refused, sentence))
-        if one.output.get("problem") and not one.is_done:
-            why = str(one.output["problem"]).rstrip(".")
+        if one.output.problem and not one.is_done:
+            why = one.output.problem.rstrip(".")
             found.append(Trouble(WAITS, 1, f"Output of {one.node} waits and is tried again. {why}."))
     return found

@@ -1,4 +1,4 @@
-"""Has nodes look at datasets: asks, asks again while nobody seems to have heard, and then asks another node."""
+"""Has nodes inspect datasets: sends the question, repeats it while no node lists it, and then sends it to another."""
 
 from __future__ import annotations
 
@@ -7,40 +7,41 @@ from datetime import datetime
 
 from django.db.models import F
 
-from runs import broadcast, datasets, engine
+from runs import broadcast, datasets
+from runs.engines import engine_of
 from runs.models import Dataset, Node
-from runs.reconcile.hear import Ear
+from runs.reconcile.listening import Listener
 from runs.serving.transport import redis
-from trainyard.contract import keys, seals
-from workers import contract
+from trainyard.contract import keys
+from trainyard.contract.inspections import Question
 
 AGAIN_S = 5  # between two hints of one question
 SILENT_S = 60.0  # a node that has not begun by then is passed over
 State = Dataset.State
 
 
-def ask(nodes: Sequence[Node], ear: Ear) -> None:
+def inspect(nodes: Sequence[Node], listener: Listener) -> None:
     """Look at every dataset that is open. Idempotent: what a node has, its up document lists."""
     waiting = Dataset.objects.filter(state__in=(State.WAITING, State.CHECKING), cluster__projects=F("project"))
     for dataset in waiting.select_related("checked_by", "project"):
-        able = [node for node in nodes if node.cluster_id == dataset.cluster_id and ear.is_answering(node)]
+        able = [node for node in nodes if node.cluster_id == dataset.cluster_id and listener.is_answering(node)]
         able.sort(key=lambda node: (node.is_draining, node.name))
         if dataset.state == State.WAITING or dataset.asked_at is None:
             if able:
-                _turn_to(dataset, able[0], ear.now)
+                _turn_to(dataset, able[0], listener.now)
         else:
-            _ask_on(dataset, able, ear, dataset.asked_at)
+            _repeat_or_pass_on(dataset, able, listener, dataset.asked_at)
 
 
-def _ask_on(dataset: Dataset, able: list[Node], ear: Ear, asked_at: datetime) -> None:
+def _repeat_or_pass_on(dataset: Dataset, able: list[Node], listener: Listener, asked_at: datetime) -> None:
     asked = next((node for node in able if node.pk == dataset.checked_by_id), None)
-    if asked is not None and dataset.question in ear.ups[asked.pk].get("inspecting", []):
+    if asked is not None and dataset.question in listener.statuses[asked.pk].inspecting:
         return
-    if (ear.now - asked_at).total_seconds() < SILENT_S:
+    if (listener.now - asked_at).total_seconds() < SILENT_S:
         if asked is not None:
             _hint(dataset, asked)
     elif able:
-        _turn_to(dataset, able[(able.index(asked) + 1) % len(able) if asked is not None else 0], ear.now)
+        _turn_to(dataset, able[(able.index(asked) + 1) % len(able) if asked is not None else 0], listener.now)
 
 
 def _turn_to(dataset: Dataset, node: Node, now: datetime) -> None:
@@ -55,7 +56,11 @@ def _turn_to(dataset: Dataset, node: Node, now: datetime) -> None:
 def _hint(dataset: Dataset, node: Node) -> None:
     if not redis().set(f"{keys.PREFIX}:control:asked:{dataset.question}", 1, nx=True, ex=AGAIN_S):
         return
-    about = {"dataset": dataset.pk, "question": dataset.question, "project": dataset.project.name}
-    recipe = datasets.recipe_of(dataset.source, dataset.options)
-    question = {**about, "recipe": recipe, "data": datasets.data_of(dataset)}
-    engine.command(node, keys.INSPECT, contract.lock(node.key, seals.question_scope(node.pk), question))
+    question = Question(
+        dataset=dataset.pk,
+        question=dataset.question,
+        recipe=datasets.recipe_of(dataset.source, dataset.options),
+        project=dataset.project.name,
+        data=datasets.data_of(dataset),
+    )
+    engine_of(node.cluster).inspect(node, question)

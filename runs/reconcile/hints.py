@@ -8,9 +8,9 @@ from typing import Any
 import structlog
 from redis.exceptions import RedisError
 
-from runs import engine
+from runs.engines import control_hints
 from runs.serving.transport import redis
-from trainyard.contract.keys import CHANGED_CHANNEL, CONTROL_QUEUE, RECONCILE_RUN
+from trainyard.contract.keys import CHANGED_CHANNEL
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +53,7 @@ class Hints(threading.Thread):
                 while (more := channel.get_message(timeout=COLLECT_S)) is not None and len(runs) < 100:
                     runs.add(_run_of(more))
                 for run in runs - {""}:
-                    engine.send(RECONCILE_RUN, CONTROL_QUEUE, run_id=run)
+                    control_hints.request_reconcile(run)
 
 
 def _run_of(message: dict[str, Any]) -> str:

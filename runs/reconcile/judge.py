@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from runs.status import Phase, Status, Wanted
+from runs.status import OVER, Phase, Status, Wanted
+from trainyard.contract.base import BadDocument, convert, to_builtins
 from trainyard.contract.limits import CONTACT_LOST_S
+from trainyard.contract.reports import AttemptReport, RankError, RankEvidence, RankReport, Reason
 from trainyard.formats.words import listed
 from trainyard.lost_peers import is_of_lost_peer, lost_peer_sentence
-from workers.contract import Document
 
 MISSING_S = 3.0  # a node that answers may need this long to list what it has just begun, or to report what ended
 STOP_LIMIT_S = 20.0  # a failed run does not wait longer than this for its other nodes to stop
 REST_LIMIT_S = 5.0  # …and for the rest of its points and logs
 SUCCESS_REST_LIMIT_S = 60.0
-OVER = (Phase.ENDED, Phase.REFUSED)
 SENTENCES = 3  # about ranks that a run went on without; all of them are in the evidence
 UNASKED = "stopped-unasked"
 INCOMPLETE = "telemetry-incomplete"
@@ -25,12 +25,12 @@ DATA_PROBLEM = "DataProblem"  # see workers.training.data.problems
 
 
 @dataclass(frozen=True)
-class Part:
+class PlacementState:
     """One node's part of the attempt. ``silent_s`` is about its reports, ``is_answering`` about its node worker."""
 
     node: str
     phase: Phase
-    report: Document
+    report: AttemptReport
     silent_s: float
     is_answering: bool
     is_listed: bool
@@ -62,7 +62,7 @@ class Case:
     status: Status
     wanted: Wanted
     has_go: bool
-    parts: Sequence[Part]
+    parts: Sequence[PlacementState]
     lease_s: float
     out_of_contact_s: float | None
     settling_s: float | None
@@ -234,75 +234,85 @@ def failures(case: Case) -> tuple[list[Failure], list[Failure]]:
     return [one for one in found if not one.is_spare], [one for one in found if one.is_spare]
 
 
-def _failures(part: Part) -> list[Failure]:
+def _failures(part: PlacementState) -> list[Failure]:
     lost = _loss_of_all(part)
     if lost is not None:
         return [replace(lost, is_spare=part.first_rank != 0 and part.phase != Phase.REFUSED)]
-    logged = (part.report.get("reason") or {}).get("evidence") or {}
-    ranks = part.report.get("ranks") or []
-    return [_rank_failure(part.node, rank, logged) for rank in ranks if not _is_clean(rank)]
+    logged = _logged(part.report)
+    return [_rank_failure(part.node, rank, logged) for rank in part.report.ranks if not _is_clean(rank)]
 
 
-def _loss_of_all(part: Part) -> Failure | None:
+def _logged(report: AttemptReport) -> RankEvidence:
+    """Return the node's own evidence, with the last lines of the rank that it saw fail first."""
+    try:
+        return convert((report.reason and report.reason.evidence) or {}, RankEvidence)
+    except BadDocument:  # of a code that has other fields
+        return RankEvidence()
+
+
+def _loss_of_all(part: PlacementState) -> Failure | None:
     """Return what befell the node's ranks together, None where each has an end of its own."""
-    ended_at = float(part.report.get("at") or 0.0)
+    ended_at = part.report.at
     if part.is_missing:
         sentence = f"Node {part.node} answers, but the processes of this run are gone from it."
         return Failure(ended_at, "processes-missing", sentence, {"node": part.node})
-    reason = part.report.get("reason") or {}
-    code = str(reason.get("code") or "").replace("_", "-")
+    reason = part.report.reason or Reason()
+    code = reason.code.replace("_", "-")
     if code == "stopped":  # by us, since something else failed: that is the reason, unless it turns out to be nothing
         sentence = f"Node {part.node} stopped its ranks, and nobody had asked for it."
         return Failure(float("inf"), UNASKED, sentence, {"node": part.node})
     if code and not code.startswith("rank-"):
-        evidence = {"node": part.node, **(reason.get("evidence") or {})}
+        evidence = {"node": part.node, **(reason.evidence or {})}
         code = "node-refused" if part.phase == Phase.REFUSED else code
-        ended_at = float(reason.get("at") or ended_at)
-        return Failure(ended_at, code, str(reason.get("sentence") or f"Node {part.node} gave up: {code}."), evidence)
+        sentence = reason.sentence or f"Node {part.node} gave up: {code}."
+        return Failure(reason.at or ended_at, code, sentence, evidence)
     if part.phase == Phase.REFUSED:
         return Failure(ended_at, "node-refused", f"Node {part.node} refused the run.", {"node": part.node})
-    ranks = part.report.get("ranks") or []
+    ranks = part.report.ranks
     if all(map(_is_clean, ranks)) and len(ranks) != part.num_ranks:
         sentence = f"Node {part.node} reported the end of {len(ranks)} of its {part.num_ranks} ranks."
         return Failure(ended_at, "ranks-missing", sentence, {"node": part.node})
     return None
 
 
-def _is_clean(rank: Document) -> bool:
+def _is_clean(rank: RankReport) -> bool:
     """Success needs proof: an exit code of 0, not the lack of another."""
-    return rank.get("exit_code") == 0 and not rank.get("signal") and not rank.get("error")
+    return rank.exit_code == 0 and not rank.signal and rank.error is None
 
 
-def _rank_failure(node: str, rank: Document, logged: Document) -> Failure:
-    """``logged`` is the node's own evidence, with the last lines of the rank that it saw fail first."""
-    number, error, signal = rank.get("rank"), rank.get("error") or {}, rank.get("signal")
+def _rank_failure(node: str, rank: RankReport, logged: RankEvidence) -> Failure:
+    is_logged = logged.rank == rank.rank
     evidence = {
-        "rank": number,
+        "rank": rank.rank,
         "node": node,
-        "exit_code": rank.get("exit_code"),
-        "signal": signal,
-        "traceback": error.get("traceback"),
-        "log": logged.get("stderr", []) if logged.get("rank") == number else [],
-        "output": logged.get("stdout", []) if logged.get("rank") == number else [],
+        "exit_code": rank.exit_code,
+        "signal": rank.signal,
+        "traceback": rank.error.traceback if rank.error else None,
+        "log": logged.stderr if is_logged else [],
+        "output": logged.stdout if is_logged else [],
     }
-    at = float(rank.get("ended_at") or float("inf"))
-    if logged.get("disk_full"):
+    at = rank.ended_at or float("inf")
+    if logged.disk_full:
         evidence["disk"] = f"The disk of {node} was full."
-    who = f"Rank {number} on {node}{', whose disk was full,' if logged.get('disk_full') else ''}"
-    is_spare = number != 0 and bool(rank.get("has_joined"))
-    if signal:
+    who = f"Rank {rank.rank} on {node}{', whose disk was full,' if logged.disk_full else ''}"
+    is_spare = rank.rank != 0 and rank.has_joined
+    if rank.signal:
         # Its node killed it, since another rank had failed before.
-        is_felt = bool(rank.get("was_ended"))
-        return Failure(at, "rank-killed", f"{who} was killed by {signal_name(signal)}.", evidence, is_spare, is_felt)
+        sentence = f"{who} was killed by {signal_name(rank.signal)}."
+        return Failure(at, "rank-killed", sentence, evidence, is_spare, is_felt=rank.was_ended)
+    if rank.error is None:
+        return Failure(at, "rank-failed", f"{who} ended with exit code {rank.exit_code}.", evidence, is_spare)
+    error = to_builtins(rank.error)
     if is_of_lost_peer(error):
         return Failure(at, "rank-failed", lost_peer_sentence(who, error), evidence, is_spare, is_felt=True)
-    if error:
-        message = str(error.get("message") or "").strip().splitlines()
-        if error.get("type") == DATA_PROBLEM and message:  # a sentence for people already, whose end says what to do
-            return Failure(at, "rank-failed", f"{who} cannot use its data: {message[0][:1_000]}", evidence, is_spare)
-        words = f"{error.get('type')}: {message[0][:300]}" if message else str(error.get("type"))
-        return Failure(at, "rank-failed", f"{who} failed with {words}", evidence, is_spare)
-    return Failure(at, "rank-failed", f"{who} ended with exit code {rank.get('exit_code')}.", evidence, is_spare)
+    return Failure(at, "rank-failed", _sentence_of_error(who, rank.error), evidence, is_spare)
+
+
+def _sentence_of_error(who: str, error: RankError) -> str:
+    message = (error.message or "").strip().splitlines()
+    if error.type == DATA_PROBLEM and message:  # a sentence for people already, whose end says what to do
+        return f"{who} cannot use its data: {message[0][:1_000]}"
+    return f"{who} failed with {error.type}: {message[0][:300]}" if message else f"{who} failed with {error.type}"
 
 
 def signal_name(number: int) -> str:

@@ -1,4 +1,4 @@
-"""One tick of control: hear, judge, place, tell. Each step may be repeated, or run in two processes at once."""
+"""One tick of control: read, judge, place, write. Each step may be repeated, or run in two processes at once."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from typing import Any, cast
 import structlog
 from redis.exceptions import LockError, RedisError
 
-from runs import broadcast, engine, valkey_users
+from runs import broadcast, valkey_users
+from runs.engines import engine_of
 from runs.models import Attempt, Node, Run
 from runs.models.clusters import MAX_SLOTS
 from runs.reconcile import datasets
 from runs.reconcile.acting import WRITE_EVERY_S, follow, free_slots, live_attempts
+from runs.reconcile.desired import write_desired
 from runs.reconcile.elsewhere import lose_silent_runs
-from runs.reconcile.hear import Ear, forget_the_rest
 from runs.reconcile.late import correct_late
+from runs.reconcile.listening import Listener, forget_the_rest
+from runs.reconcile.outputs import take_outputs
 from runs.reconcile.placing import schedule
-from runs.reconcile.restoring import tell
-from runs.reconcile.sending import take_outputs
-from runs.reconcile.tell import write_down
-from runs.reconcile.tracing import tell_traces
+from runs.reconcile.restoring import record_checkpoint_uses
+from runs.reconcile.tracing import record_traces
 from runs.serving.transport import redis
-from runs.status import Status
+from runs.status import Status, Wanted
 from trainyard.contract import keys, limits
+from trainyard.contract.base import to_builtins
+from trainyard.contract.machines import Health, Inventory
 
 __all__ = ["reconcile_run", "schedule", "tick"]
 
@@ -55,24 +58,25 @@ def tick(now: datetime) -> bool:
 def _round(now: datetime) -> None:
     nodes = list(Node.objects.filter(removed_at=None))
     since = _since(now)
-    ear = Ear(now, since)
-    ear.listen_to_nodes(nodes)
-    take_nodes(nodes, ear)
+    listener = Listener(now, since)
+    listener.read_statuses(nodes)
+    take_nodes(nodes, listener)
     _guarded(partial(valkey_users.keep_up, nodes))
     attempts = live_attempts()
-    for attempt in attempts:
-        _guarded(partial(follow, attempt, ear), run=attempt.run_id)
-    _guarded(partial(tell, attempts))
-    _guarded(partial(tell_traces, attempts))
-    _guarded(partial(free_slots, ear))
+    changed = [one for one in attempts if _guarded(partial(follow, one, listener), run=one.run_id)]
+    _guarded(partial(record_checkpoint_uses, attempts))
+    _guarded(partial(record_traces, attempts))
+    _guarded(partial(free_slots, listener))
     _guarded(partial(correct_late, now))
     _guarded(partial(lose_silent_runs, now, since))
-    _guarded(partial(take_outputs, ear))
+    _guarded(partial(take_outputs, listener))
     queued = Run.objects.filter(status=Status.QUEUED).order_by()
     for cluster_id in queued.values_list("cluster_id", flat=True).distinct():
         _guarded(partial(schedule, cluster_id, now), cluster=cluster_id)
-    write_down(nodes, ear.ups, now)
-    _guarded(partial(datasets.ask, nodes, ear))
+    write_desired(nodes, listener.statuses, now)
+    for attempt in changed:
+        _guarded(partial(_notify, attempt), run=attempt.run_id)
+    _guarded(partial(datasets.inspect, nodes, listener))
     forget_the_rest(nodes)
     redis().set(TICK_KEY, now.timestamp())
 
@@ -90,66 +94,78 @@ def _guarded(part: Callable[[], object], **about: Any) -> object:
 
 def reconcile_run(run_id: str, now: datetime) -> None:
     """Look at one run at once: a supervisor reported something new, or a person asked for something."""
-    attempt = Attempt.objects.filter(run=run_id, ended_at=None).select_related("run").first()
+    attempt = Attempt.objects.filter(run=run_id, ended_at=None).select_related("run__cluster").first()
     if attempt is None:
         return
     nodes = [placement.node for placement in attempt.placements.select_related("node")]
-    ear = Ear(now, _since(now))
-    ear.listen_to_nodes(nodes)
-    changed = follow(attempt, ear)
-    tell([attempt])
-    tell_traces([attempt])
+    listener = Listener(now, _since(now))
+    listener.read_statuses(nodes)
+    changed = follow(attempt, listener)
+    record_checkpoint_uses([attempt])
+    record_traces([attempt])
     if not changed and attempt.run.status != Status.STOPPING:
         return
-    write_down(nodes, ear.ups, now)
-    for node in nodes:
-        engine.command(node, keys.NUDGE, {})
+    write_desired(nodes, listener.statuses, now)
+    _notify(attempt)
     if attempt.ended_at is not None:
-        free_slots(ear)
+        free_slots(listener)
         if attempt.run.cluster_id is not None:
             schedule(attempt.run.cluster_id, now)
 
 
-def take_nodes(nodes: Iterable[Node], ear: Ear) -> None:
-    """Write what the node workers say into their rows, at once when it is new, else now and then."""
-    changed = [_guarded(partial(_take_node, node, ear), node=node.name) for node in nodes]
+def _notify(attempt: Attempt) -> None:
+    """Have the attempt's nodes read what is wanted of them now."""
+    if attempt.run.cluster is None:
+        return
+    engine = engine_of(attempt.run.cluster)
+    if attempt.ended_at is not None or attempt.settling_at is not None or attempt.run.wanted == Wanted.STOP:
+        engine.stop(attempt)
+    else:
+        for placement in attempt.placements.all():
+            engine.nudge(placement.node)
+
+
+def take_nodes(nodes: Iterable[Node], listener: Listener) -> None:
+    """Write the nodes' statuses into their rows, at once where one has news, else now and then."""
+    changed = [_guarded(partial(_take_node, node, listener), node=node.name) for node in nodes]
     if any(changed):
         broadcast.nodes_changed()
 
 
-def _take_node(node: Node, ear: Ear) -> bool:
-    up = ear.ups.get(node.pk)
-    was_in_contact = node.is_in_contact(ear.now)
-    if up is None or ear.node_silent_s(node) > 0:
-        return _contact_just_ended(node, ear)
-    said: dict[str, Any] = {name: up[name] for name in ("address", "version", "inventory") if up.get(name) is not None}
-    if (slots := _asked_slots(node, said.get("inventory"))) is not None:
-        said["slots"] = slots
-    is_new = not was_in_contact or any(getattr(node, name) != value for name, value in said.items())
-    due = node.seen_at is None or (ear.now - node.seen_at).total_seconds() >= WRITE_EVERY_S
+def _take_node(node: Node, listener: Listener) -> bool:
+    status = listener.statuses.get(node.pk)
+    was_in_contact = node.is_in_contact(listener.now)
+    if status is None or listener.node_silent_s(node) > 0:
+        return _contact_just_ended(node, listener)
+    changes: dict[str, Any] = {"address": status.address, "version": status.version}
+    if status.inventory is not None:
+        changes["inventory"] = to_builtins(status.inventory)
+        if (slots := _requested_slots(node, status.inventory)) is not None:
+            changes["slots"] = slots
+    is_new = not was_in_contact or any(getattr(node, name) != value for name, value in changes.items())
+    due = node.seen_at is None or (listener.now - node.seen_at).total_seconds() >= WRITE_EVERY_S
     if not is_new and not due:
         return False
-    said |= {"health": up.get("health") or {}, "seen_at": ear.now}
-    Node.objects.filter(pk=node.pk).update(**said)
-    for name, value in said.items():
+    changes |= {"health": to_builtins(status.health or Health()), "seen_at": listener.now}
+    Node.objects.filter(pk=node.pk).update(**changes)
+    for name, value in changes.items():
         setattr(node, name, value)
     return True
 
 
-def _asked_slots(node: Node, inventory: dict[str, Any] | None) -> int | None:
-    """Return the node's slots where it was started with another ``--slots`` than before. What it said before does not
-    undo what an administrator chose since then."""
-    asked: int | None = inventory.get("slots") if inventory else None
-    if asked is None or asked == node.inventory.get("slots"):
+def _requested_slots(node: Node, inventory: Inventory) -> int | None:
+    """Return the node's slots where it was started with another ``--slots`` than before. What it was started with
+    before does not undo what an administrator chose since then."""
+    if inventory.slots is None or inventory.slots == node.machine.slots:
         return None
-    return max(min(asked, MAX_SLOTS), node.least_slots())
+    return max(min(inventory.slots, MAX_SLOTS), node.least_slots())
 
 
-def _contact_just_ended(node: Node, ear: Ear) -> bool:
+def _contact_just_ended(node: Node, listener: Listener) -> bool:
     """Whether this is about the first tick without contact: whoever watches learns it once."""
     if node.seen_at is None:
         return False
-    over_s = (ear.now - node.seen_at).total_seconds() - limits.CONTACT_LOST_S
+    over_s = (listener.now - node.seen_at).total_seconds() - limits.CONTACT_LOST_S
     return 0 < over_s <= WRITE_EVERY_S
 
 

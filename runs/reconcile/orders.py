@@ -3,44 +3,44 @@
 from __future__ import annotations
 
 from runs.models import CodeBundle, Placement, Run
+from trainyard.contract.locks import lock
+from trainyard.contract.orders import CodeReference, Locked, Order
 from trainyard.contract.seals import order_scope
-from workers.contract import Document, lock
 
 
-def locked_order(placement: Placement) -> Document:
-    """Return the Order as it travels."""
+def locked_order(placement: Placement) -> Locked:
+    """Return the order as it travels."""
     node = placement.node
     return lock(node.key, order_scope(node.pk), order_for(placement))
 
 
-def order_for(placement: Placement) -> Document:
-    """Return the Order of workers.contract for the placement."""
+def order_for(placement: Placement) -> Order:
     attempt, node = placement.attempt, placement.node
     run = attempt.run
-    return {
-        "attempt": attempt.pk,
-        "run": run.pk,
-        "fence": attempt.fence,
-        "node": node.pk,
-        "node_name": node.name,
-        "node_rank": placement.node_rank,
-        "num_nodes": attempt.placements.count(),
-        "first_rank": placement.first_rank,
-        "num_ranks": placement.num_ranks,
-        "world_size": attempt.world_size,
-        "slots": list(placement.held_slots.values_list("index", flat=True)),
-        "shard": run.shard,
-        "name": run.name,
-        "spec": run.spec,
-        "accelerator": node.accelerator,
-        "code": _code_of(run),
-        "lease_s": attempt.lease_s,
-    }
+    return Order(
+        attempt=attempt.pk,
+        run=run.pk,
+        fence=attempt.fence,
+        node=node.pk,
+        node_name=node.name,
+        node_rank=placement.node_rank,
+        num_nodes=attempt.placements.count(),
+        first_rank=placement.first_rank,
+        num_ranks=placement.num_ranks,
+        world_size=attempt.world_size,
+        slots=list(placement.held_slots.values_list("index", flat=True)),
+        shard=run.shard,
+        name=run.name,
+        spec=run.spec,
+        accelerator=node.accelerator,
+        code=_code_of(run),
+        lease_s=attempt.lease_s,
+    )
 
 
-def _code_of(run: Run) -> Document | None:
+def _code_of(run: Run) -> CodeReference | None:
     code = run.spec.get("task", {}).get("code")
     if not isinstance(code, dict):
         return None
     bundle = CodeBundle.objects.filter(project_id=run.project_id, sha256=code.get("sha256")).first()
-    return {"sha256": bundle.sha256, "size_bytes": bundle.size_bytes} if bundle else None
+    return CodeReference(bundle.sha256, bundle.size_bytes) if bundle else None

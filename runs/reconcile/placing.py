@@ -10,14 +10,15 @@ from itertools import chain
 import structlog
 from django.db import IntegrityError, transaction
 
-from runs import broadcast, engine
+from runs import broadcast
+from runs.engines import engine_of
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
-from runs.placing.queue import requests_of, rooms_of, waiting_runs
+from runs.placing.queue import requests_of, waiting_runs
 from runs.placing.scheduling import Placed, Waiting, place
-from runs.reconcile.orders import locked_order
+from runs.reconcile.desired import write_desired
+from runs.reconcile.listening import Listener
 from runs.status import Status
-from trainyard.contract.keys import PREPARE
 from trainyard.formats.words import listed
 
 log = structlog.get_logger(__name__)
@@ -30,6 +31,7 @@ def schedule(cluster_id: str, now: datetime) -> None:
     cluster = Cluster.objects.filter(pk=cluster_id).first()
     if cluster is None:
         return
+    placed: list[Placement] = []
     answers = _answers(cluster, now)  # outside the lock: most rounds place nothing
     if any(isinstance(answer, Placed) for answer in answers):
         with transaction.atomic():
@@ -37,7 +39,8 @@ def schedule(cluster_id: str, now: datetime) -> None:
             answers = _answers(cluster, now)
             for answer in answers:
                 if isinstance(answer, Placed):
-                    _write(answer)
+                    placed += _write(answer)
+        _start(cluster, placed, now)
     _write_reasons(cluster, [answer for answer in answers if isinstance(answer, Waiting)])
 
 
@@ -51,11 +54,10 @@ def _answers(cluster: Cluster, now: datetime) -> list[Placed | Waiting]:
     requests = requests_of(waiting.filter(project__in=let))
     if not requests:
         return shut_out
-    nodes = list(Node.objects.filter(cluster=cluster, removed_at=None))
-    return [*place(cluster.name, requests, rooms_of(nodes, now)), *shut_out]
+    return [*place(cluster.name, requests, engine_of(cluster).capacity(cluster, now)), *shut_out]
 
 
-def _write(placed: Placed) -> None:
+def _write(placed: Placed) -> list[Placement]:
     """Make the attempt with its placements and slots. Whoever was faster with this run, or its slots, has it."""
     try:
         with transaction.atomic():
@@ -66,8 +68,8 @@ def _write(placed: Placed) -> None:
             run.move_to(Status.SCHEDULED, code="placed", sentence=sentence, attempt=attempt)
     except (StaleStatus, IntegrityError, ValueError, Run.DoesNotExist) as error:
         log.info("place.overtaken", run=placed.run, error=str(error))
-        return
-    transaction.on_commit(lambda: _send(placements))
+        return []
+    return placements
 
 
 def _without_folder(run: Run, attempt: Attempt, placements: Sequence[Placement]) -> str:
@@ -110,9 +112,15 @@ def _make_attempt(run: Run, placed: Placed) -> tuple[Attempt, list[Placement]]:
     return attempt, placements
 
 
-def _send(placements: Sequence[Placement]) -> None:
-    for placement in placements:
-        engine.command(placement.node, PREPARE, locked_order(placement))
+def _start(cluster: Cluster, placements: Sequence[Placement], now: datetime) -> None:
+    """Write what is wanted of the nodes, and have them begin. Whatever fails here, the next tick does again."""
+    if not placements:
+        return
+    nodes = {placement.node_id: placement.node for placement in placements}
+    listener = Listener(now, now.timestamp())
+    listener.read_statuses(nodes.values())
+    write_desired(nodes.values(), listener.statuses, now)
+    engine_of(cluster).start(placements)
 
 
 def _write_reasons(cluster: Cluster, answers: Sequence[Waiting]) -> None:

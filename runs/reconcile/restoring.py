@@ -13,21 +13,21 @@ from runs.checkpoints.reports import ANEW, OFF, RESTORED
 from runs.metrics.models import CheckpointUse
 from runs.models import Attempt, Run
 from trainyard.contract.limits import MAX_OFFERED
-from workers.contract import Document
+from trainyard.contract.orders import CheckpointReference
 
 ATTEMPTS_PER_QUERY = 100
 
 
-def offered_to(attempt: Attempt) -> list[Document]:
+def offered_to(attempt: Attempt) -> list[CheckpointReference]:
     """Return what go names: the newest checkpoints of the run's earlier attempts and, last, the one that its spec goes
     on from."""
     origin = origin_of(attempt.run.spec)
     own = checkpoints.candidates(attempt.run_id, before=attempt.fence, number=MAX_OFFERED - (origin is not None))
     first = checkpoints.find(origin.run, origin.step) if origin is not None else None
-    return [{"run": one.run_id, "step": one.step, "fence": one.fence} for one in (*own, *([first] if first else []))]
+    return [CheckpointReference(one.run_id, one.step, one.fence) for one in (*own, *([first] if first else []))]
 
 
-def missing_origin(attempt: Attempt, offered: Sequence[Document]) -> Origin | None:
+def missing_origin(attempt: Attempt, offered: Sequence[CheckpointReference]) -> Origin | None:
     """Return the checkpoint that the spec goes on from where that is gone, and nothing of the run's own is left either:
     to start anew would be another training than the one that was asked for."""
     return None if offered else origin_of(attempt.run.spec)
@@ -42,8 +42,8 @@ def place_of(attempt: Attempt, run_id: str, step: int, fence: int) -> str:
     return f"step {step:,} of attempt {number}" if number else f"step {step:,}"
 
 
-def tell(attempts: Iterable[Attempt]) -> None:
-    """Write into the history what ranks of these attempts said of checkpoints since it was told last."""
+def record_checkpoint_uses(attempts: Iterable[Attempt]) -> None:
+    """Write into the history what ranks of these attempts reported of checkpoints since then."""
     attempts = list(attempts)
     for start in range(0, len(attempts), ATTEMPTS_PER_QUERY):
         some = {(one.run_id, one.fence): one for one in attempts[start : start + ATTEMPTS_PER_QUERY]}
@@ -51,14 +51,14 @@ def tell(attempts: Iterable[Attempt]) -> None:
         for attempt in some.values():
             news |= Q(run_id=attempt.run_id, attempt=attempt.fence, pk__gt=attempt.told_use)
         for use in CheckpointUse.objects.filter(news).order_by("pk"):
-            _tell(some[use.run_id, use.attempt], use)
+            _record(some[use.run_id, use.attempt], use)
 
 
-def _tell(attempt: Attempt, use: CheckpointUse) -> None:
+def _record(attempt: Attempt, use: CheckpointUse) -> None:
     code, sentence = _words(attempt, use)
     data = {"run": use.source_run, "step": use.step, "fence": use.fence, "why": use.why}
     with transaction.atomic():
-        # Whoever moves the mark tells it: another process may be at the same.
+        # Whoever moves the mark records it: another process may be at the same.
         if Attempt.objects.filter(pk=attempt.pk, told_use__lt=use.pk).update(told_use=use.pk):
             attempt.run.record(code, sentence, data=data, attempt=attempt)
     attempt.told_use = use.pk

@@ -9,18 +9,11 @@ from django.db import transaction
 
 from runs.metrics.facts import facts_of
 from runs.models import Attempt
-from workers.contract import Document
 
 MAX_NAMED = 3
 
 
-def wanted_trace(attempt: Attempt) -> Document | None:
-    """Return what supervisors are told of the attempt's trace."""
-    trace = attempt.trace
-    return None if trace is None else {name: trace[name] for name in ("id", "first", "steps", "ranks")}
-
-
-def tell_traces(attempts: Iterable[Attempt]) -> None:
+def record_traces(attempts: Iterable[Attempt]) -> None:
     """Write an event for each trace of these attempts that all of its ranks have spoken of, or that ended with them."""
     for attempt in attempts:
         trace = attempt.trace
@@ -30,10 +23,10 @@ def tell_traces(attempts: Iterable[Attempt]) -> None:
         found = {rank: data for rank, data in said.items() if data.get("id") == trace["id"]}
         ranks = range(attempt.world_size) if trace["ranks"] == "all" else trace["ranks"]
         if attempt.ended_at is not None or all(rank in found for rank in ranks):
-            _tell(attempt, trace, {rank: found.get(rank, {}) for rank in ranks})
+            _record(attempt, trace, {rank: found.get(rank, {}) for rank in ranks})
 
 
-def _tell(attempt: Attempt, trace: dict[str, Any], found: dict[int, dict[str, Any]]) -> None:
+def _record(attempt: Attempt, trace: dict[str, Any], found: dict[int, dict[str, Any]]) -> None:
     told = {**trace, "is_told": True}
     files = [str(data["file"]) for data in found.values() if data.get("file")]
     with transaction.atomic():

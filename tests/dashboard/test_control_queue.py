@@ -13,7 +13,9 @@ import pytest
 from django.test import Client
 
 from dashboard.up import programs
-from runs import engine, tasks
+from runs import tasks
+from runs.engines import broker, control_hints
+from runs.engines.control_hints import ScheduleHint
 from runs.presenting import server_state
 from runs.serving.transport import redis
 from tests.servers import Valkey
@@ -58,16 +60,17 @@ def test_junk_in_its_queue_does_not_end_control(control: subprocess.Popen[bytes]
 
 def test_a_hint_opens_with_the_servers_key_alone_and_is_young(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
-    monkeypatch.setattr(engine.current_app, "send_task", lambda *_, kwargs, **__: sent.append(kwargs["sealed"]))
-    engine.send(tasks.SCHEDULE, keys.CONTROL_QUEUE, cluster_id="local")
+    monkeypatch.setattr(broker.current_app, "send_task", lambda *_, kwargs, **__: sent.append(kwargs["sealed"]))
+    control_hints.request_schedule("local")
     (sealed,) = sent
-    opened = engine.opened(tasks.SCHEDULE, sealed)
-    assert opened is not None and opened["cluster_id"] == "local"
-    assert engine.opened(keys.RECONCILE_RUN, sealed) is None, "it is for another task"
+    opened = control_hints.opened(tasks.SCHEDULE, sealed, ScheduleHint)
+    assert opened is not None and opened.cluster_id == "local"
+    assert not control_hints.is_ours(keys.RECONCILE_RUN, sealed), "it is for another task"
     scope = seals.control_scope(tasks.SCHEDULE)
     other = seals.seal(keys.new_key(), scope, {"at": time.time(), "cluster_id": "local"})
-    old = seals.seal(engine.control_key(), scope, {"at": time.time() - 3600, "cluster_id": "local"})
-    assert engine.opened(tasks.SCHEDULE, other) is None and engine.opened(tasks.SCHEDULE, old) is None
+    old = seals.seal(control_hints.control_key(), scope, {"at": time.time() - 3600, "cluster_id": "local"})
+    assert control_hints.is_ours(tasks.SCHEDULE, sealed)
+    assert not control_hints.is_ours(tasks.SCHEDULE, other) and not control_hints.is_ours(tasks.SCHEDULE, old)
 
 
 def test_a_task_that_is_called_without_a_seal_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from runs import actions
 from runs.access import can_manage_clusters, get_node, visible_runs
 from runs.metrics.node_health import node_history
 from runs.models import Node
+from trainyard.contract.machines import Cpu
 
 RANGES = (("30 min", 1800), ("3 h", 3 * 3600), ("24 h", 24 * 3600))
 NUM_RUNS = 8
@@ -72,7 +73,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
         "rows": rows(list(here[:NUM_RUNS])),
         "may_manage": can_manage_clusters(request.user),
         "most_slots": actions.most_slots(found),
-        "isolation": ISOLATION.get(str(found.inventory.get("isolation")), ISOLATION["none"]),
+        "isolation": ISOLATION.get(found.machine.isolation or "none", ISOLATION["none"]),
         "ranges": RANGES,
         "range": seconds,
     }
@@ -104,23 +105,23 @@ def slots(request: HttpRequest, node_id: str) -> HttpResponse:
     return answer(request, sentence, home="clusters")
 
 
-def facts(node: Node) -> list[tuple[str, str, str]]:
+def facts(node: Node) -> list[tuple[str, str | int, str]]:
     """What the machine is made of: name, value, and how to show it (text or size)."""
-    found = node.inventory or {}
-    cpu = found.get("cpu") if isinstance(found.get("cpu"), dict) else {}
+    found = node.machine
+    cpu = found.cpu or Cpu()
     pairs = [
-        ("Host", found.get("hostname"), "text"),
+        ("Host", found.hostname, "text"),
         ("Address", node.address, "text"),
-        ("System", found.get("platform"), "text"),
-        ("Processor", cpu.get("model") if isinstance(cpu, dict) else "", "text"),
-        ("Cores", cpu.get("count") if isinstance(cpu, dict) else "", "text"),
-        ("Memory", found.get("memory_bytes"), "size"),
-        ("Disk", found.get("disk_bytes"), "size"),
-        ("Driver", found.get("driver"), "text"),
-        ("Python", found.get("python"), "text"),
-        ("PyTorch", found.get("torch"), "text"),
+        ("System", found.platform, "text"),
+        ("Processor", cpu.model, "text"),
+        ("Cores", cpu.count, "text"),
+        ("Memory", found.memory_bytes, "size"),
+        ("Disk", found.disk_bytes, "size"),
+        ("Driver", found.driver, "text"),
+        ("Python", found.python, "text"),
+        ("PyTorch", found.torch, "text"),
         ("Trainyard", node.version, "text"),
     ]
-    kinds = Counter((str(gpu.get("name")), gpu.get("memory_bytes")) for gpu in found.get("gpus") or [])
+    kinds = Counter((str(gpu.name), gpu.memory_bytes) for gpu in found.gpus or [])
     gpus = [("GPUs", f"{num} × {name}, {size(memory)} each", "text") for (name, memory), num in kinds.items()]
     return [(name, value, kind) for name, value, kind in [*gpus, *pairs] if value]

@@ -98,10 +98,10 @@ def _first_traceback_of_ranks(run: Run) -> str:
     attempt = run.attempts.order_by("-number").first()
     if attempt is None:
         return ""
-    ranks = [rank for placement in attempt.placements.all() for rank in placement.report.get("ranks", [])]
-    failed = [rank for rank in ranks if (rank.get("error") or {}).get("traceback")]
-    failed.sort(key=lambda rank: rank.get("ended_at") or float("inf"))
-    return f"rank {failed[0].get('rank')}:\n{failed[0]['error']['traceback']}" if failed else ""
+    ranks = [rank for placement in attempt.placements.all() for rank in placement.reported.ranks]
+    ranks.sort(key=lambda rank: rank.ended_at or float("inf"))
+    failed = ((rank.rank, rank.error.traceback) for rank in ranks if rank.error and rank.error.traceback)
+    return next((f"rank {rank}:\n{traceback}" for rank, traceback in failed), "")
 
 
 def _text(value: Any) -> str:

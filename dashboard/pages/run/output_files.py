@@ -54,10 +54,10 @@ def on_the_way(run: Run) -> list[OnNode]:
     attempt = run.attempts.order_by("-number").first()
     found = []
     for one in attempt.placements.select_related("node") if attempt is not None else ():
-        pending, sending = one.output.get("pending") or {}, one.output.get("sending") or {}
+        pending, sending = one.output_state.pending, one.output_state.sending
         if pending and one.done_at is None:
             files = [(path, size, sending.get(path)) for path, size in pending.items()]
-            found.append(OnNode(one.node.name, files, int(one.output.get("num_pending") or 0), None, []))
+            found.append(OnNode(one.node.name, files, one.output_state.num_pending, None, []))
     return found
 
 
@@ -66,7 +66,7 @@ def left_on_nodes(run: Run) -> list[OnNode]:
     found = []
     for one in actions.undecided(run):
         files = [(str(file["path"]), int(file["size_bytes"]), None) for file in one.gained.get("files", [])]
-        refused = list((one.output.get("refused") or {}).items())
+        refused = list(one.output_state.refused.items())
         size = int(one.gained.get("bytes") or 0)
         name = f"{one.node.name}, attempt {one.attempt.number}" if one.attempt.number > 1 else one.node.name
         found.append(OnNode(name, files, int(one.gained.get("num_files") or 0), size, refused, one.leftovers))

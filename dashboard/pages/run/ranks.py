@@ -11,6 +11,7 @@ from runs.ingest.commit import REST
 from runs.metrics.models import Producer
 from runs.models import Attempt, Placement, Run
 from runs.status import Phase
+from trainyard.contract.reports import RankReport
 from trainyard.spec.strategies.mesh import Mesh, make_mesh
 
 
@@ -64,10 +65,11 @@ def _mesh(spec: dict[str, Any], world_size: int) -> Mesh | None:
 def _ranks(attempt: Attempt, mesh: Mesh | None) -> list[Rank]:
     made = []
     for placement in attempt.placements.all():
-        reported = {rank.get("rank"): rank for rank in placement.report.get("ranks", [])}
+        reported = {rank.rank: rank for rank in placement.reported.ranks}
         for local in range(placement.num_ranks):
             rank = placement.first_rank + local
-            made.append(_rank(rank, local, placement, reported.get(rank) or {}, attempt, _place(mesh, rank)))
+            report = reported.get(rank) or RankReport(rank=rank)
+            made.append(_rank(rank, local, placement, report, attempt, _place(mesh, rank)))
     return made
 
 
@@ -78,35 +80,32 @@ def _place(mesh: Mesh | None, rank: int) -> list[int]:
     return [at[axis] for axis in mesh.used]
 
 
-def _rank(
-    rank: int, local: int, placement: Placement, said: dict[str, Any], attempt: Attempt, place: list[int]
-) -> Rank:
-    started, ended = _moment(said.get("started_at")), _moment(said.get("ended_at"))
-    state, colour = _state(said, placement, attempt)
-    error = said.get("error") or {}
+def _rank(rank: int, local: int, placement: Placement, report: RankReport, attempt: Attempt, place: list[int]) -> Rank:
+    started, ended = _moment(report.started_at), _moment(report.ended_at)
+    state, colour = _state(report, placement, attempt)
+    error = report.error
     return Rank(
         rank,
         local,
         placement.node.name,
-        said.get("pid"),
+        report.pid,
         state,
         colour,
         started,
         (ended - started).total_seconds() if started and ended else None,
-        f"{error.get('type', '')}: {error.get('message', '')}".strip(": ") if error else "",
+        f"{error.type or ''}: {error.message or ''}".strip(": ") if error else "",
         place,
     )
 
 
-def _state(said: dict[str, Any], placement: Placement, attempt: Attempt) -> tuple[str, str]:
+def _state(report: RankReport, placement: Placement, attempt: Attempt) -> tuple[str, str]:
     """A word and a colour: what the node proved of the rank, else how far its node is."""
-    if said.get("signal"):
-        number = int(said["signal"])
+    if number := report.signal:
         name = signal.Signals(number).name if number in {one.value for one in signal.Signals} else f"signal {number}"
         return f"killed by {name}", "red"
-    if said.get("exit_code") is not None:
-        return ("finished", "green") if said["exit_code"] == 0 else (f"exit code {said['exit_code']}", "red")
-    if said.get("pid") and attempt.ended_at is None:
+    if report.exit_code is not None:
+        return ("finished", "green") if report.exit_code == 0 else (f"exit code {report.exit_code}", "red")
+    if report.pid and attempt.ended_at is None:
         return ("stopping", "grey") if placement.phase == Phase.STOPPING else ("running", "green")
     if attempt.ended_at is not None:
         return "not known", "grey"

@@ -83,7 +83,7 @@ def _left(run: Run) -> list[LeftOnNode]:
             num_files=one.gained.get("num_files", 0),
             bytes=one.gained.get("bytes", 0),
             files=one.gained.get("files", []),
-            refused=one.output.get("refused") or {},
+            refused=one.output_state.refused,
             decision=one.leftovers,
         )
         for one in actions.undecided(run)

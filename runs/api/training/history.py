@@ -13,6 +13,7 @@ from runs.api.auth import actor
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.models import Attempt, Event, Placement
 from runs.presenting.runs import stamp
+from trainyard.contract.base import to_builtins
 
 router = Router(tags=["runs"])
 
@@ -97,7 +98,7 @@ def _placement(placement: Placement) -> PlacementOut:
         slots=[slot.index for slot in placement.held_slots.all()],
         phase=placement.phase,
         reported_at=stamp(placement.reported_at),
-        ranks=placement.report.get("ranks", []),
+        ranks=[to_builtins(rank) for rank in placement.reported.ranks],
     )
 
 

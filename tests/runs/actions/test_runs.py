@@ -34,12 +34,12 @@ def test_a_run_is_queued_with_its_spec_filled_in(cast: Cast) -> None:
 def test_control_is_told_when_the_run_is_committed(
     cast: Cast, django_capture_on_commit_callbacks: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("runs.engine.send", lambda *words, **arguments: sent.append((*words, arguments)))
+    sent: list[str] = []
+    monkeypatch.setattr("runs.engines.control_hints.request_schedule", sent.append)
     with django_capture_on_commit_callbacks(execute=True):
         actions.submit_run(actor=cast.mate, document=spec())
         assert not sent
-    assert sent == [("runs.tasks.schedule", "control", {"cluster_id": cast.cluster.pk})]
+    assert sent == [cast.cluster.pk]
 
 
 def test_a_job_is_launched_with_overrides(cast: Cast) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from runs.presenting import groups
 from runs.status import Status
+from tests.voices import report_of
 
 SCRIPT = {"task": {"script": "train.py"}}
 AT = 1_000_000.0
@@ -20,7 +21,7 @@ def rank(
 
 
 def said(status: Status, *ranks: dict[str, Any], spec: dict[str, Any] = SCRIPT) -> list[str]:
-    return [one.sentence for one in groups.remarks(status, spec, len(ranks), [{"at": AT, "ranks": list(ranks)}])]
+    return [one.sentence for one in groups.remarks(status, spec, len(ranks), [report_of(at=AT, ranks=list(ranks))])]
 
 
 def test_ranks_that_met_are_not_remarked_on() -> None:
@@ -101,4 +102,4 @@ def test_of_many_the_first_are_named() -> None:
 
 def test_a_report_of_an_older_node_is_taken_as_not_known() -> None:
     assert said(Status.RUNNING, {"rank": 0, "ended_at": None}, {"rank": 1, "ended_at": None}) == []
-    assert groups.remarks(Status.RUNNING, SCRIPT, 2, [{}]) == []
+    assert groups.remarks(Status.RUNNING, SCRIPT, 2, [report_of()]) == []

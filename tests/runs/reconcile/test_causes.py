@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runs.reconcile.judge import Part, Verdict
+from runs.reconcile.judge import PlacementState, Verdict
 from runs.status import Phase, Status
 from tests.runs.reconcile.test_survivors import part, settled
 from tests.voices import rank
@@ -23,7 +23,7 @@ SURVIVOR = part(0, FELT)
 FAILS = {"exit_code": 1, "error": {"type": "ValueError", "message": "no data"}}
 
 
-def failed(*parts: Part) -> Verdict:
+def failed(*parts: PlacementState) -> Verdict:
     verdict = settled(*parts, outlives_workers=False)
     assert verdict.status == Status.FAILED
     assert "GLHF" not in verdict.sentence and "\N{BEACH WITH UMBRELLA}" not in verdict.sentence

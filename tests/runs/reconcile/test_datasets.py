@@ -7,27 +7,31 @@ from typing import Any
 import pytest
 
 from runs import actions
-from runs.models import Dataset
+from runs.models import Dataset, Node
 from tests.datasets import TABLE, make_dataset
 from tests.runs.reconcile.conftest import Yard
 from trainyard.contract import keys, seals
-from workers import contract
+from trainyard.contract.base import to_builtins
+from trainyard.contract.inspections import Inspect, Question
+from trainyard.contract.locks import unlock
 
 State = Dataset.State
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, contract.Document]]:
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     """What nodes were sent: whose queue, and the question as the node's key opens it."""
-    found: list[tuple[str, contract.Document]] = []
+    found: list[tuple[str, Any]] = []
 
-    def command(node: Any, task: str, document: contract.Document) -> None:
+    def publish(task: str, queue: str, sealed: str) -> None:
         if task == keys.INSPECT:
-            assert document.keys() == {"locked"}, "whoever reads along reads no question"
-            scope = seals.question_scope(node.pk)
-            found.append((node.name, contract.unlock(node.key, scope, document)))
+            node = Node.objects.get(name=queue.removeprefix("node."))
+            command = seals.unseal(node.key, seals.command_scope(task, node.pk), sealed, Inspect, max_age_s=60)
+            assert "/data/" not in sealed, "whoever reads along reads no question"
+            question = unlock(node.key, seals.question_scope(node.pk), command, Question)
+            found.append((node.name, to_builtins(question)))
 
-    monkeypatch.setattr("runs.engine.command", command)
+    monkeypatch.setattr("runs.engines.celery.publish", publish)
     return found
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from runs import actions, reconcile
 from runs.models import Cluster, HeldSlot, Run
 from runs.reconcile.clock import Clock
-from runs.reconcile.hear import HEARD_KEY, MAX_NOTES
+from runs.reconcile.listening import HEARD_KEY, MAX_RECORDS
 from runs.reconcile.loop import TICK_KEY
 from runs.serving.transport import redis
 from tests.cast import make_node, make_run
@@ -83,7 +83,7 @@ def test_a_start_that_was_called_off_on_its_nodes_is_placed_again(yard: Yard) ->
 def test_what_was_heard_of_ended_attempts_is_forgotten(yard: Yard) -> None:
     yard.start()
     yard.tick()
-    ended = {keys.report_key(yard.voices[0].node.pk, f"old-{number}"): "1|1" for number in range(MAX_NOTES)}
+    ended = {keys.report_key(yard.voices[0].node.pk, f"old-{number}"): "1|1" for number in range(MAX_RECORDS)}
     redis().hset(HEARD_KEY, mapping=cast("dict[Any, Any]", ended))
     yard.tick()
     heard = {key.decode() for key in cast("list[bytes]", redis().hkeys(HEARD_KEY))}

@@ -17,7 +17,7 @@ from trainyard.contract.keys import CHANGED_CHANNEL
 @pytest.fixture
 def sent(valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     runs: list[str] = []
-    monkeypatch.setattr("runs.engine.send", lambda *_, **arguments: runs.append(arguments["run_id"]))
+    monkeypatch.setattr("runs.engines.control_hints.request_reconcile", runs.append)
     hints = Hints()
     hints.start()
     until(lambda: redis().pubsub_numsub(CHANGED_CHANNEL)[0][1] == 1)

@@ -7,15 +7,13 @@ import re
 import threading
 from typing import Any
 
-import pytest
 import redis as redis_library
 
 from runs.serving.transport import redis
 from tests.cast import spec
 from tests.runs.reconcile.conftest import Yard
 from tests.servers import Valkey
-from trainyard.contract import keys, seals
-from workers import contract
+from trainyard.contract import keys
 
 SECRET = "hf_a_token_that_nobody_else_should_see"
 
@@ -31,7 +29,7 @@ def test_neither_the_down_document_nor_a_command_shows_what_the_order_holds(yard
         redis().set("the-end", 1)
         thread.join()
     text = "\n".join(seen)
-    assert "workers.tasks.prepare" in text and keys.down_key(yard.voices[0].node.pk) in text
+    assert "workers.tasks.nudge" in text and keys.down_key(yard.voices[0].node.pk) in text
     assert SECRET not in text
     for key in redis().keys("*"):  # type: ignore[union-attr]
         if redis().type(key) == b"string":
@@ -48,20 +46,3 @@ def _until_the_end(monitor: Any) -> list[str]:
         for body in re.findall(r"[A-Za-z0-9+/]{40,}={0,2}", command):
             found.append(base64.b64decode(body + "==", validate=False).decode("utf-8", "replace"))
     return found
-
-
-def test_what_is_locked_opens_with_the_nodes_key_and_for_its_scope_alone() -> None:
-    key, scope = keys.new_key(), seals.order_scope("a")
-    locked = contract.lock(key, scope, {"run": "r"})
-    assert contract.unlock(key, scope, locked) == {"run": "r"}
-    assert contract.lock(key, scope, {"run": "r"}) != locked, "the same order looks different each time"
-    flipped = {"locked": ("A" if locked["locked"][0] != "A" else "B") + locked["locked"][1:]}
-    for wrong in (
-        lambda: contract.unlock(keys.new_key(), scope, locked),
-        lambda: contract.unlock(key, seals.order_scope("b"), locked),
-        lambda: contract.unlock(key, scope, flipped),
-        lambda: contract.unlock(key, scope, {"locked": "x"}),
-        lambda: contract.unlock(key, scope, {"locked": 5}),
-    ):
-        with pytest.raises(seals.BadSeal):
-            wrong()

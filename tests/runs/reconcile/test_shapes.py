@@ -107,6 +107,7 @@ def test_a_document_that_is_nested_without_end_does_not_stop_the_tick(yard: Yard
         {"ranks": [rank(0, 1e300)]},
         {"ranks": [rank(0, 10.0, signal=[9])]},
         {"ranks": [rank(0, 10.0, error="it broke")]},
+        {"ranks": [rank(0, printed_at="now")]},
         {"ranks": {"a": 1}},
         {"reason": "it broke"},
         {"reason": {"code": ["a"], "sentence": "s", "evidence": {}}},

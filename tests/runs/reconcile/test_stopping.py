@@ -12,7 +12,7 @@ from runs import actions, stopping
 from runs.models import Attempt, Run
 from tests.cast import spec
 from tests.runs.reconcile.conftest import Yard
-from tests.voices import rank
+from tests.voices import rank, report_of
 
 SCRIPT = spec(task={"script": "train.py"})
 RECIPE = spec(checkpoint={"every_steps": 100})
@@ -92,10 +92,10 @@ def test_ranks_that_are_stopped_because_others_failed_have_little_time(yard: Yar
     ],
 )
 def test_each_outcome_is_told_apart(document: dict[str, Any], evidence: dict[str, Any], sentence: str) -> None:
-    _, words, _ = stopping.outcome(document, None, [stopped(**evidence)])
+    _, words, _ = stopping.outcome(document, None, [report_of(**stopped(**evidence))])
     assert words.startswith(f"Stopped as asked: {sentence}")
 
 
 def test_a_node_of_another_version_says_less(yard: Yard) -> None:
     old = {"reason": {"code": "stopped", "sentence": "", "evidence": {"node": "a"}}, "ranks": [rank(0, 9.0)]}
-    assert stopping.outcome(RECIPE, None, [old])[:2] == ("stopped", "Stopped as asked.")
+    assert stopping.outcome(RECIPE, None, [report_of(**old)])[:2] == ("stopped", "Stopped as asked.")

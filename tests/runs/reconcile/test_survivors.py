@@ -8,24 +8,24 @@ from typing import Any
 import pytest
 
 from runs.models import Run
-from runs.reconcile.judge import Case, Part, Verdict, judge
+from runs.reconcile.judge import Case, PlacementState, Verdict, judge
 from runs.status import Phase, Status, Wanted
 from tests.cast import Cast, spec
 from tests.runs.reconcile.conftest import Yard
 from tests.servers import Valkey
-from tests.voices import rank
+from tests.voices import rank, report_of
 
 KILLED = {"exit_code": None, "signal": 9, "has_joined": True}
 DEAD = rank(1, 12.0, **KILLED)
 
 
-def part(first_rank: int, *ranks: dict[str, Any], phase: Phase = Phase.ENDED, **changes: Any) -> Part:
-    report = {"at": 20.0, "ranks": list(ranks), **changes.pop("report", {})}
+def part(first_rank: int, *ranks: dict[str, Any], phase: Phase = Phase.ENDED, **changes: Any) -> PlacementState:
+    report = report_of(**{"at": 20.0, "ranks": list(ranks), **changes.pop("report", {})})
     told: dict[str, Any] = {"silent_s": 0.0, "is_answering": True, "is_listed": True, "num_ranks": 1, **changes}
-    return Part(f"node-{'ab'[first_rank > 0]}", phase, report, first_rank=first_rank, **told)
+    return PlacementState(f"node-{'ab'[first_rank > 0]}", phase, report, first_rank=first_rank, **told)
 
 
-def case(*parts: Part, **changes: Any) -> Case:
+def case(*parts: PlacementState, **changes: Any) -> Case:
     told: dict[str, Any] = {
         "status": Status.RUNNING,
         "wanted": Wanted.RUN,
@@ -40,7 +40,7 @@ def case(*parts: Part, **changes: Any) -> Case:
     return Case(parts=parts, **told)
 
 
-def settled(*parts: Part, **changes: Any) -> Verdict:
+def settled(*parts: PlacementState, **changes: Any) -> Verdict:
     return judge(case(*parts, settling_s=1.0, **changes))
 
 

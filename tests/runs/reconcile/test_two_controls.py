@@ -127,9 +127,10 @@ def test_a_control_process_that_is_killed_in_the_middle_leaves_one_attempt(yard:
         "from django.conf import settings\n"
         "from django.db import connections\n"
         "import sys; [connections[a].settings_dict.update(NAME=n) for a, n in zip(connections, sys.argv[1:])]\n"
-        "from runs import engine, reconcile\n"
+        "from runs import reconcile\n"
+        "from runs.engines.celery import CeleryEngine\n"
         "from django.utils import timezone\n"
-        "engine.command = lambda *words: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "CeleryEngine.start = lambda *words: os.kill(os.getpid(), signal.SIGKILL)\n"
         "reconcile.tick(timezone.now())\n"
     )
     names = [str(connections[alias].settings_dict["NAME"]) for alias in connections]

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from trainyard.contract.base import BadDocument, BadMessage, JsonObject
-from trainyard.contract.keys import new_key
 from trainyard.contract.locks import lock, unlock
 from trainyard.contract.orders import Locked, Nudge, Order
 from trainyard.contract.seals import BadSeal, seal, unseal
 
-KEY = new_key()
+KEY, OTHER = "ab" * 32, "cd" * 32
 ORDER = Order(attempt="a", run="r", fence=2, spec={"task": {"environment": {"TOKEN": "hidden"}}}, slots=[0, 1])
 
 
@@ -21,7 +20,7 @@ def test_what_was_sealed_opens_as_its_type() -> None:
     assert unseal(KEY, "scope", seal(KEY, "scope", ORDER).encode(), JsonObject)["slots"] == [0, 1]
 
 
-@pytest.mark.parametrize(("key", "scope"), [(new_key(), "scope"), (KEY, "other")])
+@pytest.mark.parametrize(("key", "scope"), [(OTHER, "scope"), (KEY, "other")])
 def test_another_key_or_scope_opens_nothing(key: str, scope: str) -> None:
     with pytest.raises(BadSeal):
         unseal(key, scope, seal(KEY, "scope", ORDER), Order)
@@ -51,9 +50,11 @@ def test_what_is_locked_shows_nothing_and_opens_with_key_and_scope_alone() -> No
     locked = lock(KEY, "scope", ORDER)
     assert "hidden" not in seal(KEY, "scope", locked)
     assert unlock(KEY, "scope", locked, Order) == ORDER
-    for key, scope in ((new_key(), "scope"), (KEY, "other")):
+    assert lock(KEY, "scope", ORDER) != locked, "the same order looks different each time"
+    flipped = Locked(("A" if locked.locked[0] != "A" else "B") + locked.locked[1:])
+    for key, scope, text in ((OTHER, "scope", locked), (KEY, "other", locked), (KEY, "scope", flipped)):
         with pytest.raises(BadSeal):
-            unlock(key, scope, locked, Order)
+            unlock(key, scope, text, Order)
 
 
 @pytest.mark.parametrize("text", ["", "no base64!", "bm9uY2U="])

@@ -1,0 +1,46 @@
+"""The engine whose nodes stay: each is a Celery worker that reads its own queue."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+
+from runs.engines.broker import publish
+from runs.models import Attempt, Cluster, Node, Placement
+from runs.placing.rooms import rooms_of
+from runs.placing.scheduling import Room
+from trainyard.contract.base import WireStruct
+from trainyard.contract.inspections import Inspect, Question
+from trainyard.contract.keys import INSPECT, NUDGE, node_queue
+from trainyard.contract.locks import lock
+from trainyard.contract.orders import Nudge
+from trainyard.contract.seals import command_scope, question_scope, seal
+
+
+class CeleryEngine:
+    def capacity(self, cluster: Cluster, now: datetime) -> list[Room]:
+        return rooms_of(list(Node.objects.filter(cluster=cluster, removed_at=None)), now)
+
+    def start(self, placements: Sequence[Placement]) -> None:
+        for placement in placements:
+            self.nudge(placement.node)
+
+    def pending(self, attempt: Attempt) -> str:
+        return ""
+
+    def nudge(self, node: Node) -> None:
+        _command(node, NUDGE, Nudge(at=time.time()))
+
+    def stop(self, attempt: Attempt) -> None:
+        for placement in attempt.placements.select_related("node"):
+            self.nudge(placement.node)
+
+    def inspect(self, node: Node, question: Question) -> None:
+        locked = lock(node.key, question_scope(node.pk), question)
+        _command(node, INSPECT, Inspect(locked=locked.locked, at=time.time()))
+
+
+def _command(node: Node, task: str, document: WireStruct) -> None:
+    """Send one sealed command to the node's queue."""
+    publish(task, node_queue(node.name), seal(node.key, command_scope(task, node.pk), document))

@@ -1,0 +1,177 @@
+"""What is wanted of each node, as one document, rewritten from the rows: a lost message costs a tick, never a run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Literal, cast
+
+from django.conf import settings
+from msgspec.structs import replace
+
+from runs.metrics.models import Producer
+from runs.models import Attempt, GoneRun, Node, Placement
+from runs.reconcile.orders import locked_order
+from runs.serving.transport import redis
+from runs.status import Phase, Wanted
+from trainyard.contract import keys
+from trainyard.contract.base import convert
+from trainyard.contract.desired import Desired, DesiredAttempt, TraceRequest
+from trainyard.contract.node_status import ListedAttempt, NodeStatus
+from trainyard.contract.seals import seal
+from trainyard.contract.statuses import WantedPhase
+
+SETTLING_GRACE_S = 5.0
+Watermarks = Mapping[tuple[str, int], list[Producer]]  # by run and fence
+Entries = dict[str, DesiredAttempt]  # by attempt
+
+
+def write_desired(nodes: Iterable[Node], statuses: Mapping[str, NodeStatus], now: datetime) -> None:
+    """Write the nodes' documents. ``statuses`` are their own, by id: what they have and we ended must stop there."""
+    nodes = list(nodes)
+    if not nodes:
+        return
+    live = _live_placements(nodes)
+    leftovers = _leftovers(statuses, {placement.attempt_id for placement in live})
+    runs = {placement.attempt.run_id for placement in live} | {run for one in leftovers.values() for run in one.runs}
+    watermarks = _watermarks(runs)
+    entries: dict[str, Entries] = {node.pk: {} for node in nodes}
+    for placement in live:
+        entries[placement.node_id][placement.attempt_id] = _wanted(placement, watermarks)
+    for node in nodes:
+        if node.pk in leftovers:
+            entries[node.pk] |= leftovers[node.pk].entries(watermarks)
+    _write(nodes, entries, now)
+
+
+class EndedAttempts:
+    """What a node has of attempts that are not live: they stop, and learn what has arrived of what they wrote."""
+
+    def __init__(
+        self, attempts: Mapping[str, ListedAttempt], gone_runs: set[str], decisions: Mapping[str, str]
+    ) -> None:
+        self._attempts = attempts
+        self._gone_runs = gone_runs
+        self._decisions = decisions  # by attempt: what is to become of what was not sent
+
+    @property
+    def runs(self) -> set[str]:
+        return {one.run for one in self._attempts.values()}
+
+    def entries(self, watermarks: Watermarks) -> Entries:
+        return {
+            attempt: replace(
+                _entry(one.run, one.fence, WantedPhase.STOP, watermarks),
+                is_gone=one.run in self._gone_runs,
+                leftovers=cast("Literal['', 'upload', 'discard']", self._decisions.get(attempt, "")),
+            )
+            for attempt, one in self._attempts.items()
+        }
+
+
+def _leftovers(statuses: Mapping[str, NodeStatus], live: set[str]) -> dict[str, EndedAttempts]:
+    listed = {attempt for status in statuses.values() for attempt in status.attempts} - live
+    if not listed:
+        return {}
+    # An attempt that was placed a moment ago on another thread is live too.
+    ended = listed - set(Attempt.objects.filter(pk__in=listed, ended_at=None).values_list("pk", flat=True))
+    held = set(
+        Placement.objects.filter(attempt__in=ended).exclude(held_slots=None).values_list("attempt_id", flat=True)
+    )
+    runs = {one.run for status in statuses.values() for one in status.attempts.values()}
+    decisions: dict[str, dict[str, str]] = defaultdict(dict)
+    decided = Placement.objects.filter(attempt__in=ended).exclude(leftovers="")
+    for node, attempt, word in decided.values_list("node_id", "attempt_id", "leftovers"):
+        decisions[node][attempt] = word
+    gone_runs = set(GoneRun.objects.filter(pk__in=runs).values_list("pk", flat=True))
+    return {
+        node: EndedAttempts(
+            {
+                attempt: one
+                for attempt, one in status.attempts.items()
+                if attempt in ended and (attempt in held or not one.is_done)
+            },
+            gone_runs,
+            decisions[node],
+        )
+        for node, status in statuses.items()
+    }
+
+
+def _live_placements(nodes: list[Node]) -> list[Placement]:
+    placements = Placement.objects.filter(node__in=nodes, attempt__ended_at=None)
+    return list(placements.select_related("attempt__run", "node"))
+
+
+def _wanted(placement: Placement, watermarks: Watermarks) -> DesiredAttempt:
+    attempt = placement.attempt
+    return replace(
+        _entry(attempt.run_id, attempt.fence, wanted_of(attempt), watermarks),
+        order=locked_order(placement) if placement.phase == Phase.PREPARING else None,
+        go=attempt.meeting,
+        trace=None if attempt.trace is None else convert(attempt.trace, TraceRequest),
+        may_replace=may_replace(attempt),
+        grace_s=grace_of(attempt),
+    )
+
+
+def grace_of(attempt: Attempt) -> float | None:
+    """Return what its ranks have to end: none where somebody asked twice, what the spec says where somebody asked, and
+    little where the outcome is known, since the others cannot step and somebody waits for their slots."""
+    if attempt.stop is not None:
+        return 0.0 if attempt.stop["at_once"] else None
+    return None if attempt.run.wanted == Wanted.STOP else SETTLING_GRACE_S
+
+
+def may_replace(attempt: Attempt) -> bool:
+    """Whether the server may place another attempt of the run after a lease of silence alone. It places none by itself,
+    and a person's restart waits until the nodes have confirmed the end (`runs.actions`): so its ranks need not fear a
+    successor, and go on while the server is away."""
+    return False
+
+
+def wanted_of(attempt: Attempt) -> WantedPhase:
+    """``stop`` when a person wants it, or the outcome is known; ``run`` after go; else ``prepare``."""
+    if attempt.run.wanted == Wanted.STOP or attempt.settling_at is not None or attempt.ended_at is not None:
+        return WantedPhase.STOP
+    return WantedPhase.RUN if attempt.go else WantedPhase.PREPARE
+
+
+def _entry(run: str, fence: int, wanted: WantedPhase, watermarks: Watermarks) -> DesiredAttempt:
+    producers = watermarks.get((run, fence), [])
+    return DesiredAttempt(
+        run=run,
+        fence=fence,
+        wanted=wanted,
+        grace_s=SETTLING_GRACE_S,
+        watermarks={producer.producer: producer.watermark for producer in producers},
+        resend=[producer.producer for producer in producers if producer.has_gap],
+    )
+
+
+def _watermarks(runs: set[str]) -> Watermarks:
+    found: dict[tuple[str, int], list[Producer]] = defaultdict(list)
+    if runs:
+        for producer in Producer.objects.filter(run_id__in=runs):
+            found[producer.run_id, producer.attempt].append(producer)
+    return found
+
+
+def _write(nodes: list[Node], entries: Mapping[str, Entries], now: datetime) -> None:
+    pipe: Any = redis().pipeline(transaction=False)
+    epoch = _epoch()
+    for node in nodes:
+        key = keys.down_key(node.pk)
+        desired = Desired(now.timestamp(), node.pk, epoch, settings.PUBLIC_URL, entries[node.pk])
+        pipe.set(key, seal(node.key, key, desired))
+    pipe.execute()
+
+
+def _epoch() -> str:
+    """Return the stream's epoch, which lives as long as Valkey's data: another one means that the data was lost."""
+    epoch = cast("bytes | None", redis().get(keys.EPOCH_KEY))
+    if epoch is None:
+        redis().set(keys.EPOCH_KEY, keys.new_key()[:16], nx=True)
+        epoch = cast("bytes | None", redis().get(keys.EPOCH_KEY))
+    return (epoch or b"").decode()
