@@ -317,8 +317,7 @@ class Placement(models.Model):
     report = models.JSONField(default=dict, blank=True)  # an AttemptReport: see `reported`
     reported_at = models.DateTimeField(null=True, blank=True)
     output = models.JSONField(default=dict, blank=True)  # an OutputState, once there is something in it
-    # What its ranks left in the working folder: {"num_files", "bytes", "files": [{"path", "size_bytes"}, …]}.
-    gained = models.JSONField(default=dict, blank=True)
+    gained = models.JSONField(default=dict, blank=True)  # left in the working folder: "num_files", "bytes", "files"
     leftovers = models.CharField(max_length=8, blank=True)  # what somebody has decided about it: upload or discard
     done_at = models.DateTimeField(null=True, blank=True)  # when its node had sent everything: it sends no more of it
 
@@ -335,8 +334,8 @@ class Placement(models.Model):
     @property
     def reported(self) -> AttemptReport:
         """The last report, or one without ranks where none has come yet."""
-        empty = {"at": 0.0, "attempt": self.attempt_id, "run": "", "fence": 0, "node": self.node_id}
-        return convert({**empty, "phase": self.phase, **self.report}, AttemptReport)
+        about = {"attempt": self.attempt_id, "run": "", "fence": 0, "node": self.node_id, "phase": self.phase}
+        return convert({"at": 0.0, **about, **self.report}, AttemptReport)
 
     @property
     def output_state(self) -> OutputState:
