@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from runs.logs.reading import logs
-from runs.media.store import content, media_list
+from runs.logs.read import read_logs
+from runs.media.read import content, media_list
 from runs.metrics.models import Checkpoint, CheckpointUse, DeadLetter, Fact, Media, Producer, Telemetry
 from runs.points import read
 from runs.points.charts.series import raw
@@ -48,7 +48,7 @@ def stored_rows(run: str) -> dict[str, Any]:
             key=str,
         ),
         "summaries": read.summaries([run]),
-        "lines": logs(run, limit=1000),
+        "lines": read_logs(run, limit=1000),
         "media": [
             [row.name, row.labels, row.kind, row.step, row.time, row.rank, row.meta, content(row)]
             for row in Media.objects.filter(run_id=run).order_by("pk")
