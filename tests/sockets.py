@@ -32,18 +32,18 @@ class Socket(ApplicationCommunicator):
         answer = await self.receive_output(WAIT_S)
         return bool(answer["type"] == "websocket.accept")
 
-    async def say(self, *, text: str | None = None, data: bytes | None = None) -> None:
+    async def send(self, *, text: str | None = None, data: bytes | None = None) -> None:
         await self.send_input({"type": "websocket.receive", "text": text, "bytes": data})
 
-    async def hear(self) -> dict[str, Any]:
+    async def receive(self) -> dict[str, Any]:
         """Return the next message."""
         message = await self.receive_output(WAIT_S)
         assert message["type"] == "websocket.send", message
-        heard: dict[str, Any] = json.loads(message["text"])
-        return heard
+        received: dict[str, Any] = json.loads(message["text"])
+        return received
 
-    async def hear_more_than_pings(self) -> dict[str, Any]:
-        while (message := await self.hear())["type"] == "ping":
+    async def receive_more_than_pings(self) -> dict[str, Any]:
+        while (message := await self.receive())["type"] == "ping":
             pass
         return message
 

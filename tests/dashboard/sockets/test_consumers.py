@@ -69,7 +69,7 @@ async def test_points_and_lines_arrive_with_their_cursor(cast: Cast, run: Run) -
     assert await watch.receive() == {"type": "ping", "cursor": 0}
     spool = Spool()
     await store(run, spool.points([(1, 2.0, float("nan"))]) + spool.logs([(3.0, "hello")], rank=1))
-    lines, points = await watch.hear_more_than_pings(), await watch.hear_more_than_pings()
+    lines, points = await watch.receive_more_than_pings(), await watch.receive_more_than_pings()
     assert lines == {
         "type": "logs",
         "from": 0,
@@ -83,7 +83,7 @@ async def test_points_and_lines_arrive_with_their_cursor(cast: Cast, run: Run) -
         "series": [{"name": "train/loss", "labels": {}, "attempt": 1, "step": [1], "time": [2.0], "value": ["NaN"]}],
     }
     await database_sync_to_async(broadcast.run_changed)(run.pk)
-    assert await watch.hear_more_than_pings() == {"type": "run"}
+    assert await watch.receive_more_than_pings() == {"type": "run"}
     await watch.leave()
 
 
@@ -94,10 +94,10 @@ async def test_who_comes_back_with_a_cursor_gets_what_came_since_once(cast: Cast
     header = await database_sync_to_async(by_token)(cast.viewer)
     watch = socket(f"/ws/runs/{run.pk}/?since=1", ORIGIN, header)
     assert await watch.connect()
-    message = await watch.hear_more_than_pings()
+    message = await watch.receive_more_than_pings()
     assert (message["from"], message["cursor"], message["series"][0]["step"]) == (1, 2, [3, 4])
     await store(run, spool.points(some_points(5, 1)))
-    message = await watch.hear_more_than_pings()
+    message = await watch.receive_more_than_pings()
     assert (message["from"], message["cursor"], message["series"][0]["step"]) == (2, 3, [5])
     await watch.leave()
 
@@ -111,7 +111,7 @@ async def test_a_push_that_was_lost_is_made_good_at_the_next_message_or_ping(cas
     for first in range(1, 9):
         await store(run, spool.points(some_points(first, 1)), push=first % 3 == 0)
     while len(steps) < 8:
-        steps += (await watch.hear_more_than_pings())["series"][0]["step"]
+        steps += (await watch.receive_more_than_pings())["series"][0]["step"]
     assert steps == list(range(1, 9))
     await watch.leave()
 
@@ -121,7 +121,7 @@ async def test_too_much_at_once_says_refetch(cast: Cast, run: Run) -> None:
     header = await database_sync_to_async(by_token)(cast.viewer)
     watch = socket(f"/ws/runs/{run.pk}/?since=0", ORIGIN, header)
     assert await watch.connect()
-    assert await watch.hear_more_than_pings() == {"type": "refetch", "from": 0, "cursor": 1, "steps": [1, 20_001]}
+    assert await watch.receive_more_than_pings() == {"type": "refetch", "from": 0, "cursor": 1, "steps": [1, 20_001]}
     await watch.leave()
 
 
@@ -171,11 +171,11 @@ async def test_what_a_client_says_is_ignored_and_a_flood_ends_it(cast: Cast, run
     header = await database_sync_to_async(by_token)(cast.viewer)
     watch = socket("/ws/overview/", ORIGIN, header)
     assert await watch.connect()
-    await watch.say(text="{")
-    await watch.say(data=b"\xff")
+    await watch.send(text="{")
+    await watch.send(data=b"\xff")
     assert await watch.receive() == {"type": "ping", "cursor": 0}
     for _ in range(MAX_FRAMES):
-        await watch.say(text="x")
+        await watch.send(text="x")
     assert await watch.closing_code() == 4408
 
 
@@ -184,15 +184,15 @@ async def test_the_overview_tells_of_the_runs_that_one_may_see(cast: Cast, run: 
     outsider = socket("/ws/overview/", ORIGIN, await database_sync_to_async(by_token)(cast.outsider))
     for watch in (insider, outsider):
         assert await watch.connect()
-        assert (await watch.receive())["type"] == "ping"  # from now on it hears everything
+        assert (await watch.receive())["type"] == "ping"  # from now on it receives everything
     await database_sync_to_async(broadcast.run_changed)(run.pk)
-    assert await insider.hear_more_than_pings() == {"type": "run", "run": run.pk}
+    assert await insider.receive_more_than_pings() == {"type": "run", "run": run.pk}
     await database_sync_to_async(broadcast.nodes_changed)()
-    assert await insider.hear_more_than_pings() == {"type": "nodes"}
-    assert await outsider.hear_more_than_pings() == {"type": "nodes"}
+    assert await insider.receive_more_than_pings() == {"type": "nodes"}
+    assert await outsider.receive_more_than_pings() == {"type": "nodes"}
     await database_sync_to_async(make_dataset)(cast)  # of which others learn that there is something, and not what
-    assert await insider.hear_more_than_pings() == {"type": "datasets"}
-    assert await outsider.hear_more_than_pings() == {"type": "datasets"}
+    assert await insider.receive_more_than_pings() == {"type": "datasets"}
+    assert await outsider.receive_more_than_pings() == {"type": "datasets"}
     await asyncio.gather(insider.leave(), outsider.leave())
 
 
