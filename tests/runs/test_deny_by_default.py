@@ -15,7 +15,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from dashboard.asgi import application
-from dashboard.sockets.consumers import NOT_FOUND, UNKNOWN_VISITOR, websocket_urlpatterns
+from dashboard.sockets.consumers import NOT_FOUND, UNKNOWN_USER, websocket_urlpatterns
 from runs import actions
 from runs.models import Dataset, Invitation, Job, Membership, Node, Role, Run
 from runs.status import Phase, Status
@@ -186,7 +186,7 @@ def test_every_socket_is_named_here() -> None:
 
 @pytest.mark.parametrize("pattern", SOCKETS)
 async def test_no_socket_tells_nobody_anything(transactional_db: None, pattern: str, ids: dict[str, str]) -> None:
-    assert await _closing_code(path_of(pattern, ids)) == UNKNOWN_VISITOR
+    assert await _closing_code(path_of(pattern, ids)) == UNKNOWN_USER
 
 
 @pytest.mark.parametrize("path", ["/ws/nosuch/", "/ws/", "/", "/runs/abc/", "/ws/runs/a b/"])

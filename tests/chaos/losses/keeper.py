@@ -9,13 +9,15 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tests.points import Points, Row, SeriesKey, gathered, key_of, rows
-from trainyard.spooling.frames import BadFrame, Payload, TornFrame, decode
+from trainyard.spooling.frames import BadFrame, TornFrame, decode
 
 LOOK_EVERY_S = 0.02
+Payload = dict[str, Any]  # of a frame, as it is in the file
 
 
 class Keeper(threading.Thread):
