@@ -35,6 +35,7 @@ from workers.training.strategies import (
     pipeline,
     shard,
     tensor,
+    topk,
 )
 from workers.training.strategies.balance import Balance
 from workers.training.strategies.synchronization import diloco, every_step, local_sgd, parameter_server
@@ -49,6 +50,7 @@ STRATEGIES: Mapping[str, Applies] = {  # by their names in trainyard.spec.strate
     "shard": shard,
     "halved": compression,
     "powersgd": compression,
+    "topk": topk,
     "data_parallel": data_parallel,
     "every_step": every_step,
     "local_sgd": local_sgd,

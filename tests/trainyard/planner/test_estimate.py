@@ -55,6 +55,18 @@ def test_copies_of_a_model_share_the_batch_and_send_a_gradient_round_the_ring() 
     assert estimated(spec_of(world=4)).sent_bytes == pytest.approx(1.5 * 4 * both.num_parameters, rel=0.001)
 
 
+def test_the_largest_entries_of_gradients_are_gathered_with_their_places() -> None:
+    for world in (2, 4):
+        plain, made = (
+            estimated(spec_of(world=world, checkpoint=NO_CHECKPOINTS, parallel=one))
+            for one in ({}, {"compression": "topk", "topk_ratio": 0.25})
+        )
+        kept = 8 * made.num_parameters / 4  # a value and its place, of each rank
+        assert made.sent_bytes == pytest.approx((world - 1) * kept, rel=0.001)
+        left = made.memory[0].copies - plain.memory[0].copies
+        assert left == pytest.approx(4 * made.num_parameters + (world + 1) * kept, rel=0.001)
+
+
 def test_shards_divide_weights_and_moments_but_not_activations() -> None:
     data, shard = (estimated(spec_of(world=2, checkpoint=NO_CHECKPOINTS, parallel=one)) for one in ({}, {"shard": 2}))
     assert shard.memory[0].optimizer == data.memory[0].optimizer / 2

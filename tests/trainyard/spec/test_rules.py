@@ -109,6 +109,21 @@ def test_it_accepts(changes: dict[str, Any]) -> None:
             "which train.precision fp16 changes; accepted here: none, fp16, bf16",
         ),
         (
+            {"resources.nodes": 2, "train.precision": "fp16", "parallel.compression": "topk"},
+            "parallel.compression",
+            "topk owes each step what the last has not sent",
+        ),
+        (
+            {"resources.nodes": 2, "parallel.compression": "topk", "parallel.topk_ratio": 0},
+            "parallel.topk_ratio",
+            "must be more than 0, not 0",
+        ),
+        (
+            {"resources.nodes": 2, "parallel.compression": "topk", "parallel.topk_ratio": 1.5},
+            "parallel.topk_ratio",
+            "must be at most 1, not 1.5",
+        ),
+        (
             {"early_stopping.patience": 3, "train.validate_every_steps": 0},
             "early_stopping.patience",
             "3 counts validations, and with train.validate_every_steps 0",
@@ -211,6 +226,7 @@ IDLE = [
     ("parallel.synchronization.outer_learning_rate", 0.5, "it goes with parallel.synchronization.kind diloco"),
     ("parallel.synchronization.outer_momentum", 0.5, "it goes with parallel.synchronization.kind diloco"),
     ("parallel.synchronization.max_staleness", 8, "it goes with parallel.synchronization.kind parameter-server"),
+    ("parallel.topk_ratio", 0.1, "it goes with parallel.compression topk"),
     ("train.scale_learning_rate", "linear", "it goes with train.find_batch_size memory or throughput"),
     ("checkpoint.keep", 5, "it goes with checkpoint.every_steps above 0"),
     ("early_stopping.min_delta", 0.5, "it goes with early_stopping.patience above 0"),

@@ -55,6 +55,7 @@ def read_ahead() -> None:
     [
         ({}, 1e-4),
         ({"parallel": {"compression": "powersgd"}}, 2e-2),
+        ({"parallel": {"compression": "topk", "topk_ratio": 1.0}}, 1e-4),
         ({"parallel": {"shard": 2}}, 1e-4),
         ({"parallel": {"shard": 2}, "precision": "bf16", "compile": True}, 1e-2),
     ],

@@ -130,8 +130,18 @@ class Parallel(Part):
     )
     pipeline: Pipeline = Pipeline()
     synchronization: Synchronization = Synchronization()
-    compression: Literal["none", "fp16", "bf16", "powersgd"] = field(
+    compression: Literal["none", "fp16", "bf16", "powersgd", "topk"] = field(
         "none", label="Gradient compression", help="How gradients travel.", group="parallel", advanced=True
+    )
+    topk_ratio: Number = field(
+        0.01,
+        label="Top-k ratio",
+        help="Share of each tensor's gradient that topk sends, the largest entries first; the rest waits.",
+        group="parallel",
+        above=0,
+        maximum=1,
+        advanced=True,
+        needs=Needs("parallel.compression", ("topk",)),
     )
     balance: Literal["none", "speed"] = field(
         "none",

@@ -17,6 +17,7 @@ from trainyard.spec.strategies.pipeline import Pipeline
 from trainyard.spec.strategies.shard import Shard
 from trainyard.spec.strategies.strategy import Axis, Limit, Place, Strategy
 from trainyard.spec.strategies.tensor import Tensor
+from trainyard.spec.strategies.topk import TopK
 from trainyard.spec.strategies.within_blocks import ActivationCheckpointing, Balance, Compilation
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     Shard(),
     Halved(),
     PowerSGD(),
+    TopK(),
     DataParallel(),
     EveryStep(),
     LocalSGD(),

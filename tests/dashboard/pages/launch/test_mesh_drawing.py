@@ -98,6 +98,7 @@ def test_a_pipeline_is_said_to_keep_what_its_shards_gather() -> None:
         ({}, "average their gradients in each step."),
         ({"parallel.compression": "bf16"}, "in each step, sent as bf16."),
         ({"parallel.compression": "powersgd"}, "in each step, compressed by PowerSGD."),
+        ({"parallel.compression": "topk"}, "in each step, each sending the largest 1 % of the entries."),
         ({"parallel.synchronization": {"kind": "local-sgd", "every_steps": 1}}, "average their weights every step."),
         ({"parallel.synchronization": {"kind": "diloco", "every_steps": 20}}, "every 20 steps one outer step"),
         (

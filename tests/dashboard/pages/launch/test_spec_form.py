@@ -100,6 +100,7 @@ NEEDING = {
     "parallel.pipeline.microbatches": ("4", {"parallel.pipeline.stages": "2"}),
     "parallel.synchronization.outer_momentum": ("0.5", {"parallel.synchronization.kind": "diloco"}),
     "parallel.synchronization.every_steps": ("7", {"parallel.synchronization.kind": "local-sgd"}),
+    "parallel.topk_ratio": ("0.05", {"parallel.compression": "topk"}),
     "parallel.reshard_after_forward": ("", {"parallel.shard": "2"}),
     "train.scale_learning_rate": ("sqrt", {"train.find_batch_size": "memory"}),
     "early_stopping.min_delta": ("0.5", {"early_stopping.patience": "3"}),

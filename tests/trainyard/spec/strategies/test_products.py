@@ -88,7 +88,7 @@ def test_what_all_ranks_agree_on_goes_with_no_kind_that_lets_them_go(path: str, 
     assert "parallel.synchronization.kind every-step only" in found[path] and found[path].endswith(f"not with {kind}")
 
 
-@pytest.mark.parametrize("compression", ["fp16", "bf16", "powersgd"])
+@pytest.mark.parametrize("compression", ["fp16", "bf16", "powersgd", "topk"])
 @pytest.mark.parametrize(("path", "value"), [key for key, limit in LIMITS.items() if limit.only_uncompressed])
 def test_what_weights_gradients_goes_with_no_compression(path: str, value: str, compression: str) -> None:
     found = refusals(document(frozenset({"data"}), {path: value, "parallel.compression": compression}))

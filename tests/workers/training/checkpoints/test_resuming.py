@@ -94,9 +94,10 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(world: int, yard
         {"optimizer": "muon"},
         {"precision": "fp16"},
         {"parallel": {"compression": "powersgd"}},
+        {"parallel": {"compression": "topk", "topk_ratio": 0.05}},
         {"parallel": {"shard": 2}, "accumulate": 2},
     ],
-    ids=["sgd", "muon", "fp16", "powersgd", "shard"],
+    ids=["sgd", "muon", "fp16", "powersgd", "topk", "shard"],
 )
 def test_whatever_keeps_a_state_of_its_own_goes_on_bit_for_bit(changes: dict[str, object], yard: Yard) -> None:
     whole = yard.train(2, steps=8, checkpoint={"every_steps": 4}, **changes)[0]
