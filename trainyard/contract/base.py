@@ -45,22 +45,23 @@ def encode(document: object) -> str:
     return json.dumps(to_builtins(document), separators=(",", ":"))
 
 
-def decode(text: str | bytes, kind: type[T]) -> T:
-    """Return the document in the JSON text. Raises BadDocument."""
+def decode(text: str | bytes, kind: type[T], *, is_secret: bool = False) -> T:
+    """Return the document in the JSON text. Raises BadDocument, which quotes the wrong value unless it ``is_secret``."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:  # its sender is broken, or hostile
         raise BadDocument(f"it cannot be read: {error}") from error
-    return convert(value, kind)
+    return convert(value, kind, is_secret=is_secret)
 
 
-def convert(value: object, kind: type[T]) -> T:
-    """Return plain values (dicts, lists, texts, numbers) as the type, cleaned. Raises BadDocument."""
+def convert(value: object, kind: type[T], *, is_secret: bool = False) -> T:
+    """Return plain values (dicts, lists, texts, numbers) as the type, cleaned. Raises BadDocument, which quotes the wrong
+    value unless it ``is_secret``."""
     cleaned = clean(value)
     try:
         return msgspec.convert(cleaned, kind, strict=True)
     except msgspec.ValidationError as error:
-        raise BadDocument(problem_in(str(error), cleaned, kind)) from error
+        raise BadDocument(problem_in(str(error), cleaned, kind, is_secret=is_secret)) from error
 
 
 def to_builtins(document: object) -> Any:
@@ -87,11 +88,11 @@ def clean(value: Any, depth: int = 0) -> Any:
     return value
 
 
-def problem_in(message: str, value: Any, kind: Any) -> str:
-    """Return msgspec's message with the field in front and the value behind."""
+def problem_in(message: str, value: Any, kind: Any, *, is_secret: bool = False) -> str:
+    """Return msgspec's message with the field in front, and with the value behind unless it ``is_secret``."""
     found = PLACE.fullmatch(message)
     if found is None:
-        return f"the document: {message} (it is {_shown(value)})"
+        return f"the document: {message}{_quoted(value, is_secret)}"
     names: list[str] = []
     for step in STEP.finditer(found["path"]):
         name: str | int | None = step["field"] if step["field"] else int(step["index"]) if step["index"] else None
@@ -99,7 +100,7 @@ def problem_in(message: str, value: Any, kind: Any) -> str:
             name = _wrong_entry(message, value, names, kind)
         names.append(str(name))
     at = _value_at(value, names)
-    return f"{'.'.join(names) or 'the document'}: {found['problem']} (it is {_shown(at)})"
+    return f"{'.'.join(names) or 'the document'}: {found['problem']}{_quoted(at, is_secret)}"
 
 
 def _wrong_entry(message: str, value: Any, names: list[str], kind: Any) -> str:
@@ -134,5 +135,5 @@ def _with_value(value: Any, names: list[str], new: Any) -> Any:
     return {**value, first: _with_value(value[first], rest, new)}
 
 
-def _shown(value: Any) -> str:
-    return repr(str(value)[:MAX_SHOWN])
+def _quoted(value: Any, is_secret: bool) -> str:
+    return "" if is_secret else f" (it is {str(value)[:MAX_SHOWN]!r})"

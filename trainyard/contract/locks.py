@@ -30,13 +30,14 @@ def lock(key: str, scope: str, document: object) -> Locked:
 
 
 def unlock(key: str, scope: str, document: Locked, kind: type[T]) -> T:
-    """Return what was locked. Raises BadSeal where it does not open, BadDocument for content of another shape."""
+    """Return what was locked. Raises BadSeal where it does not open, BadDocument for content of another shape:
+    it names the field and no value, since a run's environment is in there."""
     try:
         data = base64.b64decode(document.locked, validate=True)
         found = AESGCM(_lock_key(key)).decrypt(data[:12], data[12:], scope.encode())
     except (InvalidTag, ValueError) as error:
         raise BadSeal(f"what was locked for {scope} does not open") from error
-    return decode(found, kind)
+    return decode(found, kind, is_secret=True)
 
 
 @lru_cache(maxsize=4096)

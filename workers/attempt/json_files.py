@@ -21,7 +21,7 @@ _refused: dict[Path, str] = {}  # damaged files that the log names already: many
 
 def read_document(path: Path, kind: type[T]) -> T | None:
     """Return the document in the file. None where there is no such file, or where its content has another shape: the
-    log then names the field."""
+    log then names the field, without its value."""
     try:
         with open_plain(path) as file:
             data = file.read()
@@ -32,7 +32,7 @@ def read_document(path: Path, kind: type[T]) -> T | None:
             raise
         return None  # a link or a pipe: a script made it
     try:
-        return decode(data, kind)
+        return decode(data, kind, is_secret=True)  # an order holds a run's environment
     except BadDocument as error:
         if _refused.get(path) != str(error):
             _refused[path] = str(error)

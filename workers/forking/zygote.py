@@ -38,7 +38,7 @@ def main() -> int:
     while (received := receive(channel)) is not None:
         data, descriptor = received
         try:
-            request = decode(data, StartRequest)
+            request = decode(data, StartRequest, is_secret=True)
         except BadDocument as error:
             print(f"a request is refused: {error}", file=sys.stderr, flush=True)
             os.close(descriptor)

@@ -66,3 +66,10 @@ def test_what_is_no_lock_opens_nothing(text: str) -> None:
 def test_locked_content_of_another_shape_is_refused() -> None:
     with pytest.raises(BadMessage):
         unlock(KEY, "scope", lock(KEY, "scope", {"attempt": 7}), Order)
+
+
+def test_a_refusal_of_locked_content_names_the_field_and_no_value() -> None:
+    locked = lock(KEY, "order:a", {"attempt": "a", "spec": ["HF_TOKEN=secret"]})
+    with pytest.raises(BadDocument) as caught:
+        unlock(KEY, "order:a", locked, Order)
+    assert "secret" not in str(caught.value)
