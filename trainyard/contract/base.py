@@ -46,7 +46,7 @@ def encode(document: object) -> str:
 
 
 def decode(text: str | bytes, kind: type[T], *, is_secret: bool = False) -> T:
-    """Return the document in the JSON text. Raises BadDocument, which quotes the wrong value unless it ``is_secret``."""
+    """Return the document in the JSON text. Raises BadDocument, which quotes a wrong value unless it ``is_secret``."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:  # its sender is broken, or hostile
@@ -55,7 +55,7 @@ def decode(text: str | bytes, kind: type[T], *, is_secret: bool = False) -> T:
 
 
 def convert(value: object, kind: type[T], *, is_secret: bool = False) -> T:
-    """Return plain values (dicts, lists, texts, numbers) as the type, cleaned. Raises BadDocument, which quotes the wrong
+    """Return plain values (dicts, lists, texts, numbers) as the type, cleaned. Raises BadDocument, which quotes a wrong
     value unless it ``is_secret``."""
     cleaned = clean(value)
     try:
