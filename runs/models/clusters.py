@@ -8,7 +8,7 @@ from django.db import models
 
 from runs.ids import new_id
 from runs.models.people import Project, User
-from trainyard.contract.base import convert
+from trainyard.contract.base import BadDocument, convert
 from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.contract.machines import Inventory
 
@@ -60,8 +60,11 @@ class Node(models.Model):
 
     @property
     def machine(self) -> Inventory:
-        """What the node said its machine is made of."""
-        return convert(self.inventory or {}, Inventory)
+        """What the node said its machine is made of. A row of an earlier version may hold anything: then nothing."""
+        try:
+            return convert(self.inventory or {}, Inventory)
+        except BadDocument:
+            return Inventory()
 
     @property
     def accelerator(self) -> str:

@@ -192,10 +192,10 @@ def test_it_waits_for_a_valkey_that_is_away_and_goes_on(stage: Stage, valkey: Va
 
 def test_health_samples_are_stored_once(stage: Stage) -> None:
     for _ in range(2):
-        send_health(stage.node, {"at": 12.5, "cpu": 0.5})
+        send_health(stage.node, {"at": 12.5, "cpu_percent": 0.5})
     drain(stage.consumer)
-    assert [(row.node_id, row.at, row.health) for row in NodeSample.objects.all()] == [
-        (stage.node.pk, 12.5, {"cpu": 0.5})
+    assert [(row.node_id, row.at, row.health["cpu_percent"]) for row in NodeSample.objects.all()] == [
+        (stage.node.pk, 12.5, 0.5)
     ]
 
 

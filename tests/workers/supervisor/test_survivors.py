@@ -107,7 +107,6 @@ def test_training_goes_on_over_two_nodes_when_a_rank_of_the_other_is_killed(home
             "parallel": KIND,
         }
     ).resolved()
-    spec["task"]["environment"] = {"TRAINYARD_THREADS": "1"}
     nodes = [ControlledNode(home, valkey.url, name=name) for name in ("first", "second")]
     try:
         for node in nodes:
