@@ -47,9 +47,9 @@ def send_nothing_again(shipping: Any) -> None:
 
 
 @patch_of("watermarks", "workers.node.zygote_keeper")
-def pass_sabotage_on(warm: Any) -> None:
+def pass_sabotage_on(keeper: Any) -> None:
     """The warm process, of which supervisors are forked, is given a chosen few variables."""
-    warm.PASSED_ON = (*warm.PASSED_ON, "PYTHONPATH", "CHAOS_SABOTAGE")
+    keeper.ZYGOTE_VARIABLES = (*keeper.ZYGOTE_VARIABLES, "PYTHONPATH", "CHAOS_SABOTAGE")
 
 
 class Loader(importlib.abc.Loader):

@@ -152,7 +152,7 @@ def test_copies_share_the_writing_and_each_tensor_is_there_once(yard: Yard) -> N
     (saved,) = notes(points)
     assert saved["bytes"] == sum(path.stat().st_size for path in folder.iterdir())
     assert saved["num_files"] == 3 and saved["world_size"] == 2 and saved["name"] == folder.name
-    assert saved["degrees"] == {"pipeline": 1, "data": 2, "shard": 1, "tensor": 1}
+    assert saved["degrees"] == {"pipeline": 1, "data": 2, "shard": 1, "context": 1, "tensor": 1}
     assert 0 < saved["stall_s"] < saved["took_s"] < 60
 
 
