@@ -1,4 +1,7 @@
-"""What control has a node do with an attempt: prepare it, then begin. Both travel as commands and in ``Desired``."""
+"""What control has a node do with an attempt: prepare it, then begin.
+
+Both travel in ``Desired``; an older server sends them as commands, too.
+"""
 
 from __future__ import annotations
 
