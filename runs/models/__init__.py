@@ -1,11 +1,12 @@
 """The product's rows. Import models from here; each file below is one family."""
 
 from runs.models.access import IdempotencyKey, SignInLink, Token
+from runs.models.attempts import Attempt, Event, HeldSlot, Placement
 from runs.models.clusters import Cluster, JoinToken, Node
 from runs.models.data import Dataset
 from runs.models.jobs import CodeBundle, Job
 from runs.models.people import Invitation, Membership, Project, Role, User, Workspace
-from runs.models.runs import Attempt, Event, GoneRun, HeldSlot, Placement, Run
+from runs.models.runs import GoneRun, Run
 
 __all__ = [
     "Attempt",

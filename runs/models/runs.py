@@ -1,9 +1,8 @@
-"""A run and its history: attempts, placements, the slots they hold, events."""
+"""A run: what was asked for, and where it is."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from django.conf import settings
 from django.db import models, transaction
@@ -15,16 +14,14 @@ from django.utils import timezone
 
 from runs import broadcast
 from runs.ids import new_id, shard_of
-from runs.models.clusters import Cluster, Node
+from runs.models.clusters import Cluster
 from runs.models.indexes import ListIndex
 from runs.models.jobs import Job
 from runs.models.people import Project, User
 from runs.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
-from trainyard.contract.base import convert
-from trainyard.contract.limits import DEFAULT_LEASE_S, UNSENT_KEPT_S
-from trainyard.contract.node_status import OutputState
-from trainyard.contract.orders import Go
-from trainyard.contract.reports import AttemptReport
+
+if TYPE_CHECKING:
+    from runs.models.attempts import Attempt, Event
 
 
 def choices(names: type[Status] | type[Phase] | type[Wanted]) -> list[tuple[str, str]]:
@@ -251,9 +248,7 @@ class Run(models.Model):
         attempt: Attempt | None = None,
     ) -> Event:
         """Write one line of the run's history and tell whoever watches."""
-        event = Event.objects.create(
-            run=self, attempt=attempt, code=code, sentence=sentence, data=data or {}, actor=actor
-        )
+        event = self.events.create(attempt=attempt, code=code, sentence=sentence, data=data or {}, actor=actor)
         transaction.on_commit(lambda: broadcast.run_changed(self.pk))
         return event
 
@@ -262,94 +257,6 @@ class Run(models.Model):
         Run.objects.filter(pk=self.pk).update(fence=models.F("fence") + 1)
         self.refresh_from_db(fields=["fence"])
         return self.fence
-
-
-class Attempt(models.Model):
-    """One placement of a run on nodes. At most one per run is live."""
-
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts")
-    number = models.PositiveIntegerField()  # 1, 2, … as people count
-    fence = models.PositiveIntegerField()
-    world_size = models.PositiveIntegerField()
-    lease_s = models.FloatField(default=DEFAULT_LEASE_S)
-    go = models.JSONField(null=True, blank=True)  # what the supervisors were told, once all were ready
-    trace = models.JSONField(null=True, blank=True)  # what of its steps is to be traced, as the supervisors are told
-    # Why its ranks are asked to end: {"why": "asked" | "time-limit", "at": Unix seconds, "at_once": bool}.
-    stop = models.JSONField(null=True, blank=True)
-    told_use = models.PositiveBigIntegerField(default=0)  # the CheckpointUse that the history spoke of last
-    created_at = models.DateTimeField(auto_now_add=True)
-    go_at = models.DateTimeField(null=True, blank=True)
-    contact_lost_at = models.DateTimeField(null=True, blank=True)
-    settling_at = models.DateTimeField(null=True, blank=True)  # its outcome is known; it waits for what is on the way
-    ended_at = models.DateTimeField(null=True, blank=True)
-    reason_code = models.CharField(max_length=60, blank=True)
-    reason_sentence = models.TextField(blank=True)
-
-    class Meta:
-        ordering = ("number",)
-        indexes = (models.Index(fields=("created_at", "id"), name="attempt_by_created"),)
-        constraints = (
-            models.UniqueConstraint(fields=("run", "fence"), name="one_attempt_per_fence"),
-            models.UniqueConstraint(
-                fields=("run",), condition=models.Q(ended_at=None), name="one_live_attempt_per_run"
-            ),
-        )
-
-    def __str__(self) -> str:
-        return f"attempt {self.number} of {self.run_id}"
-
-    @property
-    def meeting(self) -> Go | None:
-        """Where its ranks meet, and what they go on from; None before every node was ready."""
-        return None if self.go is None else convert(self.go, Go)
-
-
-class Placement(models.Model):
-    """One node's part of an attempt, and the last that the node said about it."""
-
-    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="placements")
-    node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="placements")
-    node_rank = models.PositiveIntegerField()
-    first_rank = models.PositiveIntegerField()
-    num_ranks = models.PositiveIntegerField()
-    phase = models.CharField(max_length=12, choices=choices(Phase), default=Phase.PREPARING)
-    report = models.JSONField(default=dict, blank=True)  # an AttemptReport: see `reported`
-    reported_at = models.DateTimeField(null=True, blank=True)
-    output = models.JSONField(default=dict, blank=True)  # an OutputState, once there is something in it
-    gained = models.JSONField(default=dict, blank=True)  # left in the working folder: "num_files", "bytes", "files"
-    leftovers = models.CharField(max_length=8, blank=True)  # what somebody has decided about it: upload or discard
-    done_at = models.DateTimeField(null=True, blank=True)  # when its node had sent everything: it sends no more of it
-
-    class Meta:
-        ordering = ("node_rank",)
-        constraints = (
-            models.UniqueConstraint(fields=("attempt", "node"), name="one_placement_per_node"),
-            models.UniqueConstraint(fields=("attempt", "node_rank"), name="one_placement_per_node_rank"),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.attempt} on {self.node}"
-
-    @property
-    def reported(self) -> AttemptReport:
-        """The last report, or one without ranks where none has come yet."""
-        about = {"attempt": self.attempt_id, "run": "", "fence": 0, "node": self.node_id, "phase": self.phase}
-        return convert({"at": 0.0, **about, **self.report}, AttemptReport)
-
-    @property
-    def output_state(self) -> OutputState:
-        return convert(self.output, OutputState)
-
-    def age_s(self, now: datetime) -> float:
-        """Seconds since the node last spoke of this attempt (since the placement when it never did)."""
-        return (now - (self.reported_at or self.attempt.created_at)).total_seconds()
-
-    def takes_files(self, now: datetime) -> bool:
-        """Whether its node may still store files: until it has sent everything, and not for ever after the end."""
-        ended_at = self.attempt.ended_at
-        is_late = ended_at is not None and (now - ended_at).total_seconds() > UNSENT_KEPT_S
-        return self.done_at is None and not is_late
 
 
 class GoneRun(models.Model):
@@ -361,40 +268,3 @@ class GoneRun(models.Model):
 
     def __str__(self) -> str:
         return self.id
-
-
-class HeldSlot(models.Model):
-    """A slot of a node that a placement holds. The unique index is what keeps it from being held twice."""
-
-    node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="held_slots")
-    index = models.PositiveIntegerField()
-    placement = models.ForeignKey(Placement, on_delete=models.CASCADE, related_name="held_slots")
-
-    class Meta:
-        ordering = ("index",)
-        constraints = (models.UniqueConstraint(fields=("node", "index"), name="a_slot_is_held_once"),)
-
-    def __str__(self) -> str:
-        return f"slot {self.index} of {self.node}"
-
-
-class Event(models.Model):
-    """One line of a run's history."""
-
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
-    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, null=True, blank=True, related_name="events")
-    at = models.DateTimeField(default=timezone.now)
-    code = models.CharField(max_length=60)
-    sentence = models.TextField()
-    data = models.JSONField(default=dict, blank=True)
-    actor = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
-
-    class Meta:
-        ordering = ("at", "id")
-        indexes = (
-            models.Index(fields=("run", "at"), name="event_run_at"),
-            models.Index(fields=("code",), name="event_by_code"),
-        )
-
-    def __str__(self) -> str:
-        return self.sentence

@@ -1,0 +1,52 @@
+"""Why an attempt ended: one class, one sentence and the evidence. What other ranks only felt stands beneath it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from trainyard.contract.base import JsonObject, WireStruct
+
+
+class CauseClass(StrEnum):
+    """What ended an attempt. A policy of restarts names its actions by these words."""
+
+    USER_ERROR = "user-error"  # an exception of the user's code, or its own exit code
+    DATA_PROBLEM = "data-problem"  # the data cannot be used as the spec describes it
+    REFUSED = "refused"  # a node cannot prepare what the spec asks for
+    OUT_OF_MEMORY = "out-of-memory"  # the kernel or a cgroup ended a process for its memory
+    GPU_OUT_OF_MEMORY = "gpu-out-of-memory"
+    DISK_FULL = "disk-full"
+    STORAGE = "storage"  # a checkpoint could not be written or read
+    KILLED = "killed"  # a rank was ended by a signal that nobody here sent
+    PROCESS_LOST = "process-lost"  # the supervisor, the process reaper or the warm process died
+    NODE_LOST = "node-lost"  # out of contact, shut down, or started anew
+    NETWORK = "network"  # a connection between ranks broke, and both ends live
+    COLLECTIVE_TIMEOUT = "collective-timeout"
+    HANG = "hang"  # no step, or a collective that only some ranks entered
+    GPU_FAULT = "gpu-fault"  # Xid, ECC, a GPU that fell off the bus
+    INTERRUPTED = "interrupted"  # the node was shut down in order
+    PREEMPTED = "preempted"
+    TIME_LIMIT = "time-limit"
+    STOPPED = "stopped"  # a person asked for it
+    UNKNOWN = "unknown"
+
+
+class Consequence(WireStruct):
+    """What followed from the cause elsewhere."""
+
+    sentence: str
+    node: str = ""
+    rank: int | None = None
+
+
+class Cause(WireStruct, kw_only=True):
+    """The cause of an attempt's end, as it is stored with the attempt and served by REST."""
+
+    cause_class: CauseClass = msgspec.field(name="class")
+    sentence: str
+    node: str = ""
+    rank: int | None = None
+    evidence: JsonObject = {}
+    consequences: list[Consequence] = []
