@@ -32,7 +32,7 @@ PLACED = frozenset(
 )
 
 TRANSITIONS: dict[Status, frozenset[Status]] = {
-    Status.QUEUED: frozenset({Status.SCHEDULED, Status.CANCELLED, Status.FAILED}),
+    Status.QUEUED: frozenset({Status.SCHEDULED, Status.PAUSED, Status.CANCELLED, Status.FAILED}),
     Status.SCHEDULED: frozenset(
         {Status.STARTING, Status.QUEUED, Status.RECOVERING, Status.STOPPING, Status.CANCELLED, Status.FAILED}
     ),
@@ -64,6 +64,7 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
             Status.SCHEDULED,
             Status.STARTING,
             Status.RUNNING,
+            Status.PAUSED,
             Status.STOPPING,
             Status.LOST,
             Status.SUCCEEDED,

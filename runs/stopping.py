@@ -1,4 +1,4 @@
-"""Stopping a run: the wish of a person or of its time limit, and the words for what came of it."""
+"""Stopping a run for good or for a pause: the wish of a person or of its time limit, and the words for the outcome."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 from django.db import transaction
 
 from runs.models import Attempt, Run, User
+from runs.models.runs import StaleStatus
 from runs.status import Status, Wanted
 from trainyard.contract.base import BadDocument, convert
 from trainyard.contract.reports import AttemptReport, SavedStep, StopEvidence
 from trainyard.spec.values.durations import grace_s, time_limit_s, words_of
 
-ASKED, TIME_LIMIT = "asked", "time-limit"
+ASKED, TIME_LIMIT, PAUSE = "asked", "time-limit", "pause"
 TWICE_S = 1.0  # so soon after the first, a second Stop is a double click
 MAX_NAMED = 4
 
@@ -24,12 +25,26 @@ def begin(
 ) -> None:
     """Let the ranks be asked to end. Raises what ``move_to`` raises; nothing is written then."""
     with transaction.atomic():
-        Run.objects.filter(pk=run.pk).update(wanted=Wanted.STOP)
-        run.wanted = Wanted.STOP
-        if attempt is not None and attempt.stop is None:
+        run.wanted = Wanted.PAUSE if why == PAUSE else Wanted.STOP
+        Run.objects.filter(pk=run.pk).update(wanted=run.wanted)
+        if attempt is not None and (attempt.stop is None or attempt.stop["why"] == PAUSE):
             attempt.stop = {"why": why, "at": now.timestamp(), "at_once": False}
             attempt.save(update_fields=["stop"])
         run.move_to(Status.STOPPING, code=code, sentence=sentence, actor=actor, attempt=attempt)
+
+
+def instead_of_pause(run: Run, attempt: Attempt | None, *, actor: User, now: datetime) -> None:
+    """Let a run that is being paused end for good. Raises StaleStatus where it has ended meanwhile."""
+    sentence = f"{actor} asked to stop instead of pausing: {what_follows(run, attempt)}."
+    with transaction.atomic():
+        pausing = Run.objects.filter(pk=run.pk, status=Status.STOPPING, wanted=Wanted.PAUSE)
+        if not pausing.update(wanted=Wanted.STOP, reason_code="stopping", reason_sentence=sentence):
+            raise StaleStatus(f"run {run.pk} is not being paused any more")
+        run.wanted, run.reason_code, run.reason_sentence = Wanted.STOP, "stopping", sentence
+        if attempt is not None:
+            attempt.stop = {"why": ASKED, "at": now.timestamp(), "at_once": False}
+            attempt.save(update_fields=["stop"])
+        run.record("stopping", sentence, actor=actor, attempt=attempt)
 
 
 def hurry(run: Run, attempt: Attempt, *, actor: User, now: datetime) -> bool:
@@ -57,12 +72,26 @@ def is_over_time(attempt: Attempt, now: datetime) -> bool:
 
 def what_follows(run: Run, attempt: Attempt | None) -> str:
     """Say what the ranks do now, and how to end them sooner."""
+    what = what_ranks_do(run, attempt)
+    return what if attempt is None or attempt.go is None else f"{what}. Stop again ends them at once"
+
+
+def what_ranks_do(run: Run, attempt: Attempt | None) -> str:
     if attempt is None or attempt.go is None:
         return "nothing of it runs yet"
     grace = words_of(grace_s(run.spec))
     if run.saves_at_stop:
-        return f"its ranks save a checkpoint and end, within {grace}. Stop again ends them at once"
-    return f"its ranks have {grace} to end after SIGTERM. Stop again ends them at once"
+        return f"its ranks save a checkpoint and end, within {grace}"
+    return f"its ranks have {grace} to end after SIGTERM"
+
+
+def what_a_pause_does(run: Run, attempt: Attempt | None) -> str:
+    """Say what the ranks do now, and what a resume finds again."""
+    what = what_ranks_do(run, attempt)
+    if attempt is None or attempt.go is None or run.saves_at_stop:
+        return what
+    again = "Resuming starts the script again: it finds the folder that TRAINYARD_CHECKPOINTS names"
+    return f"{what}. {again}, and its working folder where it comes to the same nodes"
 
 
 def outcome(
@@ -74,6 +103,8 @@ def outcome(
     is_late = stop["why"] == TIME_LIMIT and limit_s is not None
     first = f"Stopped at its time limit of {words_of(limit_s)}" if is_late and limit_s else "Stopped as asked"
     code = TIME_LIMIT if is_late else "stopped"
+    if stop["why"] == PAUSE:
+        first, code = "Paused as asked", "paused"
     stops = [found for report in reports if (found := _stop_of(report)) is not None]
     if not stops or not any(report.ranks for report in reports):
         return code, f"{first}.", {}

@@ -18,7 +18,7 @@ from runs.models.runs import StaleStatus
 from runs.placing.planning import frozen_estimate
 from runs.refused import Refused
 from runs.retention import forget
-from runs.status import PLACED, Phase, Status
+from runs.status import PLACED, Phase, Status, Wanted
 from runs.tasks import reconcile_soon, schedule_soon
 from trainyard.formats.names import without_hidden
 from trainyard.formats.words import listed
@@ -86,6 +86,10 @@ def _stop(actor: User, run: Run) -> Run:
     if run.is_final:
         raise Refused("already-ended", f"Run {run.name} has already ended: {run.status}.")
     attempt = run.live_attempt()
+    if run.status == Status.STOPPING and run.wanted == Wanted.PAUSE:
+        stopping.instead_of_pause(run, attempt, actor=actor, now=timezone.now())
+        reconcile_soon(run.pk)
+        return run
     if run.status == Status.STOPPING:
         if attempt is not None and stopping.hurry(run, attempt, actor=actor, now=timezone.now()):
             reconcile_soon(run.pk)
@@ -103,12 +107,67 @@ def _stop(actor: User, run: Run) -> Run:
     return run
 
 
+def pause_run(*, actor: User, run: Run) -> Run:
+    """Free the run's slots until it is resumed: its ranks save a checkpoint, where they are of a recipe, and end.
+
+    Refused where nothing would be left to go on from, and where the run has ended or is being stopped.
+    """
+    require(actor, run.project, Role.MEMBER)
+    for _ in range(3):  # it may be placed, or end, between our reading and our writing
+        try:
+            return _pause(actor, run)
+        except StaleStatus:
+            run.refresh_from_db()
+    raise Refused("busy", f"Run {run.name} is changing faster than it can be paused. Try again.")
+
+
+def _pause(actor: User, run: Run) -> Run:
+    _refuse_local(run, "Trainyard did not start it, so it cannot pause it.")
+    if run.is_final:
+        raise Refused("already-ended", f"Run {run.name} has already ended: {run.status}.")
+    if run.status == Status.PAUSED or (run.status == Status.STOPPING and run.wanted == Wanted.PAUSE):
+        return run
+    if run.status == Status.STOPPING:
+        raise Refused("stopping", f"Run {run.name} is being stopped. Restart it once it has ended.")
+    attempt = run.live_attempt()
+    if attempt is None:
+        sentence = f"Paused by {actor}. It keeps its place in line."
+        run.move_to(Status.PAUSED, code="paused", sentence=sentence, actor=actor)
+        schedule_soon(run.cluster_id)
+        return run
+    if attempt.go is not None and "recipe" in run.spec["task"] and not run.saves_at_stop:
+        sentence = "It keeps no checkpoints (checkpoint.every_steps is 0), so a pause would lose every step."
+        raise Refused("no-checkpoints", f"Run {run.name} cannot be paused. {sentence} Stop it instead.")
+    words = f"{actor} asked to pause: {stopping.what_a_pause_does(run, attempt)}."
+    stopping.begin(run, attempt, why=stopping.PAUSE, code="pausing", sentence=words, now=timezone.now(), actor=actor)
+    reconcile_soon(run.pk)
+    return run
+
+
+def resume_run(*, actor: User, run: Run) -> Run:
+    """Queue a paused run again, at its old place in line: a new attempt goes on from its newest checkpoint."""
+    require(actor, run.project, Role.MEMBER)
+    if run.status == Status.STOPPING and run.wanted == Wanted.PAUSE:
+        raise Refused("still-pausing", f"The ranks of run {run.name} are still saving. Resume it once it is paused.")
+    if run.status != Status.PAUSED:
+        raise Refused("not-paused", f"Run {run.name} is {run.status}. Only a paused run can be resumed.")
+    if run.cluster is not None:
+        require_use(run.project, run.cluster)
+    _refuse_second_attempt(run)
+    with transaction.atomic():
+        run.move_to(Status.QUEUED, code="resumed", sentence=f"Resumed by {actor}.", actor=actor)
+        schedule_soon(run.cluster_id)
+    return run
+
+
 def restart_run(*, actor: User, run: Run) -> Run:
     """Queue a failed or cancelled run again: the same run, with a new attempt."""
     require(actor, run.project, Role.MEMBER)
     _refuse_local(run, "Trainyard has not got its script, so it cannot start it again.")
     if run.status == Status.SUCCEEDED:
         raise Refused("succeeded", f"Run {run.name} succeeded. Clone it to train again.")
+    if run.status == Status.PAUSED:
+        raise Refused("still-live", f"Run {run.name} is PAUSED. Resume it instead.")
     if not run.is_final:
         raise Refused("still-live", f"Run {run.name} is {run.status}. Stop it first, then restart it.")
     if run.cluster is not None:

@@ -219,7 +219,7 @@ class Run(models.Model):
             changes["started_at"] = now
         if status in FINAL:
             changes["ended_at"] = now
-        elif current in FINAL:  # restarted: what was wanted of the former life is over
+        elif current in (*FINAL, Status.PAUSED):  # restarted or resumed: what was wanted before is over
             changes |= {"ended_at": None, "archived_at": None, "wanted": Wanted.RUN}
         with transaction.atomic():
             if not Run.objects.filter(pk=self.pk, status=current).update(**changes):

@@ -26,6 +26,7 @@ from trainyard.spec.values.durations import words_of
 GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
 INGEST_AWAY = "Ingest is not running: what came since waits on the nodes."
 STILL_AMBER_S, STILL_RED_S = 60.0, 300.0
+_WAITS = {Status.PAUSED: "paused", Status.QUEUED: "waiting"}
 ROW_LAG_S = 3.0  # a row knows its node's last word only so exactly
 
 
@@ -135,6 +136,8 @@ def _process(facts: Facts) -> Lamp:
 
 
 def _between_attempts(facts: Facts) -> str:
+    if facts.status == Status.PAUSED:
+        return "The ranks have ended; the next attempt begins when it is resumed."
     goes_on = facts.status not in (Status.RUNNING, Status.STOPPING)
     return f"The ranks of the last attempt have ended{'; the next has not begun' if goes_on else ''}."
 
@@ -147,6 +150,8 @@ def _progress(facts: Facts) -> Lamp:
         words = f"No step is logged, and for {words_of(facts.still_s)} no rank has printed or computed anything."
         return _lamp("progress", colour, words)
     where = "" if facts.step is None else f"Step {facts.step:,}" + (f" of {facts.steps:,}" if facts.steps else "")
+    if facts.status in (Status.PAUSED, Status.QUEUED) and where:
+        return _lamp("progress", GREY, f"{where}; {_WAITS[facts.status]}.")
     if facts.status in FINAL or facts.step is None or facts.step_age_s is None:
         return _lamp("progress", GREY, f"{where}, ended." if where and facts.status in FINAL else "No step yet.")
     if facts.ingest_is_away and facts.step_age_s > CONTACT_LOST_S:
@@ -167,6 +172,8 @@ def _telemetry(facts: Facts) -> Lamp:
         return _arrived(facts)
     if facts.status in FINAL:
         return _lamp("telemetry", GREY, "No more records are expected.")
+    if facts.status in (Status.PAUSED, Status.QUEUED):
+        return _lamp("telemetry", GREY, f"No more records are expected while it is {_WAITS[facts.status]}.")
     if facts.ingest_is_away and facts.record_age_s > CONTACT_LOST_S:
         return _lamp("telemetry", AMBER, f"The last record arrived {facts.record_age_s:,.0f} s ago. {INGEST_AWAY}")
     usual_s = facts.median_step_s or 1.0

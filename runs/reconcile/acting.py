@@ -80,7 +80,7 @@ def follow(attempt: Attempt, listener: Listener) -> bool:
 def _is_waiting_for_nodes(attempt: Attempt) -> bool:
     """Whether the engine has yet to bring nodes of the attempt; the run's row has the reason then."""
     cluster = attempt.run.cluster
-    if attempt.go is not None or attempt.run.wanted == Wanted.STOP or cluster is None:
+    if attempt.go is not None or attempt.run.wanted != Wanted.RUN or cluster is None:
         return False
     if not (sentence := engine_of(cluster).pending(attempt)):
         return False
@@ -131,6 +131,7 @@ def _case(attempt: Attempt, placements: Sequence[Placement], listener: Listener)
         settling_s=age_s(attempt.settling_at),
         is_complete=lambda: is_complete(attempt, placements),
         outlives_workers=outlives_workers(attempt.run.spec),
+        zero_means_finished="recipe" in attempt.run.spec.get("task", {}),
         stopped=lambda: stopping.outcome(attempt.run.spec, attempt.stop, [one.reported for one in placements]),
     )
 

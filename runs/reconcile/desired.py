@@ -121,7 +121,7 @@ def grace_of(attempt: Attempt) -> float | None:
     little where the outcome is known, since the others cannot step and somebody waits for their slots."""
     if attempt.stop is not None:
         return 0.0 if attempt.stop["at_once"] else None
-    return None if attempt.run.wanted == Wanted.STOP else SETTLING_GRACE_S
+    return None if attempt.run.wanted != Wanted.RUN else SETTLING_GRACE_S
 
 
 def may_replace(attempt: Attempt) -> bool:
@@ -132,8 +132,8 @@ def may_replace(attempt: Attempt) -> bool:
 
 
 def wanted_of(attempt: Attempt) -> WantedPhase:
-    """``stop`` when a person wants it, or the outcome is known; ``run`` after go; else ``prepare``."""
-    if attempt.run.wanted == Wanted.STOP or attempt.settling_at is not None or attempt.ended_at is not None:
+    """``stop`` when a person wants an end or a pause, or the outcome is known; ``run`` after go; else ``prepare``."""
+    if attempt.run.wanted != Wanted.RUN or attempt.settling_at is not None or attempt.ended_at is not None:
         return WantedPhase.STOP
     return WantedPhase.RUN if attempt.go else WantedPhase.PREPARE
 

@@ -69,6 +69,9 @@ class Case:
     is_complete: Callable[[], bool]  # whether every record that the ranks wrote has arrived
     stopped: Callable[[], tuple[str, str, dict[str, Any]]] = lambda: ("stopped", "Stopped as asked.", {})  # its words
     outlives_workers: bool = False  # whether the run goes on as long as rank 0 does
+    # Whether exit code 0 proves that the training is over: a rank of a recipe that stops early ends by SIGTERM. A
+    # script may end with 0 because it was asked to.
+    zero_means_finished: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,8 +95,8 @@ SETTLE = Verdict(settles=True)
 
 def judge(case: Case) -> Verdict:
     """Return what follows. Repeating it with the same case after it was done changes nothing."""
-    if case.wanted == Wanted.STOP:
-        return _stopping(case)
+    if case.wanted != Wanted.RUN:
+        return _pausing(case) if case.wanted == Wanted.PAUSE else _stopping(case)
     fatal, borne = failures(case)
     if fatal:
         return _failing(case, min(fatal, key=_order))
@@ -105,21 +108,44 @@ def judge(case: Case) -> Verdict:
     return _in_contact(case)
 
 
+def _pausing(case: Case) -> Verdict:
+    """A run that fails, or that finishes, before its ranks have stopped is not paused."""
+    if case.has_go:
+        fatal = [failure for failure in failures(case)[0] if failure.code != UNASKED]
+        if fatal:
+            return _failing(case, min(fatal, key=_order))
+        if all(_has_finished(case, part) for part in case.parts):
+            return _finishing(case, ())
+    return _stopping(case)
+
+
+def _has_finished(case: Case, part: PlacementState) -> bool:
+    """Whether the ranks of the node ended by themselves, after their last step."""
+    ranks = part.report.ranks
+    is_asked = part.report.reason is not None and not case.zero_means_finished
+    return part.phase == Phase.ENDED and not is_asked and len(ranks) == part.num_ranks and all(map(_is_clean, ranks))
+
+
 def _stopping(case: Case) -> Verdict:
+    """``case.wanted`` says what the run becomes once nothing of the attempt is left: CANCELLED or PAUSED."""
+    is_pause = case.wanted == Wanted.PAUSE
+    outcome, word = (Status.PAUSED, "Pausing") if is_pause else (Status.CANCELLED, "Stopping")
     if not case.has_go:  # no rank exists before go, and none will: the fence is over
-        return Verdict(Status.CANCELLED, "stopped", "Stopped as asked.", ends=True)
+        if is_pause:
+            return Verdict(outcome, "paused", "Paused as asked, before a rank had started.", ends=True)
+        return Verdict(outcome, "stopped", "Stopped as asked.", ends=True)
     if all(part.is_over for part in case.parts):
         if not _is_settled(case, REST_LIMIT_S):
             return SETTLE
         code, sentence, evidence = case.stopped()
-        return Verdict(Status.CANCELLED, code, sentence, evidence, ends=True)
+        return Verdict(outcome, code, sentence, evidence, ends=True)
     silent = [part.node for part in case.parts if part.is_silent]
     if silent:
         return _out_of_contact(case, silent)
     if case.status != Status.STOPPING and case.status != Status.LOST:
-        return Verdict(Status.STOPPING, "stopping", "Stopping as asked.")
+        return Verdict(Status.STOPPING, word.lower(), f"{word} as asked.")
     if case.status == Status.LOST:
-        return Verdict(Status.STOPPING, "contact-back", "The nodes are in contact again; stopping as asked.")
+        return Verdict(Status.STOPPING, "contact-back", f"The nodes are in contact again; {word.lower()} as asked.")
     return WAIT
 
 

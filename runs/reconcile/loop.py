@@ -118,7 +118,7 @@ def _notify(attempt: Attempt) -> None:
     if attempt.run.cluster is None:
         return
     engine = engine_of(attempt.run.cluster)
-    if attempt.ended_at is not None or attempt.settling_at is not None or attempt.run.wanted == Wanted.STOP:
+    if attempt.ended_at is not None or attempt.settling_at is not None or attempt.run.wanted != Wanted.RUN:
         engine.stop(attempt)
     else:
         for placement in attempt.placements.all():

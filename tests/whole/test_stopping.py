@@ -28,6 +28,34 @@ def test_a_stopped_training_is_restarted_from_the_step_at_which_it_stopped(yard:
     assert yard.wait_for_end(run)["status"] == "CANCELLED"
 
 
+def losses(yard: Yard, run: str) -> dict[int, float]:
+    series = yard.get(f"/runs/{run}/series/data", name="train/loss", points=5_000)["series"]
+    return {step: value for one in series for step, value in zip(one["step"], one["value"], strict=True)}
+
+
+@pytest.mark.timeout(300)
+def test_a_paused_training_goes_on_with_the_losses_of_one_that_was_not_paused(yard: Yard) -> None:
+    spec = tiny("paused", steps=2_000, validate_every_steps=0) | {"resources": {"nodes": 2}}
+    spec |= {"checkpoint": {"every_steps": 1_000_000}, "limits": {"grace": "60s"}}
+    undisturbed = yard.submit({**spec, "name": "undisturbed"})
+    assert yard.wait_for_end(undisturbed)["status"] == "SUCCEEDED"
+    run = yard.submit(spec)
+    until(lambda: (yard.get(f"/runs/{run}")["step"] or 0) > 20)
+    assert yard.post(f"/runs/{run}/pause")["status"] == "STOPPING"
+    until(lambda: yard.get(f"/runs/{run}")["status"] == "PAUSED")
+    (saved,) = kept(yard, run)
+    reason = yard.get(f"/runs/{run}")["reason"]
+    assert reason["sentence"].startswith(f"Paused as asked: saved step {saved['step']:,} and ended in ")
+    until(lambda: not any(held["run"] == run for node in yard.get("/nodes")["items"] for held in node["held"]))
+
+    assert yard.post(f"/runs/{run}/resume")["status"] in ("QUEUED", "SCHEDULED")
+    ended = yard.wait_for_end(run)
+    assert (ended["status"], ended["step"], ended["attempt"]) == ("SUCCEEDED", 2_000, 2)
+    found = losses(yard, run)
+    assert sorted(found) == list(range(1, 2_001))
+    assert found == losses(yard, undisturbed)
+
+
 @pytest.mark.timeout(300)
 def test_a_time_limit_ends_a_training_and_says_so(yard: Yard) -> None:
     spec = tiny("bounded", steps=1_000_000, validate_every_steps=0) | {"limits": {"time": "6s"}}

@@ -9,8 +9,8 @@ from trainyard.rest.client import ApiError, Client
 
 RUN_VERBS = {
     "stop": "stop a run: its ranks save and end; asked again, they are killed",
-    "pause": "free a run's slots until it is resumed",
-    "resume": "go on with a paused run",
+    "pause": "save a run's state and free its slots until it is resumed",
+    "resume": "queue a paused run at its old place in line; it goes on from its checkpoint",
     "archive": "hide an ended run from the lists",
 }
 NODE_VERBS = {

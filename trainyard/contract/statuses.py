@@ -45,6 +45,7 @@ class Wanted(StrEnum):
 
     RUN = "run"
     STOP = "stop"
+    PAUSE = "pause"
 
 
 class WantedPhase(StrEnum):

@@ -15,7 +15,7 @@ from dashboard.pages.run.network_results import network_results
 from dashboard.pages.run.plan import plan_tab
 from dashboard.pages.shared.chart_runs import charts_context
 from dashboard.pages.shared.frame import page, person, show
-from dashboard.pages.shared.run_offers import give_up_words, offers_of, stop_words
+from dashboard.pages.shared.run_offers import give_up_words, offers_of, pause_words, stop_words
 from dashboard.pages.shared.run_rows import Row, rows
 from runs.access import can, get_run
 from runs.metrics import progress
@@ -131,6 +131,7 @@ def around(request: HttpRequest, run: Run, tab: str) -> dict[str, Any]:
         "row": row,
         "offers": offers_of(run),
         "stop_words": stop_words(run),
+        "pause_words": pause_words(run),
         "give_up_words": give_up_words(run),
         "doc": row.doc,
         "tab": tab,

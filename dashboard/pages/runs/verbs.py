@@ -24,6 +24,8 @@ class Verb(NamedTuple):
 
 VERBS = {
     "stop": Verb(actions.stop_run, "Stopping {name}."),
+    "pause": Verb(actions.pause_run, "Pausing {name}."),
+    "resume": Verb(actions.resume_run, "Resumed {name}: it waits to be placed."),
     "restart": Verb(actions.restart_run, "Restarted {name}: it waits to be placed."),
     "again": Verb(actions.clone_run, "Launched {name} again, as a new run.", leads_to="result"),
     "archive": Verb(actions.archive_run, "Archived {name}.", undo="unarchive"),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from runs.models import Run
-from runs.status import Status
+from runs.status import Status, Wanted
 
 
 class Offers(NamedTuple):
     stop: bool  # it is live and was not asked to stop yet
-    end_at_once: bool  # it is stopping
+    end_at_once: bool  # it is stopping for good
+    pause: bool
+    resume: bool
     restart: bool  # it ended without success
     repair: bool  # it failed: a restart is the first thing to offer
     give_up: bool  # it is out of contact
@@ -29,6 +31,19 @@ def stop_words(run: Run) -> str:
     return f"Its ranks get SIGTERM and have {grace} to end. You can restart it."
 
 
+def pause_words(run: Run) -> str:
+    """What a pause does to the run, for the question before it."""
+    grace = run.spec.get("limits", {}).get("grace") or "5s"
+    if run.saves_at_stop:
+        return f"Its ranks save a checkpoint, within {grace}, and its slots are free for others until you resume it."
+    if "recipe" in run.spec.get("task", {}):
+        return "It keeps no checkpoints: only a run that has not started yet can be paused without losing its steps."
+    return (
+        f"Its ranks get SIGTERM and have {grace} to end. Resuming starts the script again: it finds the folder "
+        "that TRAINYARD_CHECKPOINTS names, and its working folder where it comes to the same nodes."
+    )
+
+
 def give_up_words(run: Run) -> str:
     """What happens to a run that is given up, for the question before it."""
     if run.is_local:
@@ -38,9 +53,12 @@ def give_up_words(run: Run) -> str:
 
 def offers_of(run: Run) -> Offers:
     is_ours, is_ended = not run.is_local, not run.is_live
+    is_pausing = run.status == Status.STOPPING and run.wanted == Wanted.PAUSE
     return Offers(
-        stop=is_ours and run.is_live and run.status != Status.STOPPING,
-        end_at_once=is_ours and run.status == Status.STOPPING,
+        stop=is_ours and run.is_live and (run.status != Status.STOPPING or is_pausing),
+        end_at_once=is_ours and run.status == Status.STOPPING and not is_pausing,
+        pause=is_ours and run.is_live and run.status not in (Status.STOPPING, Status.PAUSED),
+        resume=is_ours and run.status == Status.PAUSED,
         restart=is_ours and is_ended and run.status != Status.SUCCEEDED,
         repair=is_ours and run.status == Status.FAILED,
         give_up=run.status == Status.LOST,

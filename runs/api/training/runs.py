@@ -146,16 +146,16 @@ def give_up(request: HttpRequest, run_id: str) -> RunDocument:
     return _one(actions.give_up_run(actor=user, run=get_run(user, run_id, Role.MEMBER)))
 
 
-@router.post("/runs/{run_id}/pause", response=RunOut, summary="Not built yet: always 409")
+@router.post("/runs/{run_id}/pause", response=RunOut, summary="Save a checkpoint and free the slots")
 def pause(request: HttpRequest, run_id: str) -> RunDocument:
-    get_run(actor(request), run_id, Role.MEMBER)
-    raise actions.Refused("not-built", "Pausing a run is not built yet. Stop it and restart it instead.")
+    user = actor(request)
+    return _one(actions.pause_run(actor=user, run=get_run(user, run_id, Role.MEMBER)))
 
 
-@router.post("/runs/{run_id}/resume", response=RunOut, summary="Not built yet: always 409")
+@router.post("/runs/{run_id}/resume", response=RunOut, summary="Queue a paused run at its old place in line")
 def resume(request: HttpRequest, run_id: str) -> RunDocument:
-    get_run(actor(request), run_id, Role.MEMBER)
-    raise actions.Refused("not-built", "Resuming a run is not built yet. Restart it instead.")
+    user = actor(request)
+    return _one(actions.resume_run(actor=user, run=get_run(user, run_id, Role.MEMBER)))
 
 
 def _one(run: Run) -> RunDocument:

@@ -1,4 +1,5 @@
-// Keys of every page: `?` shows them, `/` goes to the page's filter, `g r` and its like go to pages.
+// Keys of every page: `?` shows them, `/` goes to the page's filter, `g r` and its like go to pages, and the key in a
+// button's `data-hotkey` presses it.
 export function startKeys() {
   let isGoing = 0;
   document.addEventListener("click", (event) => {
@@ -25,6 +26,12 @@ export function startKeys() {
     }
     if (event.key === "g") isGoing = Date.now();
     if (event.key === "?") showKeys();
+    /** @type {HTMLButtonElement | null} */ // it asks before it acts
+    const button = document.querySelector(`[data-hotkey="${CSS.escape(event.key)}"]`);
+    if (button) {
+      event.preventDefault();
+      button.click();
+    }
     if (event.key === "/") {
       /** @type {HTMLInputElement | null} */
       const field = document.querySelector("[data-filter-key]");

@@ -22,6 +22,23 @@ PRESS = """async ({startKeys}, keys) => {
 }"""
 
 
+PRESS_A_BUTTON = """async ({startKeys}, key) => {
+    const place = document.getElementById("place");
+    place.innerHTML = '<button data-hotkey="p">Pause</button><input>';
+    const pressed = [];
+    place.querySelector("button").addEventListener("click", () => pressed.push(key));
+    globalThis.hasKeys ??= startKeys() ?? true;
+    for (const target of [document.body, place.querySelector("input")])
+        target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    return pressed.length;
+}"""
+
+
+@pytest.mark.parametrize(("key", "num"), [("p", 1), ("q", 0)])
+def test_a_key_presses_the_button_that_names_it_except_while_one_types(key: str, num: int, ask: Ask) -> None:
+    assert ask("frame/keys.js", PRESS_A_BUTTON, key) == num
+
+
 @pytest.mark.parametrize(
     ("keys", "hash_"), [(["g", "r"], "#runs"), (["r"], ""), (["g", "x"], ""), (["g", '"'], ""), (["g", "\\"], "")]
 )

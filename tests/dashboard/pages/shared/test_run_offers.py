@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.pages.shared.run_offers import Offers, offers_of
 from runs.models import Run
-from runs.status import Status
+from runs.status import Status, Wanted
 
 pytestmark = pytest.mark.django_db
 MakeRun = Callable[..., Run]
@@ -19,10 +19,11 @@ def names(offers: Offers) -> set[str]:
 @pytest.mark.parametrize(
     ("status", "offered"),
     [
-        (Status.QUEUED, {"stop", "clone"}),
-        (Status.RUNNING, {"stop", "clone", "trace"}),
+        (Status.QUEUED, {"stop", "pause", "clone"}),
+        (Status.RUNNING, {"stop", "pause", "clone", "trace"}),
         (Status.STOPPING, {"end_at_once", "clone"}),
-        (Status.LOST, {"stop", "give_up", "clone"}),
+        (Status.PAUSED, {"stop", "resume", "clone"}),
+        (Status.LOST, {"stop", "pause", "give_up", "clone"}),
         (Status.SUCCEEDED, {"clone", "archive", "delete"}),
         (Status.CANCELLED, {"restart", "clone", "archive", "delete"}),
         (Status.FAILED, {"restart", "repair", "clone", "archive", "delete"}),
@@ -30,6 +31,10 @@ def names(offers: Offers) -> set[str]:
 )
 def test_a_run_offers_what_its_status_allows(make_run: MakeRun, status: Status, offered: set[str]) -> None:
     assert names(offers_of(make_run(status=status))) == offered
+
+
+def test_a_run_that_is_being_paused_can_still_be_stopped(make_run: MakeRun) -> None:
+    assert names(offers_of(make_run(status=Status.STOPPING, wanted=Wanted.PAUSE))) == {"stop", "clone"}
 
 
 def test_a_run_that_was_logged_elsewhere_is_neither_stopped_nor_started(make_run: MakeRun) -> None:

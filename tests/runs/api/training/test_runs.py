@@ -123,10 +123,18 @@ def test_a_clone_is_another_run(mate: Api) -> None:
     assert mate("POST", f"/runs/{run['id']}/clone", {"overrides": {"train.what": 1}}).status_code == 422
 
 
-@pytest.mark.parametrize("verb", ["pause", "resume"])
-def test_what_is_not_built_says_so_by_name(mate: Api, make_run: MakeRun, verb: str) -> None:
-    response = mate("POST", f"/runs/{make_run(status=Status.RUNNING).pk}/{verb}")
-    assert response.status_code == 409 and "not built yet" in response.json()["detail"]
+def test_a_run_is_paused_and_resumed_and_409_says_why_not(mate: Api, make_run: MakeRun) -> None:
+    run = make_run()
+    refused = mate("POST", f"/runs/{run.pk}/resume")
+    assert (refused.status_code, refused.json()["detail"]) == (
+        409,
+        "Run hello-gpt is QUEUED. Only a paused run can be resumed.",
+    )
+    assert mate("POST", f"/runs/{run.pk}/pause").json()["status"] == "PAUSED"
+    assert ids(mate("GET", "/runs?status=PAUSED")) == [run.pk]
+    assert mate("POST", f"/runs/{run.pk}/resume").json()["status"] == "QUEUED"
+    mate("POST", f"/runs/{run.pk}/stop")
+    assert mate("POST", f"/runs/{run.pk}/pause").json()["detail"] == "Run hello-gpt has already ended: CANCELLED."
 
 
 def test_an_ended_run_is_deleted(mate: Api, make_run: MakeRun) -> None:
