@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import Any
 
 from trainyard.cli.screen import Screen, ago, figure, size
+from trainyard.rest import answers
 from trainyard.rest.client import ApiError, Client
 
 SOURCES = ("text", "jsonl", "npz", "csv", "parquet", "images")
@@ -30,7 +30,11 @@ def add(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     options = {name: getattr(arguments, name) for name in ("target", "text_field", "image_size")}
     made = client.add_dataset(
         {
-            **{name: getattr(arguments, name) for name in ("name", "source", "location", "project", "cluster")},
+            "name": arguments.name,
+            "source": arguments.source,
+            "location": arguments.location,
+            "project": arguments.project,
+            "cluster": arguments.cluster,
             "options": {name: value for name, value in options.items() if value is not None},
         }
     )
@@ -78,7 +82,7 @@ def delete(client: Client, arguments: argparse.Namespace, screen: Screen) -> int
     return 0
 
 
-def _find(client: Client, arguments: argparse.Namespace) -> dict[str, Any]:
+def _find(client: Client, arguments: argparse.Namespace) -> answers.DatasetWithFacts:
     """Return the dataset of that name, or id, in the project. Raises ApiError."""
     named = list(client.datasets(project=arguments.project, name=arguments.name))
     if len(named) > 1:
@@ -87,14 +91,14 @@ def _find(client: Client, arguments: argparse.Namespace) -> dict[str, Any]:
     return client.dataset(named[0]["id"] if named else arguments.name)
 
 
-def _wait(client: Client, found: dict[str, Any]) -> dict[str, Any]:
+def _wait(client: Client, found: answers.DatasetWithFacts) -> answers.DatasetWithFacts:
     while found["state"] in ("waiting", "checking"):
         time.sleep(POLL_S)
         found = client.dataset(found["id"])
     return found
 
 
-def _state(one: dict[str, Any]) -> str:
+def _state(one: answers.Dataset) -> str:
     node = one["checked_by"] or "a node"
     return {
         "waiting": f"waits for a node of cluster {one['cluster']}",
@@ -104,15 +108,15 @@ def _state(one: dict[str, Any]) -> str:
     }[one["state"]]
 
 
-def _rows(one: dict[str, Any]) -> str:
+def _rows(one: answers.Dataset) -> str:
     return "" if one["num_rows"] is None else f"{one['num_rows']:,}"
 
 
-def _row(one: dict[str, Any]) -> tuple[object, ...]:
+def _row(one: answers.Dataset) -> tuple[object, ...]:
     about = one["project"], one["cluster"], ago(one["checked_at"]), one["id"]
     return one["name"], one["source"], one["state"], _rows(one), size(one["size_bytes"]), *about
 
 
-def _column(one: dict[str, Any]) -> tuple[object, ...]:
-    numbers = (figure(one[key]) if key in one else "" for key in ("min", "max", "mean"))
+def _column(one: answers.Column) -> tuple[object, ...]:
+    numbers = (figure(one.get(key)) if key in one else "" for key in ("min", "max", "mean"))
     return one["name"], one.get("type", ""), one.get("missing", ""), *numbers

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from trainyard.cli.screen import Screen, ago, size
+from trainyard.rest import answers
 from trainyard.rest.client import ApiError, Client, Unreachable
 
 MAX_PATH = 1_000
@@ -39,7 +40,7 @@ def files(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
-def _say_what_waits(listed: dict[str, Any], run: str, screen: Screen) -> None:
+def _say_what_waits(listed: answers.FileList, run: str, screen: Screen) -> None:
     """Say that there are no files, or which of them are still on nodes."""
     waiting = [one for one in listed["left"] if one["num_files"]]
     for one in waiting:
@@ -76,7 +77,7 @@ def download(client: Client, arguments: argparse.Namespace, screen: Screen) -> i
     return 1 if num_failed else 0
 
 
-def _chosen(listed: list[dict[str, Any]], words: list[str]) -> Iterator[dict[str, Any]]:
+def _chosen(listed: list[answers.File], words: list[str]) -> Iterator[answers.File]:
     for one in listed:
         if not words or any(_fits(one["path"], word) for word in words):
             yield one
@@ -87,7 +88,7 @@ def _fits(path: str, word: str) -> bool:
     return path == word or path.startswith(f"{word.rstrip('/')}/") or fnmatchcase(path, word)
 
 
-def _bring(client: Client, run: str, one: dict[str, Any], root: Path) -> str:
+def _bring(client: Client, run: str, one: answers.File, root: Path) -> str:
     """Write one file below ``root``. Return what was done, in a word."""
     target = inside(root, str(one["path"]))
     at = datetime.fromisoformat(one["modified_at"]).timestamp()

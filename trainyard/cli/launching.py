@@ -10,7 +10,9 @@ from typing import Any
 from trainyard import bundle
 from trainyard.cli.following import follow
 from trainyard.cli.screen import Screen
+from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import Status
+from trainyard.rest import answers
 from trainyard.rest.client import Client
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, load_spec_file, merge, parse_spec
 from trainyard.spec.document import parse_document, parse_value
@@ -38,7 +40,7 @@ def clone(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
 
 
 def go_on(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    body = {"step": arguments.step, "overrides": _overrides(arguments.overrides)}
+    body: answers.VerbBody = {"step": arguments.step, "overrides": _overrides(arguments.overrides)}
     return _started(client, client.act(arguments.id, "continue", body), arguments, screen)
 
 
@@ -53,14 +55,14 @@ def wait(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     return _exit_code(run)
 
 
-def _started(client: Client, run: dict[str, Any], arguments: argparse.Namespace, screen: Screen) -> int:
+def _started(client: Client, run: answers.Run, arguments: argparse.Namespace, screen: Screen) -> int:
     print(run["id"], flush=True)
     if not (arguments.wait or arguments.follow):
         return 0
     return _exit_code(follow(client, run["id"], screen, with_logs=arguments.follow))
 
 
-def _exit_code(run: dict[str, Any]) -> int:
+def _exit_code(run: answers.Run) -> int:
     return 0 if run["status"] == Status.SUCCEEDED else 1
 
 
@@ -75,8 +77,8 @@ def _read(name: str) -> tuple[Any, Path]:
         raise SpecError([Problem("", f"{name} cannot be read: {error.strerror or error}")]) from None
 
 
-def _overrides(pairs: list[str]) -> dict[str, Any]:
-    found = {}
+def _overrides(pairs: list[str]) -> JsonObject:
+    found: JsonObject = {}
     for pair in pairs:
         path, equals, text = pair.partition("=")
         if not equals:

@@ -6,10 +6,11 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 from trainyard.cli.screen import Screen
 from trainyard.contract.statuses import FINAL
+from trainyard.rest import answers
 from trainyard.rest.client import Client
 
 PAGE = 1000
@@ -20,7 +21,7 @@ BUDGET_MS = 1000
 
 class Line(NamedTuple):
     text: str  # with the rank in front, where several are read
-    document: dict[str, Any]
+    document: answers.LogLine
 
 
 class LogReader:
@@ -70,12 +71,16 @@ def found(client: Client, arguments: argparse.Namespace) -> Iterator[Line]:
         )  # fmt: skip
         for item in page["items"]:
             whole = client.log_line(arguments.id, item["id"]) if item.get("length") else item
-            shown = {name: value for name, value in whole.items() if name not in ("spans", "index")}
-            yield _line(shown, arguments.rank)
+            yield _line(_without_place(whole), arguments.rank)
         after = page["next"]
 
 
-def _line(document: dict[str, Any], rank: int | None) -> Line:
+def _without_place(line: answers.LogLine) -> answers.LogLine:
+    """Return the line as every command prints it: where it fits the search is of that search alone."""
+    return cast(answers.LogLine, {name: value for name, value in line.items() if name not in ("spans", "index")})
+
+
+def _line(document: answers.LogLine, rank: int | None) -> Line:
     head = f"[{document['rank']}] " if rank is None else ""
     return Line(f"{head}{document['text']}", document)
 

@@ -8,12 +8,23 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any
+from typing import TypedDict
 
 from trainyard.cli.screen import Screen, figure
-from trainyard.rest.client import ApiError, Client, Document
+from trainyard.rest import answers
+from trainyard.rest.client import ApiError, Client
 
-COLUMNS = ("step", "time", "value")
+
+class AttemptPoints(TypedDict):
+    """The points of one series in one attempt, in the shape of REST."""
+
+    name: str
+    labels: dict[str, str]
+    attempt: int
+    kind: str
+    step: list[int]
+    time: list[float]
+    value: list[float | str]
 
 
 def metrics(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -37,7 +48,7 @@ def metrics(client: Client, arguments: argparse.Namespace, screen: Screen) -> in
     return 0
 
 
-def _list(screen: Screen, known: list[dict[str, Any]], is_json: bool) -> None:
+def _list(screen: Screen, known: list[answers.Series], is_json: bool) -> None:
     if is_json:
         screen.json({"items": known})
         return
@@ -66,12 +77,14 @@ def _lines(text: Iterator[str]) -> Iterator[str]:
         yield rest
 
 
-def _series(name: str, rows: Iterable[dict[str, str]]) -> Iterator[Document]:
-    """Yield the series and their attempts in the shape of REST: rows of one lie together."""
+def _series(name: str, rows: Iterable[dict[str, str]]) -> Iterator[AttemptPoints]:
+    """Yield the points of each attempt: rows of one lie together."""
     for (labels, attempt), group in groupby(rows, key=lambda row: (row["labels"], row["attempt"])):
         points = [(int(row["step"]), float(row["time"]), _number(row["value"])) for row in group]
-        columns = dict(zip(COLUMNS, map(list, zip(*points, strict=True)), strict=True))
-        yield {"name": name, "labels": _map(labels), "attempt": int(attempt), "kind": "raw", **columns}
+        steps, times, values = (list(column) for column in zip(*points, strict=True))
+        yield AttemptPoints(
+            name=name, labels=_map(labels), attempt=int(attempt), kind="raw", step=steps, time=times, value=values
+        )
 
 
 def _number(text: str) -> float | str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
+from typing import get_args
 
 from trainyard.cli.launching import read_spec
 from trainyard.cli.screen import Screen, size
+from trainyard.contract.estimates import EstimateDocument, MemoryPart, ProposalDocument, StepPart
 from trainyard.formats.figures import percent, rate, scaled, seconds
 from trainyard.rest.client import Client
 
-PARTS = ("base", "parameters", "gradients", "optimizer", "activations", "copies")
-Document = dict[str, Any]
+MEMORY_PARTS: tuple[MemoryPart, ...] = get_args(MemoryPart)
+STEP_PARTS: tuple[StepPart, ...] = get_args(StepPart)
 
 
 def plan(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -29,7 +30,7 @@ def plan(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     for name, text in _facts(estimate):
         screen.line(f"{name:9}  {text}")
     screen.line("")
-    screen.table(("ranks", *PARTS, "total", "of"), list(_memory(estimate)))
+    screen.table(("ranks", *MEMORY_PARTS, "total", "of"), list(_memory(estimate)))
     for warning in estimate["warnings"]:
         screen.say(warning, "yellow")
     if answer["proposals"]:
@@ -38,9 +39,9 @@ def plan(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
-def _facts(estimate: Document) -> Iterator[tuple[str, str]]:
+def _facts(estimate: EstimateDocument) -> Iterator[tuple[str, str]]:
     times = estimate["step_time"]
-    parts = ", ".join(f"{name} {seconds(value)}" for name, value in times.items() if name != "total" and value)
+    parts = ", ".join(f"{name} {seconds(value)}" for name in STEP_PARTS if (value := times.get(name)))
     yield "step", f"{seconds(times['total'])}: {parts}"
     yield "rate", rate(estimate["units_per_second"], estimate["unit"])
     yield "sent", f"{size(int(estimate['sent_bytes']))} in a step, by the rank that sends most"
@@ -49,17 +50,17 @@ def _facts(estimate: Document) -> Iterator[tuple[str, str]]:
     yield "model", f"{estimate['num_parameters']:,} parameters, {scaled(estimate['flops_per_step'], 'FLOP')} in a step"
 
 
-def _memory(estimate: Document) -> Iterator[tuple[str, ...]]:
+def _memory(estimate: EstimateDocument) -> Iterator[tuple[str, ...]]:
     """A row for each kind of rank."""
     kinds: dict[tuple[str, ...], list[int]] = {}
     for rank, (one, limit) in enumerate(zip(estimate["memory"], estimate["memory_limits"], strict=True)):
-        cells = (*(size(int(one.get(part, 0))) for part in PARTS), size(int(one["total"])), size(int(limit)))
+        cells = (*(size(int(one.get(part, 0))) for part in MEMORY_PARTS), size(int(one["total"])), size(int(limit)))
         kinds.setdefault(cells, []).append(rank)
     for cells, ranks in kinds.items():
         yield f"{ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} from {ranks[0]}", *cells
 
 
-def _proposal(one: Document) -> tuple[str, ...]:
+def _proposal(one: ProposalDocument) -> tuple[str, ...]:
     changes = " ".join(f"--set {path}={value}".lower() for path, value in one["changes"].items())
     fullest = max(memory["total"] for memory in one["estimate"]["memory"])
     return changes or "as it is", seconds(one["estimate"]["step_time"]["total"]), size(int(fullest)), one["sentence"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from typing import Any
 
 from trainyard.cli.screen import LAMP_STYLES, STATUS_STYLES, Screen, ago, figure, size
+from trainyard.rest import answers
 from trainyard.rest.client import Client
 
 
@@ -37,11 +37,11 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         f"cluster {run['cluster']}, attempt {run['attempt'] or 'none yet'}" if run["cluster"] else "not on a cluster"
     )
     screen.line(f"where      project {run['project']}, {where}")
-    if speed := _speed(run.get("throughput") or {}):
+    if "throughput" in run and (speed := _speed(run["throughput"])):
         screen.line(f"speed      {speed}")
-    for word in ("created", "started", "ended"):
-        if run[f"{word}_at"]:
-            screen.line(f"{word:9}  {run[f'{word}_at']} ({ago(run[f'{word}_at'])})")
+    for word, at in (("created", run["created_at"]), ("started", run["started_at"]), ("ended", run["ended_at"])):
+        if at:
+            screen.line(f"{word:9}  {at} ({ago(at)})")
     for name, lamp in run["lamps"].items():
         screen.line(f"{name:9}  {lamp['colour']:5}  {lamp['sentence']}", LAMP_STYLES.get(lamp["colour"], ""))
     for trouble in run["troubles"]:
@@ -90,7 +90,7 @@ def nodes(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
-def _row(run: dict[str, Any]) -> tuple[object, ...]:
+def _row(run: answers.Run) -> tuple[object, ...]:
     return (
         run["id"],
         run["name"],
@@ -102,37 +102,37 @@ def _row(run: dict[str, Any]) -> tuple[object, ...]:
     )
 
 
-def _checkpoint_row(one: dict[str, Any]) -> tuple[object, ...]:
+def _checkpoint_row(one: answers.Checkpoint) -> tuple[object, ...]:
     took = "" if one["took_s"] is None else f"{figure(one['took_s'])} s"
     restored = ", ".join(f"{use['run']}/{use['attempt']}" for use in one["restored_by"])
     taken = one["attempt"], one["node"], one["rank"]
     return one["step"], one["state"], size(one["bytes"]), *taken, took, ago(one["at"]), restored
 
 
-def _speed(throughput: dict[str, Any]) -> str:
-    value, mfu = throughput.get("value"), throughput.get("mfu")
+def _speed(throughput: answers.Throughput) -> str:
+    value, mfu = throughput["value"], throughput["mfu"]
     parts = [f"{figure(value)} {throughput['unit']}"] if value is not None else []
     return ", ".join([*parts, f"MFU {mfu:.1%}"] if mfu is not None else parts)
 
 
-def _steps(run: dict[str, Any]) -> str:
+def _steps(run: answers.Run) -> str:
     step, steps = run["step"], run["steps"]
     if step is None and steps is None:
         return ""
     return f"{step or 0:,}" + (f" of {steps:,}" if steps else "")
 
 
-def _percent(run: dict[str, Any]) -> str:
+def _percent(run: answers.Run) -> str:
     return "" if run["progress"] is None else f" ({run['progress']:.0%})"
 
 
-def _cluster_row(cluster: dict[str, Any]) -> tuple[object, ...]:
+def _cluster_row(cluster: answers.Cluster) -> tuple[object, ...]:
     nodes = f"{cluster['num_nodes_in_contact']} of {cluster['num_nodes']} in contact"
     slots = f"{cluster['num_free_slots']} of {cluster['num_slots']} free"
     return cluster["name"], cluster["engine"], cluster["region"], nodes, slots, cluster["num_queued"], cluster["id"]
 
 
-def _node_row(node: dict[str, Any]) -> tuple[object, ...]:
+def _node_row(node: answers.Node) -> tuple[object, ...]:
     state = "in contact" if node["is_in_contact"] else "no contact"
     if node["is_draining"]:
         state += ", draining"

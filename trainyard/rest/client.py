@@ -1,20 +1,24 @@
-"""Trainyard's REST API from Python: one method a verb, JSON in and out."""
+"""Trainyard's REST API from Python: one method a verb. What comes back is checked against its type in ``answers``."""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote
 
 import httpx
 
+from trainyard.contract.base import BadDocument, JsonObject, convert
+from trainyard.rest import answers
 from trainyard.spec.problems import Problem
 
-Document = dict[str, Any]
 RETRY_AFTER_S = (0.2, 0.8)
+QueryValue = str | int | float | bool | Sequence[str] | None
+
+T = TypeVar("T")
 
 
 class ApiError(RuntimeError):
@@ -76,41 +80,41 @@ class Client:
 
     # Runs
 
-    def submit(self, document: Document) -> Document:
-        return self._json("POST", "runs", json=document)
+    def submit(self, spec: JsonObject) -> answers.Run:
+        return self._json("POST", "runs", answers.Run, json=spec)
 
-    def plan(self, document: Document, count: int = 3) -> Document:
+    def plan(self, spec: JsonObject, count: int = 3) -> answers.Plans:
         """Return what a run of it would cost, and ``proposals`` that would cost less."""
-        return self._json("POST", "plans", params={"count": count}, json=document)
+        return self._json("POST", "plans", answers.Plans, params={"count": count}, json=spec)
 
-    def submit_job(self, job: str, overrides: Document | None = None) -> Document:
-        return self._json("POST", "runs", json={"job": job, "overrides": overrides or {}})
+    def submit_job(self, job: str, overrides: JsonObject | None = None) -> answers.Run:
+        return self._json("POST", "runs", answers.Run, json={"job": job, "overrides": overrides or {}})
 
-    def runs(self, **filters: Any) -> Iterator[Document]:
-        return self._pages("runs", filters)
+    def runs(self, **filters: QueryValue) -> Iterator[answers.Run]:
+        return self._pages("runs", filters, answers.Run)
 
-    def run(self, run: str) -> Document:
-        return self._json("GET", f"runs/{_part(run)}")
+    def run(self, run: str) -> answers.Run:
+        return self._json("GET", f"runs/{_part(run)}", answers.Run)
 
-    def act(self, run: str, verb: str, body: Document | None = None) -> Document:
+    def act(self, run: str, verb: str, body: answers.VerbBody | None = None) -> answers.Run:
         """Ask for ``stop``, ``pause``, ``resume``, ``restart``, ``clone``, ``continue`` or ``archive``."""
-        return self._json("POST", f"runs/{_part(run)}/{verb}", json=body or {})
+        return self._json("POST", f"runs/{_part(run)}/{verb}", answers.Run, json=body or {})
 
-    def trace(self, run: str, steps: int, ranks: str | list[int] = "all") -> Document:
-        """Have the next steps traced; return ``first_step``, ``last_step`` and ``ranks``."""
-        return self._json("POST", f"runs/{_part(run)}/trace", json={"steps": steps, "ranks": ranks})
+    def trace(self, run: str, steps: int, ranks: str | list[int] = "all") -> answers.Traced:
+        """Have the next steps traced."""
+        body = {"steps": steps, "ranks": ranks}
+        return self._json("POST", f"runs/{_part(run)}/trace", answers.Traced, json=body)
 
     def delete(self, run: str) -> None:
-        self._json("DELETE", f"runs/{_part(run)}")
+        self._json("DELETE", f"runs/{_part(run)}", answers.Empty)
 
-    def file_list(self, run: str) -> Document:
-        """Return ``items`` (``path``, ``size_bytes`` and ``modified_at`` of what the run has left in its output folder)
-        and ``left``: what waits on nodes for a decision."""
-        return self._json("GET", f"runs/{_part(run)}/files")
+    def file_list(self, run: str) -> answers.FileList:
+        """Return what the run has left in its output folder, and what waits on nodes for a decision."""
+        return self._json("GET", f"runs/{_part(run)}/files", answers.FileList)
 
-    def send_leftovers(self, run: str) -> Document:
+    def send_leftovers(self, run: str) -> answers.FileList:
         """Let the nodes send what the run has left in their working folders; return the list as ``file_list`` does."""
-        return self._json("POST", f"runs/{_part(run)}/leftovers", json={"decision": "upload"})
+        return self._json("POST", f"runs/{_part(run)}/leftovers", answers.FileList, json={"decision": "upload"})
 
     @contextmanager
     def file(self, run: str, path: str, first: int = 0, tag: str = "") -> Iterator[httpx.Response]:
@@ -128,27 +132,29 @@ class Client:
         except httpx.TransportError as error:
             raise Unreachable(f"cannot read from {self.url}: {error}") from None
 
-    def upload_bundle(self, data: bytes, project: str) -> Document:
+    def upload_bundle(self, data: bytes, project: str) -> answers.Bundle:
         headers = {"Content-Type": "application/gzip"}
-        return self._json("POST", "bundles", params={"project": project}, content=data, headers=headers)
+        return self._json("POST", "bundles", answers.Bundle, params={"project": project}, content=data, headers=headers)
 
     # Runs that were logged outside of Trainyard
 
-    def send_local_run(self, local_id: str, document: Document) -> Document:
+    def send_local_run(self, local_id: str, document: answers.LocalRunBody) -> answers.LocalRun:
         """Make or find the run of a local id; return ``run`` and the ``watermarks`` of its processes."""
-        return self._json("PUT", f"runs/local/{_part(local_id)}", json=document)
+        return self._json("PUT", f"runs/local/{_part(local_id)}", answers.LocalRun, json=document)
 
-    def send_frames(self, run: str, data: bytes) -> Document:
-        """Send frames of spools, byte for byte; return ``watermarks``. They are numbered: a repeat changes nothing."""
+    def send_frames(self, run: str, data: bytes) -> answers.Watermarks:
+        """Send frames of spools, byte for byte. They are numbered: a repeat changes nothing."""
         headers = {"Content-Type": "application/octet-stream"}
-        return self._json("POST", f"runs/{_part(run)}/frames", content=data, headers=headers, is_numbered=True)
+        return self._json(
+            "POST", f"runs/{_part(run)}/frames", answers.Watermarks, content=data, headers=headers, is_numbered=True
+        )
 
-    # What a run said
+    # What a run logged
 
-    def series(self, run: str) -> Iterator[Document]:
-        return self._pages(f"runs/{_part(run)}/series", {})
+    def series(self, run: str) -> Iterator[answers.Series]:
+        return self._pages(f"runs/{_part(run)}/series", {}, answers.Series)
 
-    def series_csv(self, run: str, **query: Any) -> Iterator[str]:
+    def series_csv(self, run: str, **query: QueryValue) -> Iterator[str]:
         """Yield every point as CSV, as it comes: in parts that may end in the middle of a line."""
         try:
             with self._http.stream("GET", f"runs/{_part(run)}/series.csv", params=_given(query)) as response:
@@ -159,82 +165,77 @@ class Client:
         except httpx.TransportError as error:
             raise Unreachable(f"cannot read from {self.url}: {error}") from None
 
-    def checkpoints(self, run: str) -> Iterator[Document]:
-        return self._pages(f"runs/{_part(run)}/checkpoints", {})
+    def checkpoints(self, run: str) -> Iterator[answers.Checkpoint]:
+        return self._pages(f"runs/{_part(run)}/checkpoints", {}, answers.Checkpoint)
 
-    def logs(self, run: str, **query: Any) -> Document:
-        """Return one page: ``items`` and ``next``."""
-        return self._json("GET", f"runs/{_part(run)}/logs", params=_given(query))
+    def logs(self, run: str, **query: QueryValue) -> answers.LogPage:
+        return self._json("GET", f"runs/{_part(run)}/logs", answers.LogPage, params=_given(query))
 
-    def search_logs(self, run: str, **query: Any) -> Document:
-        """Return ``items`` (lines that fit) and ``next``, which is None when all was searched."""
-        return self._json("GET", f"runs/{_part(run)}/logs/search", params=_given(query))
+    def search_logs(self, run: str, **query: QueryValue) -> answers.FoundLines:
+        return self._json("GET", f"runs/{_part(run)}/logs/search", answers.FoundLines, params=_given(query))
 
-    def log_line(self, run: str, line: str) -> Document:
+    def log_line(self, run: str, line: str) -> answers.LogLine:
         """Return one line, whole."""
-        return self._json("GET", f"runs/{_part(run)}/logs/line", params={"id": line})
+        return self._json("GET", f"runs/{_part(run)}/logs/line", answers.LogLine, params={"id": line})
 
     # Data by name
 
-    def datasets(self, **filters: Any) -> Iterator[Document]:
-        return self._pages("datasets", filters)
+    def datasets(self, **filters: QueryValue) -> Iterator[answers.Dataset]:
+        return self._pages("datasets", filters, answers.Dataset)
 
-    def dataset(self, dataset: str) -> Document:
-        return self._json("GET", f"datasets/{_part(dataset)}")
+    def dataset(self, dataset: str) -> answers.DatasetWithFacts:
+        return self._json("GET", f"datasets/{_part(dataset)}", answers.DatasetWithFacts)
 
-    def add_dataset(self, document: Document) -> Document:
-        return self._json("POST", "datasets", json=document)
+    def add_dataset(self, document: answers.DatasetBody) -> answers.DatasetWithFacts:
+        return self._json("POST", "datasets", answers.DatasetWithFacts, json=document)
 
-    def check_dataset(self, dataset: str) -> Document:
-        return self._json("POST", f"datasets/{_part(dataset)}/check", json={})
+    def check_dataset(self, dataset: str) -> answers.DatasetWithFacts:
+        return self._json("POST", f"datasets/{_part(dataset)}/check", answers.DatasetWithFacts, json={})
 
     def delete_dataset(self, dataset: str) -> None:
-        self._json("DELETE", f"datasets/{_part(dataset)}")
+        self._json("DELETE", f"datasets/{_part(dataset)}", answers.Empty)
 
     # Where runs go
 
-    def clusters(self) -> Iterator[Document]:
-        return self._pages("clusters", {})
+    def clusters(self) -> Iterator[answers.Cluster]:
+        return self._pages("clusters", {}, answers.Cluster)
 
-    def nodes(self, **filters: Any) -> Iterator[Document]:
-        return self._pages("nodes", filters)
+    def nodes(self, **filters: QueryValue) -> Iterator[answers.Node]:
+        return self._pages("nodes", filters, answers.Node)
 
-    def act_on_node(self, node: str, verb: str) -> Document:
-        return self._json("POST", f"nodes/{_part(node)}/{verb}", json={})
+    def act_on_node(self, node: str, verb: str) -> answers.Node:
+        return self._json("POST", f"nodes/{_part(node)}/{verb}", answers.Node, json={})
 
-    def create_token(self, name: str, expires_at: str | None = None) -> Document:
-        return self._json("POST", "tokens", json={"name": name, "expires_at": expires_at})
+    def create_token(self, name: str, expires_at: str | None = None) -> answers.NewToken:
+        return self._json("POST", "tokens", answers.NewToken, json={"name": name, "expires_at": expires_at})
 
-    def me(self) -> Document:
-        return self._json("GET", "me")
+    def me(self) -> answers.Me:
+        return self._json("GET", "me", answers.Me)
 
     # The wire
 
-    def _pages(self, path: str, filters: Document) -> Iterator[Document]:
+    def _pages(self, path: str, filters: Mapping[str, QueryValue], kind: type[T]) -> Iterator[T]:
         query = _given(filters)
         while True:
-            page = self._json("GET", path, params=query)
+            page = self._json("GET", path, answers.Page[kind], params=query)  # type: ignore[valid-type]
             yield from page["items"]
-            if not page.get("next"):
+            following = page.get("next")
+            if not following:
                 return
-            query["cursor"] = page["next"]
+            query["cursor"] = following
 
-    def _json(self, method: str, path: str, **request: Any) -> Document:
+    def _json(self, method: str, path: str, kind: type[T], **request: Any) -> T:
         headers = dict(request.pop("headers", {}))
         if not request.pop("is_numbered", False) and method == "POST":
             headers["Idempotency-Key"] = uuid.uuid4().hex  # the server does it once, however often we ask
         response = self._answer(method, path, headers=headers, **request)
         if response.is_error or response.is_redirect:
             raise _error_of(response)
-        if not response.content:
-            return {}
         try:
-            found = response.json()
-        except ValueError:
-            found = None
-        if not isinstance(found, dict):
-            raise ApiError(response.status_code, f"{self.url} does not answer as Trainyard does", [])
-        return found
+            return _checked(response.json() if response.content else {}, kind)
+        except ValueError as error:
+            why = f": {error}" if isinstance(error, BadDocument) else ""
+            raise ApiError(response.status_code, f"{self.url} does not answer as Trainyard does{why}", []) from None
 
     def _answer(self, method: str, path: str, **request: Any) -> httpx.Response:
         for wait_s in (*RETRY_AFTER_S, None):
@@ -255,7 +256,14 @@ def _part(text: str) -> str:
     return quote(text, safe="")
 
 
-def _given(query: Document) -> Document:
+def _checked(found: Any, kind: type[T]) -> T:
+    """Return the answer itself, with the fields that the type does not name, once it has those that the type names.
+    Raises BadDocument."""
+    convert(found, kind)
+    return cast(T, found)
+
+
+def _given(query: Mapping[str, QueryValue]) -> dict[str, QueryValue]:
     return {name: value for name, value in query.items() if value is not None}
 
 

@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from trainyard.contract.records import YEAR_3000, BadRecord, Begin, End
 from trainyard.formats.names import without_hidden
-from trainyard.rest.client import ApiError, Client, Document, Unreachable
+from trainyard.rest import answers
+from trainyard.rest.client import ApiError, Client, Unreachable
 from trainyard.sdk import local_run as local
 from trainyard.spooling import frames as records
 from trainyard.spooling.reader import READ_BYTES, RawFrame, SpoolReader
@@ -27,6 +28,8 @@ BATCH_BYTES = 2 * 1024 * 1024  # one frame more still fits into a request, which
 PATIENCE_S = (1.0, 2.0, 4.0, 8.0)  # between tries while the server is away, as when it is restarted
 NOTE = "sent.json"  # beside the spools: the run that came of them, by server
 MAX_NAME = 120
+
+T = TypeVar("T")
 
 
 class Gone(RuntimeError):
@@ -104,24 +107,26 @@ class LocalRun:
         """Return the project that the script asked for; None where it did not."""
         return next(filter(None, (spool.begin.project for spool in self.spools.values())), None)
 
-    def document(self, project: str | None, *, is_live: bool = False) -> Document:
+    def document(self, project: str | None, *, is_live: bool = False) -> answers.LocalRunBody:
         """Return what the server is told of the run and of each of its processes."""
         newest = max((spool.restart for spool in self.spools.values() if spool.begin.rank >= 0), default=0)
-        return {
+        body: answers.LocalRunBody = {
             "name": self.name,
             "project": project or self.project,
-            **({"is_live": True} if is_live else {}),
             "script": self.script[:500],
             "host": _host(self.first.begin),
             "processes": {producer: _process(spool, newest) for producer, spool in self.spools.items()},
         }
+        if is_live:  # an older server refuses the field
+            body["is_live"] = True
+        return body
 
 
 class Sent(NamedTuple):
     """What came of sending one local run."""
 
     local_id: str
-    run: Document
+    run: answers.Run
     num_frames: int
     num_bytes: int
 
@@ -176,7 +181,7 @@ def announce(
     again: bool = False,
     is_patient: bool = True,
     is_live: bool = False,
-) -> Document:
+) -> answers.LocalRun:
     """Tell the server of the run and its processes; return ``run`` and ``watermarks``. Raises as ``send`` does.
 
     ``is_live``: one of them is at work now; the server takes it as the run's heartbeat.
@@ -212,7 +217,7 @@ def batches(
         yield frames
 
 
-def _patiently(ask: Callable[[], Document], waits: Sequence[float]) -> Document:
+def _patiently(ask: Callable[[], T], waits: Sequence[float]) -> T:
     """Ask again while the server is away: the same request again changes nothing."""
     for wait_s in waits:
         try:
@@ -238,7 +243,7 @@ def _spool(folder: Path, producer: str, numbers: list[int]) -> LocalSpool | None
     return LocalSpool(folder, producer, begin) if isinstance(begin, Begin) and begin.local else None
 
 
-def _process(spool: LocalSpool, newest_restart: int) -> Document:
+def _process(spool: LocalSpool, newest_restart: int) -> answers.LocalProcess:
     end = spool.end()
     reason = end.reason if end else ""
     return {

@@ -1,0 +1,306 @@
+"""What the REST API answers, as far as the SDK and the terminal read it.
+
+Fields that are not named here are ignored, and kept for ``--json``: an older client works with a newer server. What is
+``NotRequired`` came with a later version, so a newer client works with an older server.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, NotRequired, TypedDict, TypeVar
+
+from trainyard.contract.base import JsonObject
+from trainyard.contract.estimates import EstimateDocument, ProposalDocument
+
+T = TypeVar("T")
+
+
+class Page(TypedDict, Generic[T]):
+    """One page of a list; ``next`` is the cursor of the page behind it."""
+
+    items: list[T]
+    next: NotRequired[str | None]
+
+
+class Empty(TypedDict):
+    """An answer of which nothing is read."""
+
+
+class Reason(TypedDict):
+    code: str
+    sentence: str
+
+
+class Lamp(TypedDict):
+    colour: str  # green, amber, red, grey
+    sentence: str
+
+
+class Trouble(TypedDict):
+    code: str
+    count: int
+    sentence: str
+
+
+class Throughput(TypedDict):
+    value: float | None
+    unit: str
+    mfu: float | None
+
+
+class SeriesSummary(TypedDict):
+    """``last`` is the word of a value that is not finite."""
+
+    last: float | str | None
+    min: float | None
+    max: float | None
+    count: int
+
+
+class Run(TypedDict):
+    id: str
+    name: str
+    project: str
+    cluster: str | None  # None: it was logged outside of Trainyard
+    status: str
+    reason: Reason
+    lamps: dict[str, Lamp]
+    step: int | None
+    steps: int | None
+    progress: float | None
+    attempt: int | None
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    troubles: list[Trouble]
+    throughput: NotRequired[Throughput]
+    summary: dict[str, SeriesSummary]
+
+
+class Traced(TypedDict):
+    """Which steps of which ranks a trace holds."""
+
+    first_step: int
+    last_step: int
+    ranks: list[int]
+
+
+class File(TypedDict):
+    path: str
+    size_bytes: int
+    modified_at: str
+
+
+class LeftFile(TypedDict):
+    path: str
+    size_bytes: int
+
+
+class LeftOnNode(TypedDict):
+    """What waits in a node's working folder for a decision: upload, discard, or empty while nobody has decided."""
+
+    node: str
+    num_files: int
+    bytes: int
+    files: list[LeftFile]
+    decision: str
+
+
+class FileList(TypedDict):
+    items: list[File]
+    left: list[LeftOnNode]
+
+
+class Bundle(TypedDict):
+    sha256: str
+
+
+class Watermarks(TypedDict):
+    """By process: every frame up to this one is stored."""
+
+    watermarks: dict[str, int]
+
+
+class LocalRun(Watermarks):
+    run: Run
+
+
+class Series(TypedDict):
+    name: str
+    labels: dict[str, str]
+    count: int
+    first_step: int | None
+    last_step: int | None
+    last: float | str | None
+    min: float | None
+    max: float | None
+
+
+class RestoredBy(TypedDict):
+    run: str
+    attempt: int | None
+
+
+class Checkpoint(TypedDict):
+    step: int
+    state: str  # valid, deleted, invalid, missing or late
+    bytes: int | None
+    attempt: int | None
+    node: str
+    rank: int | None
+    took_s: float | None
+    at: str
+    restored_by: list[RestoredBy]
+
+
+class LogLine(TypedDict):
+    rank: int
+    level: str
+    text: str
+
+
+class FoundLine(LogLine):
+    """A line that a search found; ``length`` is that of the whole text where ``text`` is cut."""
+
+    id: str
+    length: NotRequired[int | None]
+
+
+class LogPage(TypedDict):
+    items: list[LogLine]
+    next: str | None
+    cursor: str  # where to read on later, also at the end
+
+
+class FoundLines(TypedDict):
+    items: list[FoundLine]
+    next: str | None  # None: all was searched
+
+
+class Column(TypedDict):
+    name: str
+    type: NotRequired[str]
+    missing: NotRequired[int | None]
+    min: NotRequired[str | float | bool | None]
+    max: NotRequired[str | float | bool | None]
+    mean: NotRequired[float | None]
+
+
+class ClassCount(TypedDict):
+    name: str
+    count: int
+
+
+class DatasetFacts(TypedDict):
+    columns: NotRequired[list[Column]]
+    classes: NotRequired[list[ClassCount]]
+
+
+class Dataset(TypedDict):
+    id: str
+    name: str
+    project: str
+    cluster: str
+    source: str
+    location: str
+    options: dict[str, str | int]
+    recipe: str
+    state: str  # waiting, checking, ready or failed
+    problem: str
+    size_bytes: int | None
+    num_rows: int | None
+    digest: str
+    checked_by: str | None
+    checked_at: str | None
+
+
+class DatasetWithFacts(Dataset):
+    facts: DatasetFacts
+
+
+class Cluster(TypedDict):
+    id: str
+    name: str
+    engine: str
+    region: str
+    num_nodes: int
+    num_nodes_in_contact: int
+    num_slots: int
+    num_free_slots: int
+    num_queued: int
+
+
+class Holder(TypedDict):
+    slot: int
+    run: str
+
+
+class Node(TypedDict):
+    id: str
+    name: str
+    cluster: str
+    slots: int
+    held: list[Holder]
+    accelerator: str
+    is_in_contact: bool
+    is_draining: bool
+    seen_at: str | None
+
+
+class NewToken(TypedDict):
+    token: str  # shown this once
+
+
+class Me(TypedDict):
+    username: str
+
+
+class Rates(TypedDict):
+    is_measured: bool
+    run: str | None  # the benchmark that measured them, where one sees it
+
+
+class Plans(TypedDict):
+    estimate: EstimateDocument
+    proposals: list[ProposalDocument]
+    nodes: list[str]
+    rates: Rates
+
+
+# Bodies of requests
+
+
+class LocalProcess(TypedDict):
+    """One process of a run that was logged outside of Trainyard. Times are Unix seconds."""
+
+    rank: int
+    host: str
+    began_at: float | None
+    ended_at: float | None
+    error: str
+    is_interrupted: bool
+    is_replaced: bool
+
+
+class LocalRunBody(TypedDict):
+    name: str
+    project: str | None
+    is_live: NotRequired[bool]
+    script: str
+    host: str
+    processes: dict[str, LocalProcess]
+
+
+class DatasetBody(TypedDict):
+    name: str
+    source: str
+    location: str
+    project: str
+    cluster: str
+    options: dict[str, str | int]
+
+
+class VerbBody(TypedDict, total=False):
+    """What a verb of a run takes: ``overrides`` of the spec by dotted path, and the ``step`` to continue from."""
+
+    overrides: JsonObject
+    step: int | None
