@@ -14,10 +14,10 @@ SETUP = exec $(PYTHON) -m dashboard.setup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test parity quality chaos check bench lock clean
+.PHONY: help setup demo up test test-all parity quality chaos check bench lock clean
 
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-7s  %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s  %s\n' "$$name" "$$text"; done
 
 setup: ## make .venv and node_modules with everything that Trainyard runs on
 	@$(SETUP)
@@ -28,10 +28,14 @@ demo: ## set up, start on this machine with two CPU nodes, launch the hello-gpt 
 up: ## set up and serve, without a run
 	@$(SETUP) -- $(BIN)/python -m dashboard.up
 
-test: ## set up what the tests need, a browser too, and run them all (ARGS="tests/code_rules -x")
+test: ## set up what the tests need, a browser too, and run the tests (ARGS="tests/code_rules -x")
 	@$(PYTHON) -m dashboard.setup --for tests
-	@# All of them in parts, three at a time; picked ones in one pytest.
+	@# In parts, three at a time; picked ones in one pytest.
 	@$(BIN)/python -m $(if $(ARGS),pytest $(ARGS),tests.parts)
+
+test-all: ## run what `make test` leaves out: the second database, pages in each size and theme, long random trials
+	@$(PYTHON) -m dashboard.setup --for tests
+	@$(BIN)/python -m tests.parts extended
 
 parity: ## train in every parallel way and in one process, and compare losses, gradients, resumed runs (ARGS="-k shard")
 	@$(PYTHON) -m dashboard.setup --for tests

@@ -1,5 +1,7 @@
-"""`make test`: all tests in parts, three at a time, the longest first. Each part is a pytest of its own, with servers
-of its own; what shares a running Trainyard, and the browser with its event loop, are parts by themselves.
+"""`make test` and, with the word "extended", `make test-all`: tests in parts, three at a time, the longest first. Each
+part is a pytest of its own, with servers of its own; what shares a running Trainyard, and the browser with its event
+loop, are parts by themselves. `make test-all` has what `make test` leaves out: tests that are marked "extended", and
+`tests/runs` on the second database.
 
 Prints what each part says with its name before it, and at the end what failed, the closing line of each and one for
 all. A few tests that failed are run once more, alone on the machine: one that passes then is named as unsteady. That is
@@ -15,7 +17,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,19 +36,26 @@ class Tests(NamedTuple):
     changes: dict[str, str]
 
 
-# What has to do with the database runs on PostgreSQL too. Every test is in one of the other parts, but for
-# tests/parity and tests/quality, which are `make parity` and `make quality`: minutes of up to eight processes.
-APART = ("tests/runs", "tests/workers", "tests/parity", "tests/quality")
+# Every test is in one part, but for tests/parity and tests/quality, which are `make parity` and `make quality`: minutes
+# of up to eight processes. What has to do with the database runs on PostgreSQL too, in `make test-all`.
+NEVER = ("--ignore=tests/parity", "--ignore=tests/quality")
+APART = ("--ignore=tests/runs", "--ignore=tests/workers")
 PARTS = {
-    "browser": Tests(["-m", "whole"], ["tests/browser"], {}),
-    "workers": Tests(["-m", "not whole"], ["tests/workers"], {}),
-    "whole": Tests(["-m", "whole", "--ignore=tests/browser"], ["tests"], {}),
-    "others": Tests(["-m", "not whole", *(f"--ignore={folder}" for folder in APART)], ["tests"], {}),
-    "runs": Tests(["-m", "not whole"], ["tests/runs"], {}),
+    "workers": Tests(["-m", "not whole and not extended"], ["tests/workers"], {}),
+    "browser": Tests(["-m", "whole and not extended"], ["tests/browser"], {}),
+    "whole": Tests(["-m", "whole and not extended", "--ignore=tests/browser", *NEVER], ["tests"], {}),
+    "others": Tests(["-m", "not whole and not extended", *APART, *NEVER], ["tests"], {}),
+    "runs": Tests(["-m", "not whole and not extended"], ["tests/runs"], {}),
+}
+EXTENDED = {
+    "browser": Tests(["-m", "whole and extended"], ["tests/browser"], {}),
+    "others": Tests(["-m", "not whole and extended", *NEVER], ["tests"], {}),
+    "whole": Tests(["-m", "whole and extended", "--ignore=tests/browser", *NEVER], ["tests"], {}),
     "runs on PostgreSQL": Tests(["-m", "not whole"], ["tests/runs"], {"TRAINYARD_TEST_DATABASE": "postgresql"}),
 }
 CLOSING = re.compile(r"^=*[ ]*((\d+ [a-z]+(, )?)+|no tests ran).* in [\d.]+s")
 LOST = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$")  # pytest's own summary of one test
+WIDTH = max(map(len, [*PARTS, *EXTENDED]))
 OUTCOME = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)")
 
 
@@ -54,9 +63,10 @@ class Part:
     """One pytest process and what it says. Started by the main thread, which its life is tied to. ``only``: of its
     tests those alone, by pytest's names."""
 
-    def __init__(self, name: str, only: Sequence[str] = ()) -> None:
-        options, folders, changes = PARTS[name]
+    def __init__(self, name: str, tests: Tests, only: Sequence[str] = ()) -> None:
+        options, folders, changes = tests
         self.name = name
+        self.tests = tests
         self.closing = ""
         self.lost: list[str] = []
         self._title = f"{name}, again" if only else name
@@ -73,7 +83,7 @@ class Part:
         return self._process.poll() is not None
 
     @property
-    def tests(self) -> list[str]:
+    def failed(self) -> list[str]:
         """The names of those that failed."""
         return [match[1] for line in self.lost if (match := LOST.match(line))]
 
@@ -86,19 +96,18 @@ class Part:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        width = max(map(len, PARTS))
         with self._process.stdout as lines:
             for line in lines:
-                print(f"{self._title:{width}} | {line}", end="", flush=True)
+                print(f"{self._title:{WIDTH}} | {line}", end="", flush=True)
                 if LOST.match(line):
                     self.lost.append(line.rstrip("\n"))
                 if CLOSING.match(line):
                     self.closing = line.rstrip("\n")
 
 
-def main() -> int:
+def main(parts: Mapping[str, Tests]) -> int:
     began = time.monotonic()
-    over, failed = in_lanes()
+    over, failed = in_lanes(parts)
     unsteady = again(failed) if sum(len(part.lost) for part in failed) <= MOST_AGAIN else []
     for part in failed:
         for line in part.lost:
@@ -116,12 +125,13 @@ def main() -> int:
     return 1 if names else 0
 
 
-def in_lanes() -> tuple[list[Part], list[Part]]:
+def in_lanes(parts: Mapping[str, Tests]) -> tuple[list[Part], list[Part]]:
     """Run all parts, and return them in the order of their ends, and those in which something failed."""
-    waiting, running, over, failed = list(PARTS), list[Part](), list[Part](), list[Part]()
+    waiting, running, over, failed = list(parts), list[Part](), list[Part](), list[Part]()
     while waiting or running:
         while waiting and len(running) < LANES:
-            running.append(Part(waiting.pop(0)))
+            name = waiting.pop(0)
+            running.append(Part(name, parts[name]))
         time.sleep(0.1)
         for part in [part for part in running if part.is_over]:
             running.remove(part)
@@ -133,7 +143,7 @@ def in_lanes() -> tuple[list[Part], list[Part]]:
 
 def again(failed: Iterable[Part]) -> list[Part]:
     """Run what failed once more, a part after the other, and return the parts in which all of it passed then."""
-    return [part for part in failed if part.tests and Part(part.name, part.tests).end()]
+    return [part for part in failed if part.failed and Part(part.name, part.tests, part.failed).end()]
 
 
 def total(closings: Iterable[str]) -> Counter[str]:
@@ -153,6 +163,6 @@ def in_words(counts: Counter[str]) -> str:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        sys.exit(main(EXTENDED if sys.argv[1:] == ["extended"] else PARTS))
     except KeyboardInterrupt:  # the parts hear it as well, and say what they had found
         sys.exit(130)

@@ -22,13 +22,12 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
         options = ["-c", os.devnull, "--rootdir", str(tmp_path), "-p", "no:cacheprovider"]
         changes = {"WHAT": "set", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         found[name] = parts.Tests(options, [f"test_{name}.py"], changes)
-    monkeypatch.setattr(parts, "PARTS", found)
     monkeypatch.setattr(parts, "ROOT", tmp_path)
     return found
 
 
 def test_a_part_that_fails_fails_all_of_it_and_is_named(play: Play, capfd: pytest.CaptureFixture[str]) -> None:
-    assert parts.main() == 1
+    assert parts.main(play) == 1
     lines = capfd.readouterr().out.splitlines()
     assert lines[-1] == "Failed: bad"
     assert sum("assert False" in line and line.startswith("bad ") for line in lines), "what it said first"
@@ -43,13 +42,13 @@ def test_a_part_that_fails_fails_all_of_it_and_is_named(play: Play, capfd: pytes
 
 def test_parts_that_pass_pass(play: Play, capfd: pytest.CaptureFixture[str]) -> None:
     del play["bad"]
-    assert parts.main() == 0
+    assert parts.main(play) == 0
     assert capfd.readouterr().out.splitlines()[-1].startswith("== 2 passed in ")
 
 
 def test_a_part_that_collects_nothing_fails(play: Play, tmp_path: Path) -> None:
     (tmp_path / "test_bad.py").write_text("")
-    assert parts.main() == 1
+    assert parts.main(play) == 1
 
 
 def test_what_passes_alone_is_named_and_fails_nothing(
@@ -59,7 +58,7 @@ def test_what_passes_alone_is_named_and_fails_nothing(
         "from pathlib import Path\n\n\ndef test_it() -> None:\n    again = Path(__file__).with_name('again')\n"
         "    was = again.exists()\n    again.touch()\n    assert was, 'alas'\n\n\ndef test_other() -> None:\n    pass\n"
     )
-    assert parts.main() == 0
+    assert parts.main(play) == 0
     lines = capfd.readouterr().out.splitlines()
     assert lines[-1].startswith("== 4 passed in ") or lines[-1].startswith("== 4 passed, ")
     assert any(line.startswith("UNSTEADY, it passed alone: FAILED test_bad.py::test_it") for line in lines)
@@ -69,18 +68,42 @@ def test_many_failures_are_not_run_again(
     play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(parts, "MOST_AGAIN", 0)
-    assert parts.main() == 1
+    assert parts.main(play) == 1
     assert "again" not in capfd.readouterr().out
 
 
+NEVER = {"tests/parity", "tests/quality"}
+
+
 def test_every_test_but_those_of_parity_and_quality_is_in_one_of_the_parts() -> None:
-    """By how they are told apart, and not by a list: what is whole, what is not, and by folders."""
-    told = {name: (" ".join(one.options), one.folders) for name, one in parts.PARTS.items() if not one.changes}
-    left_out = "--ignore=tests/runs --ignore=tests/workers --ignore=tests/parity --ignore=tests/quality"
-    assert told == {
-        "browser": ("-m whole", ["tests/browser"]),
-        "whole": ("-m whole --ignore=tests/browser", ["tests"]),
-        "workers": ("-m not whole", ["tests/workers"]),
-        "runs": ("-m not whole", ["tests/runs"]),
-        "others": (f"-m not whole {left_out}", ["tests"]),
+    """Told apart by two markers and by folders, and not by a list."""
+    assert chosen(parts.PARTS) == {
+        "browser": ("whole and not extended", set(), "tests/browser"),
+        "whole": ("whole and not extended", {"tests/browser", *NEVER}, "tests"),
+        "workers": ("not whole and not extended", set(), "tests/workers"),
+        "runs": ("not whole and not extended", set(), "tests/runs"),
+        "others": ("not whole and not extended", {"tests/runs", "tests/workers", *NEVER}, "tests"),
+    }
+    assert chosen(parts.EXTENDED) == {
+        "browser": ("whole and extended", set(), "tests/browser"),
+        "whole": ("whole and extended", {"tests/browser", *NEVER}, "tests"),
+        "others": ("not whole and extended", NEVER, "tests"),
+    }
+
+
+def test_what_has_to_do_with_the_database_runs_on_both() -> None:
+    both = {"": parts.PARTS["runs"], "postgresql": parts.EXTENDED["runs on PostgreSQL"]}
+    assert {name: one.changes.get("TRAINYARD_TEST_DATABASE", "") for name, one in both.items()} == {
+        name: name for name in both
+    }
+    assert both["postgresql"].folders == both[""].folders
+    assert both["postgresql"].options == ["-m", "not whole"], "what is extended on SQLite too"
+
+
+def chosen(group: dict[str, parts.Tests]) -> dict[str, tuple[str, set[str], str]]:
+    """Name to marker expression, ignored folders and folder, of the parts on SQLite."""
+    return {
+        name: (one.options[1], {word.removeprefix("--ignore=") for word in one.options[2:]}, *one.folders)
+        for name, one in group.items()
+        if not one.changes
     }
