@@ -46,14 +46,24 @@ def home() -> Iterator[Path]:
         yield folder
 
 
-@pytest.fixture(scope="module")
-def calm_node(valkey_server: Valkey) -> Iterator[ControlledNode]:
-    """A node worker that the tests of a module share, since none of them harms it."""
-    with short_folder("ty-node-") as folder:
-        node = ControlledNode(folder, valkey_server.url, name="calm")
+@pytest.fixture(scope="session")
+def shared_node() -> Iterator[ControlledNode]:
+    """A node worker with a server of its own, which no test empties or kills."""
+    with short_folder("ty-node-") as folder, short_folder("ty-calm-") as beside:
+        server = Valkey(beside)
+        server.start()
+        node = ControlledNode(folder, server.url, name="calm")
         node.start()
         yield node
         node.close()
+        server.stop()
+
+
+@pytest.fixture
+def calm_node(shared_node: ControlledNode) -> Iterator[ControlledNode]:
+    """A node worker that all tests share which do it no harm: to start one with torch takes seconds of CPU time."""
+    yield shared_node
+    shared_node.attempts.clear()
 
 
 @pytest.fixture

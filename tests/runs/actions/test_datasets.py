@@ -110,6 +110,7 @@ def test_another_projects_run_of_the_same_name_is_no_reason(cast: Cast) -> None:
     document = spec(task={"recipe": "tabular", "data": {"dataset": "trees"}})
     make_run(cast, project=other, spec=document, status=Status.RUNNING)
     actions.delete_dataset(actor=cast.mate, dataset=ready(cast))
+    assert not Dataset.objects.exists()
 
 
 def test_a_cluster_with_datasets_stays(cast: Cast) -> None:

@@ -86,11 +86,14 @@ def test_a_second_trace_waits_for_the_first(cast: Cast, make_run: MakeRun) -> No
 
 def test_a_trace_of_which_nothing_was_heard_keeps_nobody_from_another(cast: Cast, make_run: MakeRun) -> None:
     run = training(cast, make_run)
-    actions.trace_run(actor=cast.mate, run=run)
+    first = actions.trace_run(actor=cast.mate, run=run)
     attempt = attempt_of(run)
     asked_at = timezone.now().timestamp() - 601
     Attempt.objects.filter(pk=attempt.pk).update(trace={**(attempt.trace or {}), "asked_at": asked_at})
-    actions.trace_run(actor=cast.mate, run=run)
+    second = actions.trace_run(actor=cast.mate, run=run)
+    asked = attempt_of(run).trace
+    assert asked is not None
+    assert asked["id"] == second.id != first.id
 
 
 @pytest.mark.parametrize("status", [Status.QUEUED, Status.STARTING, Status.SUCCEEDED])

@@ -1,4 +1,5 @@
-"""Ranks whose gradients travel in many buckets, as those of a large model do, and what they tell of it."""
+"""Ranks whose gradients travel in many buckets, as those of a large model do, what they tell of it, and what holds for
+every compression of them."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from tests.workers.training.ranks import Point
+from tests.workers.training.parity import nothing
+from tests.workers.training.ranks import Point, series
 from workers.training.strategies.synchronization.protocol import ring_bytes
 
 MODEL = {"layers": 2, "width": 64, "heads": 4, "context": 16}
@@ -60,3 +62,57 @@ def how_many_fewer(ranks: list[list[Point]]) -> float:
     sent = {value for points in ranks for name, _, _, value in points if name == "rank/sent_bytes"}
     assert len(sent) == 1, sent
     return ring_bytes(4 * NUM_PARAMETERS, len(ranks)) / sent.pop()
+
+
+def losses(ranks: list[list[Point]]) -> dict[int | None, float]:
+    return series(ranks[0], "train/loss")
+
+
+def check_restart(trained: Callable[..., list[list[Point]]]) -> None:
+    """Assert that a restart with the compression's state of a checkpoint changes no loss, and without it does.
+
+    ``trained(setup=..., steps=...)`` trains with the compression."""
+    through = losses(trained(steps=6))
+    again, anew = (
+        losses(trained(steps=6, setup=with_many_buckets(_try_a_step_again, with_state=is_kept)))
+        for is_kept in (True, False)
+    )
+    assert again == through
+    assert anew != through
+
+
+def check_throwaway_passes(trained: Callable[..., list[list[Point]]], leave_a_trace: Callable[[], None]) -> None:
+    """Assert that throwaway passes change no loss, by a bit; with ``leave_a_trace``, by which a rank's compression
+    forgets nothing, they do."""
+    plain, more, traced = (
+        losses(trained(steps=4, setup=with_many_buckets(change)))
+        for change in (nothing, _five_throwaway_passes, functools.partial(_five_throwaway_passes, leave_a_trace))
+    )
+    assert plain == more
+    assert traced != plain
+
+
+def _try_a_step_again(*, with_state: bool) -> None:
+    """Before step 4, do as a restart does: start the compression anew, with or without what a checkpoint holds."""
+    from workers.training.strategies.compression import CompressedStep, PowerSGD
+
+    plain = CompressedStep.begin
+
+    def begin(self, step):  # type: ignore[no-untyped-def]
+        plain(self, step)
+        if step == 4:
+            state = {name: tensor.clone() for name, tensor in self.state().items()}
+            self._compression._residuals.clear()
+            if isinstance(self._compression, PowerSGD):
+                self._compression._queries.clear()
+            if with_state:
+                self.load(state)
+
+    CompressedStep.begin = begin  # type: ignore[method-assign]
+
+
+def _five_throwaway_passes(leave_a_trace: Callable[[], None] = nothing) -> None:
+    from workers.training.strategies import data_parallel
+
+    data_parallel.num_throwaway_passes = lambda model: 5
+    leave_a_trace()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import signal
+from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,27 +24,21 @@ def yard(tmp_path: Path) -> Yard:
     return Yard(tmp_path / "checkpoints")
 
 
-def limit_the_size_of_files() -> None:
-    """As a quota does: what is written beyond is refused."""
-    import signal
+def limit_the_size_of_files(ranks: Collection[int]) -> None:
+    """As a quota does: what is written beyond is refused. Only once the data lies in the cache, which is larger."""
+    from workers.training import main
 
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    read_store = main.read_store
 
+    def limited(environment):  # type: ignore[no-untyped-def]
+        import torch.distributed as dist
 
-def limit_the_size_of_files_of_rank_1() -> None:
-    import torch.distributed as dist
+        if dist.get_rank() in ranks:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        return read_store(environment)
 
-    from workers.training.startup import process_group
-
-    join = process_group.join
-
-    def joined(*arguments):  # type: ignore[no-untyped-def]
-        join(*arguments)
-        if dist.get_rank() == 1:
-            limit_the_size_of_files()
-
-    process_group.join = joined
+    main.read_store = limited
 
 
 def give_rank_1_a_folder_of_its_own() -> None:
@@ -93,9 +90,10 @@ def test_a_full_disk_costs_the_checkpoint_and_not_the_training(yard: Yard) -> No
         assert states(again)[0] == ("restored", 2)
 
 
-@pytest.mark.parametrize("setup", [limit_the_size_of_files, limit_the_size_of_files_of_rank_1])
-def test_a_file_that_is_refused_is_told_with_its_reason(setup: object, yard: Yard) -> None:
-    points = yard.train(2, steps=4, checkpoint={"every_steps": 2}, setup=setup)[0]  # type: ignore[arg-type]
+@pytest.mark.parametrize("ranks", [{0, 1}, {1}])
+def test_a_file_that_is_refused_is_told_with_its_reason(ranks: set[int], yard: Yard) -> None:
+    setup = partial(limit_the_size_of_files, ranks)
+    points = yard.train(2, steps=4, checkpoint={"every_steps": 2}, setup=setup)[0]
     assert states(points) == [("off", 2), ("off", 4)]
     assert all("File too large" in note["why"] for note in notes(points))
     assert list(after(points, "train/loss", 0)) == [1, 2, 3, 4]

@@ -1,12 +1,21 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.workers.training.buckets import MODEL, how_many_fewer, many_buckets, told, with_many_buckets
-from tests.workers.training.parity import nothing
-from tests.workers.training.ranks import Point, series, tiny_spec, train_on
+from tests.workers.training.buckets import (
+    MODEL,
+    check_restart,
+    check_throwaway_passes,
+    how_many_fewer,
+    losses,
+    many_buckets,
+    told,
+    with_many_buckets,
+)
+from tests.workers.training.ranks import Point, tiny_spec, train_on
 from workers.training.strategies.compression import make_compression
 
 STEPS = 30
@@ -18,10 +27,6 @@ BAND = {"fp16": 1e-4, "bf16": 1e-3, "powersgd": 2e-2}  # of each loss, relative 
 def trained(compression: str, *, setup: Any = many_buckets, **changes: Any) -> list[list[Point]]:
     changes = {"steps": STEPS, "batch_size": 8, "accumulate": 2, "model": MODEL, **changes}
     return train_on(2, tiny_spec(world=2, parallel={"compression": compression}, **changes), setup=setup)
-
-
-def losses(ranks: list[list[Point]]) -> dict[int | None, float]:
-    return series(ranks[0], "train/loss")
 
 
 @pytest.fixture(scope="module")
@@ -113,54 +118,18 @@ def test_what_powersgd_does_not_send_it_keeps_for_the_next_step() -> None:
     assert min(told(ranks, "test/owed")) > 0.1
 
 
-def try_a_step_again(*, with_state: bool) -> None:
-    """Before step 4, do as a restart does: start the compression anew, with or without what a checkpoint holds."""
-    from workers.training.strategies.compression import CompressedStep
-
-    plain = CompressedStep.begin
-
-    def begin(self, step):  # type: ignore[no-untyped-def]
-        plain(self, step)
-        if step == 4:
-            state = {name: tensor.clone() for name, tensor in self.state().items()}
-            self._compression._queries.clear()
-            self._compression._residuals.clear()
-            if with_state:
-                self.load(state)
-
-    CompressedStep.begin = begin  # type: ignore[method-assign]
-
-
-def test_a_restart_with_the_state_of_a_checkpoint_changes_nothing() -> None:
-    through = losses(trained("powersgd", steps=6))
-    again, anew = (
-        losses(trained("powersgd", steps=6, setup=with_many_buckets(try_a_step_again, with_state=is_kept)))
-        for is_kept in (True, False)
-    )
-    assert again == through
-    assert anew != through
-
-
-def five_throwaway_passes() -> None:
-    from workers.training.strategies import data_parallel
-
-    data_parallel.num_throwaway_passes = lambda model: 5
-
-
-def five_throwaway_passes_that_leave_a_trace() -> None:
+def forget_nothing() -> None:
     from workers.training.strategies.compression import PowerSGD
 
-    five_throwaway_passes()
     PowerSGD.forget = lambda self: None  # type: ignore[method-assign]
 
 
+def test_a_restart_with_the_state_of_a_checkpoint_changes_nothing() -> None:
+    check_restart(partial(trained, "powersgd"))
+
+
 def test_throwaway_passes_leave_no_trace_and_a_rerun_is_equal_bit_for_bit() -> None:
-    plain, more, traced = (
-        losses(trained("powersgd", steps=4, setup=with_many_buckets(change)))
-        for change in (nothing, five_throwaway_passes, five_throwaway_passes_that_leave_a_trace)
-    )
-    assert plain == more
-    assert traced != plain
+    check_throwaway_passes(partial(trained, "powersgd"), forget_nothing)
 
 
 def test_a_compression_that_is_not_known_is_refused() -> None:

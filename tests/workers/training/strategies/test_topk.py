@@ -1,15 +1,23 @@
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from tests.workers.training.buckets import MODEL, how_many_fewer, many_buckets, told, with_many_buckets
+from tests.workers.training.buckets import (
+    MODEL,
+    check_restart,
+    check_throwaway_passes,
+    how_many_fewer,
+    losses,
+    many_buckets,
+    told,
+    with_many_buckets,
+)
 from tests.workers.training.parity import check_parity, nothing
-from tests.workers.training.ranks import Point, series, tiny_spec, train_on
+from tests.workers.training.ranks import Point, tiny_spec, train_on
 
 STEPS = 30
 RATIO = 0.05
@@ -20,10 +28,6 @@ def trained(ratio: float = RATIO, *, world: int = 2, setup: Any = many_buckets, 
     parallel = {"compression": "topk", "topk_ratio": ratio}
     changes = {"steps": STEPS, "batch_size": 8, "accumulate": 2, "model": MODEL, "parallel": parallel, **changes}
     return train_on(world, tiny_spec(world=world, **changes), setup=setup)
-
-
-def losses(ranks: list[list[Point]]) -> dict[int | None, float]:
-    return series(ranks[0], "train/loss")
 
 
 @pytest.mark.parametrize(("ratio", "entries", "kept"), [(0.01, 100, 1), (0.01, 101, 2), (0.01, 1, 1), (1.0, 7, 7)])
@@ -157,53 +161,18 @@ def test_ranks_part_when_the_gather_is_left_out() -> None:
     assert weights[0] != weights[1]
 
 
-def try_a_step_again(*, with_state: bool) -> None:
-    """Before step 4, do as a restart does: start the compression anew, with or without what a checkpoint holds."""
-    from workers.training.strategies.compression import CompressedStep
-
-    plain = CompressedStep.begin
-
-    def begin(self, step):  # type: ignore[no-untyped-def]
-        plain(self, step)
-        if step == 4:
-            state = {name: tensor.clone() for name, tensor in self.state().items()}
-            self._compression._residuals.clear()
-            if with_state:
-                self.load(state)
-
-    CompressedStep.begin = begin  # type: ignore[method-assign]
-
-
-def test_a_restart_with_the_state_of_a_checkpoint_changes_nothing() -> None:
-    through = losses(trained(steps=6))
-    again, anew = (
-        losses(trained(steps=6, setup=with_many_buckets(functools.partial(try_a_step_again, with_state=is_kept))))
-        for is_kept in (True, False)
-    )
-    assert again == through
-    assert anew != through
-
-
-def five_throwaway_passes() -> None:
-    from workers.training.strategies import data_parallel
-
-    data_parallel.num_throwaway_passes = lambda model: 5
-
-
-def five_throwaway_passes_that_leave_a_trace() -> None:
+def forget_nothing() -> None:
     from workers.training.strategies.topk import TopK
 
-    five_throwaway_passes()
     TopK.forget = lambda self: None  # type: ignore[method-assign]
 
 
+def test_a_restart_with_the_state_of_a_checkpoint_changes_nothing() -> None:
+    check_restart(trained)
+
+
 def test_throwaway_passes_leave_no_trace_and_a_rerun_is_equal_bit_for_bit() -> None:
-    plain, more, traced = (
-        losses(trained(steps=4, setup=with_many_buckets(change)))
-        for change in (nothing, five_throwaway_passes, five_throwaway_passes_that_leave_a_trace)
-    )
-    assert plain == more
-    assert traced != plain
+    check_throwaway_passes(trained, forget_nothing)
 
 
 def test_a_tensor_with_more_entries_than_an_index_reaches_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
