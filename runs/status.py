@@ -60,6 +60,7 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
     ),
     Status.RECOVERING: frozenset(
         {
+            Status.RECOVERING,  # the attempt that was out of contact has failed: the next one is looked for
             Status.QUEUED,
             Status.SCHEDULED,
             Status.STARTING,

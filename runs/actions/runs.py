@@ -16,14 +16,14 @@ from runs.datasets import unresolved
 from runs.models import Attempt, HeldSlot, Job, Role, Run, User
 from runs.models.runs import StaleStatus
 from runs.placing.planning import frozen_estimate
+from runs.recovery.fencing import unconfirmed_nodes
 from runs.refused import Refused
 from runs.retention import forget
-from runs.status import PLACED, Phase, Status, Wanted
+from runs.status import PLACED, Status, Wanted
 from runs.tasks import reconcile_soon, schedule_soon
 from trainyard.formats.names import without_hidden
 from trainyard.formats.words import listed
 from trainyard.spec import merge
-from trainyard.spec.survival import outlives_workers
 
 QUEUED_SENTENCE = "Waiting to be placed."
 
@@ -95,7 +95,7 @@ def _stop(actor: User, run: Run) -> Run:
             reconcile_soon(run.pk)
         return run
     with transaction.atomic():
-        if run.status in PLACED:
+        if run.status in PLACED and run.recover_at is None:
             words = f"{actor} asked to stop: {stopping.what_follows(run, attempt)}."
             stopping.begin(
                 run, attempt, why=stopping.ASKED, code="stopping", sentence=words, now=timezone.now(), actor=actor
@@ -270,15 +270,9 @@ def give_up_run(*, actor: User, run: Run) -> Run:
 
 
 def _refuse_second_attempt(run: Run) -> None:
-    """Refuse while ranks of an earlier attempt may still train. One node whose ranks are gone is proof enough for all,
-    where none can step without the others."""
-    held = Attempt.objects.filter(run=run, placements__held_slots__isnull=False, go__isnull=False)
-    for attempt in held.distinct().prefetch_related("placements__node"):
-        parts = list(attempt.placements.all())
-        open_names = [part.node.name for part in parts if part.phase not in (Phase.ENDED, Phase.REFUSED)]
-        if len(open_names) < len(parts) and not outlives_workers(run.spec):
-            continue
-        who = f"Node {open_names[0]} has" if len(open_names) == 1 else f"Nodes {listed(open_names)} have"
+    """Refuse while ranks of an earlier attempt may still train."""
+    if names := unconfirmed_nodes(run):
+        who = f"Node {names[0]} has" if len(names) == 1 else f"Nodes {listed(names)} have"
         sentence = f"{who} not confirmed yet that nothing of run {run.name} is left there."
         way = "Restart it once they are in contact again; a node that is gone for good can be removed."
         raise Refused("still-held", f"{sentence} {way}")

@@ -10,6 +10,7 @@ from django.utils import timezone
 from runs.ids import new_id
 from runs.models.clusters import Node
 from runs.models.people import User
+from runs.models.recoveries import AttemptFailure
 from runs.models.runs import Run, choices
 from runs.status import Phase
 from trainyard.contract.base import convert
@@ -41,6 +42,7 @@ class Attempt(models.Model):
     reason_code = models.CharField(max_length=60, blank=True)
     reason_sentence = models.TextField(blank=True)
     cause = models.JSONField(null=True, blank=True)  # a trainyard.contract.causes.Cause, once it has ended
+    failure = models.JSONField(null=True, blank=True)  # an AttemptFailure, once it has failed: see `failed`
 
     class Meta:
         ordering = ("number",)
@@ -54,6 +56,11 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"attempt {self.number} of {self.run_id}"
+
+    @property
+    def failed(self) -> AttemptFailure | None:
+        """How it failed; None where it did not, or where a person stopped it."""
+        return None if self.failure is None else convert(self.failure, AttemptFailure)
 
     @property
     def meeting(self) -> Go | None:

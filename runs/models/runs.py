@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from django.conf import settings
@@ -18,7 +19,9 @@ from runs.models.clusters import Cluster
 from runs.models.indexes import ListIndex
 from runs.models.jobs import Job
 from runs.models.people import Project, User
+from runs.models.recoveries import Recovery
 from runs.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
+from trainyard.contract.base import convert, to_builtins
 
 if TYPE_CHECKING:
     from runs.models.attempts import Attempt, Event
@@ -119,6 +122,9 @@ class Run(models.Model):
     ended_at = models.DateTimeField(null=True, blank=True)
     changed_at = models.DateTimeField(auto_now=True)
     archived_at = models.DateTimeField(null=True, blank=True)
+    recovery = models.JSONField(null=True, blank=True, editable=False)  # a Recovery: see `restarts`
+    # When it is to be started again; None: it is not, or an attempt is live.
+    recover_at = models.DateTimeField(null=True, editable=False)
     heartbeat_at = models.DateTimeField(null=True, editable=False)  # the last of a run outside of Trainyard
 
     objects = RunQuerySet.as_manager()
@@ -187,6 +193,11 @@ class Run(models.Model):
         """Whether a Stop makes its ranks save a checkpoint: those of a recipe that trains and keeps some."""
         return bool("recipe" in self.spec.get("task", {}) and self.spec.get("checkpoint", {}).get("every_steps"))
 
+    @property
+    def restarts(self) -> Recovery:
+        """Its restarts since a person started it last."""
+        return convert(self.recovery or {}, Recovery)
+
     def live_attempt(self) -> Attempt | None:
         return self.attempts.filter(ended_at=None).first()
 
@@ -199,6 +210,7 @@ class Run(models.Model):
         evidence: dict[str, Any] | None = None,
         actor: User | None = None,
         attempt: Attempt | None = None,
+        recover_at: datetime | None = None,
     ) -> None:
         """Change the status, in one compare-and-set, and write the event that says why.
 
@@ -214,6 +226,7 @@ class Run(models.Model):
             "reason_sentence": sentence,
             "reason_evidence": evidence or {},
             "changed_at": now,
+            "recover_at": recover_at,
         }
         if status == Status.RUNNING and self.started_at is None:
             changes["started_at"] = now
@@ -221,6 +234,7 @@ class Run(models.Model):
             changes["ended_at"] = now
         elif current in (*FINAL, Status.PAUSED):  # restarted or resumed: what was wanted before is over
             changes |= {"ended_at": None, "archived_at": None, "wanted": Wanted.RUN}
+            changes["recovery"] = to_builtins(Recovery(after_fence=self.fence))  # its restarts count anew
         with transaction.atomic():
             if not Run.objects.filter(pk=self.pk, status=current).update(**changes):
                 raise StaleStatus(f"run {self.pk} is no longer {current}")

@@ -28,6 +28,8 @@ class Request:
     slots_per_node: int
     accelerator: str = AUTO
     before: frozenset[str] = frozenset()  # nodes of its last attempt, where its working folder lies
+    excluded: frozenset[str] = frozenset()  # nodes that it must not have
+    avoided: frozenset[str] = frozenset()  # nodes that it gets only where there is no other
 
     @property
     def num_slots(self) -> int:
@@ -92,7 +94,7 @@ def place(cluster: str, requests: Sequence[Request], rooms: Sequence[Room]) -> l
             continue
         if request.shape not in unfit:
             unfit[request.shape] = _why_never(cluster, request, rooms)
-        sentence = unfit[request.shape]
+        sentence = unfit[request.shape] or _why_not_without(cluster, request, rooms)
         if not sentence:
             sentence = _turn(cluster, num_ahead, first) if first else _reason(cluster, request, rooms, free)
             first = first or request
@@ -106,15 +108,26 @@ def _fit(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...
         fitting = [
             room
             for room in rooms
-            if room.is_usable and room.accelerator == kind and len(free[room.node]) >= request.slots_per_node
+            if _is_usable(room, request) and room.accelerator == kind and len(free[room.node]) >= request.slots_per_node
         ]
         if len(fitting) < request.num_nodes:
             continue
-        fitting.sort(key=lambda room: (room.node not in request.before, len(free[room.node]), room.name))
+        fitting.sort(
+            key=lambda room: (
+                room.node in request.avoided,
+                room.node not in request.before,
+                len(free[room.node]),
+                room.name,
+            )
+        )
         chosen = sorted(fitting[: request.num_nodes], key=lambda room: room.name)
         parts = tuple(Part(room.node, free[room.node][: request.slots_per_node]) for room in chosen)
         return Placed(request.run, kind, parts)
     return None
+
+
+def _is_usable(room: Room, request: Request) -> bool:
+    return room.is_usable and room.node not in request.excluded
 
 
 def _could_ever_fit(request: Request, rooms: Sequence[Room]) -> bool:
@@ -162,12 +175,21 @@ def _why_never(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
     )
 
 
+def _why_not_without(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
+    """Say that the nodes which the run may have could not hold it even if they were idle; nothing where they could."""
+    others = [room for room in rooms if room.node not in request.excluded]
+    if len(others) == len(rooms) or _could_ever_fit(request, others):
+        return ""
+    names = _names([room.name for room in rooms if room.node in request.excluded])
+    return f"Waiting for other nodes on cluster {cluster}: {names} left out, and the rest cannot hold it."
+
+
 def _reason(cluster: str, request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]]) -> str:
     matching = [room for room in rooms if room.accelerator in _kinds(request)]
-    usable = [room for room in matching if room.is_usable]
+    usable = [room for room in matching if _is_usable(room, request)]
     num_free = sum(len(free[room.node]) for room in usable)
     num_slots = sum(room.num_slots for room in usable)
-    state = f"{num_free} of {num_slots} free{_away(matching)}."
+    state = f"{num_free} of {num_slots} free{_away(matching, request)}."
     slots = _slots(request, matching)
     missing = request.num_slots - num_free
     if missing > 0:
@@ -181,8 +203,9 @@ def _reason(cluster: str, request: Request, rooms: Sequence[Room], free: dict[st
     )
 
 
-def _away(rooms: Sequence[Room]) -> str:
+def _away(rooms: Sequence[Room], request: Request) -> str:
     """Name the nodes that would help but cannot."""
+    left_out = [room.name for room in rooms if room.is_usable and room.node in request.excluded]
     offline = [room.name for room in rooms if not room.is_in_contact]
     draining = [room.name for room in rooms if room.is_in_contact and room.is_draining]
     words = ""
@@ -190,6 +213,8 @@ def _away(rooms: Sequence[Room]) -> str:
         words += f"; {_names(offline)} out of contact"
     if draining:
         words += f"; {_names(draining)} draining"
+    if left_out:
+        words += f"; {_names(left_out)} left out"
     return words
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 import structlog
 from django.db import transaction
@@ -14,9 +15,11 @@ from runs.metrics import progress
 from runs.metrics.models import Telemetry
 from runs.models import Attempt, HeldSlot, Placement, Run
 from runs.models.runs import StaleStatus
-from runs.reconcile.judge import MISSING_S, Case, PlacementState, Verdict, judge
+from runs.reconcile.judge import MISSING_S, REST_LIMIT_S, Case, Failure, PlacementState, Verdict, judge
 from runs.reconcile.listening import Listener, forget, later
 from runs.reconcile.restoring import missing_origin, offered_to, place_of
+from runs.recovery.classes import class_of
+from runs.recovery.failing import RESTART_REST_LIMIT_S, may_restart, outcome_of_failure
 from runs.status import OVER, Phase, Status, TransitionError, Wanted
 from trainyard.contract.base import to_builtins
 from trainyard.contract.orders import CheckpointReference, Go
@@ -132,8 +135,16 @@ def _case(attempt: Attempt, placements: Sequence[Placement], listener: Listener)
         is_complete=lambda: is_complete(attempt, placements),
         outlives_workers=outlives_workers(attempt.run.spec),
         zero_means_finished="recipe" in attempt.run.spec.get("task", {}),
+        rest_limit_s=partial(_rest_limit_s, attempt),
         stopped=lambda: stopping.outcome(attempt.run.spec, attempt.stop, [one.reported for one in placements]),
     )
+
+
+def _rest_limit_s(attempt: Attempt, failure: Failure) -> float:
+    """Return how long the end may wait for what is on the way: records say of which attempt they are, and a restart
+    needs of them only what the last checkpoints are."""
+    cause = class_of(failure.code, failure.sentence, failure.evidence)
+    return RESTART_REST_LIMIT_S if may_restart(attempt.run, cause) else REST_LIMIT_S
 
 
 def _state(placement: Placement, listener: Listener) -> PlacementState:
@@ -171,21 +182,49 @@ def _do(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, now
         return True
     if verdict.status is None:
         return changed
-    evidence = dict(verdict.evidence)
     if verdict.status == Status.FAILED:
-        evidence["step"] = Telemetry.objects.filter(pk=attempt.run_id).values_list("step", flat=True).first()
+        return _fail(attempt, placements, verdict, now)
     with transaction.atomic():
         attempt.run.move_to(
-            verdict.status,
-            code=verdict.code,
-            sentence=_with_step(verdict.sentence, evidence),
-            evidence=evidence,
-            attempt=attempt,
+            verdict.status, code=verdict.code, sentence=verdict.sentence, evidence=verdict.evidence, attempt=attempt
         )
         if verdict.ends:
             attempt.ended_at = now
             attempt.reason_code, attempt.reason_sentence = verdict.code, attempt.run.reason_sentence
             attempt.save(update_fields=["ended_at", "reason_code", "reason_sentence"])
+    return True
+
+
+def _fail(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, now: datetime) -> bool:
+    """End the attempt, and with it the run unless its policy has it started again."""
+    step = Telemetry.objects.filter(pk=attempt.run_id).values_list("step", flat=True).first()
+    evidence = {**verdict.evidence, "step": step}
+    sentence = _with_step(verdict.sentence, evidence)
+    cause = class_of(verdict.code, verdict.sentence, evidence)
+    outcome = outcome_of_failure(
+        attempt, placements, cause=cause, code=verdict.code, sentence=sentence, evidence=evidence, now=now
+    )
+    with transaction.atomic():
+        changes = {
+            "ended_at": now,
+            "reason_code": verdict.code,
+            "reason_sentence": sentence,
+            "failure": to_builtins(outcome.failure),
+        }
+        if not Attempt.objects.filter(pk=attempt.pk, ended_at=None).update(**changes):
+            raise StaleStatus(f"attempt {attempt.pk} has ended already")
+        attempt.run.move_to(
+            outcome.status,
+            code=outcome.code,
+            sentence=outcome.sentence,
+            evidence=evidence,
+            attempt=attempt,
+            recover_at=outcome.recover_at,
+        )
+        attempt.run.recovery = to_builtins(outcome.recovery)
+        attempt.run.save(update_fields=["recovery"])
+    for name, value in changes.items():
+        setattr(attempt, name, value)
     return True
 
 

@@ -72,6 +72,7 @@ class Case:
     # Whether exit code 0 proves that the training is over: a rank of a recipe that stops early ends by SIGTERM. A
     # script may end with 0 because it was asked to.
     zero_means_finished: bool = False
+    rest_limit_s: Callable[[Failure], float] = lambda _: REST_LIMIT_S  # for what is on the way after this failure
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ def _stopping(case: Case) -> Verdict:
 def _failing(case: Case, failure: Failure) -> Verdict:
     waited_s = case.settling_s or 0.0
     others_over = all(part.is_over or part.is_silent for part in case.parts) or waited_s > STOP_LIMIT_S
-    if case.settling_s is None or not others_over or not _is_settled(case, REST_LIMIT_S):
+    if case.settling_s is None or not others_over or not _is_settled(case, case.rest_limit_s(failure)):
         return SETTLE
     if failure.is_felt and (silent := [part.node for part in case.parts if part.is_silent]):
         verb = "is" if len(silent) == 1 else "are"

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, cast
 
 import structlog
+from django.db.models import Q
 from redis.exceptions import LockError, RedisError
 
 from runs import broadcast, valkey_users
@@ -70,7 +71,7 @@ def _round(now: datetime) -> None:
     _guarded(partial(correct_late, now))
     _guarded(partial(lose_silent_runs, now, since))
     _guarded(partial(take_outputs, listener))
-    queued = Run.objects.filter(status=Status.QUEUED).order_by()
+    queued = Run.objects.filter(Q(status=Status.QUEUED) | Q(status=Status.RECOVERING, recover_at__lte=now)).order_by()
     for cluster_id in queued.values_list("cluster_id", flat=True).distinct():
         _guarded(partial(schedule, cluster_id, now), cluster=cluster_id)
     write_desired(nodes, listener.statuses, now)

@@ -9,15 +9,18 @@ from itertools import chain
 
 import structlog
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
 from runs import broadcast
 from runs.engines import engine_of
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
-from runs.placing.queue import requests_of, waiting_runs
-from runs.placing.scheduling import Placed, Waiting, place
+from runs.placing.queue import recovering_requests, recovering_runs, requests_of, waiting_runs
+from runs.placing.scheduling import Placed, Request, Waiting, place
 from runs.reconcile.desired import write_desired
 from runs.reconcile.listening import Listener
+from runs.recovery.fencing import unconfirmed_nodes
+from runs.recovery.words import waiting_sentence
 from runs.status import Status
 from trainyard.formats.words import listed
 
@@ -51,10 +54,28 @@ def _answers(cluster: Cluster, now: datetime) -> list[Placed | Waiting]:
     shut_out: list[Placed | Waiting] = [
         Waiting(run_id, sentence) for run_id in waiting.exclude(project__in=let).values_list("pk", flat=True)
     ]
-    requests = requests_of(waiting.filter(project__in=let))
+    recovering, held_up = _recovering(cluster, now)
+    requests = [*recovering, *requests_of(waiting.filter(project__in=let))]
     if not requests:
-        return shut_out
-    return [*place(cluster.name, requests, engine_of(cluster).capacity(cluster, now)), *shut_out]
+        return [*shut_out, *held_up.values()]
+    answers = place(cluster.name, requests, engine_of(cluster).capacity(cluster, now))
+    return [*(held_up.get(answer.run, answer) for answer in answers), *shut_out]
+
+
+def _recovering(cluster: Cluster, now: datetime) -> tuple[list[Request], dict[str, Waiting]]:
+    """Return what the runs that are to be started again ask for, and why some of them are not placed now, whatever room
+    there is: it is kept for them."""
+    recovering = recovering_runs(cluster)
+    held_up = {}
+    for run in recovering:
+        assert run.recover_at is not None, "the query asks for it"
+        if run.recover_at > now:
+            held_up[run.pk] = Waiting(run.pk, "")
+        elif names := unconfirmed_nodes(run):
+            who = f"{listed(names)} {'has' if len(names) == 1 else 'have'}"
+            sentence = f"{who} not confirmed yet that nothing of the last attempt is left."
+            held_up[run.pk] = Waiting(run.pk, waiting_sentence(run.restarts, sentence))
+    return (recovering_requests(recovering, now) if recovering else []), held_up
 
 
 def _write(placed: Placed) -> list[Placement]:
@@ -125,14 +146,18 @@ def _start(cluster: Cluster, placements: Sequence[Placement], now: datetime) -> 
 
 def _write_reasons(cluster: Cluster, answers: Sequence[Waiting]) -> None:
     """Write the reasons that are others than before. It is no event: it would fill the runs' history."""
-    known = dict(waiting_runs(cluster).values_list("pk", "reason_sentence")) if answers else {}
+    known = {}
+    if answers:
+        known = dict(waiting_runs(cluster).values_list("pk", "reason_sentence"))
+        known |= dict(recovering_runs(cluster).values_list("pk", "reason_sentence"))
     changed: dict[str, list[str]] = defaultdict(list)
-    for answer in answers:
+    for answer in filter(lambda one: one.sentence, answers):
         if known.get(answer.run, answer.sentence) != answer.sentence:
             changed[answer.sentence].append(answer.run)
     for sentence, run_ids in changed.items():
         for start in range(0, len(run_ids), RUNS_AT_ONCE):
-            waiting = Run.objects.filter(pk__in=run_ids[start : start + RUNS_AT_ONCE], status=Status.QUEUED)
+            rows = Run.objects.filter(pk__in=run_ids[start : start + RUNS_AT_ONCE])
+            waiting = rows.filter(Q(status=Status.QUEUED) | Q(status=Status.RECOVERING, recover_at__isnull=False))
             waiting.update(reason_code="waiting", reason_sentence=sentence)
     if changed:
         broadcast.runs_changed(chain.from_iterable(changed.values()))

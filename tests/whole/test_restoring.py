@@ -90,7 +90,7 @@ def test_a_script_that_was_killed_goes_on_from_what_it_kept(yard: Yard, tmp_path
 def test_a_training_that_was_killed_goes_on_as_if_nothing_had_been(yard: Yard) -> None:
     """Two ranks on two nodes; one is killed, the newest checkpoint is damaged, and the loss curve is the same still."""
     spec = tiny("undisturbed", steps=400, validate_every_steps=50) | {"resources": {"nodes": 2}}
-    spec["checkpoint"] = {"every_steps": 20, "keep": 3}
+    spec |= {"checkpoint": {"every_steps": 20, "keep": 3}, "restarts": {"max": 0}}
     undisturbed = yard.submit(spec)
     assert yard.wait_for_end(undisturbed)["status"] == "SUCCEEDED"
 

@@ -13,12 +13,15 @@ from trainyard.spec.problems import Problem, SpecError, show
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, which also refuses a key that is there twice: the first would silently be lost."""
+    """YAML's safe loader, which refuses a key that is there twice (the first would silently be lost), and reads the
+    keys on, off, yes and no as text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[object] = set()
         for key_node, _ in node.value:
             if isinstance(key_node, yaml.ScalarNode):
+                if key_node.tag == "tag:yaml.org,2002:bool":
+                    key_node.tag = "tag:yaml.org,2002:str"  # YAML 1.1 takes the key on for true
                 if key_node.value in seen:
                     raise yaml.constructor.ConstructorError(
                         None, None, f"the key {show(key_node.value)} is there twice", key_node.start_mark

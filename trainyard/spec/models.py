@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from trainyard.spec.sections.parallel import Parallel
+from trainyard.spec.sections.restarts import Restarts
 from trainyard.spec.sections.tasks import (
     CommunicationTask,
     ImageClassifierTask,
@@ -15,7 +16,7 @@ from trainyard.spec.sections.tasks import (
     ScriptTask,
     TabularTask,
 )
-from trainyard.spec.sections.train import Checkpoint, EarlyStopping, Limits, Restarts, Train
+from trainyard.spec.sections.train import Checkpoint, EarlyStopping, Limits, Train
 from trainyard.spec.strategies.mesh import Mesh, make_mesh
 from trainyard.spec.values.fields import Name, Part, Slug, Tag, field
 

@@ -18,10 +18,6 @@ def _one_of(*values: str) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and value in values
 
 
-def _more_than(limit: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is int and value > limit
-
-
 def _is_git_url(value: Any) -> bool:
     return isinstance(value, str) and ("://" in value or value.startswith("git@"))
 
@@ -29,7 +25,6 @@ def _is_git_url(value: Any) -> bool:
 UNBUILT = (
     Unbuilt("task.code", _is_git_url, "a folder such as . or {sha256: …}"),
     Unbuilt("resources.nodes", lambda value: isinstance(value, dict), "a whole number from 1"),
-    Unbuilt("restarts.max", _more_than(0), "0"),
 )
 
 

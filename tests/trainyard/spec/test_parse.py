@@ -130,6 +130,17 @@ def test_numbers_as_text_are_numbers_afterwards() -> None:
         ({"train.optimizer": "adam"}, "train.optimizer", 'must be adamw, sgd or muon, not "adam"'),
         ({"train.seed": 2**63}, "train.seed", "must be at most"),
         ({"restarts.max": -1}, "restarts.max", "must be at least 0, not -1"),
+        ({"restarts.window": 0}, "restarts.window", 'must be more than 0s and at most 365d, not "0"'),
+        (
+            {"restarts.window": -5},
+            "restarts.window",
+            'must be a length of time such as 90s, 45m, 2h or 1h30m, not "-5"',
+        ),
+        ({"restarts.backoff": "1h"}, "restarts.backoff", 'must be at most 5m, not "1h"'),
+        ({"restarts.on": {"kiled": "stop"}}, "restarts.on.kiled", "must be user-error, data-problem"),
+        ({"restarts.on": {"killed": "go"}}, "restarts.on.killed", 'must be restart, stop or exclude-node, not "go"'),
+        ({"restarts.on": {"data-problem": "restart"}}, "restarts.on", "must be stop for data-problem"),
+        ({"restarts.on": ["killed"]}, "restarts.on", 'must be a map, not ["killed"]'),
         ({"task.environment": {"A-B": "1"}}, "task.environment", 'letters, digits and _, not "A-B"'),
         ({"task.environment": {"RANK": "1"}}, "task.environment", '"RANK", which the node sets itself'),
         ({"task.environment": {"TRAINYARD_RUN": "1"}}, "task.environment", "which the node sets itself"),
@@ -149,7 +160,6 @@ def test_it_refuses(changes: dict[str, Any], path: str, message: str) -> None:
     ("changes", "path", "accepted"),
     [
         ({"resources.nodes": {"min": 1, "max": 4}}, "resources.nodes", "a whole number from 1"),
-        ({"restarts.max": 3}, "restarts.max", "0"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -205,7 +215,7 @@ def test_the_nodes_own_python_may_be_said() -> None:
 
 
 def test_every_problem_is_told_at_once() -> None:
-    found = refusals(merge(RECIPE, {"train.steps": 0, "restarts.max": 3, "bogus": 1, "name": "<"}))
+    found = refusals(merge(RECIPE, {"train.steps": 0, "restarts.max": -3, "bogus": 1, "name": "<"}))
     assert found.keys() == {"train.steps", "restarts.max", "bogus", "name"}
 
 
@@ -254,7 +264,8 @@ PATHS += ["task.environment", "task.code", "task.arguments", "task.python", "res
 PATHS += ["parallel.data", "parallel.pipeline", "train", "train.steps", "train.learning_rate", "train.warmup_steps"]
 PATHS += ["parallel.shard", "parallel.tensor", "parallel.pipeline.stages", "parallel.pipeline.microbatches"]
 PATHS += ["parallel.synchronization", "parallel.compression", "checkpoint.restore", "early_stopping.patience"]
-PATHS += ["train.compile", "train.seed", "checkpoint", "early_stopping", "restarts", "restarts.max", "elsewhere"]
+PATHS += ["train.compile", "train.seed", "checkpoint", "early_stopping", "restarts", "restarts.max", "restarts.on"]
+PATHS += ["restarts.window", "elsewhere"]
 
 
 @given(st.sampled_from([RECIPE, SCRIPT]), st.dictionaries(st.sampled_from(PATHS), junk, min_size=1, max_size=3))

@@ -163,19 +163,6 @@ class EarlyStopping(Part):
     )
 
 
-class Restarts(Part):
-    """What happens after a failure."""
-
-    max: int = field(
-        0,
-        label="Restarts",
-        help="How often a failed run is placed again by itself.",
-        group="safety",
-        minimum=0,
-        maximum=0,
-    )
-
-
 class Limits(Part):
     """How long a run may take, and how long its ranks may take to end."""
 

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from trainyard.formats.names import hidden_in, without_hidden
 from trainyard.spec.problems import show
-from trainyard.spec.values.durations import LONGEST_GRACE_S, LONGEST_TIME_S, duration, seconds_of
+from trainyard.spec.values.durations import LONGEST_GRACE_S, LONGEST_PAUSE_S, LONGEST_TIME_S, duration, seconds_of
 
 Group = Literal["what", "where", "parallel", "train", "safety"]
 Kind = Literal["text", "number", "choice", "bool", "list", "map"]
@@ -172,7 +172,7 @@ def _sha256(value: str) -> str:
     return value
 
 
-def _length_of_time(limit_s: float, *, may_be_empty: bool) -> Callable[[object], object]:
+def _length_of_time(limit_s: float, *, may_be_empty: bool = False, may_be_zero: bool = False) -> Callable[[Any], Any]:
     """Return what accepts a duration up to the limit, as text or as a number of seconds, and writes it in one way."""
 
     def accept(value: object) -> object:
@@ -183,8 +183,8 @@ def _length_of_time(limit_s: float, *, may_be_empty: bool) -> Callable[[object],
         if not isinstance(value, str):
             return value
         seconds = seconds_of(value)
-        if seconds > limit_s or (may_be_empty and seconds == 0):
-            least = "more than 0s and " if may_be_empty else ""
+        if seconds > limit_s or (seconds == 0 and not may_be_zero):
+            least = "" if may_be_zero else "more than 0s and "
             raise ValueError(f"must be {least}at most {duration(limit_s)}, not {show(value)}")
         return duration(seconds)
 
@@ -211,7 +211,11 @@ TimeLimit = Annotated[
     str, Field(max_length=40), BeforeValidator(_length_of_time(LONGEST_TIME_S, may_be_empty=True)), _IN_JSON
 ]
 Grace = Annotated[
-    str, Field(max_length=40), BeforeValidator(_length_of_time(LONGEST_GRACE_S, may_be_empty=False)), _IN_JSON
+    str, Field(max_length=40), BeforeValidator(_length_of_time(LONGEST_GRACE_S, may_be_zero=True)), _IN_JSON
+]
+Window = Annotated[str, Field(max_length=40), BeforeValidator(_length_of_time(LONGEST_TIME_S)), _IN_JSON]
+Backoff = Annotated[
+    str, Field(max_length=40), BeforeValidator(_length_of_time(LONGEST_PAUSE_S, may_be_zero=True)), _IN_JSON
 ]
 Script = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_script)]
 Argument = Annotated[str, Field(max_length=10_000)]

@@ -1,0 +1,138 @@
+"""What becomes of a run whose attempt failed: it ends, or it is started again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from runs.checkpoints import read as checkpoints
+from runs.metrics.models import Telemetry
+from runs.models import Attempt, Placement, Run
+from runs.models.recoveries import AttemptFailure, Recovery
+from runs.recovery.policy import Restart, Stop, decide
+from runs.recovery.words import restart_sentence
+from runs.status import Status, Wanted
+from trainyard.contract.causes import CauseClass
+from trainyard.spec.sections.restarts import RestartRules
+
+RESTARTING = "restarting"
+RESTART_REST_LIMIT_S = 0.3  # a restart waits no longer for records that are on their way
+# Failures that come from outside prove nothing about what the next attempt will meet in the same step.
+FROM_OUTSIDE = frozenset(
+    {
+        CauseClass.PROCESS_LOST,
+        CauseClass.NODE_LOST,
+        CauseClass.NETWORK,
+        CauseClass.INTERRUPTED,
+        CauseClass.PREEMPTED,
+        CauseClass.GPU_FAULT,
+        CauseClass.DISK_FULL,
+        CauseClass.STORAGE,
+        CauseClass.UNKNOWN,
+    }
+)
+OUTSIDE_SIGNALS = (2, 9, 15)  # SIGINT, SIGKILL, SIGTERM: somebody sent them; others are crashes of the program itself
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What to write: of the run, and of the attempt that failed."""
+
+    status: Status
+    code: str
+    sentence: str
+    failure: AttemptFailure
+    recovery: Recovery
+    recover_at: datetime | None = None
+
+
+def outcome_of_failure(
+    attempt: Attempt,
+    placements: Sequence[Placement],
+    *,
+    cause: CauseClass,
+    code: str,
+    sentence: str,
+    evidence: Mapping[str, Any],
+    now: datetime,
+) -> Outcome:
+    """Ask the run's policy. ``code``, ``sentence`` and ``evidence`` are those of the failure."""
+    run = attempt.run
+    failure = _failure(attempt, placements, cause, evidence, now)
+    former = run.restarts
+    rules = RestartRules.of(run.spec)
+    decision = decide(rules, [*failures_of(run, former.after_fence), failure], now.timestamp())
+    if run.wanted != Wanted.RUN:
+        decision = Stop()
+    if isinstance(decision, Stop):
+        words = f"{sentence} {decision.sentence}".rstrip()
+        return Outcome(Status.FAILED, code, words, failure, msgspec.structs.replace(former, left_out=[]))
+    recovery = _recovery(former, rules, decision, failure)
+    due_at = datetime.fromtimestamp(recovery.due_at, UTC)
+    words = f"{sentence.rstrip('.')}. {restart_sentence(recovery)}"
+    return Outcome(Status.RECOVERING, RESTARTING, words, failure, recovery, due_at)
+
+
+def may_restart(run: Run, cause: CauseClass) -> bool:
+    """Whether a failure of this class may have the run started again."""
+    rules = RestartRules.of(run.spec)
+    return rules.max > 0 and rules.action_on(cause) != "stop" and run.wanted == Wanted.RUN
+
+
+def failures_of(run: Run, after_fence: int) -> list[AttemptFailure]:
+    """Return the failures of the attempts after this one, oldest first."""
+    ended = run.attempts.filter(fence__gt=after_fence).exclude(failure=None).order_by("fence")
+    return [failure for one in ended if (failure := one.failed) is not None]
+
+
+def _recovery(former: Recovery, rules: RestartRules, restart: Restart, failure: AttemptFailure) -> Recovery:
+    return Recovery(
+        after_fence=former.after_fence,
+        number=restart.number,
+        total=former.total + 1,
+        max=rules.max,
+        cause=failure.cause,
+        failed_at=failure.at,
+        due_at=failure.at + restart.pause_s,
+        step=failure.step,
+        from_step=failure.kept_step,
+        left_out=list(restart.left_out),
+    )
+
+
+def _failure(
+    attempt: Attempt, placements: Sequence[Placement], cause: CauseClass, evidence: Mapping[str, Any], now: datetime
+) -> AttemptFailure:
+    name = _node_name(evidence)
+    node = next((one.node_id for one in placements if one.node.name == name), "")
+    told = Telemetry.objects.filter(pk=attempt.run_id, attempt=attempt.fence).values_list("step", flat=True).first()
+    kept = checkpoints.candidates(attempt.run_id, before=attempt.fence + 1, number=1)
+    return AttemptFailure(
+        fence=attempt.fence,
+        cause=cause,
+        at=now.timestamp(),
+        signature=signature_of(cause, evidence),
+        node=node,
+        node_name=name,
+        step=told,
+        kept_step=kept[0].step if kept else None,
+    )
+
+
+def _node_name(evidence: Mapping[str, Any]) -> str:
+    silent = evidence.get("silent") or [evidence.get("node") or ""]
+    return str(silent[0])
+
+
+def signature_of(cause: CauseClass, evidence: Mapping[str, Any]) -> str:
+    """Return what two failures have in common that are one and the same; empty where nobody can know."""
+    signal = evidence.get("signal")
+    if cause in FROM_OUTSIDE or signal in OUTSIDE_SIGNALS:
+        return ""
+    lines = str(evidence.get("traceback") or "").strip().splitlines()
+    exception = lines[-1].partition(":")[0] if lines else ""
+    return "/".join(str(part) for part in (cause, exception, signal, evidence.get("exit_code")) if part)

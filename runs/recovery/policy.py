@@ -1,0 +1,104 @@
+"""What follows from a failed attempt: a pure function of the failures so far."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runs.models.recoveries import AttemptFailure, LeftOutNode
+from trainyard.contract.causes import CauseClass
+from trainyard.spec.sections.restarts import RESTARTED_ONCE, RestartRules
+from trainyard.spec.values.durations import LONGEST_PAUSE_S, words_of
+
+LEFT_OUT_S = 900.0  # a node may have been repaired by then, and is tried again
+FAULTS_TO_AVOID = 2  # failures on one node after which others come first
+# Failures that may have to do with the machine on which they happened.
+OF_NODES = frozenset(
+    {
+        CauseClass.KILLED,
+        CauseClass.PROCESS_LOST,
+        CauseClass.NODE_LOST,
+        CauseClass.NETWORK,
+        CauseClass.HANG,
+        CauseClass.GPU_FAULT,
+        CauseClass.DISK_FULL,
+        CauseClass.STORAGE,
+        CauseClass.OUT_OF_MEMORY,
+        CauseClass.GPU_OUT_OF_MEMORY,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Restart:
+    """Start again after ``pause_s``. ``number`` counts the restarts in a row, this one included."""
+
+    number: int
+    pause_s: float
+    left_out: tuple[LeftOutNode, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Stay ended. ``sentence`` says why where a restart was possible; else the failure itself says enough."""
+
+    sentence: str = ""
+
+
+def decide(rules: RestartRules, failures: Sequence[AttemptFailure], now: float) -> Restart | Stop:
+    """Return what follows from the last of the run's ``failures``, which come oldest first and are those since a person
+    started it. ``now``: Unix seconds."""
+    last, before = failures[-1], failures[:-1]
+    action = rules.action_on(last.cause)
+    if rules.max == 0 or action == "stop":
+        return Stop()
+    if last.signature and any(_is_same(one, last) for one in before):
+        return Stop(f"It failed in the same way {_place(last.step)} before, so it is not restarted.")
+    counted = [one for one in before if _counts(one, last, rules, now)]
+    is_once = last.cause in RESTARTED_ONCE and last.cause not in rules.on
+    if is_once and any(one.cause == last.cause for one in counted):
+        return Stop(f"It was restarted after {last.cause} once before, so it is not restarted again.")
+    if len(counted) >= rules.max:
+        times = "once" if rules.max == 1 else f"{rules.max} times"
+        return Stop(f"It was restarted {times} within {words_of(rules.window_s)} and kept no newer checkpoint.")
+    return Restart(
+        number=len(counted) + 1,
+        pause_s=_pause_s(len(counted), rules.backoff_s),
+        left_out=tuple(_left_out(rules, failures, now)),
+    )
+
+
+def _is_same(one: AttemptFailure, last: AttemptFailure) -> bool:
+    return (one.signature, one.step) == (last.signature, last.step)
+
+
+def _place(step: int | None) -> str:
+    return "before its first step" if step is None else f"in step {step:,}"
+
+
+def _counts(one: AttemptFailure, last: AttemptFailure, rules: RestartRules, now: float) -> bool:
+    """Whether the restart after this failure still counts: it is not long ago, and no newer checkpoint was kept."""
+    has_got_on = last.kept_step is not None and (one.kept_step is None or last.kept_step > one.kept_step)
+    return now - one.at <= rules.window_s and not has_got_on
+
+
+def _pause_s(num_before: int, backoff_s: float) -> float:
+    """The first restart follows at once; then the pause doubles."""
+    if num_before == 0:
+        return 0.0
+    return min(LONGEST_PAUSE_S, backoff_s * 2.0 ** min(num_before - 1, 30))
+
+
+def _left_out(rules: RestartRules, failures: Sequence[AttemptFailure], now: float) -> list[LeftOutNode]:
+    recent = [one for one in failures if one.node and now - one.at < LEFT_OUT_S]
+    faults = Counter(one.node for one in recent if one.cause in OF_NODES)
+    found: dict[str, LeftOutNode] = {}
+    for one in recent:
+        until = one.at + LEFT_OUT_S
+        if rules.action_on(one.cause) == "exclude-node":
+            found[one.node] = LeftOutNode(node=one.node, name=one.node_name, why=f"{one.cause} there", until=until)
+        elif faults[one.node] >= FAULTS_TO_AVOID and not (one.node in found and found[one.node].is_excluded):
+            why = f"{faults[one.node]} failures there"
+            found[one.node] = LeftOutNode(node=one.node, name=one.node_name, why=why, until=until, is_excluded=False)
+    return list(found.values())

@@ -1,0 +1,49 @@
+"""Sentences of restarts for a run's history and page. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from runs.models.recoveries import LeftOutNode, Recovery
+from trainyard.spec.values.durations import words_of
+
+
+def restart_sentence(recovery: Recovery) -> str:
+    """Say which restart follows, when, from where, and without which nodes."""
+    pause_s = recovery.due_at - recovery.failed_at
+    when = "follows at once" if pause_s <= 0 else f"follows after a pause of {words_of(pause_s)}"
+    parts = [f"Restart {recovery.number} of {recovery.max} {when}, {_from_where(recovery)}."]
+    return " ".join([*parts, *left_out_sentences(recovery.left_out)])
+
+
+def _from_where(recovery: Recovery) -> str:
+    lost = num_lost(recovery)
+    words = f": {lost:,} {'step is' if lost == 1 else 'steps are'} trained again" if lost else ""
+    if recovery.from_step is None:
+        return f"from the start{words}"
+    return f"from step {recovery.from_step:,}{words}"
+
+
+def num_lost(recovery: Recovery) -> int:
+    """Return how many steps were done after the checkpoint."""
+    return max(0, (recovery.step or 0) - (recovery.from_step or 0))
+
+
+def left_out_sentences(left_out: Sequence[LeftOutNode]) -> list[str]:
+    return [
+        f"{one.name} is {'left out' if one.is_excluded else 'taken only where there is no other'} until "
+        f"{datetime.fromtimestamp(one.until, UTC):%H:%M} UTC ({one.why})."
+        for one in left_out
+    ]
+
+
+def waiting_sentence(recovery: Recovery, why: str) -> str:
+    return f"Restart {recovery.number} of {recovery.max}: {why}"
+
+
+def back_sentence(recovery: Recovery, took_s: float) -> str:
+    """Say that the run is where it was before the failure."""
+    lost = num_lost(recovery)
+    again = f"{lost:,} {'step was' if lost == 1 else 'steps were'} trained again" if lost else "no step was lost"
+    return f"The first new step came {words_of(took_s)} after the failure; {again}."

@@ -1,0 +1,83 @@
+"""A run that is hurt carries on by itself, through every process that there is."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.browser.conftest import packed, tiny
+from tests.whole.runs import Document, Yard
+from tests.whole.test_restoring import kept, points, until
+
+ALWAYS_FAILS = """
+import trainyard
+
+run = trainyard.init()
+for step in range(1, 6):
+    run.log({"train/loss": 1 / step}, step=step)
+raise ValueError("no such layer")
+"""
+
+
+def two_nodes(name: str) -> Document:
+    spec: Document = tiny(name, steps=400, validate_every_steps=100) | {"resources": {"nodes": 2}}
+    spec["checkpoint"] = {"every_steps": 20, "keep": 3}
+    return spec
+
+
+def victim(yard: Yard, run: str, what: str) -> int:
+    """Return the process to kill, by what it is to the run."""
+    placements = yard.get(f"/runs/{run}/attempts")["items"][-1]["placements"]
+    rank = placements[1 if what in ("rank 1", "reaper") else 0]["ranks"][0]["pid"]
+    if what.startswith("rank"):
+        return int(rank)
+    supervisor = psutil.Process(rank).ppid()
+    return supervisor if what == "supervisor" else psutil.Process(supervisor).ppid()
+
+
+@pytest.mark.timeout(600)
+def test_killed_processes_cost_seconds_and_no_hand(yard: Yard) -> None:
+    """Of a run on two nodes one process after another is killed; its loss curve is that of an undisturbed run."""
+    undisturbed = yard.submit(two_nodes("undisturbed"))
+    assert yard.wait_for_end(undisturbed)["status"] == "SUCCEEDED"
+    run = yard.submit(two_nodes("hurt"))
+    for number, what in enumerate(("rank 0", "rank 1", "supervisor", "reaper"), start=1):
+        until(lambda number=number: len(own := kept(yard, run)) >= 2 and own[0]["attempt"] == number)
+        os.kill(victim(yard, run, what), signal.SIGKILL)
+        until(lambda number=number: yard.run(run)["attempt"] == number + 1)
+    ended = yard.wait_for_end(run)
+    assert (ended["status"], ended["step"], ended["attempt"]) == ("SUCCEEDED", 400, 5), ended["reason"]
+    events = yard.get(f"/runs/{run}/events", limit=200)["items"]
+    assert "FAILED" not in [event["data"].get("to") for event in events]
+    restarts = [event["sentence"] for event in events if event["code"] == "restarting"]
+    assert len(restarts) == 4
+    for sentence, killed in zip(restarts, ("Rank 0 on", "Rank 1 on", "The supervisor on", "The fence on"), strict=True):
+        assert sentence.startswith(killed) and " was killed" in sentence
+        assert "Restart 1 of 3 follows at once, from step " in sentence
+    assert points(yard, run, "train/loss") == points(yard, undisturbed, "train/loss")
+
+
+def script(yard: Yard, folder: Path, text: str, **spec: Any) -> str:
+    (folder / "train.py").write_text(text)
+    stored = yard.http.post("/bundles", content=packed(folder))
+    assert stored.status_code == 201, stored.text
+    task = {"script": "train.py", "code": {"sha256": stored.json()["sha256"]}}
+    return yard.submit({"name": "script", "resources": {"nodes": 1}, "task": task, **spec})
+
+
+def test_the_same_exception_in_the_same_step_twice_ends_the_run(yard: Yard, tmp_path: Path) -> None:
+    run = script(yard, tmp_path, ALWAYS_FAILS, restarts={"on": {"user-error": "restart"}})
+    ended = yard.wait_for_end(run)
+    assert (ended["status"], ended["attempt"]) == ("FAILED", 2)
+    assert "ValueError: no such layer" in ended["reason"]["sentence"]
+    assert "It failed in the same way in step 5 before" in ended["reason"]["sentence"]
+
+
+def test_an_exception_of_the_users_code_ends_the_run_at_once(yard: Yard, tmp_path: Path) -> None:
+    ended = yard.wait_for_end(script(yard, tmp_path, ALWAYS_FAILS))
+    assert (ended["status"], ended["attempt"]) == ("FAILED", 1)

@@ -1,0 +1,139 @@
+"""When a run is started again by itself: how often, how soon, and after which failures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field as member
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import AfterValidator
+
+from trainyard.contract.causes import CauseClass
+from trainyard.spec.problems import show
+from trainyard.spec.values.durations import seconds_of
+from trainyard.spec.values.fields import Backoff, Part, Window, field
+
+# The values of `CauseClass`; a test compares them.
+ClassName = Literal[
+    "user-error",
+    "data-problem",
+    "refused",
+    "out-of-memory",
+    "gpu-out-of-memory",
+    "disk-full",
+    "storage",
+    "killed",
+    "process-lost",
+    "node-lost",
+    "network",
+    "collective-timeout",
+    "hang",
+    "gpu-fault",
+    "interrupted",
+    "preempted",
+    "time-limit",
+    "stopped",
+    "unknown",
+]
+Action = Literal["restart", "stop", "exclude-node"]
+
+# What follows from each class unless `restarts.on` has another word for it.
+DEFAULT_ACTIONS: dict[CauseClass, Action] = {
+    CauseClass.USER_ERROR: "stop",
+    CauseClass.DATA_PROBLEM: "stop",
+    CauseClass.REFUSED: "stop",
+    CauseClass.OUT_OF_MEMORY: "restart",
+    CauseClass.GPU_OUT_OF_MEMORY: "restart",
+    CauseClass.DISK_FULL: "exclude-node",
+    CauseClass.STORAGE: "restart",
+    CauseClass.KILLED: "restart",
+    CauseClass.PROCESS_LOST: "restart",
+    CauseClass.NODE_LOST: "restart",
+    CauseClass.NETWORK: "restart",
+    CauseClass.COLLECTIVE_TIMEOUT: "restart",
+    CauseClass.HANG: "restart",
+    CauseClass.GPU_FAULT: "exclude-node",
+    CauseClass.INTERRUPTED: "restart",
+    CauseClass.PREEMPTED: "restart",
+    CauseClass.TIME_LIMIT: "stop",
+    CauseClass.STOPPED: "stop",
+    CauseClass.UNKNOWN: "restart",
+}
+# A restart would meet the same data, the same refusal, the same limit, or a person who wants none.
+NEVER_RESTARTED = frozenset({CauseClass.DATA_PROBLEM, CauseClass.REFUSED, CauseClass.TIME_LIMIT, CauseClass.STOPPED})
+# The same failure is likely again, so that by default one restart is all.
+RESTARTED_ONCE = frozenset({CauseClass.OUT_OF_MEMORY, CauseClass.GPU_OUT_OF_MEMORY, CauseClass.UNKNOWN})
+
+
+def _actions(value: dict[ClassName, Action]) -> dict[ClassName, Action]:
+    for name, action in value.items():
+        if action != "stop" and CauseClass(name) in NEVER_RESTARTED:
+            raise ValueError(f"must be stop for {name}, which a restart does not change, not {show(action)}")
+    return value
+
+
+Actions = Annotated[dict[ClassName, Action], AfterValidator(_actions)]
+
+
+class Restarts(Part):
+    """What happens after a failure."""
+
+    max: int = field(
+        3,
+        label="Restarts",
+        help="How often a run that failed is started again by itself; one that kept a newer checkpoint since then "
+        "starts counting anew. 0 is never.",
+        group="safety",
+        minimum=0,
+        maximum=1_000,
+    )
+    window: Window = field(
+        "1h",
+        label="Restarts within",
+        help="Restarts that are longer ago do not count, such as 1h or 1d.",
+        group="safety",
+        advanced=True,
+    )
+    backoff: Backoff = field(
+        "2s",
+        label="Pause",
+        help="Before the second restart in a row, such as 2s; each further pause is twice as long, 5m at most. The "
+        "first restart follows at once.",
+        group="safety",
+        advanced=True,
+    )
+    on: Actions = field(
+        {},
+        label="After a failure",
+        help="What follows from a class of failure, such as user-error: restart. The actions are restart, stop, and "
+        "exclude-node, which restarts without the node where it happened. What is not named follows its default.",
+        group="safety",
+        advanced=True,
+    )
+
+
+@dataclass(frozen=True)
+class RestartRules:
+    """The section of a resolved spec, in numbers. A spec without the section is never restarted."""
+
+    max: int = 0
+    window_s: float = 3_600.0
+    backoff_s: float = 2.0
+    on: Mapping[CauseClass, Action] = member(default_factory=dict)
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any]) -> RestartRules:
+        section = spec.get("restarts") or {}
+        chosen = {CauseClass(name): cast(Action, action) for name, action in (section.get("on") or {}).items()}
+        return cls(
+            max=int(section.get("max", 0)),
+            window_s=seconds_of(section.get("window") or "1h"),
+            backoff_s=seconds_of(section.get("backoff") or "2s"),
+            on=chosen,
+        )
+
+    def action_on(self, cause: CauseClass) -> Action:
+        if cause in NEVER_RESTARTED:
+            return "stop"
+        return self.on.get(cause) or DEFAULT_ACTIONS[cause]
