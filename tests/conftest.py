@@ -60,11 +60,14 @@ from playwright.sync_api import Browser, sync_playwright  # noqa: E402
 
 from dashboard.setup.machine import find_chromium  # noqa: E402
 from runs.models import Run  # noqa: E402
+from runs.serving.password_hashing import Hasher  # noqa: E402
 from tests import cast as cast_module  # noqa: E402
 from tests.cast import Cast, make_cast  # noqa: E402
 from tests.servers import Valkey, short_folder  # noqa: E402
 from tests.up_process import Up, new_home  # noqa: E402
 from tests.whole.runs import Yard  # noqa: E402
+
+Hasher.iterations = 1_000  # what a password's hash costs is a promise of tests/runs/serving/test_password_hashing alone
 
 
 def pytest_unconfigure() -> None:

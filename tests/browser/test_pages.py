@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, ViewportSize
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
 
-from tests.browser.conftest import Seat, Sit, scripted
+from tests.browser.conftest import PATIENCE_MS, Seat, scripted
 from tests.browser.places import FOR_STRANGERS, PLACES, furnish
-from tests.up_process import ROOT
+from tests.browser.watch import Watch
+from tests.up_process import ROOT, Up
 from tests.whole.runs import Yard
 
 pytestmark = pytest.mark.browser
@@ -47,32 +49,71 @@ def things(office: Yard, live: str, succeeded: str, failed: str) -> dict[str, st
     return {**furnish(office), "live": live, "succeeded": succeeded, "failed": failed}
 
 
-def visit(name: str, sit: Sit, things: dict[str, str], **options: Any) -> Seat:
-    seat: Seat = sit(**options, **({"storage_state": None} if name in FOR_STRANGERS else {}))
-    if name == "not-found":
-        seat.watch.expect("404")
-    seat.go(PLACES[name].format(**things))
-    seat.page.wait_for_load_state("networkidle" if name.startswith("api") else "load")
-    if seat.page.locator(".connection").count():
-        seat.page.locator(".connection[data-state=live]").wait_for()
-    return seat
+@pytest.fixture(scope="module")
+def contexts(browser: Browser, session: Any) -> Iterator[dict[bool, BrowserContext]]:
+    """Whether for strangers to the context that all their pages share: what one has fetched another finds there."""
+    both = {True: browser.new_context(reduced_motion="reduce")}
+    both[False] = browser.new_context(reduced_motion="reduce", storage_state=session)
+    yield both
+    for context in both.values():
+        context.close()
+
+
+Visit = Callable[[str], Seat]
+
+
+@pytest.fixture
+def visit(contexts: dict[bool, BrowserContext], things: dict[str, str], running_trainyard: Up) -> Iterator[Visit]:
+    """``visit(name)``: a seat at the place of that name, at a desk and in light colours."""
+    with ExitStack() as stack:
+
+        def visit(name: str) -> Seat:
+            page = contexts[name in FOR_STRANGERS].new_page()
+            stack.callback(page.close)
+            page.set_default_timeout(PATIENCE_MS)
+            page.set_viewport_size(DESK)
+            seat = Seat(page, Watch(page), running_trainyard.url)
+            if name == "not-found":
+                seat.watch.expect("404")
+            seat.go(PLACES[name].format(**things))
+            page.wait_for_load_state("networkidle" if name.startswith("api") else "load")
+            if page.locator(".connection").count():
+                page.locator(".connection[data-state=live]").wait_for()
+            return seat
+
+        yield visit
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_a_page_fits_a_phone_and_shuts_nobody_out(name: str, sit: Sit, things: dict[str, str]) -> None:
-    seat = visit(name, sit, things, reduced_motion="reduce")
-    assert seat.watch.unexpected() == []
+def test_a_page_fits_a_phone_and_shuts_nobody_out(name: str, visit: Visit) -> None:
+    seat = visit(name)
     seat.page.set_viewport_size(PHONE)
     assert seat.page.evaluate(TOO_WIDE) == []
     seat.page.set_viewport_size(DESK)
-    seat.watch.expect("")  # from here on the console has what axe does
+    assert seat.watch.unexpected() == []
+    begin_axe(name, seat)
+    assert barriers(seat.page) == []
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("name", PLACES)
+def test_a_page_shuts_nobody_out_in_the_dark_and_on_a_phone(name: str, visit: Visit) -> None:
+    seat = visit(name)
+    begin_axe(name, seat)
+    seat.page.emulate_media(color_scheme="dark")
+    assert barriers(seat.page, runOnly=["color-contrast"]) == []
+    seat.page.set_viewport_size(PHONE)
+    assert barriers(seat.page, runOnly=["color-contrast"]) == []
+    seat.page.emulate_media(color_scheme="light")
+    assert barriers(seat.page) == []
+
+
+def begin_axe(name: str, seat: Seat) -> None:
+    """Bring axe into the page, and open what is folded on that of the API. Then the console has what axe does, too."""
     seat.page.evaluate(AXE.read_text())
     if name == "api-docs":
         seat.page.locator(".opblock-post .opblock-summary-control").first.click()
         seat.page.locator(".opblock-body .responses-wrapper").first.wait_for()
-    assert barriers(seat.page) == []
-    seat.page.emulate_media(color_scheme="dark")
-    assert barriers(seat.page, runOnly=["color-contrast"]) == []
 
 
 def barriers(page: Page, **options: Any) -> list[str]:

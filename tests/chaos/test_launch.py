@@ -22,7 +22,7 @@ from tests.whole.runs import FINAL, Document, Yard, example
 KEEPERS = {"ty-fence", "ty-supervisor"}
 QUEUES = ("control", "node.local-1", "node.local-2")
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 
 @pytest.fixture

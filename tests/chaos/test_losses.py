@@ -24,7 +24,7 @@ FAULTS = (
     Experiment.kill_web,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 
 def seeded(number: int = 0) -> random.Random:

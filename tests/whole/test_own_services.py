@@ -50,6 +50,7 @@ def wait_for(url: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.postgres
 def test_a_run_trains_on_postgresql_and_a_valkey_with_a_password() -> None:
     with short_folder("ty-own-") as folder, short_folder("ty-pg-") as of_postgresql:

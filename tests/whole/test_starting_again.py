@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import httpx
+import pytest
 
 from tests.servers import short_folder
 from tests.up_process import Up, new_home
@@ -10,46 +15,43 @@ from tests.whole.runs import Yard
 from trainyard.rest.client import Client
 
 
-def test_it_starts_again_after_its_cluster_was_renamed_and_its_node_removed() -> None:
+@pytest.mark.extended
+def test_it_starts_again_after_its_cluster_was_renamed_and_its_node_removed_with_fewer_nodes_and_more() -> None:
+    """The node that was removed is back, one that is not started again is gone, and comes back with a larger number."""
     with short_folder("ty-again-") as folder:
         home = new_home(folder)
-        up = Up(home, NODES="1")
-        try:
-            up.wait_until_said("Nodes in contact")
-            first = up.token
-            with Yard(up) as yard:
-                assert yard.http.patch("/clusters/local", json={"name": "lab"}).status_code == 200
-                assert yard.http.delete("/nodes/local-1").status_code == 204
-            assert up.stop() == 0
-            up.close()
-            up = Up(home, NODES="1")
-            up.wait_until_said("Nodes in contact")
-            with Yard(up) as yard:
-                (node,) = yard.get("/nodes")["items"]
-                assert (node["name"], node["cluster"], node["is_in_contact"]) == ("local-1", "lab", True)
-                assert [one["name"] for one in yard.get("/clusters")["items"]] == ["lab"]
-                (token,) = yard.get("/tokens")["items"]
-                assert token["name"] == "this machine" and token["expires_at"] is not None
-            me = httpx.get(f"{up.url}/api/v1/me", headers={"Authorization": f"Bearer {first}"})
+        with started(home, "2") as yard:
+            check_nodes(yard, ["local-1", "local-2"], cluster="local")
+            first = yard.up.token
+            assert yard.http.patch("/clusters/local", json={"name": "lab"}).status_code == 200
+            assert yard.http.delete("/nodes/local-1").status_code == 204
+        with started(home, "1") as yard:
+            check_nodes(yard, ["local-1"], cluster="lab")
+            assert [one["name"] for one in yard.get("/clusters")["items"]] == ["lab"]
+            (token,) = yard.get("/tokens")["items"]
+            assert token["name"] == "this machine" and token["expires_at"] is not None
+            me = httpx.get(f"{yard.up.url}/api/v1/me", headers={"Authorization": f"Bearer {first}"})
             assert me.status_code == 401, "the token of the start before is over"
-        finally:
-            up.close()
+        with started(home, "2") as yard:
+            check_nodes(yard, ["local-1", "local-2"], cluster="lab")
 
 
-def test_a_node_that_is_not_started_again_is_gone_and_comes_back_with_a_larger_number() -> None:
-    with short_folder("ty-fewer-") as folder:
-        home = new_home(folder)
-        for number, expected in (("2", ["local-1", "local-2"]), ("1", ["local-1"]), ("2", ["local-1", "local-2"])):
-            up = Up(home, NODES=number)
-            try:
-                up.wait_until_said("Nodes in contact")
-                with Yard(up) as yard:
-                    nodes = yard.get("/nodes")["items"]
-                    assert [node["name"] for node in nodes] == expected
-                    assert all(node["is_in_contact"] and node["slots"] >= 2 for node in nodes)
-                assert up.stop() == 0
-            finally:
-                up.close()
+@contextmanager
+def started(home: Path, num_nodes: str) -> Iterator[Yard]:
+    up = Up(home, NODES=num_nodes)
+    try:
+        up.wait_until_said("Nodes in contact")
+        with Yard(up) as yard:
+            yield yard
+        assert up.stop() == 0
+    finally:
+        up.close()
+
+
+def check_nodes(yard: Yard, names: list[str], *, cluster: str) -> None:
+    nodes = yard.get("/nodes")["items"]
+    assert [(node["name"], node["cluster"]) for node in nodes] == [(name, cluster) for name in names]
+    assert all(node["is_in_contact"] and node["slots"] >= 2 for node in nodes)
 
 
 def test_a_program_goes_on_when_the_machines_token_was_renewed(running_trainyard: Up) -> None:

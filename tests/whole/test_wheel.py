@@ -62,6 +62,7 @@ def plain_environment(**changes: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_an_installed_wheel_serves_whole_pages(wheel: Path) -> None:
     with short_folder("ty-wheel-up-") as folder:
         python = environment_with(wheel, folder / "venv", SITE)

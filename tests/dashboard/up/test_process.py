@@ -22,16 +22,6 @@ SITE = {"up", "valkey", "web", "control", "ingest"}
 @pytest.fixture(scope="module")
 def up() -> Iterator[Up]:
     """A Trainyard without nodes, for the tests after which it goes on."""
-    yield from started()
-
-
-@pytest.fixture
-def doomed() -> Iterator[Up]:
-    """One that the test ends."""
-    yield from started()
-
-
-def started() -> Iterator[Up]:
     with short_folder("ty-up-") as folder:
         one = Up(new_home(folder))
         try:
@@ -73,22 +63,6 @@ def test_no_secret_stands_in_the_list_of_processes(up: Up) -> None:
         assert not any(secret in word for word in process.cmdline() for secret in secrets)
 
 
-def test_sigterm_stops_everything_in_ten_seconds(doomed: Up) -> None:
-    processes, began_at = doomed.descendants(), time.monotonic()
-    doomed.process.send_signal(signal.SIGTERM)
-    assert doomed.wait_for_end() == 0
-    assert time.monotonic() - began_at < 10  # the promise itself, not a measure of speed
-    assert alive(processes) == []
-    assert "Stopping: no run is live." in doomed.output
-    assert not (doomed.home / "processes.json").exists()
-
-
-def test_when_it_is_killed_nothing_is_left_after_five_seconds(doomed: Up) -> None:
-    processes = doomed.descendants()
-    doomed.process.kill()
-    wait_until(lambda: alive(processes) == [], "nothing is left", patience_s=5)
-
-
 @pytest.mark.parametrize("name", sorted(SITE - {"up"}))
 def test_a_child_that_is_killed_is_started_again(up: Up, name: str) -> None:
     before = up.processes()[name]
@@ -98,28 +72,37 @@ def test_a_child_that_is_killed_is_started_again(up: Up, name: str) -> None:
     assert f"{name:<8} | -- ended with SIGKILL; it starts again in 0.2 s" in up.output
 
 
-def test_a_long_home_has_its_socket_elsewhere() -> None:
+def test_it_stops_starts_again_with_another_token_and_is_killed_and_leaves_nothing_behind() -> None:
+    """In a home so long that its socket is elsewhere, and empty before."""
     with short_folder("ty-long-") as folder:
-        one = Up(folder / ("long" * 30) / "home", TMPDIR=str(folder))
+        home = folder / ("long" * 30) / "home"
+        first = Up(home, TMPDIR=str(folder))
         try:
-            one.wait_until_ready()
+            first.wait_until_ready()
             assert [path.suffix for path in (folder / f"trainyard-{os.getuid()}").iterdir()] == [".sock"]
+            token = first.token
+            check_that_sigterm_stops_everything_in_ten_seconds(first)
         finally:
-            one.close()
+            first.close()
+        second = Up(home, TMPDIR=str(folder))
+        try:
+            second.wait_until_ready()
+            assert second.token != token
+            processes = second.descendants()
+            second.process.kill()
+            wait_until(lambda: alive(processes) == [], "nothing is left", patience_s=5)
+        finally:
+            second.close()
 
 
-def test_a_second_start_has_another_token() -> None:
-    with short_folder("ty-up-") as folder:
-        tokens = []
-        for _ in range(2):
-            one = Up(folder / "home")
-            try:
-                one.wait_until_ready()
-                tokens.append(one.token)
-                assert one.stop() == 0
-            finally:
-                one.close()
-    assert tokens[0] != tokens[1]
+def check_that_sigterm_stops_everything_in_ten_seconds(up: Up) -> None:
+    processes, began_at = up.descendants(), time.monotonic()
+    up.process.send_signal(signal.SIGTERM)
+    assert up.wait_for_end() == 0
+    assert time.monotonic() - began_at < 10  # the promise itself, not a measure of speed
+    assert alive(processes) == []
+    assert "Stopping: no run is live." in up.output
+    assert not (up.home / "processes.json").exists()
 
 
 def test_what_the_children_said_is_in_files(up: Up) -> None:

@@ -15,7 +15,8 @@ from trainyard.bundle import pack
 from trainyard.contract.base import JsonObject
 
 # Each prints lines; what may differ by nature (numbers of processes, addresses) it leaves out.
-SCRIPTS = {
+# These become one script. The hooks come last: they change what others would find.
+FINDINGS = {
     "main": """
 import sys
 import __main__
@@ -69,6 +70,27 @@ print(sys.getrecursionlimit(), sys.getswitchinterval(), sys.gettrace(), sys.getp
 import gc
 print(gc.isenabled(), gc.get_threshold())
 """,
+    "warnings": """
+import warnings
+warnings.warn("look", UserWarning)
+warnings.warn("old", DeprecationWarning)
+warnings.warn("old", PendingDeprecationWarning)
+""",
+    "own workers": """
+import workers
+from workers.mine import word
+print(workers.__file__.rpartition('/code/')[2], word)
+""",
+    "subprocess": """
+import shutil, subprocess, sys
+print(shutil.which("python"), subprocess.run(["python", "-c", "print(__import__('sys').prefix)"],
+      capture_output=True, text=True).stdout.strip() == sys.prefix)
+""",
+    "stdin": "import sys\nprint(repr(sys.stdin.read()), sys.stdin.buffer.peek())",
+    "random": """
+import random, uuid
+print(random.getstate()[0], len({random.random() for _ in range(100)}), uuid.uuid4().version)
+""",
     "hooks": """
 import logging, sys, threading, warnings
 print(sys.excepthook.__name__, sys.displayhook.__name__, sys.unraisablehook.__name__, threading.excepthook is not None)
@@ -76,12 +98,9 @@ print(logging.root.handlers, logging.root.level, logging.lastResort is not None)
 logging.basicConfig(level="INFO")
 logging.info("seen")
 """,
-    "warnings": """
-import warnings
-warnings.warn("look", UserWarning)
-warnings.warn("old", DeprecationWarning)
-warnings.warn("old", PendingDeprecationWarning)
-""",
+}
+SCRIPTS = {
+    "findings": "".join(FINDINGS.values()),
     "no names of ours": """
 import importlib.util
 import sys
@@ -90,11 +109,6 @@ try:
     print(importlib.util.find_spec("traceback") is not None)
 finally:
     import structlog
-""",
-    "own workers": """
-import workers
-from workers.mine import word
-print(workers.__file__.rpartition('/code/')[2], word)
 """,
     "exit code": "import sys\nsys.exit(7)",
     "exit words": "import sys\nsys.exit('no data')",
@@ -149,16 +163,6 @@ pid = os.fork()
 if pid == 0:
     sys.exit(5)
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-""",
-    "subprocess": """
-import shutil, subprocess, sys
-print(shutil.which("python"), subprocess.run(["python", "-c", "print(__import__('sys').prefix)"],
-      capture_output=True, text=True).stdout.strip() == sys.prefix)
-""",
-    "stdin": "import sys\nprint(repr(sys.stdin.read()), sys.stdin.buffer.peek())",
-    "random": """
-import random, uuid
-print(random.getstate()[0], len({random.random() for _ in range(100)}), uuid.uuid4().version)
 """,
 }
 OWN = {"helpers.py": "word = 'helped'\n", "workers/__init__.py": "", "workers/mine.py": "word = 'my own'\n"}

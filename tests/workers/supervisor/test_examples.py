@@ -15,6 +15,7 @@ from trainyard.contract.base import JsonObject
 from trainyard.spec import load_spec_file, parse_spec
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES_OF_DIGITS = ["ddp", *(pytest.param(name, marks=pytest.mark.extended) for name in ("accelerate", "lightning"))]
 DIGITS = ["--epochs", "3", "--batch-size", "32"]
 
 
@@ -32,7 +33,7 @@ def run(node: ControlledNode, name: str, **task: Any) -> tuple[list[str], JsonOb
     return node.lines(order), {**report, "output": node.folder(order["attempt"]).output}
 
 
-@pytest.mark.parametrize("name", ["ddp", "accelerate", "lightning"])
+@pytest.mark.parametrize("name", EXAMPLES_OF_DIGITS)
 def test_a_frameworks_script_learns_to_read_digits_on_two_ranks(calm_node: ControlledNode, name: str) -> None:
     lines, report = run(calm_node, name, arguments=DIGITS)
     epochs = [line for line in lines if line.startswith("epoch ")]
@@ -53,6 +54,7 @@ def test_a_sharded_script_holds_half_of_its_weights_on_each_rank_and_keeps_a_che
     assert (report["output"] / "checkpoint.pt").stat().st_size > 1_000_000
 
 
+@pytest.mark.extended
 def test_a_script_in_an_environment_of_its_own_meets_its_other_ranks(
     calm_node: ControlledNode, own_environment: Path
 ) -> None:

@@ -68,50 +68,50 @@ def all_gone(pids: list[int]) -> bool:
     return all(start_of(pid) is None for pid in pids)
 
 
-def test_a_killed_rank_is_reported_with_its_signal(bare_node: ControlledNode) -> None:
-    order, pids = launch_family(bare_node)
+def test_a_killed_rank_is_reported_with_its_signal(calm_node: ControlledNode) -> None:
+    order, pids = launch_family(calm_node)
     os.kill(pids[0], signal.SIGKILL)
-    report = bare_node.wait_for(order, "ended")
+    report = calm_node.wait_for(order, "ended")
     assert (report["reason"]["code"], report["ranks"][0]["signal"]) == ("rank_killed", 9)
     assert all_gone(pids)
 
 
-def test_a_killed_supervisor_takes_everybody_with_it_and_the_node_worker_says_so(node: ControlledNode) -> None:
-    order, pids = launch_family(node)
-    supervisor = supervisor_of(node, order)
+def test_a_killed_supervisor_takes_everybody_with_it_and_the_node_worker_says_so(calm_node: ControlledNode) -> None:
+    order, pids = launch_family(calm_node)
+    supervisor = supervisor_of(calm_node, order)
     os.kill(supervisor, signal.SIGKILL)
     until(lambda: all_gone(pids))
-    report = node.wait_for(order, "ended")
+    report = calm_node.wait_for(order, "ended")
     assert report["reason"]["code"] == "supervisor_killed"
     assert report["reason"]["evidence"]["supervisor_pid"] == supervisor
     assert report["ranks"][0]["ended_at"] is not None
-    node.wait_until_shipped(order)
-    printed = node.folder(order["attempt"]).stream_path(0, "stdout").read_text().splitlines()
-    assert node.lines(order) == printed
+    calm_node.wait_until_shipped(order)
+    printed = calm_node.folder(order["attempt"]).stream_path(0, "stdout").read_text().splitlines()
+    assert calm_node.lines(order) == printed
 
 
-def test_a_killed_fence_takes_everybody_with_it(bare_node: ControlledNode) -> None:
-    order, pids = launch_family(bare_node)
-    os.kill(parent_of(supervisor_of(bare_node, order)), signal.SIGKILL)
+def test_a_killed_fence_takes_everybody_with_it(calm_node: ControlledNode) -> None:
+    order, pids = launch_family(calm_node)
+    os.kill(parent_of(supervisor_of(calm_node, order)), signal.SIGKILL)
     until(lambda: all_gone(pids))
-    reason = bare_node.wait_for(order, "ended")["reason"]
+    reason = calm_node.wait_for(order, "ended")["reason"]
     assert (reason["code"], reason["sentence"]) == (
         "fence_killed",
-        "The fence on one was killed; its ranks ended with it.",
+        "The fence on calm was killed; its ranks ended with it.",
     )
 
 
-def test_fence_and_supervisor_killed_at_once_leave_nobody_after_the_sweep(bare_node: ControlledNode) -> None:
-    order, pids = launch_family(bare_node)
-    supervisor = supervisor_of(bare_node, order)
-    folder = bare_node.folder(order["attempt"])
+def test_fence_and_supervisor_killed_at_once_leave_nobody_after_the_sweep(calm_node: ControlledNode) -> None:
+    order, pids = launch_family(calm_node)
+    supervisor = supervisor_of(calm_node, order)
+    folder = calm_node.folder(order["attempt"])
     until(lambda: set(pids) <= {process.pid for process in folder.recorded_processes()})
     fence = parent_of(supervisor)
     for pid in (fence, supervisor):
         os.kill(pid, signal.SIGSTOP)
     for pid in (fence, supervisor):
         os.kill(pid, signal.SIGKILL)
-    bare_node.wait_for(order, "ended")
+    calm_node.wait_for(order, "ended")
     assert all_gone(pids)
 
 
@@ -170,11 +170,11 @@ def test_the_end_of_the_lifeline_ends_everything_in_order(
         node.close()
 
 
-def test_a_deleted_folder_ends_the_ranks_and_says_why(node: ControlledNode) -> None:
-    order, pids = launch_family(node)
-    folder = node.folder(order["attempt"]).path
+def test_a_deleted_folder_ends_the_ranks_and_says_why(calm_node: ControlledNode) -> None:
+    order, pids = launch_family(calm_node)
+    folder = calm_node.folder(order["attempt"]).path
     folder.rename(folder.with_name("deleted"))  # at once: what is deleted file by file is noticed halfway
-    report = node.wait_for(order, "ended")
+    report = calm_node.wait_for(order, "ended")
     assert report["reason"]["code"] == "folder_deleted"
     assert "was deleted while it trained" in report["reason"]["sentence"]
     assert all_gone(pids)

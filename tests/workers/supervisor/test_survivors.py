@@ -40,7 +40,8 @@ def started(node: ControlledNode, order: JsonObject) -> list[int]:
     ranks = node.wait_for(order, "running")["ranks"]
     folder = node.folder(order["attempt"])
     for rank in ranks:
-        until(lambda rank=rank: "rank" in folder.stream_path(rank["rank"], "stdout").read_text())  # type: ignore[misc]
+        printed = folder.stream_path(rank["rank"], "stdout")
+        until(lambda printed=printed: printed.exists() and "rank" in printed.read_text())  # type: ignore[misc]
     return [rank["pid"] for rank in ranks]
 
 
@@ -62,39 +63,41 @@ def finish(node: ControlledNode, order: JsonObject, rank: int) -> JsonObject:
     return node.wait_for(order, "ended")
 
 
-def test_a_worker_may_die_and_the_others_go_on_to_their_end(bare_node: ControlledNode) -> None:
-    order = order_of(bare_node)
-    first, second = started(bare_node, order)
-    report = kill_and_wait(bare_node, order, second)
+def test_a_worker_may_die_and_the_others_go_on_to_their_end(calm_node: ControlledNode) -> None:
+    order = order_of(calm_node)
+    first, second = started(calm_node, order)
+    report = kill_and_wait(calm_node, order, second)
     assert report["phase"] == "running"
     assert (report["ranks"][1]["signal"], report["ranks"][1]["has_joined"]) == (9, True)
     os.kill(first, 0)
-    report = finish(bare_node, order, 0)
+    report = finish(calm_node, order, 0)
     assert [(rank["exit_code"], rank["signal"]) for rank in report["ranks"]] == [(0, None), (None, 9)]
     assert report["reason"]["code"] == "rank_killed"
 
 
-def test_a_stop_still_ends_those_that_are_left(bare_node: ControlledNode) -> None:
-    order = order_of(bare_node)
-    _, second = started(bare_node, order)
-    kill_and_wait(bare_node, order, second)
-    bare_node.say(order, wanted="stop")
-    assert bare_node.wait_for(order, "ended")["reason"]["code"] == "stopped"
+def test_a_stop_still_ends_those_that_are_left(calm_node: ControlledNode) -> None:
+    order = order_of(calm_node)
+    _, second = started(calm_node, order)
+    kill_and_wait(calm_node, order, second)
+    calm_node.say(order, wanted="stop")
+    assert calm_node.wait_for(order, "ended")["reason"]["code"] == "stopped"
 
 
-def test_the_death_of_rank_0_ends_them_all(bare_node: ControlledNode) -> None:
-    order = order_of(bare_node)
-    first, _ = started(bare_node, order)
+def test_the_death_of_rank_0_ends_them_all(calm_node: ControlledNode) -> None:
+    order = order_of(calm_node)
+    first, _ = started(calm_node, order)
     os.kill(first, signal.SIGKILL)
-    assert [rank["signal"] for rank in bare_node.wait_for(order, "ended")["ranks"]] == [9, 9]
+    assert [rank["signal"] for rank in calm_node.wait_for(order, "ended")["ranks"]] == [9, 9]
 
 
 @pytest.mark.parametrize(("kind", "joins"), [({"synchronization": {"kind": "diloco"}}, True), (KIND, False)])
-def test_a_death_that_others_would_wait_for_ends_them_all(node: ControlledNode, kind: JsonObject, joins: bool) -> None:
-    order = order_of(node, kind=kind, joins=joins)
-    _, second = started(node, order)
+def test_a_death_that_others_would_wait_for_ends_them_all(
+    calm_node: ControlledNode, kind: JsonObject, joins: bool
+) -> None:
+    order = order_of(calm_node, kind=kind, joins=joins)
+    _, second = started(calm_node, order)
     os.kill(second, signal.SIGKILL)
-    assert [rank["signal"] for rank in node.wait_for(order, "ended")["ranks"]] == [9, 9]
+    assert [rank["signal"] for rank in calm_node.wait_for(order, "ended")["ranks"]] == [9, 9]
 
 
 def test_training_goes_on_over_two_nodes_when_a_rank_of_the_other_is_killed(home: Path, valkey: Valkey) -> None:

@@ -111,7 +111,7 @@ def test_wrong_passwords_in_a_row_meet_a_pause_that_says_how_long_it_is(mate: Us
 
 
 def test_the_right_password_works_after_the_pause(mate: User, anybody: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guessing, "BY_ACCOUNT", parse_many("2/8 seconds"))
+    monkeypatch.setattr(guessing, "BY_ACCOUNT", parse_many("2/3 seconds"))
     assert [guess(anybody).status_code for _ in range(2)] == [422, 422]
     paused = guess(anybody)
     assert paused.status_code == 429

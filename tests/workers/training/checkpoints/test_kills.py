@@ -18,7 +18,7 @@ from workers.training.checkpoints.manifest import read_manifest
 from workers.training.checkpoints.reading import check_files
 from workers.training.checkpoints.store import TEMPORARY, find
 
-NUM_KILLS = int(os.environ.get("CHAOS_SEEDS", "8"))  # 20 in `make chaos`
+MANY_KILLS = int(os.environ.get("CHAOS_SEEDS", "8"))  # 20 in `make chaos`
 STEPS = 100
 RUN = {
     "model": {"layers": 2, "width": 128, "heads": 2, "context": 16},  # 4 MB with Adam's state: a save takes a while
@@ -102,7 +102,8 @@ class Killed:
 
 
 @pytest.mark.timeout(600)
-def test_kills_in_the_middle_of_saves_cost_nothing_that_was_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("num_kills", [3, pytest.param(MANY_KILLS, marks=pytest.mark.extended)])
+def test_kills_in_the_middle_of_saves_cost_nothing_that_was_whole(tmp_path: Path, num_kills: int) -> None:
     seed = int(os.environ.get("CHAOS_SEED") or random.randrange(2**32))
     print(f"\nseed {seed}")
     chance = random.Random(seed)
@@ -111,7 +112,7 @@ def test_kills_in_the_middle_of_saves_cost_nothing_that_was_whole(tmp_path: Path
     save_s = statistics.median(note["took_s"] for note in notes(reference) if note["state"] == "saved")
     killed = Killed(tmp_path, world=2)
     num_met, newest = 0, 0
-    for _ in range(NUM_KILLS):
+    for _ in range(num_kills):
         step = newest + chance.randint(1, MOST_STEPS)
         num_met += killed.kill_in_a_save(step, chance.uniform(0, 1.2 * save_s))
         # All that have a name are whole: every one of them, not only the newest.
@@ -124,8 +125,8 @@ def test_kills_in_the_middle_of_saves_cost_nothing_that_was_whole(tmp_path: Path
             newest = marks[-1].step
     points = killed.yard.train(2, **RUN)[0]
     told = dict(map(tuple, map(json.loads, killed.losses.read_text().splitlines())))
-    print(f"{num_met} of {NUM_KILLS} kills met a save that was not complete; the newest was of step {newest}")
-    assert num_met >= NUM_KILLS // 4
+    print(f"{num_met} of {num_kills} kills met a save that was not complete; the newest was of step {newest}")
+    assert num_met >= num_kills // 4
     assert 0 < newest < STEPS
     assert {**told, **after(points, "train/loss", 0)} == uninterrupted
     assert not find(killed.yard.folder, TEMPORARY)

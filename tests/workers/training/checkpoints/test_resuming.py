@@ -11,6 +11,7 @@ from tests.workers.training.checkpoints.yard import RUN, Yard, after, largest_di
 from tests.workers.training.ranks import notes, series, tiny_spec, train_on
 from workers.training.checkpoints.manifest import read_manifest
 
+EXTENDED = pytest.mark.extended
 EVERY_5 = {"every_steps": 5}
 LIMIT = 1e-5  # relative, after a change of world size
 
@@ -91,10 +92,10 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(world: int, yard
     "changes",
     [
         {"optimizer": "sgd", "learning_rate": 0.1},
-        {"optimizer": "muon"},
-        {"precision": "fp16"},
+        pytest.param({"optimizer": "muon"}, marks=EXTENDED),
+        pytest.param({"precision": "fp16"}, marks=EXTENDED),
         {"parallel": {"compression": "powersgd"}},
-        {"parallel": {"compression": "topk", "topk_ratio": 0.05}},
+        pytest.param({"parallel": {"compression": "topk", "topk_ratio": 0.05}}, marks=EXTENDED),
         {"parallel": {"shard": 2}, "accumulate": 2},
     ],
     ids=["sgd", "muon", "fp16", "powersgd", "topk", "shard"],
@@ -117,7 +118,13 @@ def test_random_numbers_go_on_where_they_were(yard: Yard) -> None:
 
 @pytest.mark.parametrize(
     "way",
-    [(1, {}), (4, {}), (2, {"shard": 2}), (2, {"tensor": 2}), (2, {"pipeline": {"stages": 2}})],
+    [
+        (1, {}),
+        pytest.param((4, {}), marks=EXTENDED),
+        (2, {"shard": 2}),
+        pytest.param((2, {"tensor": 2}), marks=EXTENDED),
+        pytest.param((2, {"pipeline": {"stages": 2}}), marks=EXTENDED),
+    ],
     ids=["one rank", "data 4", "shard 2", "tensor 2", "pipeline 2"],
 )
 def test_a_run_of_two_ranks_goes_on_in_another_way(way: tuple[int, dict[str, object]], yard: Yard) -> None:

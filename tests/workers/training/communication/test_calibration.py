@@ -9,23 +9,12 @@ from typing import Any
 import pytest
 import torch
 
+from tests.workers.training.communication.little import little_work
 from trainyard.planner import Rates
 from workers.training.communication import calibration
 from workers.training.measuring.memory_parts import held
 
 CPU = torch.device("cpu")
-SMALL = {
-    "matmul": ((8, 8, 8), (16, 8, 8)),
-    "matmul/bf16": ((8, 8, 8),),
-    "attention": ((1, 2, 8, 8),),
-    "attention/bf16": ((1, 2, 8, 8),),
-    "convolution": ((1, 8, 4),),
-    "norm": ((4, 8),),
-    "group-norm": ((1, 8, 4),),
-    "softmax": ((4, 8),),
-    "move": ((64,),),
-    "optimizer": ((64,),),
-}
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +22,7 @@ def document() -> Iterator[dict[str, Any]]:
     """What is measured, with next to no work in it."""
     threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
-        curves = {name: (make, SMALL[name]) for name, (make, _) in calibration.CURVES.items()}
-        for name, value in {"CURVES": curves, "TRIAL_S": 0.0, "ROUNDS": 1, "PACE_ROWS": 1}.items():
+        for name, value in little_work().items():
             patch.setattr(calibration, name, value)
         torch.set_num_threads(1)  # as a rank that shares its machine
         yield calibration.measure_compute(CPU)

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from tests.workers.training.communication.little import compute_little
 from tests.workers.training.ranks import facts, measure_on
 from trainyard.planner import Rates
 from trainyard.spec import parse_spec
@@ -24,13 +25,6 @@ def spec(world: int, **task: Any) -> dict[str, Any]:
         "task": {"recipe": "communication-benchmark", "largest_bytes": 65536, "repeats": 3, **task},
     }
     return parse_spec(document).resolved()
-
-
-def compute_little() -> None:
-    """What a device computes is another test's business."""
-    from workers.training.communication import calibration
-
-    calibration.ROUNDS, calibration.TRIAL_S = 1, 0.0
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,7 @@ def little_memory() -> None:
     batch_size.share_of_memory = lambda device, num_ranks_here: 72 << 20  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("axis", ["data", "shard"])
+@pytest.mark.parametrize("axis", ["data", pytest.param("shard", marks=pytest.mark.extended)])
 def test_two_ranks_find_what_memory_holds_and_train_as_if_it_had_been_asked_for(axis: str) -> None:
     model = {"layers": 1, "context": 512}  # 2 MiB for each row, and little to compute
     changes = {"world": 2, "steps": 3, "parallel": {axis: 2}, "model": model, "validate_every_steps": 0}
@@ -109,16 +109,10 @@ def test_two_ranks_find_what_memory_holds_and_train_as_if_it_had_been_asked_for(
         assert series(pair[0], name) == series(direct[0], name), name
 
 
-def test_a_rank_whose_memory_is_full_says_so_and_all_try_less() -> None:
-    pair = train_on(2, tiny_spec(world=2, steps=2, find_batch_size="memory"), setup=fill_the_memory_of_rank_1)
-    assert found(pair[0]) == (2 * 5, 1e-3)
-    assert list(series(pair[0], "train/loss")) == [1, 2]
-
-
-def test_what_is_read_ahead_follows_the_sizes_that_are_tried() -> None:
+def test_a_rank_whose_memory_is_full_says_so_all_try_less_and_what_is_read_ahead_follows() -> None:
     spec = tiny_spec(world=2, steps=3, find_batch_size="memory", validate_every_steps=0)
     pair = train_on(2, spec, setup=fill_the_memory_and_read_ahead)
-    assert found(pair[0])[0] == 10
+    assert found(pair[0]) == (2 * 5, 1e-3)
     direct = train_on(2, tiny_spec(world=2, steps=3, batch_size=10, validate_every_steps=0))
     assert series(pair[0], "train/loss") == series(direct[0], "train/loss")
 
