@@ -4,6 +4,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -47,16 +48,34 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def shared_node() -> Iterator[ControlledNode]:
-    """A node worker with a server of its own, which no test empties or kills."""
-    with short_folder("ty-node-") as folder, short_folder("ty-calm-") as beside:
-        server = Valkey(beside)
+def own_valkey() -> Iterator[Valkey]:
+    """A server that no test empties or kills."""
+    with short_folder("ty-calm-") as folder:
+        server = Valkey(folder)
         server.start()
-        node = ControlledNode(folder, server.url, name="calm")
+        yield server
+        server.stop()
+
+
+@contextmanager
+def started(name: str, server: Valkey) -> Iterator[ControlledNode]:
+    with short_folder("ty-node-") as folder:
+        node = ControlledNode(folder, server.url, name=name)
         node.start()
         yield node
         node.close()
-        server.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_node(own_valkey: Valkey) -> Iterator[ControlledNode]:
+    with started("calm", own_valkey) as node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def second_shared_node(own_valkey: Valkey) -> Iterator[ControlledNode]:
+    with started("second", own_valkey) as node:
+        yield node
 
 
 @pytest.fixture
@@ -64,6 +83,13 @@ def calm_node(shared_node: ControlledNode) -> Iterator[ControlledNode]:
     """A node worker that all tests share which do it no harm: to start one with torch takes seconds of CPU time."""
     yield shared_node
     shared_node.attempts.clear()
+
+
+@pytest.fixture
+def two_nodes(calm_node: ControlledNode, second_shared_node: ControlledNode) -> Iterator[list[ControlledNode]]:
+    """As ``calm_node``, and another."""
+    yield [calm_node, second_shared_node]
+    second_shared_node.attempts.clear()
 
 
 @pytest.fixture

@@ -125,18 +125,18 @@ def test_training_outlives_the_zygote_and_the_next_attempt_gets_a_new_one(bare_n
     assert bare_node.wait_for(another, "ended")["reason"] is None
 
 
-def test_training_outlives_the_node_worker_and_the_next_one_adopts_it(node: ControlledNode) -> None:
-    order, pids = launch_family(node)
-    node.kill()
-    before = num_steps(node, order)
-    until(lambda: num_steps(node, order) > before + 3)
-    assert node.wait_for(order, "running")["phase"] == "running"
-    node.start()
-    until(lambda: "attempt.adopted" in node.log())
-    up = until(lambda: (found := node.up()) and found["pid"] == node.process.pid and found)  # type: ignore[union-attr]
+def test_training_outlives_the_node_worker_and_the_next_one_adopts_it(bare_node: ControlledNode) -> None:
+    order, pids = launch_family(bare_node)
+    bare_node.kill()
+    before = num_steps(bare_node, order)
+    until(lambda: num_steps(bare_node, order) > before + 3)
+    assert bare_node.wait_for(order, "running")["phase"] == "running"
+    bare_node.start()
+    until(lambda: "attempt.adopted" in bare_node.log())
+    up = until(lambda: (found := bare_node.up()) and found["pid"] == bare_node.process.pid and found)  # type: ignore[union-attr]
     assert up["attempts"][order["attempt"]]["phase"] == "running"
-    node.say(order, wanted="stop")
-    assert node.wait_for(order, "ended")["reason"]["code"] == "stopped"
+    bare_node.say(order, wanted="stop")
+    assert bare_node.wait_for(order, "ended")["reason"]["code"] == "stopped"
     assert all_gone(pids)
 
 

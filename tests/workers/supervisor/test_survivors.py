@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-from pathlib import Path
 
 import pytest
 
-from tests.servers import Valkey
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.base import JsonObject
 from trainyard.spec import parse_spec
@@ -100,7 +98,9 @@ def test_a_death_that_others_would_wait_for_ends_them_all(
     assert [rank["signal"] for rank in calm_node.wait_for(order, "ended")["ranks"]] == [9, 9]
 
 
-def test_training_goes_on_over_two_nodes_when_a_rank_of_the_other_is_killed(home: Path, valkey: Valkey) -> None:
+def test_training_goes_on_over_two_nodes_when_a_rank_of_the_other_is_killed(
+    two_nodes: list[ControlledNode],
+) -> None:
     spec = parse_spec(
         {
             "name": "survives",
@@ -110,28 +110,21 @@ def test_training_goes_on_over_two_nodes_when_a_rank_of_the_other_is_killed(home
             "parallel": KIND,
         }
     ).resolved()
-    nodes = [ControlledNode(home, valkey.url, name=name) for name in ("first", "second")]
-    try:
-        for node in nodes:
-            node.start()
-        shared = {"attempt": secrets.token_hex(6), "run": "survives", "num_nodes": 2, "world_size": 2, "spec": spec}
-        orders = [node.order(**shared, node_rank=number, first_rank=number) for number, node in enumerate(nodes)]
-        for node, order in zip(nodes, orders, strict=True):
-            node.say(order)
-        ready = [node.wait_for(order, "ready") for node, order in zip(nodes, orders, strict=True)]
-        go = {"master_addr": ready[0]["address"], "master_port": ready[0]["port"]}
-        for node, order in zip(nodes, orders, strict=True):
-            node.say(order, wanted="run", go=go)
-        printed = nodes[0].folder(orders[0]["attempt"]).stream_path(0, "stdout")
-        until(lambda: printed.exists() and "step 4/60" in printed.read_text())
-        os.kill(nodes[1].wait_for(orders[1], "running")["ranks"][0]["pid"], signal.SIGKILL)
-        assert nodes[1].wait_for(orders[1], "ended")["ranks"][0]["has_joined"]
-        report = nodes[0].wait_for(orders[0], "ended")
-        assert report["reason"] is None, report
-        text = printed.read_text()
-        assert "step 60/60" in text
-        assert "rank 1 is gone (" in text
-        assert (nodes[0].folder(orders[0]["attempt"]).output / "model.safetensors").exists()
-    finally:
-        for node in nodes:
-            node.close()
+    shared = {"attempt": secrets.token_hex(6), "run": "survives", "num_nodes": 2, "world_size": 2, "spec": spec}
+    orders = [node.order(**shared, node_rank=number, first_rank=number) for number, node in enumerate(two_nodes)]
+    for node, order in zip(two_nodes, orders, strict=True):
+        node.say(order)
+    ready = [node.wait_for(order, "ready") for node, order in zip(two_nodes, orders, strict=True)]
+    go = {"master_addr": ready[0]["address"], "master_port": ready[0]["port"]}
+    for node, order in zip(two_nodes, orders, strict=True):
+        node.say(order, wanted="run", go=go)
+    printed = two_nodes[0].folder(orders[0]["attempt"]).stream_path(0, "stdout")
+    until(lambda: printed.exists() and "step 4/60" in printed.read_text())
+    os.kill(two_nodes[1].wait_for(orders[1], "running")["ranks"][0]["pid"], signal.SIGKILL)
+    assert two_nodes[1].wait_for(orders[1], "ended")["ranks"][0]["has_joined"]
+    report = two_nodes[0].wait_for(orders[0], "ended")
+    assert report["reason"] is None, report
+    text = printed.read_text()
+    assert "step 60/60" in text
+    assert "rank 1 is gone (" in text
+    assert (two_nodes[0].folder(orders[0]["attempt"]).output / "model.safetensors").exists()

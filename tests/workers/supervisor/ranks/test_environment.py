@@ -78,7 +78,7 @@ def test_programs_are_those_of_the_nodes_own_environment(calm_node: ControlledNo
 
 
 def test_what_programs_need_on_this_machine_passes_and_nothing_else(
-    home: Path, valkey: Any, monkeypatch: pytest.MonkeyPatch
+    home: Path, valkey: Any, python_without_torch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("https_proxy", "http://proxy:3128")
     monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/lib")
@@ -86,7 +86,7 @@ def test_what_programs_need_on_this_machine_passes_and_nothing_else(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.delenv("USER", raising=False)
     monkeypatch.delenv("LOGNAME", raising=False)
-    node = ControlledNode(home, valkey.url)
+    node = ControlledNode(home, valkey.url, python=python_without_torch)
     node.start()
     try:
         found = shown(node)["environment"]
