@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from runs.engines.broker import publish
+from runs.engines.protocol import NOTHING, WantedOfPlacements
 from runs.models import Attempt, Cluster, Node, Placement
 from runs.placing.rooms import rooms_of
 from runs.placing.scheduling import Room
 from trainyard.contract.base import WireStruct
+from trainyard.contract.desired import DesiredAttempt, Nudge
 from trainyard.contract.inspections import Inspect, Question
 from trainyard.contract.keys import INSPECT, NUDGE, node_queue
 from trainyard.contract.locks import lock
-from trainyard.contract.orders import Nudge
 from trainyard.contract.seals import command_scope, question_scope, seal
 
 
@@ -22,15 +23,15 @@ class CeleryEngine:
     def capacity(self, cluster: Cluster, now: datetime) -> list[Room]:
         return rooms_of(list(Node.objects.filter(cluster=cluster, removed_at=None)), now)
 
-    def start(self, placements: Sequence[Placement]) -> None:
+    def start(self, placements: Sequence[Placement], wanted: WantedOfPlacements) -> None:
         for placement in placements:
-            self.nudge(placement.node)
+            self.nudge(placement.node, {placement.attempt_id: wanted[placement.pk]})
 
     def pending(self, attempt: Attempt) -> str:
         return ""
 
-    def nudge(self, node: Node) -> None:
-        _command(node, NUDGE, Nudge(at=time.time()))
+    def nudge(self, node: Node, attempts: Mapping[str, DesiredAttempt] = NOTHING) -> None:
+        _command(node, NUDGE, Nudge(at=time.time(), attempts=dict(attempts)))
 
     def stop(self, attempt: Attempt) -> None:
         for placement in attempt.placements.select_related("node"):

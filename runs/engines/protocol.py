@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Protocol
 
 from runs.models import Attempt, Cluster, Node, Placement
 from runs.placing.scheduling import Room
+from trainyard.contract.desired import DesiredAttempt
 from trainyard.contract.inspections import Question
+
+WantedOfPlacements = Mapping[int, DesiredAttempt]  # by placement
+NOTHING: Mapping[str, DesiredAttempt] = MappingProxyType({})
 
 
 class Engine(Protocol):
     """Brings the nodes of a cluster and has them look at what is wanted of them.
 
-    State documents are the truth: what a node is to do stands in its ``Desired``, which control writes before it calls
-    any method here, and what a node does stands in its ``NodeStatus`` and in the reports. Messages of an engine are
-    hints. Each may be lost or come twice, so every method is idempotent, and none raises because a machine or a broker
-    is away: control calls again, or the node reads its document by itself within a second.
+    State documents are the truth: what a node is to do stands in its ``Desired``, which control writes right before or
+    after it calls a method here, and what a node does stands in its ``NodeStatus`` and in the reports. Messages of an
+    engine are hints. Each may be lost or come twice, so every method is idempotent, and none raises because a machine
+    or a broker is away: control calls again, or the node reads its document by itself within a second.
 
     An engine whose nodes stay (``celery``) has only messages to send. An engine that brings nodes asks its own system
     for machines, on each of which it starts ``trainyard node --for-attempt``; there the node joins, serves the attempt
@@ -32,8 +37,8 @@ class Engine(Protocol):
         """
         ...
 
-    def start(self, placements: Sequence[Placement]) -> None:
-        """An attempt was placed on these nodes: have them prepare it now.
+    def start(self, placements: Sequence[Placement], wanted: WantedOfPlacements) -> None:
+        """An attempt was placed on these nodes: have them prepare it now. ``wanted`` is what their documents will say.
 
         An engine that brings nodes asks its system for these machines here, with a token bound to the attempt.
         """
@@ -47,8 +52,9 @@ class Engine(Protocol):
         """
         ...
 
-    def nudge(self, node: Node) -> None:
-        """What is wanted of the node has changed: have it read its document now."""
+    def nudge(self, node: Node, attempts: Mapping[str, DesiredAttempt] = NOTHING) -> None:
+        """What is wanted of the node has changed: have it read its document now. ``attempts``, by id, is what the
+        document says of those that cannot wait."""
         ...
 
     def stop(self, attempt: Attempt) -> None:

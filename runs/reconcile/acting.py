@@ -15,6 +15,7 @@ from runs.metrics import progress
 from runs.metrics.models import Telemetry
 from runs.models import Attempt, HeldSlot, Placement, Run
 from runs.models.runs import StaleStatus
+from runs.reconcile.desired import wanted_of_placement
 from runs.reconcile.judge import MISSING_S, REST_LIMIT_S, Case, Failure, PlacementState, Verdict, judge
 from runs.reconcile.listening import Listener, forget, later
 from runs.reconcile.restoring import missing_origin, offered_to, place_of
@@ -260,6 +261,9 @@ def _go(
             return False
         attempt.run.move_to(Status.STARTING, code="starting", sentence=words, attempt=attempt)
     attempt.go, attempt.go_at = go, now
+    if attempt.run.cluster is not None:  # before the documents are written: every rank waits for it
+        for placement in placements:
+            engine_of(attempt.run.cluster).nudge(placement.node, {attempt.pk: wanted_of_placement(placement)})
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from django.conf import settings
@@ -24,6 +25,7 @@ from trainyard.contract.statuses import WantedPhase
 
 SETTLING_GRACE_S = 5.0
 Watermarks = Mapping[tuple[str, int], list[Producer]]  # by run and fence
+NO_WATERMARKS: Watermarks = MappingProxyType({})
 Entries = dict[str, DesiredAttempt]  # by attempt
 
 
@@ -38,7 +40,7 @@ def write_desired(nodes: Iterable[Node], statuses: Mapping[str, NodeStatus], now
     watermarks = _watermarks(runs)
     entries: dict[str, Entries] = {node.pk: {} for node in nodes}
     for placement in live:
-        entries[placement.node_id][placement.attempt_id] = _wanted(placement, watermarks)
+        entries[placement.node_id][placement.attempt_id] = wanted_of_placement(placement, watermarks)
     for node in nodes:
         if node.pk in leftovers:
             entries[node.pk] |= leftovers[node.pk].entries(watermarks)
@@ -104,7 +106,8 @@ def _live_placements(nodes: list[Node]) -> list[Placement]:
     return list(placements.select_related("attempt__run", "node"))
 
 
-def _wanted(placement: Placement, watermarks: Watermarks) -> DesiredAttempt:
+def wanted_of_placement(placement: Placement, watermarks: Watermarks = NO_WATERMARKS) -> DesiredAttempt:
+    """Return what is wanted of the placement's node."""
     attempt = placement.attempt
     return replace(
         _entry(attempt.run_id, attempt.fence, wanted_of(attempt), watermarks),

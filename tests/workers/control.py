@@ -18,9 +18,8 @@ from celery import Celery
 from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.contract.keys import (
     EPOCH_KEY,
-    GO,
     INSPECT,
-    PREPARE,
+    NUDGE,
     down_key,
     new_key,
     node_queue,
@@ -47,7 +46,7 @@ from workers.transport.celery_app import make_app
 from workers.transport.control_socket import socket_path
 
 LIMIT_S = 60.0
-LOCKED = {PREPARE: order_scope, INSPECT: question_scope}
+LOCKED = {INSPECT: question_scope}
 
 
 def until(what: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
@@ -193,14 +192,20 @@ class ControlledNode:
         sealed = seal(self.key, command_scope(task, self.id), {"at": time.time(), **document})
         self.app.send_task(task, kwargs={"sealed": sealed}, queue=node_queue(self.name))
 
+    def nudge(self, order: JsonObject, /, **entry: Any) -> None:
+        """Send the command that says of the attempt what the down document will say."""
+        wanted = {"wanted": "prepare", "order": to_builtins(self.locked(order)), **entry}
+        attempt = {"run": order["run"], "fence": order["fence"], **wanted}
+        self.send(NUDGE, {"attempts": {order["attempt"]: attempt}})
+
     def launch(self, order: JsonObject, **more: Any) -> JsonObject:
         """Prepare, wait until ready, say go (with ``more`` in it); return the report that says ready."""
-        self.send(PREPARE, order)
+        self.nudge(order)
         self.say(order)
         report = self.wait_for(order, "ready")
         go = {"master_addr": report["address"], "master_port": report["port"], **more}
         self.say(order, wanted="run", go=go)
-        self.send(GO, {"attempt": order["attempt"], "run": order["run"], "fence": order["fence"], "go": go})
+        self.nudge(order, wanted="run", order=None, go=go)
         return report
 
     def report(self, order: JsonObject) -> JsonObject | None:

@@ -48,6 +48,16 @@ class Desired(WireStruct):
     attempts: dict[str, DesiredAttempt] = {}  # by attempt id
 
 
+class Nudge(WireStruct):
+    """The command NUDGE: read your ``Desired`` now.
+
+    What it says of attempts is what ``Desired`` is about to say of them, so that a node begins without reading first.
+    """
+
+    at: float = 0.0  # Unix seconds
+    attempts: dict[str, DesiredAttempt] = {}  # by attempt id; those that have news
+
+
 def lenient_desired(document: JsonObject) -> tuple[Desired, dict[str, str]]:
     """Return the document without the attempts that have another shape, and why each of them was left out: one attempt
     does not hold up the others. Raises BadDocument where the rest has another shape."""

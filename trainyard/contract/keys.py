@@ -15,9 +15,7 @@ CHANGED_CHANNEL = f"{PREFIX}:changed"
 CONTROL_QUEUE = "control"
 RECONCILE_RUN = "runs.tasks.reconcile_run"
 
-# Commands to a node: `Prepare`, `GoCommand` and `Nudge` of `orders`, `Inspect` of `inspections`.
-PREPARE = "workers.tasks.prepare"
-GO = "workers.tasks.go"
+# Commands to a node: `desired.Nudge` and `inspections.Inspect`.
 NUDGE = "workers.tasks.nudge"
 INSPECT = "workers.tasks.inspect"
 

@@ -1,6 +1,6 @@
 """What control has a node do with an attempt: prepare it, then begin.
 
-Both travel in ``Desired``; an older server sends them as commands, too.
+Both travel in ``Desired``, and for speed in the ``Nudge`` that announces it.
 """
 
 from __future__ import annotations
@@ -61,25 +61,3 @@ class Locked(WireStruct):
     """A document that only the node's key opens: see ``locks``."""
 
     locked: str  # base64 of nonce and AES-256-GCM
-
-
-class Prepare(Locked):
-    """The command PREPARE; locked is an ``Order``."""
-
-    at: float = 0.0  # Unix seconds
-
-
-class GoCommand(WireStruct):
-    """The command GO."""
-
-    attempt: str
-    run: str
-    fence: int
-    go: Go
-    at: float = 0.0  # Unix seconds
-
-
-class Nudge(WireStruct):
-    """The command NUDGE: read your ``Desired`` now."""
-
-    at: float = 0.0  # Unix seconds

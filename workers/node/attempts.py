@@ -105,13 +105,18 @@ class Attempts:
     def num_living(self) -> int:
         return sum(folder.lock_holder() is not None for folder in list(self._folders.values()))
 
-    def prepare(self, locked: Locked) -> None:
+    def begin(self, attempts: dict[str, DesiredAttempt]) -> None:
+        """Do what is wanted of these attempts at once. What the server wants of the others is not known here."""
+        for attempt, entry in attempts.items():
+            self._try_to_follow(attempt, entry)
+
+    def _prepare_order(self, locked: Locked) -> None:
         """Get a supervisor for the order, unless there is or was one. Raises BadMessage for an order that does not
         open, or has another shape."""
         order = unlock(self._config.key, order_scope(self._config.id), locked, Order)
         self._begin(order.attempt, partial(self._prepare, order))
 
-    def go(self, attempt: str, fence: int, go: Go) -> None:
+    def _go(self, attempt: str, fence: int, go: Go) -> None:
         if (folder := self._folders.get(attempt)) is not None:
             send_request(socket_path(folder.path), Request(do="go", fence=fence, go=go))
 
@@ -121,26 +126,29 @@ class Attempts:
         newest: dict[str, int] = {}
         for attempt, entry in listed.items():
             newest[entry.run] = max(entry.fence, newest.get(entry.run, 0))
-            try:
-                self._follow(attempt, entry)
-            except BadMessage as error:  # an order of another version: the other attempts are not to wait for it
-                log.warning("order.refused", attempt=attempt, error=str(error))
-                self._troubles[attempt] = ORDER_REFUSED
-            except Exception:  # a full disk: the other attempts are not to wait for it
-                log.exception("attempt.not_followed", attempt=attempt)
+            self._try_to_follow(attempt, entry)
         for folder in list(self._folders.values()):
             order = folder.order()
             if order is not None and order.fence < newest.get(order.run, 0):
                 self._stop(order, Request(do="stop", fence=order.fence, cause="stale_fence"))
+
+    def _try_to_follow(self, attempt: str, entry: DesiredAttempt) -> None:
+        try:
+            self._follow(attempt, entry)
+        except BadMessage as error:  # an order of another version: the other attempts are not to wait for it
+            log.warning("order.refused", attempt=attempt, error=str(error))
+            self._troubles[attempt] = ORDER_REFUSED
+        except Exception:  # a full disk: the other attempts are not to wait for it
+            log.exception("attempt.not_followed", attempt=attempt)
 
     def _follow(self, attempt: str, entry: DesiredAttempt) -> None:
         if entry.wanted == WantedPhase.STOP:
             order = Order(attempt=attempt, run=entry.run, fence=entry.fence, node=self._config.id)
             self._stop(order, Request(do="stop", fence=entry.fence, grace_s=entry.grace_s))
         elif entry.order is not None and not self._was_started(attempt):
-            self.prepare(entry.order)
+            self._prepare_order(entry.order)
         elif entry.go is not None and self._is_ready(attempt):
-            self.go(attempt, entry.fence, entry.go)
+            self._go(attempt, entry.fence, entry.go)
 
     def watch(self) -> None:
         """Finish the attempts whose supervisor died, advance those that are over, send traces of those that run."""

@@ -16,11 +16,11 @@ import redis
 import structlog
 
 from trainyard import __version__
+from trainyard.contract.desired import Nudge
 from trainyard.contract.inspections import Inspect, Question
 from trainyard.contract.keys import down_key, up_key
 from trainyard.contract.locks import unlock
 from trainyard.contract.node_status import NodeStatus
-from trainyard.contract.orders import GoCommand, Prepare
 from trainyard.contract.seals import question_scope, seal
 from workers.machine.health import HealthReader
 from workers.machine.inventory import take_inventory
@@ -48,7 +48,7 @@ LONGEST_PAUSE_S = 5.0
 
 
 class NodeWorker:
-    """Everything of a node but the main thread, which takes commands (``prepare``, ``go``, ``nudge``) from Celery."""
+    """Everything of a node but the main thread, which takes commands (``nudge``, ``inspect``) from Celery."""
 
     def __init__(
         self, config: NodeConfig, home: Path, address: str, isolation: Isolation, slots: int | None = None
@@ -105,13 +105,8 @@ class NodeWorker:
 
     # Commands: hints that control repeats, most of them in the down document.
 
-    def prepare(self, command: Prepare) -> None:
-        self._attempts.prepare(command)
-
-    def go(self, command: GoCommand) -> None:
-        self._attempts.go(command.attempt, command.fence, command.go)
-
-    def nudge(self) -> None:
+    def nudge(self, command: Nudge) -> None:
+        self._attempts.begin(command.attempts)
         self._nudged.set()
 
     def inspect(self, command: Inspect) -> None:

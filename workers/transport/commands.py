@@ -10,9 +10,9 @@ import structlog
 from celery import Celery
 
 from trainyard.contract.base import BadMessage, WireStruct
+from trainyard.contract.desired import Nudge
 from trainyard.contract.inspections import Inspect
-from trainyard.contract.keys import GO, INSPECT, NUDGE, PREPARE
-from trainyard.contract.orders import GoCommand, Nudge, Prepare
+from trainyard.contract.keys import INSPECT, NUDGE
 from trainyard.contract.seals import command_scope, unseal
 from workers.transport.broker import MessageGate
 
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 # A command that waited longer is about a state of affairs that the desired state knows better.
 MAX_AGE_S = 60.0
-KINDS: dict[str, type[WireStruct]] = {PREPARE: Prepare, GO: GoCommand, NUDGE: Nudge, INSPECT: Inspect}
+KINDS: dict[str, type[WireStruct]] = {NUDGE: Nudge, INSPECT: Inspect}
 
 T = TypeVar("T")
 
@@ -28,11 +28,7 @@ T = TypeVar("T")
 class CommandHandler(Protocol):
     """What takes a node's commands."""
 
-    def prepare(self, command: Prepare) -> None: ...
-
-    def go(self, command: GoCommand) -> None: ...
-
-    def nudge(self) -> None: ...
+    def nudge(self, command: Nudge) -> None: ...
 
     def inspect(self, command: Inspect) -> None: ...
 
@@ -62,20 +58,10 @@ class CommandReader:
 def register(app: Celery, reader: CommandReader, handler: CommandHandler) -> None:
     """Give ``app`` the tasks. ``reader`` opens the commands, ``handler`` carries them out."""
 
-    @app.task(name=PREPARE)
-    def prepare(*, sealed: str) -> None:
-        if (command := reader.read(PREPARE, sealed, Prepare)) is not None:
-            _carry_out(PREPARE, lambda: handler.prepare(command))
-
-    @app.task(name=GO)
-    def go(*, sealed: str) -> None:
-        if (command := reader.read(GO, sealed, GoCommand)) is not None:
-            handler.go(command)
-
     @app.task(name=NUDGE)
     def nudge(*, sealed: str) -> None:
-        if reader.read(NUDGE, sealed, Nudge) is not None:
-            handler.nudge()
+        if (command := reader.read(NUDGE, sealed, Nudge)) is not None:
+            handler.nudge(command)
 
     @app.task(name=INSPECT)
     def inspect(*, sealed: str) -> None:

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from trainyard.contract.base import BadDocument, WireStruct, convert, decode, encode, to_builtins
-from trainyard.contract.desired import Desired
+from trainyard.contract.desired import Desired, Nudge
 from trainyard.contract.inspections import Answer, Inspect, Question
 from trainyard.contract.machines import HealthSample
 from trainyard.contract.node_status import MAX_ATTEMPTS, NodeStatus, lenient_status
-from trainyard.contract.orders import GoCommand, Nudge, Order, Prepare
+from trainyard.contract.orders import Order
 from trainyard.contract.reports import AttemptReport, RankEvidence, StopEvidence
 
 PREVIOUS = Path(__file__).parent / "previous"
@@ -22,13 +22,11 @@ KINDS: dict[str, type[WireStruct]] = {
     "answer": Answer,
     "answer_problem": Answer,
     "desired": Desired,
-    "go_command": GoCommand,
     "health_sample": HealthSample,
     "inspect": Inspect,
     "node_status": NodeStatus,
     "nudge": Nudge,
     "order": Order,
-    "prepare": Prepare,
     "question": Question,
     "report_failed": AttemptReport,
     "report_ready": AttemptReport,
@@ -41,13 +39,11 @@ REQUIRED: dict[type[WireStruct], set[str]] = {
     Answer: {"question"},
     AttemptReport: {"at", "attempt", "run", "fence", "node", "phase"},
     Desired: {"at"},
-    GoCommand: {"attempt", "run", "fence", "go"},
     HealthSample: {"at"},
     Inspect: {"locked"},
     NodeStatus: {"at", "node"},
     Nudge: set(),
     Order: {"attempt", "run", "fence"},
-    Prepare: {"locked"},
     Question: {"dataset", "question", "recipe"},
 }
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from trainyard.contract.base import BadDocument, BadMessage, JsonObject
+from trainyard.contract.desired import Nudge
 from trainyard.contract.locks import lock, unlock
-from trainyard.contract.orders import Locked, Nudge, Order
+from trainyard.contract.orders import Locked, Order
 from trainyard.contract.seals import BadSeal, seal, unseal
 
 KEY, OTHER = "ab" * 32, "cd" * 32

@@ -14,7 +14,6 @@ from tests.servers import Valkey
 from tests.workers.control import ControlledNode, until
 from tests.workers.node.test_files import problems
 from tests.workers.web import Site, serve_site
-from trainyard.contract.keys import PREPARE
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ def test_a_command_is_no_older_than_the_servers_clock_says(
         until(lambda: node.tick() or node.up())
         order = node.order("print('hello')")
         # Without a word in the down document: the command alone must do.
-        until(lambda: node.tick() or node.send(PREPARE, order) or node.report(order))
+        until(lambda: node.tick() or node.nudge(order) or node.report(order))
     finally:
         node.close()
 

@@ -9,7 +9,7 @@ import pytest
 from tests.workers.control import ControlledNode, until
 from tests.workers.junk import JUNK
 from trainyard.contract.base import JsonObject, to_builtins
-from trainyard.contract.keys import GO, PREPARE, new_key, node_queue
+from trainyard.contract.keys import INSPECT, NUDGE, new_key, node_queue
 from trainyard.contract.seals import command_scope, seal
 from workers.forking.processes import start_of
 
@@ -67,7 +67,7 @@ def test_stop_of_an_attempt_that_never_came_is_confirmed_and_a_late_order_does_n
     order = calm_node.order(SLEEPER)
     calm_node.say(order, wanted="stop", order=None)
     assert calm_node.wait_for(order, "ended")["reason"]["code"] == "stopped"
-    calm_node.send(PREPARE, order)
+    calm_node.nudge(order)
     later = calm_node.order("pass")
     calm_node.launch(later)
     calm_node.wait_for(later, "ended")
@@ -173,12 +173,13 @@ def test_an_attempt_that_was_given_up_meanwhile_ends_when_contact_returns(
 
 def test_a_forged_command_starts_nothing(calm_node: ControlledNode) -> None:
     order = calm_node.order(SLEEPER)
-    scope = command_scope(PREPARE, calm_node.id)
-    command = to_builtins(calm_node.locked(order))
-    own = seal(calm_node.key, command_scope(GO, calm_node.id), {"at": time.time(), **command})
+    scope = command_scope(NUDGE, calm_node.id)
+    entry = {"run": order["run"], "fence": 1, "wanted": "prepare", "order": to_builtins(calm_node.locked(order))}
+    command = {"attempts": {order["attempt"]: entry}}
+    own = seal(calm_node.key, command_scope(INSPECT, calm_node.id), {"at": time.time(), **command})
     old = seal(calm_node.key, scope, {"at": time.time() - 7200, **command})
     for sealed in (seal(new_key(), scope, {"at": time.time(), **command}), own, old, "nonsense"):
-        calm_node.app.send_task(PREPARE, kwargs={"sealed": sealed}, queue=node_queue(calm_node.name))
+        calm_node.app.send_task(NUDGE, kwargs={"sealed": sealed}, queue=node_queue(calm_node.name))
     until(lambda: not calm_node.valkey.llen(node_queue(calm_node.name)))
     until(lambda: calm_node.log().count("command.refused") >= 4)
     assert calm_node.folder(order["attempt"]).order() is None
@@ -188,7 +189,7 @@ def test_a_locked_order_starts_from_a_command_and_from_the_down_document(calm_no
     for by_command in (True, False):
         order = calm_node.order("print('opened')")
         if by_command:
-            calm_node.send(PREPARE, order)
+            calm_node.nudge(order)
         else:
             calm_node.say(order, order=calm_node.locked(order))
         ready = calm_node.wait_for(order, "ready")
