@@ -10,7 +10,7 @@ from pathlib import Path
 from trainyard.cli.parser import build_parser
 from trainyard.spec import parse_spec
 from trainyard.spec.__main__ import products, tables
-from trainyard.spec.document import parse_document
+from trainyard.spec.document import load_spec_file, parse_document
 from trainyard.spec.unbuilt import UNBUILT
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -63,6 +63,13 @@ def test_every_option_of_a_command_is_in_its_section_and_the_other_way_round() -
         if options:  # the programs of the house read their own
             documented = set(re.findall(r"`(--[a-z-]+)", sections()[name]))
             assert documented == options - {"--help"}, name
+
+
+def test_every_example_is_a_valid_spec_and_each_axis_has_one() -> None:
+    examples = [load_spec_file(path) for path in sorted((DOCS.parent / "examples").glob("*.yaml"))]
+    parallel = [parse_spec(one).resolved().get("parallel", {}) for one in examples]
+    assert all(any(one.get(axis, 1) not in (1, "auto") for one in parallel) for axis in ("shard", "tensor", "context"))
+    assert any(one.get("pipeline", {}).get("stages", 1) > 1 for one in parallel)
 
 
 def test_every_command_says_what_it_does() -> None:

@@ -10,9 +10,11 @@ from itertools import groupby
 from trainyard.spec.form import GROUPS, FieldInfo, fields_of, form_fields
 from trainyard.spec.models import KINDS
 from trainyard.spec.sections.parallel import KIND
-from trainyard.spec.strategies import Limit
+from trainyard.spec.strategies import AXES as TABLE
+from trainyard.spec.strategies import Limit, of_axis
 from trainyard.spec.strategies.mesh import AXES
 from trainyard.spec.strategies.products import LIMITS, SYNCHRONOUS, field_of
+from trainyard.spec.strategies.strategy import Axis
 from trainyard.spec.values.fields import Needs
 
 TITLES = {
@@ -37,7 +39,10 @@ def tables() -> str:
 def products() -> str:
     """Return two tables in Markdown: the degrees that go together, and what some settings go with."""
     head = ["| degrees above 1 | what that is |", "|---|---|"]
-    rows = [f"| {_product(axes)} | {name} |" for axes, name in SYNCHRONOUS.items()]
+    with_clause = [axis for axis in TABLE if axis.clause]
+    added = {axis.name for axis in with_clause}
+    rows = [f"| {_product(axes)} | {name} |" for axes, name in SYNCHRONOUS.items() if not axes & added]
+    rows += [_any_with(axis) for axis in with_clause]
     limits = ["| setting | goes with | since |", "|---|---|---|"]
     for (path, limit), keys in groupby(LIMITS, lambda key: (key[0], LIMITS[key])):
         values = ", ".join(f"`{value}`" for _, value in keys)
@@ -45,8 +50,20 @@ def products() -> str:
     return "\n".join([*head, *rows, "", *limits]) + "\n"
 
 
+def _any_with(axis: Axis) -> str:
+    """Return the row of an axis that joins every product above that its strategy's limit allows."""
+    limit = of_axis(axis.name).limit
+    barred = [one for one in AXES if limit and one not in {axis.name, *limit.axes}]
+    without = f" without {' or '.join(map(_degree, barred))}" if barred else ""
+    return f"| {_degree(axis.name)} x any of these{without} | the same, {axis.clause} |"
+
+
+def _degree(axis: str) -> str:
+    return f"`{field_of(axis).removeprefix('parallel.')}`"
+
+
 def _product(axes: frozenset[str]) -> str:
-    return " x ".join(f"`{field_of(axis).removeprefix('parallel.')}`" for axis in AXES if axis in axes) or "none"
+    return " x ".join(_degree(axis) for axis in AXES if axis in axes) or "none"
 
 
 def _allowed(limit: Limit) -> str:
@@ -96,19 +113,19 @@ def _need(needs: Needs) -> str:
 
 def _type(field: FieldInfo) -> str:
     if field.default == "auto" and field.kind == "text":
-        return "`auto` or a whole number from 1"
+        return "`auto` or whole, from 1"
     if field.kind == "choice":
-        return " or ".join(f"`{choice}`" for choice in field.choices)
+        return ", ".join(f"`{choice}`" for choice in field.choices)
     if field.kind == "bool":
         return "true or false"
     if field.kind != "number":
         entries = ", ".join(f"`{choice}`" for choice in field.choices) or "texts"
         return {"list": f"list of {entries}", "map": "map of texts"}.get(field.kind, "text")
     assert field.minimum is not None and field.maximum is not None, f"{field.path} has no limits"
-    words = "whole number" if field.is_whole else "number"
+    words = "whole, " if field.is_whole else ""
     if field.minimum == field.maximum:
-        return f"{words}, only {_figure(field.minimum)}"
-    return f"{words} {'above' if field.is_above else 'from'} {_figure(field.minimum)} to {_figure(field.maximum)}"
+        return f"{words}only {_figure(field.minimum)}"
+    return f"{words}{'above ' if field.is_above else ''}{_figure(field.minimum)} to {_figure(field.maximum)}"
 
 
 def _figure(limit: float) -> str:
