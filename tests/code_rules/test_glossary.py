@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/glossary.md"
-WORDS = re.findall(r"^\| ([a-z][a-z ]+) \|", PAGE.read_text(), re.MULTILINE)[1:]  # without the table's head
+WORDS = re.findall(r"^- \*\*([a-z][a-z ]+)\*\*:", PAGE.read_text(), re.MULTILINE)
 MOST_WORDS = 60
 
 

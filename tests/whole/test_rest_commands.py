@@ -70,7 +70,13 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
     (tmp_path / "code.tar.gz").write_bytes(pack(tmp_path)[0])
     (tmp_path / "hello.json").write_text(json.dumps({**spec, "name": "hello"}))
     token = yard.post("/tokens", {"name": "to be revoked"})["id"]
-    names = {"URL": yard.up.url, "AUTH": f"Authorization: Bearer {yard.up.token}", "RUN": run_id, "JOB": job, "ID": token}
+    names = {
+        "URL": yard.up.url,
+        "AUTH": f"Authorization: Bearer {yard.up.token}",
+        "RUN": run_id,
+        "JOB": job,
+        "ID": token,
+    }
     names |= {"NODE": "x", "SEAL": "1.x", "FENCE": "1", "SHA256": "0" * 64, "MEDIA": "1"}
     names["DATASET"] = yard.post("/datasets", {"name": "page", "source": "text", "location": str(open_folder)})["id"]
     names["OTHER"] = plant_points(yard.http, "another", 5, ["train/loss"])

@@ -107,7 +107,7 @@ def _needs(field: FieldInfo) -> list[str]:
 
 
 def _need(needs: Needs) -> str:
-    values = " or ".join(f"`{value}`" for value in needs.values)
+    values = ", ".join(f"`{value}`" for value in needs.values)
     return f"`{needs.path}` {values or f'above {needs.above:g}'}"
 
 
