@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from runs.metrics.facts import facts_of
 from runs.models import Cluster, Dataset, Node, Placement, Run
@@ -19,7 +21,7 @@ from runs.status import Status
 from trainyard import planner
 from trainyard.contract.machines import Cpu
 from trainyard.planner import DataFacts, Estimate, NodeFacts, Proposal, Rates
-from trainyard.planner.traffic import find_link
+from trainyard.planner.roofline import find_link
 from trainyard.spec import RecipeSpec, Spec
 
 BENCHMARK = "communication-benchmark"
@@ -91,7 +93,7 @@ def known_rates(cluster: Cluster, nodes: Sequence[Node] = (), num_ranks: int = 0
 def _with_links(rates: Rates, usual: Rates) -> Rates:
     """Without a link at all a message would cost nothing."""
     missing = {name: link for name, link in usual.links.items() if find_link(rates.links, name) is None}
-    return replace(rates, links={**rates.links, **missing})
+    return msgspec.structs.replace(rates, links={**rates.links, **missing})
 
 
 def data_facts(spec: RecipeSpec) -> DataFacts | None:

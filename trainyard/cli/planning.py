@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import get_args
 
 from trainyard.cli.launching import read_spec
 from trainyard.cli.screen import Screen, size
-from trainyard.contract.estimates import EstimateDocument, MemoryPart, ProposalDocument, StepPart
-from trainyard.formats.figures import percent, rate, scaled, seconds
+from trainyard.contract.estimates import EstimateDocument, MemoryDocument, MemoryPart, ProposalDocument, StepPart, StepTimeDocument
+from trainyard.formats.figures import between, percent, rate, scaled, seconds
 from trainyard.rest.client import Client
 
 MEMORY_PARTS: tuple[MemoryPart, ...] = get_args(MemoryPart)
@@ -30,7 +30,7 @@ def plan(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     for name, text in _facts(estimate):
         screen.line(f"{name:9}  {text}")
     screen.line("")
-    screen.table(("ranks", *MEMORY_PARTS, "total", "of"), list(_memory(estimate)))
+    screen.table(("ranks", *MEMORY_PARTS, "total", "range", "of"), list(_memory(estimate)))
     for warning in estimate["warnings"]:
         screen.say(warning, "yellow")
     if answer["proposals"]:
@@ -42,7 +42,7 @@ def plan(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
 def _facts(estimate: EstimateDocument) -> Iterator[tuple[str, str]]:
     times = estimate["step_time"]
     parts = ", ".join(f"{name} {seconds(value)}" for name in STEP_PARTS if (value := times.get(name)))
-    yield "step", f"{seconds(times['total'])}: {parts}"
+    yield "step", f"{seconds(times['total'])}, {_range(times, seconds)}: {parts}"
     yield "rate", rate(estimate["units_per_second"], estimate["unit"])
     yield "sent", f"{size(int(estimate['sent_bytes']))} in a step, by the rank that sends most"
     if estimate["bubble"]:
@@ -54,7 +54,8 @@ def _memory(estimate: EstimateDocument) -> Iterator[tuple[str, ...]]:
     """A row for each kind of rank."""
     kinds: dict[tuple[str, ...], list[int]] = {}
     for rank, (one, limit) in enumerate(zip(estimate["memory"], estimate["memory_limits"], strict=True)):
-        cells = (*(size(int(one.get(part, 0))) for part in MEMORY_PARTS), size(int(one["total"])), size(int(limit)))
+        parts = [size(int(one.get(part, 0))) for part in MEMORY_PARTS]
+        cells = (*parts, size(int(one["total"])), _range(one, _size), size(int(limit)))
         kinds.setdefault(cells, []).append(rank)
     for cells, ranks in kinds.items():
         yield f"{ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} from {ranks[0]}", *cells
@@ -62,5 +63,14 @@ def _memory(estimate: EstimateDocument) -> Iterator[tuple[str, ...]]:
 
 def _proposal(one: ProposalDocument) -> tuple[str, ...]:
     changes = " ".join(f"--set {path}={value}".lower() for path, value in one["changes"].items())
-    fullest = max(memory["total"] for memory in one["estimate"]["memory"])
-    return changes or "as it is", seconds(one["estimate"]["step_time"]["total"]), size(int(fullest)), one["sentence"]
+    fullest = max(one["estimate"]["memory"], key=lambda memory: memory["total"])
+    time = _range(one["estimate"]["step_time"], seconds)
+    return changes or "as it is", time, _range(fullest, _size), one["sentence"]
+
+
+def _range(one: MemoryDocument | StepTimeDocument, write: Callable[[float], str]) -> str:
+    return between(one["low"], one["high"], write)
+
+
+def _size(value: float) -> str:
+    return size(int(value))

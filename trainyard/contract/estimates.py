@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-MemoryPart = Literal["base", "parameters", "gradients", "optimizer", "activations", "copies"]
+MemoryPart = Literal["base", "parameters", "gradients", "optimizer", "activations", "copies", "margin"]
 StepPart = Literal["compute", "communication", "bubble", "optimizer"]
 
 
 class MemoryDocument(TypedDict, total=False):
-    """Bytes of one rank by part, and their sum."""
+    """Bytes of one rank by part, their sum, and the range in which it lies."""
 
     base: float
     parameters: float
@@ -20,17 +20,22 @@ class MemoryDocument(TypedDict, total=False):
     optimizer: float
     activations: float
     copies: float
+    margin: float
     total: float
+    low: float
+    high: float
 
 
 class StepTimeDocument(TypedDict, total=False):
-    """Seconds of one step by part, and their sum."""
+    """Seconds of one step by part, their sum, and the range in which it lies."""
 
     compute: float
     communication: float
     bubble: float
     optimizer: float
     total: float
+    low: float
+    high: float
 
 
 class EstimateDocument(TypedDict, total=False):
@@ -38,6 +43,7 @@ class EstimateDocument(TypedDict, total=False):
 
     memory: list[MemoryDocument]  # by rank
     memory_limits: list[float]
+    fit: Literal["fits", "may not fit", "does not fit"]
     step_time: StepTimeDocument
     sent_bytes: float
     bubble: float

@@ -91,6 +91,12 @@ def seconds(value: Value) -> str:
     return number(value * 1e3, "ms") if magnitude >= 0.9995e-3 else number(value * 1e6, "µs")
 
 
+def between(low: float, high: float, write: Callable[[float], str]) -> str:
+    """``1.3e9, 1.6e9, size`` -> ``1.2 to 1.5 GiB``: a range, its unit once where both ends have the same."""
+    (first, _, unit), (second, _, other) = (write(value).rpartition(" ") for value in (low, high))
+    return f"{first} to {second} {other}" if unit == other else f"{first} {unit} to {second} {other}"
+
+
 def duration(value: Value) -> str:
     """``8040`` -> ``2 h 14 min``: how long something has taken; the two largest units that matter."""
     if value is None or not math.isfinite(float(value)):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from trainyard.planner.architectures.tape import Pass
+from trainyard.planner.architectures.sections import Pass
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.strategies.mesh import Mesh
 from trainyard.spec.strategies.microbatches import CHUNKS, choose_microbatches

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from trainyard.formats.figures import rate, size
 from trainyard.planner.estimating import estimate
@@ -13,24 +15,18 @@ from trainyard.planner.machines.rates import Rates
 from trainyard.planner.results import Estimate, Proposal
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.rules import broken_rules
+from trainyard.spec.strategies import AXES
 from trainyard.spec.strategies.microbatches import accepted_microbatches
-from trainyard.spec.strategies.pipeline import num_chunks
-from trainyard.spec.strategies.tensor import shared_by_tensor
 
 MOST_CANDIDATES = 48  # each costs about a millisecond
-PATHS = {
-    "parallel.data": "data",
-    "parallel.shard": "shard",
-    "parallel.tensor": "tensor",
-    "parallel.pipeline.stages": "pipeline stages",
-    "parallel.pipeline.microbatches": "microbatches",
-    "parallel.pipeline.schedule": "schedule",
-    "parallel.reshard_after_forward": "reshard after forward",
-    "train.accumulate": "accumulate",
-    "train.activation_checkpointing": "activation checkpointing",
-}
-SEARCHED = ("data", "shard", "tensor", "pipeline")  # axes; the degrees of others stay as they were asked for
-Degrees = tuple[int, int, int, int]  # in the order of SEARCHED
+MOST_TRIED = 400  # of which most break a rule, which is found out sooner
+PIECES = {"parallel.pipeline.microbatches": "auto", "parallel.pipeline.schedule": "1f1b"}
+RESHARD, ACCUMULATE, CHECKPOINTING = (
+    "parallel.reshard_after_forward", "train.accumulate", "train.activation_checkpointing",
+)  # fmt: skip
+PATHS = (*(axis.path for axis in AXES), *PIECES, RESHARD, ACCUMULATE, CHECKPOINTING)
+Tried = tuple[RecipeSpec, Estimate]
+M = TypeVar("M", bound=BaseModel)
 
 
 def best_plans(
@@ -41,124 +37,82 @@ def best_plans(
 
     Raises ValueError where there is no node.
     """
-    present = _estimated(spec, nodes, rates, data)
-    tried = [(spec, present)] if present else []
-    tried += [(other, made) for other in _candidates(spec) if (made := _estimated(other, nodes, rates, data))]
+
+    def estimated(others: Iterator[RecipeSpec]) -> Iterator[Tried]:
+        return ((one, estimate(one, nodes, rates, data)) for one in others if not any(True for _ in broken_rules(one)))
+
+    own = next(estimated(iter([spec])), None)
+    tried = [*([own] if own else []), *islice(estimated(_candidates(spec)), MOST_CANDIDATES)]
     if not any(made.fits for _, made in tried):
-        saving = [_changed(other, {"train.activation_checkpointing": "full"}) for other, _ in tried]
-        tried = [(other, made) for other in saving if (made := _estimated(other, nodes, rates, data))]
-    fitting = sorted((one for one in tried if one[1].fits), key=lambda one: -one[1].units_per_second)
-    found: dict[Degrees, Proposal] = {}
-    for other, made in fitting:
-        degrees = _degrees(other)
-        if degrees not in found:
-            changes = _changes(spec, other)
-            found[degrees] = Proposal(changes, made, _sentence(spec, other, changes, present, made))
-        if len(found) == count:
-            break
+        tried = list(estimated(_changed(other, {CHECKPOINTING: "full"}) for other, _ in tried))
+    found: dict[tuple[int, ...], Proposal] = {}
+    for other, made in sorted(tried, key=lambda one: -one[1].units_per_second):
+        if made.fits and len(found) < count and other.mesh().degrees not in found:
+            changes = {path: _value(other, path) for path in PATHS if _value(other, path) != _value(spec, path)}
+            sentence = _sentence(spec, other, changes, own[1] if own else None, made)
+            found[other.mesh().degrees] = Proposal(changes, made, sentence)
     return list(found.values())
 
 
-def _estimated(spec: RecipeSpec, nodes: Sequence[NodeFacts], rates: Rates, data: DataFacts | None) -> Estimate | None:
-    """Return the estimate of a spec that keeps the rules; None for another."""
-    if any(True for _ in broken_rules(spec)):
-        return None
-    return estimate(spec, nodes, rates, data)
-
-
 def _candidates(spec: RecipeSpec) -> Iterator[RecipeSpec]:
-    """Yield the spec with other degrees, then with more microbatches or passes; at most MOST_CANDIDATES."""
-    left = MOST_CANDIDATES
-    for data, shard, tensor, stages in _products(spec):
-        degrees: dict[str, Any] = {
-            "parallel.data": "auto" if spec.parallel.data == "auto" else data,
-            "parallel.shard": shard,
-            "parallel.tensor": tensor,
-            "parallel.pipeline.stages": stages,
-        }
-        if shard == 1:
-            degrees["parallel.reshard_after_forward"] = True
-        if stages == 1:
-            degrees |= {"parallel.pipeline.microbatches": "auto", "parallel.pipeline.schedule": "1f1b"}
-        for more in _variants(spec, data * shard, stages):
-            if left == 0:
-                return
-            left -= 1
-            yield _changed(spec, degrees | more)
+    """Yield the spec with other degrees of all axes, then with more microbatches or passes; some break a rule."""
+    products = sorted(_products(spec.world_size(), len(AXES)), key=_plainness)
+    for degrees in products[:MOST_TRIED]:
+        of_axis = {axis.name: degree for axis, degree in zip(AXES, degrees, strict=True)}
+        changes: dict[str, Any] = {axis.path: of_axis[axis.name] for axis in AXES}
+        if spec.parallel.data == "auto":
+            changes["parallel.data"] = "auto"
+        if of_axis["shard"] == 1:
+            changes[RESHARD] = True
+        parts = of_axis["data"] * of_axis["shard"]
+        for accumulate in sorted({1, spec.train.accumulate}):
+            rows, rest = divmod(spec.train.batch_size, accumulate * parts)
+            if rest == 0:
+                for number in _microbatches(of_axis["pipeline"], rows):
+                    pieces = PIECES | {"parallel.pipeline.microbatches": number}
+                    yield _changed(spec, changes | pieces | {ACCUMULATE: accumulate})
 
 
-def _variants(spec: RecipeSpec, parts: int, stages: int) -> Iterator[dict[str, Any]]:
-    """Yield how the rows of a copy's batch may flow: in as few passes as can be, and in those that were asked for."""
-    for accumulate in sorted({1, spec.train.accumulate}):
-        if spec.train.batch_size % (accumulate * parts):
-            continue
-        rows = spec.train.batch_size // (accumulate * parts)
-        if stages == 1:
-            yield {"train.accumulate": accumulate}
-            continue
-        accepted = [one for one in accepted_microbatches("1f1b", stages, rows) if one <= 8 * stages]
-        for number in {accepted[-1], max((one for one in accepted if one <= 2 * stages), default=1)}:
-            yield {
-                "train.accumulate": accumulate,
-                "parallel.pipeline.microbatches": number,
-                "parallel.pipeline.schedule": "1f1b",
-            }
+def _products(world: int, num_axes: int) -> Iterator[tuple[int, ...]]:
+    """Yield the degrees of so many axes that multiply to the world size."""
+    if num_axes == 1:
+        yield (world,)
+        return
+    for first in (one for one in range(1, world + 1) if world % one == 0):
+        yield from ((first, *others) for others in _products(world // first, num_axes - 1))
 
 
-def _products(spec: RecipeSpec) -> Iterator[Degrees]:
-    """Yield the degrees that multiply to the world size and that model and batch allow, plain ones first."""
-    shared = shared_by_tensor(spec.task)
-    world = math.prod(_degrees(spec))
-    most_stages = spec.task.model.layers // num_chunks(spec)
-    found: list[Degrees] = []
-    for tensor in _divisors(world):
-        if tensor > 1 and (not shared or any(number % tensor for number in shared.values())):
-            continue
-        for stages in _divisors(world // tensor):
-            if stages > most_stages:
-                continue
-            parts = world // tensor // stages
-            if spec.train.batch_size % parts == 0:
-                found += [(parts // shard, shard, tensor, stages) for shard in _divisors(parts)]
-    yield from sorted(found, key=lambda degrees: (sum(one > 1 for one in degrees), degrees[2] * degrees[3]))
+def _plainness(degrees: tuple[int, ...]) -> tuple[int, int]:
+    """Order the plain ones first: few axes, and of those the ones whose ranks compute rows of their own."""
+    inner = 1
+    for axis, degree in zip(AXES, degrees, strict=True):
+        inner *= 1 if axis.cuts_batch else degree
+    return sum(one > 1 for one in degrees), inner
 
 
-def _divisors(number: int) -> list[int]:
-    return [one for one in range(1, number + 1) if number % one == 0]
+def _microbatches(stages: int, rows: int) -> set[int | str]:
+    """Return into how many pieces the rows of a copy's pass may be cut: about two a stage, and as many as can be."""
+    if stages == 1:
+        return {"auto"}
+    accepted = [one for one in accepted_microbatches("1f1b", stages, rows) if one <= 8 * stages]
+    return {accepted[-1], max((one for one in accepted if one <= 2 * stages), default=1)}
 
 
-def _changed(spec: RecipeSpec, changes: Mapping[str, Any]) -> RecipeSpec:
+def _changed(spec: M, changes: Mapping[str, Any]) -> M:
     """Return a copy of ``spec`` with the dotted paths set. Nothing is checked."""
-    pipeline = {path.rpartition(".")[2]: value for path, value in changes.items() if path.count(".") == 2}
-    parallel = {
-        path.partition(".")[2]: value
-        for path, value in changes.items()
-        if path.startswith("parallel.") and path.count(".") == 1
-    }
-    train = {path.partition(".")[2]: value for path, value in changes.items() if path.startswith("train.")}
-    parallel["pipeline"] = spec.parallel.pipeline.model_copy(update=pipeline)
-    return spec.model_copy(
-        update={
-            "parallel": spec.parallel.model_copy(update=parallel),
-            "train": spec.train.model_copy(update=train),
-        }
-    )
+    of_part: dict[str, dict[str, Any]] = {}
+    for path, value in changes.items():
+        head, _, rest = path.partition(".")
+        of_part.setdefault(head, {})[rest] = value
+    update = {name: part[""] if "" in part else _changed(getattr(spec, name), part) for name, part in of_part.items()}
+    return spec.model_copy(update=update)
 
 
-def _changes(spec: RecipeSpec, other: RecipeSpec) -> dict[str, Any]:
-    return {path: _look(other, path) for path in PATHS if _look(other, path) != _look(spec, path)}
-
-
-def _look(spec: RecipeSpec, path: str) -> Any:
+def _value(spec: RecipeSpec, path: str) -> Any:
     value: Any = spec
     for name in path.split("."):
         value = getattr(value, name)
     return value
-
-
-def _degrees(spec: RecipeSpec) -> Degrees:
-    data, shard, tensor, stages = map(spec.mesh().degree, SEARCHED)
-    return data, shard, tensor, stages
 
 
 def _sentence(
@@ -180,17 +134,11 @@ def _sentence(
 
 
 def _instead(spec: RecipeSpec, other: RecipeSpec, changes: Mapping[str, Any]) -> str:
-    """Return which degrees come in place of which."""
-
-    def named(one: RecipeSpec) -> str:
-        above = [f"{name} {degree}" for name, degree in zip(SEARCHED, _degrees(one), strict=True) if degree > 1]
-        return " x ".join(above) or "one rank"
-
-    others = [path for path in changes if path in ("train.accumulate", "train.activation_checkpointing")]
-    parts = [f"{PATHS[path]} {changes[path]}" for path in others]
-    if _degrees(spec) != _degrees(other):
-        parts.insert(0, f"{named(other)} in place of {named(spec)}")
-    elif not parts:
-        parts = [f"{PATHS[path]} {value}" for path, value in changes.items()]
+    """Return which degrees come in place of which, and what else changes."""
+    meshes = [one.mesh().used.items() for one in (spec, other)]
+    before, after = (" x ".join(f"{axis} {degree}" for axis, degree in mesh) for mesh in meshes)
+    parts = [f"{after or 'one rank'} in place of {before or 'one rank'}"] if before != after else []
+    shown = [path for path in changes if path in (ACCUMULATE, CHECKPOINTING)] or ([] if parts else list(changes))
+    parts += [f"{path.rpartition('.')[2].replace('_', ' ')} {changes[path]}" for path in shown]
     text = ", ".join(parts)
     return text[0].upper() + text[1:]

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any
+
+MEMORY_RANGE = 0.15  # that a rank may hold less or more; docs/decisions/planner.md has how often that was so
+TIME_RANGE = 0.25  # that a step may take less or more
+
+
+class Fit(StrEnum):
+    """How a range stands beside a limit."""
+
+    FITS = "fits"
+    MAY_NOT_FIT = "may not fit"
+    DOES_NOT_FIT = "does not fit"
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Bytes of one rank by part, at the fullest moment of a step. ``copies`` are those of weights and moments that a
-    strategy, or the last checkpoint, holds beside."""
+    strategy, or the last checkpoint, holds beside; ``margin`` is what the allocator needs beside all parts."""
 
     base: float
     parameters: float
@@ -18,10 +30,24 @@ class Memory:
     optimizer: float
     activations: float
     copies: float = 0.0
+    margin: float = 0.0
 
     @property
     def total(self) -> float:
-        return self.base + self.parameters + self.gradients + self.optimizer + self.activations + self.copies
+        held = self.base + self.parameters + self.gradients + self.optimizer + self.activations
+        return held + self.copies + self.margin
+
+    @property
+    def low(self) -> float:
+        return (1 - MEMORY_RANGE) * self.total
+
+    @property
+    def high(self) -> float:
+        return (1 + MEMORY_RANGE) * self.total
+
+    def fit(self, limit: float) -> Fit:
+        """Return how it stands beside the memory that there is."""
+        return Fit.FITS if self.high <= limit else Fit.MAY_NOT_FIT if self.low <= limit else Fit.DOES_NOT_FIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +62,14 @@ class StepTime:
     @property
     def total(self) -> float:
         return self.compute + self.communication + self.bubble + self.optimizer
+
+    @property
+    def low(self) -> float:
+        return (1 - TIME_RANGE) * self.total
+
+    @property
+    def high(self) -> float:
+        return (1 + TIME_RANGE) * self.total
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +90,21 @@ class Estimate:
 
     @property
     def fits(self) -> bool:
-        """Whether every rank has the memory that it needs."""
-        return all(memory.total <= limit for memory, limit in zip(self.memory, self.memory_limits, strict=True))
+        """Whether every rank has the memory that it may need."""
+        return self.fit is Fit.FITS
+
+    @property
+    def fit(self) -> Fit:
+        """Return how the rank stands that has least to spare."""
+        found = {memory.fit(limit) for memory, limit in zip(self.memory, self.memory_limits, strict=True)}
+        return next(one for one in reversed(Fit) if one in found or one is Fit.FITS)
 
     def as_document(self) -> dict[str, Any]:
-        """Return it as JSON, as a run keeps it."""
-        document = asdict(self)
-        for memory, whole in zip(document["memory"], self.memory, strict=True):
-            memory["total"] = whole.total
-        document["step_time"]["total"] = self.step_time.total
-        document["memory_limits"] = list(self.memory_limits)
-        document["memory"] = list(document["memory"])
-        document["warnings"] = list(self.warnings)
-        return document
+        """Return it as JSON, as a run keeps it: ``low`` to ``high`` is the range, ``total`` its middle."""
+        parts: list[Memory | StepTime] = [*self.memory, self.step_time]
+        *memory, time = [asdict(one) | {"total": one.total, "low": one.low, "high": one.high} for one in parts]
+        changes = {name: list(getattr(self, name)) for name in ("memory_limits", "warnings")}
+        return {**asdict(self), **changes, "memory": memory, "step_time": time, "fit": self.fit.value}
 
 
 @dataclass(frozen=True, slots=True)

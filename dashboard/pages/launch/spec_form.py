@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from dashboard.pages.shared.field_text import WORDS, as_text
 from runs.datasets import HERE, NAME, PLACE
 from trainyard.spec import KINDS, FieldInfo, Problem, fields_of, form_fields, merge
 from trainyard.spec.sections.data import SOURCE
@@ -22,7 +23,6 @@ GROUPS = {
 }
 TASKS = tuple(KINDS)
 RECIPE = "task.recipe"  # which the kind of task says
-WORDS = "task.arguments"  # a command line; every other list has commas between its entries
 _WHOLE = re.compile(r"[+-]?\d{1,400}")  # more digits are no number that anything takes, and Python counts them slowly
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -221,18 +221,6 @@ def is_fixed(info: FieldInfo) -> bool:
     return len(info.choices) == 1 or (info.kind == "number" and info.minimum == info.maximum)
 
 
-def as_text(info: FieldInfo, value: Any) -> str:
-    if value is None:
-        return ""
-    if info.kind == "list":
-        return shlex.join(value) if info.path == WORDS else ", ".join(map(_quoted, value))
-    if info.kind == "map":
-        return "\n".join(f"{name}={content}" for name, content in value.items())
-    if info.kind == "bool":
-        return "on" if value else ""
-    return str(value.get("sha256", "")) if isinstance(value, dict) else str(value)
-
-
 def as_value(info: FieldInfo, text: str) -> Any:
     """What the text means; text that means no such value stays text, and the spec says what is wrong with it."""
     if info.kind == "number":
@@ -321,7 +309,3 @@ def _words(text: str) -> list[str] | str:
 def _entries(text: str) -> list[str]:
     rows = csv.reader(text.splitlines(), skipinitialspace=True)
     return [entry.strip() for row in rows for entry in row if entry.strip()]
-
-
-def _quoted(entry: str) -> str:
-    return '"' + entry.replace('"', '""') + '"' if re.search(r'[",\n]|^\s|\s$', entry) else entry

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dashboard.pages.shared.estimate import ASSUMED, spans
-from dashboard.pages.shared.numbers import percent, rate, scaled, seconds, size
+from dashboard.pages.shared.numbers import between, percent, rate, scaled, seconds, size
 from runs.models import Run
 from runs.presenting.measured import measured_of
 
@@ -24,8 +25,9 @@ class Row(NamedTuple):
     predicted: str
     measured: str
     difference: str
-    tone: str  # green: near; amber: off by more; none: by too little of a step to matter
+    tone: str  # green: in the range, or near; amber: off by more; none: by too little of a step to matter
     why: str
+    range: str = ""  # in which the measured value should lie; empty where nothing says so
 
 
 class PlanTab(NamedTuple):
@@ -70,7 +72,16 @@ def _time_rows(predicted: dict[str, Any], measured: dict[str, Any], is_measured:
         else "The plan counted with assumed speeds. Run the communication benchmark: the next plan counts with yours."
     )
     quicker = slower if not is_measured else "The machines were busier when the benchmark measured them."
-    yield _row("A whole step", "of the slowest rank", plan.get("total"), found.get("total"), seconds, slower, quicker)
+    yield _row(
+        "A whole step",
+        "of the slowest rank",
+        plan.get("total"),
+        found.get("total"),
+        seconds,
+        slower,
+        quicker,
+        range_of=plan,
+    )
     yield _row(
         "Compute",
         "forward and backward",
@@ -119,7 +130,8 @@ def _rate_rows(predicted: dict[str, Any], measured: dict[str, Any]) -> Iterator[
 
 
 def _memory_rows(predicted: dict[str, Any], measured: dict[str, Any]) -> Iterator[Row]:
-    plan = dict(enumerate(one.get("total") for one in predicted.get("memory") or []))
+    parts = dict(enumerate(predicted.get("memory") or []))
+    plan = {rank: one.get("total") for rank, one in parts.items()}
     found: dict[int, float | None] = measured.get("memory") or {}
     kinds: dict[tuple[int | None, int | None], list[int]] = {}
     for rank in sorted({*plan, *found}):
@@ -136,6 +148,7 @@ def _memory_rows(predicted: dict[str, Any], measured: dict[str, Any]) -> Iterato
             size,
             "Something holds memory that the plan does not know of, such as a library's own buffers.",
             "Less was kept than counted, such as buffers that were used again.",
+            range_of=parts.get(ranks[0], {}),
         )
 
 
@@ -149,15 +162,19 @@ def _row(
     less: str = "",
     *,
     slight: float = 0.0,
+    range_of: Mapping[str, Any] = MappingProxyType({}),
 ) -> Row:
     difference, tone, why = "", "", ""
+    low, high = range_of.get("low"), range_of.get("high")  # a run that is older has none
     if predicted and measured is not None:
         off = measured / predicted - 1
-        tone = "green" if abs(off) <= NEAR else "amber" if abs(measured - predicted) > slight else ""
+        is_near = abs(off) <= NEAR if low is None or high is None else low <= measured <= high
+        tone = "green" if is_near else "amber" if abs(measured - predicted) > slight else ""
         difference = _difference(off)
         why = "" if tone != "amber" else more if off > 0 else less
     shown = [words(value) if value is not None else "–" for value in (predicted, measured)]
-    return Row(label, help, shown[0], shown[1], difference, tone, why)
+    span = "" if low is None or high is None else between(low, high, words)
+    return Row(label, help, shown[0], shown[1], difference, tone, why, span)
 
 
 def _difference(off: float) -> str:

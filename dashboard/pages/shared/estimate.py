@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from dashboard.pages.launch.spec_form import as_text
-from dashboard.pages.shared.numbers import count, duration, number, percent, rate, scaled, seconds, size
+from dashboard.pages.shared.field_text import as_text
+from dashboard.pages.shared.numbers import between, count, duration, number, percent, rate, scaled, seconds, size
 from trainyard.planner import Estimate, Memory, Proposal
+from trainyard.planner.results import Fit
 from trainyard.spec import RecipeSpec, fields_of
 
 MAX_BARS = 6
-FULL, NEARLY_FULL = 1.0, 0.85
+TONES = {Fit.FITS: "", Fit.MAY_NOT_FIT: "amber", Fit.DOES_NOT_FIT: "red"}
 ASSUMED = "Speeds are assumed"  # how a warning begins that the page says with a link
 # Colours are of series-N; the same part has the same colour in every bar.
 MEMORY_PARTS = {
@@ -22,6 +23,7 @@ MEMORY_PARTS = {
     "optimizer": ("Optimizer", "moments that the optimizer keeps", 3),
     "activations": ("Activations", "what the forward pass keeps for the backward pass", 4),
     "copies": ("Copies", "of weights, for a strategy or a checkpoint", 5),
+    "margin": ("Margin", "what the allocator keeps of memory that comes and goes", 6),
 }
 TIME_PARTS = {
     "compute": ("Compute", "forward and backward", 1),
@@ -45,10 +47,11 @@ class Slice(NamedTuple):
 class Bar(NamedTuple):
     label: str
     total: str
+    range: str  # in which the total lies: "255 to 345 MiB"
     slices: list[Slice]
     limit: str = ""
-    share: float = 0.0  # of the limit; may be above 1
-    tone: str = ""
+    share: float = 0.0  # of the limit that the high end of the range takes; may be above 1
+    tone: str = ""  # red: does not fit; amber: may not fit
 
     @property
     def description(self) -> str:
@@ -101,18 +104,21 @@ def view(spec: RecipeSpec, estimate: Estimate) -> EstimateView:
 def overflow(bars: Sequence[Bar]) -> str:
     """A sentence about the rank that lacks most memory; empty where all have what they need. ``bars`` are of memory."""
     fullest = bars[0] if bars else None
-    if fullest is None or fullest.tone != "red":
+    if fullest is None or not fullest.tone:
         return ""
     ranks = fullest.label[0].lower() + fullest.label[1:]
     return (
-        f"It does not fit into memory: {ranks} would need {fullest.total}, and the node has {fullest.limit} for a rank."
+        f"It {'does' if fullest.tone == 'red' else 'may'} not fit into memory: {ranks} would need {fullest.range}, "
+        f"and the node has {fullest.limit} for a rank."
     )
 
 
 def time_bar(estimate: Estimate) -> Bar:
     values = [(getattr(estimate.step_time, name), *words) for name, words in TIME_PARTS.items()]
-    total = estimate.step_time.total
-    return Bar("One step", seconds(total), _slices(values, total, seconds))
+    time = estimate.step_time
+    return Bar(
+        "One step", seconds(time.total), between(time.low, time.high, seconds), _slices(values, time.total, seconds)
+    )
 
 
 def memory_bars(spec: RecipeSpec, estimate: Estimate) -> list[Bar]:
@@ -130,11 +136,10 @@ def memory_bars(spec: RecipeSpec, estimate: Estimate) -> list[Bar]:
 
 def _memory_bar(label: str, memory: Memory, limit: float) -> Bar:
     values = [(getattr(memory, name), *words) for name, words in MEMORY_PARTS.items()]
-    share = memory.total / limit if limit > 0 else 0.0
-    tone = "red" if share > FULL else "amber" if share > NEARLY_FULL else ""
-    return Bar(
-        label, size(memory.total), _slices(values, memory.total, size), size(limit) if limit > 0 else "", share, tone
-    )
+    found = Bar(label, size(memory.total), between(memory.low, memory.high, size), _slices(values, memory.total, size))
+    if limit <= 0:
+        return found
+    return found._replace(limit=size(limit), share=memory.high / limit, tone=TONES[memory.fit(limit)])
 
 
 def kind_of(spec: RecipeSpec, ranks: Sequence[int], num_kinds: int) -> str:
@@ -163,7 +168,7 @@ def spans(ranks: Iterable[int]) -> str:
 def suggestions(spec: RecipeSpec, proposals: Iterable[Proposal]) -> list[Suggestion]:
     fields, made = fields_of(spec.task.recipe), []
     for one in proposals:
-        fullest = max((memory.total for memory in one.estimate.memory), default=0.0)
+        fullest, time = max((memory.high for memory in one.estimate.memory), default=0.0), one.estimate.step_time
         texts = {path: as_text(fields[path], value) for path, value in one.changes.items() if path in fields}
         changes = ", ".join(f"{fields[path].label.lower()} {_shown(one.changes[path])}" for path in texts)
         made.append(
@@ -171,7 +176,7 @@ def suggestions(spec: RecipeSpec, proposals: Iterable[Proposal]) -> list[Suggest
                 one.sentence if texts else "",
                 changes,
                 texts,
-                seconds(one.estimate.step_time.total),
+                between(time.low, time.high, seconds),
                 size(fullest),
                 not texts,
             )

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from trainyard.formats.figures import count, duration, metric, number, percent, rate, scaled, seconds, size, speed
+from trainyard.formats.figures import (
+    between,
+    count,
+    duration,
+    metric,
+    number,
+    percent,
+    rate,
+    scaled,
+    seconds,
+    size,
+    speed,
+)
 
 __all__ = [
     "age",
+    "between",
     "count",
     "duration",
     "metric",

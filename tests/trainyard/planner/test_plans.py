@@ -48,7 +48,7 @@ def test_what_does_not_fit_is_not_proposed() -> None:
 
 def test_where_nothing_fits_activations_are_computed_again() -> None:
     spec = spec_of(world=1, batch_size=64, checkpoint={"every_steps": 0})
-    found = best_plans(spec, [replace(NODE, memory_bytes=200 * 2**20)], RATES)
+    found = best_plans(spec, [replace(NODE, memory_bytes=450 * 2**20)], RATES)
     assert [one.changes for one in found] == [{"train.activation_checkpointing": "full"}]
 
 
@@ -68,3 +68,14 @@ def test_plans_are_found_while_one_types(world: int) -> None:
     started = time.process_time()
     best_plans(spec, [NODE], RATES)
     assert time.process_time() - started < 0.3  # 0.1 s on a machine with nothing else to do
+
+
+def test_degrees_of_every_axis_of_the_strategies_are_tried() -> None:
+    model = {"layers": 1, "width": 48, "heads": 3, "context": 1024}  # no tensor ranks, and no stages
+    spec = spec_of(world=4, batch_size=1, model=model, parallel={"context": 4})
+    assert [one.changes for one in best_plans(spec, [NODE], RATES)] == [{}]
+    two_rows = spec_of(world=4, batch_size=2, model=model, parallel={"context": 4})
+    found = [
+        one.estimate and dict(one.changes).get("parallel.context", 4) for one in best_plans(two_rows, [NODE], RATES)
+    ]
+    assert set(found) == {2, 4}

@@ -11,18 +11,17 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from trainyard.planner.architectures import gpt as gpt_costs
 from trainyard.planner.architectures import mlp as mlp_costs
 from trainyard.planner.architectures import resnet as resnet_costs
-from trainyard.planner.architectures import vit as vit_costs
-from trainyard.planner.architectures.tape import Pass
+from trainyard.planner.architectures import transformer as transformer_costs
+from trainyard.planner.architectures.sections import Pass
 from trainyard.planner.models import Model
 from workers.training.recipes import gpt, mlp, resnet, vit
 
 ROWS = 3
-GPT = gpt_costs.GPT(layers=3, width=24, heads=4, kv_heads=4, context=20, vocabulary=50)
+GPT = transformer_costs.GPT(layers=3, width=24, heads=4, kv_heads=4, context=20, vocabulary=50)
 SHARED = dataclasses.replace(GPT, kv_heads=2)
-VIT = vit_costs.ViT(layers=2, width=24, heads=3, patch=2, channels=3, size=8, outputs=7)
+VIT = transformer_costs.ViT(layers=2, width=24, heads=3, patch=2, channels=3, size=8, outputs=7)
 RESNET = resnet_costs.ResNet(layers=5, width=8, channels=2, size=16, outputs=5)
 SMALL_RESNET = resnet_costs.ResNet(layers=3, width=16, channels=1, size=8, outputs=10)
 MLP = mlp_costs.MLP(layers=3, width=24, features=10, outputs=4)
@@ -31,7 +30,7 @@ COSTS: dict[str, Model] = {
     "gpt": GPT, "grouped queries": SHARED, "vit": VIT, "resnet": RESNET, "small resnet": SMALL_RESNET, "mlp": MLP,
     "quantity": QUANTITY,
 }  # fmt: skip
-MODULES = {gpt_costs.GPT: gpt, vit_costs.ViT: vit, resnet_costs.ResNet: resnet, mlp_costs.MLP: mlp}
+MODULES = {transformer_costs.GPT: gpt, transformer_costs.ViT: vit, resnet_costs.ResNet: resnet, mlp_costs.MLP: mlp}
 
 
 def real(costs: Any) -> nn.Module:
@@ -44,7 +43,7 @@ def real(costs: Any) -> nn.Module:
 
 def loss_of(costs: Any, model: nn.Module) -> torch.Tensor:
     """Return the loss of ROWS rows."""
-    if isinstance(costs, gpt_costs.GPT):
+    if isinstance(costs, transformer_costs.GPT):
         tokens = torch.zeros(ROWS, costs.context, dtype=torch.int64)
         return F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
     if isinstance(costs, mlp_costs.MLP):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trainyard.planner.architectures.tape import WHOLE, Pass, Section, Tape
+from trainyard.planner.architectures.sections import Pass, Section
+from trainyard.spec.strategies.messages import WHOLE
 
 SMALLEST_SIDE = 4
 MOST_RUNS = 4
@@ -24,13 +25,13 @@ class ResNet:
     def sections(self, at: Pass) -> list[Section]:
         return [self._embedding(at), *(self._block(at, layer) for layer in range(self.layers)), self._end(at)]
 
-    def flow(self, at: Pass) -> list[float]:
-        return [at.rows * width * side**2 * WHOLE for width, side in map(self._flow, range(self.layers))]
+    def flow(self, at: Pass) -> float:
+        return max(at.rows * width * side**2 * WHOLE for width, side in map(self._shape, range(self.layers)))
 
     def batch_bytes(self, rows: int) -> float:
         return rows * (self.channels * self.size**2 * WHOLE + INDEX)
 
-    def _flow(self, layer: int) -> tuple[int, int]:
+    def _shape(self, layer: int) -> tuple[int, int]:
         """Return channels and side of what flows out of ``layer``; before the first one, -1, of what flows into it."""
         num_runs = min(self.layers, 1 + max(0, int(math.log2(self.size / SMALLEST_SIDE))), MOST_RUNS)
         short, num_longer = divmod(self.layers, num_runs)
@@ -42,55 +43,51 @@ class ResNet:
         return self.width * 2**run, side
 
     def _embedding(self, at: Pass) -> Section:
-        tape = Tape(at, "")
-        places = at.rows * self.size**2
-        convolution(tape, "embedding", places, self.channels, self.width, 3, products=1)
-        tape.keep(places * self.channels * at.small)
-        tape.need(places * self.width * WHOLE)
-        return tape.section()
+        section, places = Section(at), at.rows * self.size**2
+        convolution(section, "embedding", places, self.channels, self.width, 3, back=1)
+        section.keep(places * self.channels * at.small)
+        section.need(places * self.width * WHOLE)
+        return section
 
     def _block(self, at: Pass, layer: int) -> Section:
-        (before, old_side), (width, side) = self._flow(layer - 1), self._flow(layer)
+        (before, old_side), (width, side) = self._shape(layer - 1), self._shape(layer)
         coming, going = at.rows * old_side**2 * before, at.rows * side**2 * width
-        tape = Tape(at, f"layers.{layer}.", coming * WHOLE)
-        normed(tape, "first_norm", at.rows, old_side, before)
-        convolution(tape, "first", at.rows * side**2, before, width, 3)
-        normed(tape, "second_norm", at.rows, side, width)
-        convolution(tape, "second", at.rows * side**2, width, width, 3)
+        section = Section(at, f"layers.{layer}.", coming * WHOLE)
+        normed(section, "first_norm", old_side, before)
+        convolution(section, "first", at.rows * side**2, before, width, 3)
+        normed(section, "second_norm", side, width)
+        convolution(section, "second", at.rows * side**2, width, width, 3)
         if (before, old_side) != (width, side):
-            convolution(tape, "shortcut", at.rows * side**2, before, width, 1)
-        tape.add(going)
-        tape.need(max(2 * coming + going, 3 * going) * WHOLE)
-        return tape.section()
+            convolution(section, "shortcut", at.rows * side**2, before, width, 1)
+        section.add(going)
+        section.need(max(2 * coming + going, 3 * going) * WHOLE)
+        return section
 
     def _end(self, at: Pass) -> Section:
-        width, side = self._flow(self.layers - 1)
-        numbers = at.rows * width * side**2
-        tape = Tape(at, "")
-        normed(tape, "norm", at.rows, side, width)
-        tape.move(numbers * WHOLE, numbers * WHOLE)
-        tape.linear("head.outputs", at.rows, width, self.outputs, bias=True)
-        tape.keep(at.rows * (width * at.small + self.outputs * WHOLE + INDEX))
-        tape.call(3, 3)
-        tape.need(2 * numbers * WHOLE)
-        return tape.section()
+        width, side = self._shape(self.layers - 1)
+        section, numbers = Section(at), at.rows * width * side**2
+        normed(section, "norm", side, width)
+        section.move(numbers * WHOLE, numbers * WHOLE)
+        section.linear("head.outputs", at.rows, width, self.outputs, bias=True)
+        section.keep(at.rows * (width * at.small + self.outputs * WHOLE + INDEX))
+        section.need(2 * numbers * WHOLE)
+        return section
 
 
 def convolution(
-    tape: Tape, name: str, places: float, inputs: int, outputs: int, side: int, *, products: int = 2
+    section: Section, name: str, places: float, inputs: int, outputs: int, side: int, *, back: int = 2
 ) -> None:
-    """A convolution that gives ``places`` pixels of all rows; ``products`` of its backward pass: 1 where no gradient
-    of its input is asked for."""
-    tape.parameter(f"{name}.weight", outputs, inputs, side, side)
-    tape.work("convolution", 2.0 * places * inputs * outputs * side**2, 1, products)
-    tape.num_modules += 1
-    if tape.at.small != WHOLE:  # the kernel is rounded, and the pixels too where they are not yet
-        tape.keep(inputs * outputs * side**2 * tape.at.small)
+    """A convolution that gives ``places`` pixels of all rows; ``back`` products of its backward pass."""
+    section.parameter(f"{name}.weight", outputs, inputs, side, side)
+    section.work("convolution", 2.0 * places * inputs * outputs * side**2, back)
+    if section.at.small != WHOLE:  # the kernel is rounded, and the pixels too where they are not yet
+        section.keep(inputs * outputs * side**2 * section.at.small)
 
 
-def normed(tape: Tape, name: str, rows: int, side: int, width: int) -> None:
+def normed(section: Section, name: str, side: int, width: int) -> None:
     """A group normalisation and the ReLU behind it, whose result the convolution keeps too."""
+    rows = section.at.rows
     numbers = rows * side**2 * width
-    tape.norm(name, rows * side**2, width, num_stats=rows * math.gcd(NORM_GROUPS, width), bias=True)
-    tape.keep(numbers * tape.at.small)
-    tape.move(2 * numbers * WHOLE, 3 * numbers * WHOLE)
+    section.norm(name, rows * side**2, width, groups=rows * math.gcd(NORM_GROUPS, width), bias=True)
+    section.keep(numbers * section.at.small)
+    section.move(2 * numbers * WHOLE, 3 * numbers * WHOLE)

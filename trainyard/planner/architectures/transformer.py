@@ -1,92 +1,179 @@
-"""What attention and the two-matrix MLP of a transformer block cost, as GPT and ViT share them."""
+"""The language model and the ViT, as workers/training/recipes has them: blocks of attention and a two-matrix MLP."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainyard.planner.architectures.tape import WHOLE, Tape
+from trainyard.planner.architectures.sections import Pass, Section
+from trainyard.spec.strategies.messages import WHOLE
 
+INDEX = 8  # bytes of a token, or of a class, in a batch
 MLP_RATIO = 2
+GATHERED = ("all-gather", "reduce-scatter")  # of pieces of a sequence: forward, and backward
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What flows between the blocks: ``time`` tokens a row. ``is_cut``: tensor-parallel ranks have a piece of the
-    sequence each, else all of it. ``is_turned``: queries and keys have rotary positions, in whole precision."""
+    """What flows between the blocks: ``time`` tokens a row. ``is_text``: tensor-parallel ranks have a piece of the
+    sequence each, else all of it; queries and keys have rotary positions, in whole precision."""
 
     time: int
     width: int
     heads: int
     kv_heads: int
-    is_cut: bool
-    is_turned: bool
+    is_text: bool
+
+    def block(self, at: Pass) -> Section:
+        section = Section(at, "layers.0.", self.numbers(at) * WHOLE)
+        self._attention(section)
+        self._mlp(section)
+        return section
+
+    def numbers(self, at: Pass) -> float:
+        """Return how many numbers a rank holds between two blocks."""
+        return at.rows * self.time * self.width / (at.tensor if self.is_text else 1)
+
+    def _exchange(self, section: Section) -> None:
+        """Write what brings a whole sequence to matrices that are cut, or their sums back to its pieces."""
+        num_bytes = float(section.at.rows * self.time * self.width * WHOLE)
+        section.exchange(num_bytes, *(GATHERED if self.is_text else ("all-reduce",)))
+
+    def _attention(self, section: Section) -> None:
+        """Norm, projections, attention and residual sum."""
+        at, width, between = section.at, self.width, self.numbers(section.at)
+        tokens, kv_width = at.rows * self.time, width // self.heads * self.kv_heads
+        section.norm("attention_norm", between / width, width)
+        self._exchange(section)
+        # Under autocast each of the three products rounds the normed input for itself.
+        section.keep(tokens * width * (WHOLE if at.small == WHOLE else 3 * at.small))
+        for name, outputs in (("query", width), ("key", kv_width), ("value", kv_width)):
+            section.linear(f"attention.{name}", tokens, width, outputs, cut="columns")
+        queries, keys = tokens * width / at.tensor, tokens * kv_width / at.tensor
+        if self.is_text:  # four products and two sums of halves, put together again
+            section.move(9 * (queries + keys) * WHOLE, 9.5 * (queries + keys) * WHOLE, operators=20)
+            section.move(2 * queries * at.small, 2 * queries * at.small)
+        # Keys and values are repeated where groups of queries share them. What comes out is kept by heads, and by
+        # tokens: the same, unless queries were put together anew.
+        section.keep((4 if self.is_text else 3) * queries * at.small)
+        given = queries * at.small + tokens * self.heads / at.tensor * WHOLE
+        section.keep(given)
+        section.products += given
+        if self.kv_heads < self.heads:
+            section.move(2 * (queries + keys) * at.small, 2 * (queries + keys) * at.small, operators=2)
+        a_head_of_a_row = 4.0 * self.time**2 * (width // self.heads)
+        section.work("attention", 4.0 * tokens * self.time * width / at.tensor, 2.5, piece=a_head_of_a_row)
+        section.linear("attention.output", tokens, width, width, cut="rows")
+        self._exchange(section)
+        section.add(between)
+        # Gradients of the stream, of what attention gave, of its three inputs; what the MLP had kept is free by then.
+        section.need((2 * between + 2 * queries + 3 * keys) * WHOLE)
+
+    def _mlp(self, section: Section) -> None:
+        """Norm, two products around a squared ReLU, and the residual sum."""
+        at, width, hidden, between = section.at, self.width, MLP_RATIO * self.width, self.numbers(section.at)
+        tokens = at.rows * self.time
+        inner = tokens * hidden / at.tensor
+        section.norm("mlp_norm", between / width, width)
+        self._exchange(section)
+        section.keep(tokens * width * at.small)
+        section.linear("mlp.up", tokens, width, hidden, cut="columns")
+        # ReLU keeps what it gives, which the square keeps too, and the second product what it takes.
+        section.keep(2 * inner * at.small)
+        section.move(5 * inner * at.small, 12 * inner * at.small, operators=2)
+        section.linear("mlp.down", tokens, hidden, width, cut="rows")
+        self._exchange(section)
+        section.add(between)
+        # Three gradients around the square, where the input of the second product is free already.
+        section.need(2 * between * WHOLE + 2 * inner * at.small)
+
+
+@dataclass(frozen=True, slots=True)
+class GPT:
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    context: int
+    vocabulary: int
 
     @property
-    def kv_width(self) -> int:
-        return self.width // self.heads * self.kv_heads
+    def stream(self) -> Stream:
+        return Stream(self.context, self.width, self.heads, self.kv_heads, is_text=True)
 
-    def tokens(self, tape: Tape) -> float:
-        """Return how many tokens a rank holds between two blocks."""
-        return tape.at.rows * self.time / (tape.at.tensor if self.is_cut else 1)
+    def sections(self, at: Pass) -> list[Section]:
+        return [self._embedding(at), *[self.stream.block(at)] * self.layers, self._end(at)]
 
-    def enter(self, tape: Tape) -> None:
-        """Write what brings the whole sequence to matrices that are cut: a gathering, and its sum backward."""
-        num_bytes = float(tape.at.rows * self.time * self.width * WHOLE)
-        for operation in ("all-gather", "reduce-scatter") if self.is_cut else ("all-reduce",):
-            tape.exchange(operation, num_bytes)
+    def flow(self, at: Pass) -> float:
+        return self.stream.numbers(at) * WHOLE
 
-    leave = enter  # a sum that is handed out by pieces, and their gathering backward; or a sum
+    def batch_bytes(self, rows: int) -> float:
+        return 2.0 * rows * self.context * INDEX
 
+    def _embedding(self, at: Pass) -> Section:
+        section, numbers = Section(at), at.rows * self.context * self.width
+        section.parameter("embedding.weight", self.vocabulary, self.width, is_cut=True)
+        # Backward fills a whole gradient with zeros first, and then adds row by row.
+        weight = self.vocabulary * self.width / at.tensor
+        section.move(2 * numbers * WHOLE, (3 * numbers + weight) * WHOLE)
+        section.exchange(numbers * WHOLE, *GATHERED)
+        section.keep(at.rows * self.context * INDEX)
+        section.need(numbers / at.tensor * WHOLE)
+        section.num_modules = 1
+        return section
 
-def attention(tape: Tape, stream: Stream) -> None:
-    """Write norm, projections, attention and residual sum."""
-    at, width = tape.at, stream.width
-    tokens, between = at.rows * stream.time, stream.tokens(tape) * width
-    tape.norm("attention_norm", stream.tokens(tape), width)
-    stream.enter(tape)
-    # Under autocast each of the three products rounds the normed input for itself.
-    tape.keep(tokens * width * (at.small if at.small == WHOLE else 3 * at.small))
-    for name, outputs in (("query", width), ("key", stream.kv_width), ("value", stream.kv_width)):
-        tape.linear(f"attention.{name}", tokens, width, outputs, cut="columns")
-    queries, keys = tokens * width / at.tensor, tokens * stream.kv_width / at.tensor
-    if stream.is_turned:
-        for numbers in (queries, keys):  # four products and two sums of halves, put together again
-            tape.move(9 * numbers * WHOLE, 9.5 * numbers * WHOLE, operators=7, backward_operators=10)
-            tape.call(4, 4)
-        if at.small != WHOLE:
-            tape.move(6 * (queries + keys), 6 * (queries + keys), operators=2)
-    tape.call(8, 8)
-    # Keys and values are repeated where groups of queries share them. What comes out is kept by heads, and by tokens:
-    # the same, unless queries were put together anew.
-    tape.keep((4 if stream.is_turned else 3) * queries * at.small)
-    tape.keep(queries * at.small + tokens * stream.heads / at.tensor * WHOLE, is_dear=True)
-    if stream.is_turned:
-        tape.move(2 * queries * at.small, 2 * queries * at.small)
-    if stream.kv_heads < stream.heads:
-        tape.move(2 * (queries + keys) * at.small, 2 * (queries + keys) * at.small, operators=2)
-    piece = 4.0 * stream.time**2 * (width // stream.heads)  # a head of a row
-    tape.work("attention", 4.0 * tokens * stream.time * width / at.tensor, 1, 2.5, piece=piece)
-    tape.linear("attention.output", tokens, width, width, cut="rows")
-    stream.leave(tape)
-    tape.add(between)
-    # Gradients of the stream, of what attention gave, of its three inputs; what the MLP had kept is free by then.
-    tape.need((2 * between + 2 * queries + 3 * keys) * WHOLE)
+    def _end(self, at: Pass) -> Section:
+        section, tokens = Section(at), at.rows * self.context
+        section.norm("norm", tokens / at.tensor, self.width)
+        section.exchange(tokens * self.width * WHOLE, *GATHERED)
+        section.keep(tokens * self.width * at.small)
+        section.linear("head", tokens, self.width, self.vocabulary, cut="columns")
+        logits = tokens * self.vocabulary / at.tensor
+        section.keep(logits * WHOLE + tokens * INDEX)  # the logarithms of the softmax
+        section.work("softmax", logits * WHOLE)
+        section.exchange(tokens * WHOLE, "all-reduce", "all-reduce")
+        section.need(2 * logits * WHOLE)
+        return section
 
 
-def mlp(tape: Tape, stream: Stream) -> None:
-    """Write norm, two products around a squared ReLU, and the residual sum."""
-    at, width, hidden = tape.at, stream.width, MLP_RATIO * stream.width
-    tokens, between = at.rows * stream.time, stream.tokens(tape) * width
-    inner = tokens * hidden / at.tensor
-    tape.norm("mlp_norm", stream.tokens(tape), width)
-    stream.enter(tape)
-    tape.keep(tokens * width * at.small)
-    tape.linear("mlp.up", tokens, width, hidden, cut="columns")
-    # ReLU keeps what it gives, which the square keeps too, and the second product what it takes.
-    tape.keep(2 * inner * at.small)
-    tape.move(5 * inner * at.small, 12 * inner * at.small, operators=2, backward_operators=4)
-    tape.linear("mlp.down", tokens, hidden, width, cut="rows")
-    stream.leave(tape)
-    tape.add(between)
-    # Three gradients around the square, where the input of the second product is free already.
-    tape.need(2 * between * WHOLE + 2 * inner * at.small)
+@dataclass(frozen=True, slots=True)
+class ViT:
+    layers: int
+    width: int
+    heads: int
+    patch: int
+    channels: int
+    size: int
+    outputs: int
+
+    @property
+    def stream(self) -> Stream:
+        return Stream(max(1, self.size // self.patch) ** 2, self.width, self.heads, self.heads, is_text=False)
+
+    def sections(self, at: Pass) -> list[Section]:
+        return [self._embedding(at), *[self.stream.block(at)] * self.layers, self._end(at)]
+
+    def flow(self, at: Pass) -> float:
+        return self.stream.numbers(at) * WHOLE
+
+    def batch_bytes(self, rows: int) -> float:
+        return rows * (self.channels * self.size**2 * WHOLE + INDEX)
+
+    def _embedding(self, at: Pass) -> Section:
+        section, numbers = Section(at, "embedding."), self.stream.numbers(at)
+        tokens, pixels = at.rows * self.stream.time, self.channels * self.patch**2
+        section.parameter("places", self.stream.time, self.width)
+        section.linear("pixels", tokens, pixels, self.width, back=1)
+        section.keep(tokens * pixels * WHOLE)
+        section.move(2 * tokens * pixels * WHOLE, 0.0)
+        section.add(numbers)
+        section.need(numbers * WHOLE)
+        return section
+
+    def _end(self, at: Pass) -> Section:
+        section, numbers = Section(at), self.stream.numbers(at)
+        section.norm("norm", at.rows * self.stream.time, self.width)
+        section.move(numbers * WHOLE, numbers * WHOLE)
+        section.linear("head.outputs", at.rows, self.width, self.outputs, bias=True)
+        section.keep(at.rows * (self.width * at.small + self.outputs * WHOLE + INDEX))
+        section.need(2 * numbers * WHOLE)
+        return section

@@ -11,10 +11,6 @@ from typing import NamedTuple
 from trainyard.planner.machines.rates import Curve, Link, Rates
 
 MIB = 2.0**20
-# glibc's heap, to 2.37: a freed piece of aligned memory is too small for the next of its size by the alignment, so that
-# between activations that stay, holes stay too. Set by 58 plans (docs/decisions/planner.md).
-HEAP = 1.5
-WORKSPACE_BYTES = 9 * MIB
 
 
 class Device(NamedTuple):
@@ -72,12 +68,9 @@ def default_rates(accelerator: str, device: str = "") -> Rates:
             memory_bytes_per_s=1e10,
             operator_s=3e-6,
             base_memory_bytes=110 * MIB,
-            workspace_bytes=WORKSPACE_BYTES,
-            heap=HEAP,
             links=CPU_LINKS,
             peak_flops={"fp32": 5e10, "bf16": 5e10, "fp16": 2.5e10},
             kinds=CPU_KINDS,
-            fault_s=4e-6,  # as measured on a virtual machine
         )
     found = next((peaks for word, peaks in GPUS.items() if word in device.upper()), UNKNOWN_GPU)
     return Rates(

@@ -1,4 +1,4 @@
-"""Where ranks stand: which machine each shares with whom, and what it has for each of them."""
+"""Where ranks stand: which machine each shares with which others, and what it has for each of them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,12 @@ class Places:
     @cached_property
     def limits(self) -> tuple[float, ...]:
         """Return what memory each rank has: a GPU is one rank's own, a machine's is shared by all that are on it."""
-        sharing = self._sharing()
         return tuple(
             float(node.device_memory_bytes)
             if node.accelerator == "gpu" and node.device_memory_bytes
-            else node.memory_bytes / sharing[_host(node)]
+            else node.memory_bytes / self._sharing[_host(node)]
             for node in self.nodes
         )
-
-    @property
-    def most_together(self) -> int:
-        """Return how many ranks the fullest machine has."""
-        return max(self._sharing().values())
 
     @property
     def most_forked(self) -> int:
@@ -44,21 +38,22 @@ class Places:
     @cached_property
     def crowding(self) -> float:
         """How many ranks of a machine want each of its cores, where that is more than one; 1 otherwise."""
-        if self.is_gpu:
-            return 1.0
-        cores = {_host(node): max(1, node.cores) for node in self.nodes}
-        return max([1.0, *(number / cores[host] for host, number in self._sharing().items())])
+        return 1.0 if self.is_gpu else max(1.0, self._ranks_per_core)
 
     @cached_property
     def has_spare_cores(self) -> bool:
         """Whether something is left of each machine to exchange while all its ranks compute."""
-        cores = {_host(node): max(1, node.cores) for node in self.nodes}
-        return self.is_gpu or all(number < cores[host] for host, number in self._sharing().items())
+        return self.is_gpu or self._ranks_per_core < 1
 
     def are_apart(self, ranks: Sequence[int]) -> bool:
         """Say whether ``ranks`` are on more than one machine."""
         return len({_host(self.nodes[rank]) for rank in ranks}) > 1
 
+    @cached_property
+    def _ranks_per_core(self) -> float:
+        return max(self._sharing[_host(node)] / max(1, node.cores) for node in self.nodes)
+
+    @cached_property
     def _sharing(self) -> Counter[str]:
         return Counter(_host(node) for node in self.nodes)
 

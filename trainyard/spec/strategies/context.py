@@ -12,7 +12,7 @@ from trainyard.spec.strategies.messages import SMALL, Message
 from trainyard.spec.strategies.strategy import Axis, Limit, Place, Strategy, some
 
 if TYPE_CHECKING:
-    from trainyard.planner.architectures.tape import Section
+    from trainyard.planner.architectures.sections import Section
     from trainyard.planner.layout import Layout
     from trainyard.planner.memory import Stage
     from trainyard.planner.models import Model
@@ -73,7 +73,7 @@ class Context(Strategy):
     def section(self, section: Section, model: Model, layout: Layout) -> Section:
         """A rank's queries meet the keys of all ranks. Those of one other, which came round the ring, are at hand."""
         degree = layout.mesh.degree("context")
-        works = tuple(replace(one, size=one.size * degree) if one.kind == "attention" else one for one in section.works)
+        works = [one._replace(size=one.size * degree) if one.kind == "attention" else one for one in section.works]
         travelling = 2 * _travelling_bytes(model, layout) if section.entry else 0.0  # what is sent and what arrives
         return replace(section, works=works, transient=section.transient + travelling)
 

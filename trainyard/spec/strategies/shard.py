@@ -39,12 +39,12 @@ class Shard(Strategy):
             Message("reduce-scatter", mesh.shard, passes * (blocks + ends), passes * groups, True),
         ]
 
-    def gathered_bytes(self, spec: RecipeSpec, layout: Layout, weights: Sequence[float], *, is_holed: bool) -> float:
+    def gathered_bytes(self, spec: RecipeSpec, layout: Layout, weights: Sequence[float]) -> float:
         small = SMALL[spec.train.precision] / WHOLE
         blocks = [size * small for size in weights[1:-1]] or [0.0]
         ends = weights[0] + weights[-1]
         if drops_weights(spec):
-            return ends + (2 * sum(blocks) if is_holed else (GATHERED_BLOCKS + 1) * max(blocks))
+            return ends + (GATHERED_BLOCKS + 1) * max(blocks)
         return ends + sum(blocks) + max(blocks)
 
     def calls(self, layout: Layout, stage: Stage) -> float:

@@ -12,7 +12,7 @@ from trainyard.spec.problems import Problem
 from trainyard.spec.strategies.messages import Message
 
 if TYPE_CHECKING:  # at run time they import this package
-    from trainyard.planner.architectures.tape import Section
+    from trainyard.planner.architectures.sections import Section
     from trainyard.planner.layout import Layout
     from trainyard.planner.memory import Stage
     from trainyard.planner.models import Model
@@ -110,9 +110,8 @@ class Strategy:
         """Return the copies of weights and gradients that it keeps all the time."""
         return 0.0
 
-    def gathered_bytes(self, spec: RecipeSpec, layout: Layout, weights: Sequence[float], *, is_holed: bool) -> float:
-        """Return the weights of others, of these bytes by section, that a rank holds at once. ``is_holed``: on a heap
-        with holes, where they lie between activations that stay."""
+    def gathered_bytes(self, spec: RecipeSpec, layout: Layout, weights: Sequence[float]) -> float:
+        """Return the weights of others, of these bytes by section, that a rank holds at once."""
         return 0.0
 
     def buffer_bytes(self, layout: Layout, stage: Stage) -> float:

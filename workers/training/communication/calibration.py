@@ -10,12 +10,10 @@ than one process.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-import mmap
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -23,11 +21,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from trainyard.planner.architectures import gpt as planner
-from trainyard.planner.architectures.tape import Pass, Section
-from trainyard.planner.machines.defaults import HEAP, WORKSPACE_BYTES
-from trainyard.planner.machines.rates import VERSION, Rates
-from trainyard.planner.times import PAGE_BYTES, section_time
+from trainyard.planner.machines.rates import VERSION
 from workers.training.checkpoints.agreement import gather_all
 from workers.training.measuring.memory_parts import Held, held, release
 from workers.training.recipes import gpt
@@ -37,11 +31,10 @@ Timed = tuple[str, int]  # the curve of a program, and which of its points it ma
 ROUNDS = 15
 TRIAL_S = 0.012  # of a program in a round, in which small operators run several times
 MOST_LOOPS = 100
-MOST_PACE = 2.5
-PACE_ROWS = 8
+MODEL = gpt.Shape(layers=3, width=192, heads=4, kv_heads=4, context=128, vocabulary=256)
+MODEL_ROWS = 8
 GROWTH_ON_GPU = 16  # times the rows
 KEPT_BYTES = 128 * 2**20  # that sums go through, as activations: more than caches hold
-TOUCHED_BYTES = 4 * 2**20
 POOLS: WeakValueDictionary[torch.device, torch.Tensor] = WeakValueDictionary()
 # Tokens, inputs and outputs of a product: those of small and of middling transformers.
 PRODUCTS = ((64, 64, 64), (512, 64, 128), (1024, 128, 128), (2048, 192, 384), (2048, 512, 512), (1024, 1024, 2048))
@@ -68,8 +61,7 @@ def measure_compute(device: torch.device, between: Callable[[], None] | None = N
     """Return the document of ``trainyard.planner.Rates`` without links. Called on all ranks at once, as they train.
     ``between`` is called in each round, and not timed."""
     memory = _held_after_use(device)
-    model, sections = _model(device)
-    programs = {**_programs(device), ("operator", 0): _operator(device), ("fault", 0): _faults(), ("model", 0): model}
+    programs = {**_programs(device), ("operator", 0): _operator(device), ("model", 0): _model(device)}
     crowding = _Crowding(between)
     seconds = _in_rounds(programs, device, crowding.between)
     crowded = crowding.measured
@@ -78,14 +70,12 @@ def measure_compute(device: torch.device, between: Callable[[], None] | None = N
         for name in CURVES
     }
     operator_s = seconds["operator", 0] / programs["operator", 0].work
-    fault_s = seconds["fault", 0] / programs["fault", 0].work
     products = curves.pop("matmul")
-    document: dict[str, Any] = {
+    return {
         "version": VERSION,
         "matmul": products,
         "memory_bytes_per_s": curves["move"][-1][1],
         "operator_s": operator_s,
-        "fault_s": fault_s,
         "base_memory_bytes": memory.own_bytes,
         "shared_memory_bytes": memory.shared_bytes,
         "sharers": memory.sharers,
@@ -96,12 +86,6 @@ def measure_compute(device: torch.device, between: Callable[[], None] | None = N
         },
         "is_measured": True,
         "crowding": max(1.0, crowded) if device.type == "cpu" else 1.0,
-        **({"heap": HEAP, "workspace_bytes": WORKSPACE_BYTES} if device.type == "cpu" else {}),
-    }
-    rates = Rates.from_document(document)
-    return {
-        **document,
-        "pace": _pace(seconds["model", 0], sections, rates, device),
         "model_s": seconds["model", 0],
     }
 
@@ -109,7 +93,7 @@ def measure_compute(device: torch.device, between: Callable[[], None] | None = N
 def _held_after_use(device: torch.device) -> Held:
     """Return what a rank holds once its libraries have done everything that is timed, and before it exchanges much:
     the C library keeps memory of the threads that do."""
-    for program in (*_programs(device).values(), _model(device)[0]):
+    for program in (*_programs(device).values(), _model(device)):
         program.run()
     del program
     release(device)
@@ -135,45 +119,17 @@ class _Crowding:
         return (time.perf_counter() - self._wall) / max(1e-9, time.process_time() - self._busy)
 
 
-def _pace(seconds: float, sections: Sequence[Section], rates: Rates, device: torch.device) -> float:
-    """Return how many times as long as its operators one by one a whole model takes: caches are cold between them, and
-    Python has its part."""
-    expected = sum(sum(section_time(one, rates, is_gpu=device.type == "cuda")) for one in sections)
-    return min(MOST_PACE, max(1 / MOST_PACE, seconds / expected))
-
-
 def measure_ranks(device: torch.device, between: Callable[[], None] | None = None) -> dict[str, Any]:
     """Return what ``measure_compute`` finds on the slowest rank: ranks that wait for each other step at its pace. A
-    collective of all ranks, which compute at once, as in a training; then all and rank 0 alone in turns."""
+    collective of all ranks, which compute at once, as in a training."""
     dist.barrier()
-    own = measure_compute(device, between)
-    measured = gather_all({**own, "alone": _alone(device) if device.type == "cpu" else 1.0})
-    slowest: dict[str, Any] = min(measured, key=lambda one: sum(rate for _, rate in one["matmul"]))
-    return {**slowest, "alone": max(1 / MOST_PACE, min(1.0, measured[0]["alone"]))}
-
-
-def _alone(device: torch.device) -> float:
-    """Return what part of the time of a pass with neighbours that one takes while rank 0 has the machine to itself: of
-    what was timed in the same second, for it may be slow in the next. A collective; only rank 0's answer counts."""
-    run, parts = model_pass(device), []
-    for _ in range(ROUNDS):
-        together = _second_pass(run, device)
-        dist.barrier()
-        if dist.get_rank() == 0:
-            parts.append(_second_pass(run, device) / together)
-        dist.barrier()
-    return statistics.median(parts or [1.0])
-
-
-def _second_pass(run: Callable[[], object], device: torch.device) -> float:
-    """Return the seconds of a pass right after another one, which finds cold caches."""
-    run()
-    return _timed(run, 1, device)
+    measured: list[dict[str, Any]] = gather_all(measure_compute(device, between))
+    return min(measured, key=lambda one: sum(rate for _, rate in one["matmul"]))
 
 
 def model_pass(device: torch.device) -> Callable[[], object]:
     """Return a pass through a small GPT, forward and backward. ``model_s`` is what it takes right after another one."""
-    return _model(device)[0].run
+    return _model(device).run
 
 
 def _programs(device: torch.device) -> dict[Timed, Program]:
@@ -205,12 +161,11 @@ def _in_rounds(
     return {key: statistics.median(seconds) for key, seconds in taken.items()}
 
 
-def _model(device: torch.device) -> tuple[Program, list[Section]]:
-    """Return a pass through a small GPT, and what the planner counts in it."""
-    costs = planner.GPT(layers=3, width=192, heads=4, kv_heads=4, context=128, vocabulary=256)
-    model = gpt.GPT(gpt.Shape(**dataclasses.asdict(costs))).to(device)
-    rows = PACE_ROWS * (GROWTH_ON_GPU if device.type == "cuda" else 1)
-    tokens = torch.zeros(rows, costs.context, dtype=torch.int64, device=device)
+def _model(device: torch.device) -> Program:
+    """Return a pass through a small GPT."""
+    model = gpt.GPT(MODEL).to(device)
+    rows = MODEL_ROWS * (GROWTH_ON_GPU if device.type == "cuda" else 1)
+    tokens = torch.zeros(rows, MODEL.context, dtype=torch.int64, device=device)
     parameters = list(model.parameters())
 
     def run() -> None:
@@ -218,7 +173,7 @@ def _model(device: torch.device) -> tuple[Program, list[Section]]:
         torch.autograd.grad(loss, parameters)
 
     # A step of a training finds its pages where the last one left them: after other programs, only a second pass does.
-    return Program(1.0, 1.0, run, num_first=1), costs.sections(Pass(rows))
+    return Program(1.0, 1.0, run, num_first=1)
 
 
 def _timed(run: Callable[[], Any], loops: int, device: torch.device) -> float:
@@ -247,16 +202,6 @@ def _operator(device: torch.device) -> Program:
         torch.autograd.grad(found, (one, other), gradient)
 
     return Program(1.0, 8 + 3 * 8, run)  # backward: two products each, and the sum of the second one's
-
-
-def _faults() -> Program:
-    """Pages of memory that the system gives, each touched once."""
-
-    def run() -> None:
-        with mmap.mmap(-1, TOUCHED_BYTES) as pages:
-            pages[::PAGE_BYTES] = bytes(TOUCHED_BYTES // PAGE_BYTES)
-
-    return Program(1.0, TOUCHED_BYTES / PAGE_BYTES, run)
 
 
 def _numbers(device: torch.device, *shape: int) -> torch.Tensor:

@@ -77,4 +77,4 @@ def log_points(found: Mapping[str, Points], metrics: Metrics) -> None:
 
 def worst(links: list[Link]) -> Fit:
     """Return the line of the slowest link: what a ring or a pipeline over all nodes waits for."""
-    return min((link.line for link in links), key=lambda one: one.bytes_per_s)
+    return min((link.fit for link in links), key=lambda one: one.bytes_per_s)

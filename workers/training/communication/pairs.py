@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from workers.training.checkpoints.agreement import gather_all
-from workers.training.communication.timing import NUM_WARM_UPS, Fit, Points, fit, tenth
+from workers.training.communication.timing import NUM_WARM_UPS, Fit, Points, fit
 
 ONE_BY_ONE = 16  # up to so many nodes each pair has the network to itself
 
@@ -22,17 +22,11 @@ class Link(NamedTuple):
     first: str
     second: str
     points: Points  # bytes and seconds one way: medians
-    quick: Points  # of the quicker repeats: a tenth was quicker
 
     @property
     def fit(self) -> Fit:
-        """What people are told."""
+        """The line through them, with which the planner counts."""
         return fit(self.points)
-
-    @property
-    def line(self) -> Fit:
-        """What the planner counts with, for the reason of ``Sweeps.lines``."""
-        return fit(self.quick)
 
 
 def measure_pairs(nodes: Sequence[str], sizes: Sequence[int], repeats: int, device: torch.device) -> list[Link]:
@@ -42,10 +36,9 @@ def measure_pairs(nodes: Sequence[str], sizes: Sequence[int], repeats: int, devi
     for together in rounds(list(ends)):
         for first, second in together:
             if rank in (first, second):
-                times = [(size, ping(first, second, size, repeats, device)) for size in sizes]
-                points, quick = ([(size, chosen(seconds)) for size, seconds in times] for chosen in (median, tenth))
+                points = [(size, median(ping(first, second, size, repeats, device))) for size in sizes]
                 if rank == first:
-                    found.append(Link(ends[first], ends[second], points, quick))
+                    found.append(Link(ends[first], ends[second], points))
         dist.barrier()  # nobody measures while others still do
     return [link for links in gather_all(found) for link in links]
 

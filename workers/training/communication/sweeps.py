@@ -10,15 +10,15 @@ import torch
 
 from workers.training.checkpoints.agreement import gather_all
 from workers.training.communication.exchanges import make_exchange
-from workers.training.communication.timing import Fit, Points, fit, tenth, timed
+from workers.training.communication.timing import Fit, Points, fit, timed
 
 NUM_SWEEPS = 15
 REPORT_PERIOD_S = 5.0
 
 
 class Sweeps:
-    """Call it between whatever else takes a while, and ``points`` or ``lines`` at the end. All are collectives; of the
-    last two only whichever is called first. ``report`` gets a line every few seconds about how far it is."""
+    """Call it between whatever else takes a while, and ``points`` or ``lines`` at the end. All are collectives, the
+    last two at their first call only. ``report`` gets a line every few seconds about how far it is."""
 
     def __init__(
         self,
@@ -49,19 +49,15 @@ class Sweeps:
     def points(self) -> dict[str, Points]:
         """Return bytes and seconds by operation, the same on every rank: medians over all repeats, each of which takes
         as long as the slowest rank's."""
-        return self._points(statistics.median)
-
-    def lines(self) -> dict[str, Fit]:
-        """Return the line of each operation through the quicker repeats: a tenth was quicker. The more the cores sleep
-        while ranks exchange and do nothing else, the slower are the others, which a training's would not be."""
-        return {operation: fit(points) for operation, points in self._points(tenth).items()}
-
-    def _points(self, chosen: Callable[[list[float]], float]) -> dict[str, Points]:
         while self._left:
             self()
         if not self._gathered:
             self._gathered = gather_all(list(self._own.values()))
         found: dict[str, Points] = {operation: [] for operation in self._operations}
         for (operation, size), ranks in zip(self._own, zip(*self._gathered, strict=True), strict=True):
-            found[operation].append((size, chosen([max(times) for times in zip(*ranks, strict=True)])))
+            found[operation].append((size, statistics.median(max(times) for times in zip(*ranks, strict=True))))
         return found
+
+    def lines(self) -> dict[str, Fit]:
+        """Return the line of each operation through its points."""
+        return {operation: fit(points) for operation, points in self.points().items()}

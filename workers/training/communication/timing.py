@@ -69,11 +69,6 @@ def fit(points: Sequence[tuple[int, float]]) -> Fit:
     return Fit(latency, 1 / slope)
 
 
-def tenth(seconds: Sequence[float]) -> float:
-    """Return the time than which a tenth of ``seconds`` were quicker."""
-    return sorted(seconds)[len(seconds) // 10]
-
-
 def _settle(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -59,6 +59,7 @@ def rows_of(tab: PlanTab) -> dict[str, Row]:
 def test_predicted_and_measured_stand_side_by_side(make_run: MakeRun) -> None:
     rows = rows_of(plan_tab(trained(make_run, measured(), measured(peak_memory_bytes=310 * MIB))))
     assert rows["A whole step"][2:6] == ("1.00 s", "1.10 s", "+10 %", "green")
+    assert rows["A whole step"].range == "750 ms to 1.25 s"
     assert rows["Compute"][2:6] == ("600 ms", "600 ms", "0 %", "green")
     assert rows["Throughput"][2:5] == ("4.10k tok/s", "3.72k tok/s", "−9 %")
     assert rows["Model FLOPs in a step"].measured == "17.4 GFLOP", "of both ranks"
@@ -100,6 +101,12 @@ def test_ranks_that_differ_have_a_row_each_and_the_slowest_says_the_step(make_ru
 def test_a_run_that_nobody_measured_yet_shows_its_prediction_alone(make_run: MakeRun) -> None:
     tab = plan_tab(trained(make_run))
     assert tab.num_steps is None and rows_of(tab)["A whole step"][2:5] == ("1.00 s", "–", "")
+
+
+@pytest.mark.parametrize(("total_s", "tone"), [(1.24, "green"), (1.26, "amber"), (0.76, "green"), (0.74, "amber")])
+def test_what_was_measured_is_near_inside_of_the_range(make_run: MakeRun, total_s: float, tone: str) -> None:
+    found = measured(step_time_s=total_s)
+    assert rows_of(plan_tab(trained(make_run, found, found)))["A whole step"].tone == tone
 
 
 def test_a_run_without_a_prediction_shows_what_was_measured(make_run: MakeRun) -> None:

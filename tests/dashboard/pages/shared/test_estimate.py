@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.pages.shared.estimate import memory_bars, spans, suggestions, time_bar, view
+from dashboard.pages.shared.estimate import memory_bars, overflow, spans, suggestions, time_bar, view
 from trainyard.planner import Estimate, Memory, Proposal, StepTime
 from trainyard.spec import RecipeSpec, parse_spec
 
@@ -42,7 +42,7 @@ def recipe(**changes: Any) -> RecipeSpec:
 
 def test_the_bars_parts_stand_one_behind_the_other_and_fill_it() -> None:
     bar = time_bar(estimate())
-    assert bar.total == "1.00 s"
+    assert (bar.total, bar.range) == ("1.00 s", "750 ms to 1.25 s")
     assert [(one.name, one.text, one.left, one.width) for one in bar.slices] == [
         ("Compute", "600 ms", "0.00%", "60.00%"),
         ("Communication", "300 ms", "60.00%", "30.00%"),
@@ -52,13 +52,8 @@ def test_the_bars_parts_stand_one_behind_the_other_and_fill_it() -> None:
 
 def test_ranks_that_hold_the_same_share_a_bar() -> None:
     (bar,) = memory_bars(recipe(), estimate())
-    assert (bar.label, bar.total, bar.limit, bar.percent, bar.tone) == (
-        "Each of the 2 ranks",
-        "300 MiB",
-        "1.0 GiB",
-        "29 %",
-        "",
-    )
+    assert (bar.label, bar.total, bar.range) == ("Each of the 2 ranks", "300 MiB", "255 to 345 MiB")
+    assert (bar.limit, bar.percent, bar.tone) == ("1.0 GiB", "34 %", ""), "the high end must fit"
 
 
 def test_stages_that_differ_have_a_bar_each_the_fullest_first() -> None:
@@ -68,10 +63,19 @@ def test_stages_that_differ_have_a_bar_each_the_fullest_first() -> None:
     assert [bar.tone for bar in bars] == ["red", ""]
 
 
-def test_what_is_nearly_full_is_amber_and_a_limit_that_nobody_knows_is_not_shown() -> None:
-    nearly = memory_bars(recipe(), estimate(memory_limits=(320 * MIB, 320 * MIB)))[0]
-    unknown = memory_bars(recipe(), estimate(memory_limits=(0, 0)))[0]
-    assert nearly.tone == "amber" and unknown.limit == "" and unknown.tone == ""
+@pytest.mark.parametrize(
+    ("limit", "tone", "words"), [(350, "", ""), (320, "amber", "It may not fit"), (250, "red", "It does not fit")]
+)
+def test_what_may_not_fit_is_amber_and_what_does_not_is_red(limit: int, tone: str, words: str) -> None:
+    bars = memory_bars(recipe(), estimate(memory_limits=(limit * MIB, limit * MIB)))
+    assert bars[0].tone == tone
+    rest = f" into memory: each of the 2 ranks would need 255 to 345 MiB, and the node has {limit} MiB for a rank."
+    assert overflow(bars) == (f"{words}{rest}" if words else "")
+
+
+def test_a_limit_that_nobody_knows_is_not_shown() -> None:
+    (unknown,) = memory_bars(recipe(), estimate(memory_limits=(0, 0)))
+    assert (unknown.limit, unknown.tone, unknown.range) == ("", "", "255 to 345 MiB")
 
 
 def test_the_facts_say_what_all_steps_take_and_what_is_sent() -> None:
@@ -96,7 +100,7 @@ def test_a_suggestion_says_the_fields_that_it_changes_as_the_form_shows_them() -
     assert mine.is_same and not mine.fields
     assert better.fields == {"parallel.shard": "2", "parallel.reshard_after_forward": ""}
     assert better.changes == "shard degree 2, reshard after forward off"
-    assert (better.time, better.memory, better.sentence) == ("1.00 s", "300 MiB", "Less.")
+    assert (better.time, better.memory, better.sentence) == ("750 ms to 1.25 s", "345 MiB", "Less.")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def little_work() -> dict[str, Any]:
     from workers.training.communication import calibration
 
     curves = {name: (make, SIZES[name]) for name, (make, _) in calibration.CURVES.items()}
-    return {"CURVES": curves, "TRIAL_S": 0.0, "ROUNDS": 1, "PACE_ROWS": 1}
+    return {"CURVES": curves, "TRIAL_S": 0.0, "ROUNDS": 1, "MODEL_ROWS": 1}
 
 
 def compute_little() -> None:

@@ -35,9 +35,8 @@ def test_what_is_measured_is_what_the_planner_reads(document: dict[str, Any]) ->
     assert [size for size, _ in rates.matmul] == [2.0 * 8 * 8 * 8, 2.0 * 16 * 8 * 8]
     assert {"attention", "convolution", "norm", "group-norm", "softmax", "move", "optimizer"} <= rates.kinds.keys()
     assert rates.base_memory_bytes > 10 * 2**20
-    assert 0 < rates.fault_s < 1e-3
     assert [size for size, _ in rates.kinds["attention"]] == [4.0 * 8 * 8 * 8], "of a head of a row"
-    assert 1 / calibration.MOST_PACE <= rates.pace <= calibration.MOST_PACE
+    assert document["model_s"] > 0
 
 
 def test_the_document_is_left_to_others_to_add_links_to(document: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from trainyard.planner.times import GIVEN_BACK_STEPS
 from workers.training.measuring import heap
 from workers.training.measuring.heap import EVERY_STEPS, FIRST_STEPS, Heap, give_back
 from workers.training.measuring.memory import own_bytes
@@ -75,7 +74,3 @@ def test_free_pages_between_others_go_back_to_the_system() -> None:
     give_back()
     assert own_bytes() < full - 32 * MIB
     assert all(piece.sum() == piece.numel() for piece in pieces)
-
-
-def test_the_planner_counts_with_the_same_steps() -> None:
-    assert GIVEN_BACK_STEPS == EVERY_STEPS

@@ -1,0 +1,27 @@
+"""A value of a spec as the text of its field in the launch form."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+from trainyard.spec import FieldInfo
+
+WORDS = "task.arguments"  # a command line; every other list has commas between its entries
+
+
+def as_text(info: FieldInfo, value: Any) -> str:
+    if value is None:
+        return ""
+    if info.kind == "list":
+        return shlex.join(value) if info.path == WORDS else ", ".join(map(_quoted, value))
+    if info.kind == "map":
+        return "\n".join(f"{name}={content}" for name, content in value.items())
+    if info.kind == "bool":
+        return "on" if value else ""
+    return str(value.get("sha256", "")) if isinstance(value, dict) else str(value)
+
+
+def _quoted(entry: str) -> str:
+    return '"' + entry.replace('"', '""') + '"' if re.search(r'[",\n]|^\s|\s$', entry) else entry

@@ -1,0 +1,155 @@
+"""What a part of a model costs: its parameters, what it computes and moves, and what it keeps for its backward pass.
+
+A model's file writes its layers into ``Section``s, operator by operator, as its forward pass calls them. Kept bytes
+follow what autograd saves: a matrix product its input, a norm its input and two numbers a row, a product of two tensors
+both where both are trained, a sum nothing (Korthikanti et al. 2022, section 4.1, count the same way).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from trainyard.planner.machines.rates import PRODUCTS
+from trainyard.spec.strategies.messages import SMALL, WHOLE
+
+MODULE_CALLS = 4  # of a module that computes: the call, the operator, the nodes for its backward pass
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """The rows that flow through the model at once, in which numbers, and among how many tensor-parallel ranks."""
+
+    rows: int
+    precision: str = "fp32"
+    tensor: int = 1
+
+    @property
+    def small(self) -> int:
+        """Bytes of a number that autocast computes with."""
+        return SMALL[self.precision]
+
+
+class Parameter(NamedTuple):
+    """One tensor of the whole model. ``is_cut``: tensor-parallel ranks hold a piece each."""
+
+    name: str
+    shape: tuple[int, ...]
+    is_cut: bool = False
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+class Work(NamedTuple):
+    """Operators of a kind, ``forward`` and ``backward`` of them, each of ``size``: FLOPs, or bytes moved. A CPU's core
+    does so in pieces of ``piece``, where that is not 0."""
+
+    kind: str
+    size: float
+    forward: float
+    backward: float
+    piece: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Section:
+    """A run of layers that a pipeline never cuts, for one Pass on one rank. All but the counts are bytes.
+
+    ``kept`` lives from its forward to its backward pass; ``products`` is what products and attention have made, which
+    selective checkpointing keeps in its place; ``entry`` is what flows into a block; ``transient`` comes on top at the
+    fullest moment of its backward pass. ``moved`` is read and written by the operators that are no products, forward
+    and backward. ``exchanges`` are the payloads of the collectives among tensor-parallel ranks, by operation.
+    """
+
+    at: Pass
+    prefix: str = ""
+    entry: float = 0.0
+    parameters: list[Parameter] = field(default_factory=list)
+    works: list[Work] = field(default_factory=list)
+    moved: tuple[float, float] = (0.0, 0.0)
+    calls: int = 0  # of operators forward; backward are twice as many
+    kept: float = 0.0
+    products: float = 0.0
+    transient: float = 0.0
+    exchanges: list[tuple[str, float]] = field(default_factory=list)
+    num_modules: int = 0
+
+    @property
+    def num_alike(self) -> int:
+        """How many numbers every tensor-parallel rank holds."""
+        return sum(one.size for one in self.parameters if not one.is_cut)
+
+    def num_parameters(self, tensor: int = 1) -> float:
+        """Return how many numbers one of ``tensor`` ranks holds of it."""
+        return sum(one.size / (tensor if one.is_cut else 1) for one in self.parameters)
+
+    def flops(self) -> float:
+        """Return the FLOPs forward and backward that the mathematics asks for. Attention's two products have two each
+        backward; the one that its kernel computes again takes time, but does not count."""
+        return sum(
+            one.size * (one.forward + (2 * one.forward if one.kind == "attention" else one.backward))
+            for one in self.works
+            if one.kind in PRODUCTS
+        )
+
+    # How a model's file writes its operators.
+
+    def parameter(self, name: str, *shape: int, is_cut: bool = False) -> None:
+        self.parameters.append(Parameter(f"{self.prefix}{name}", shape, is_cut))
+
+    def work(self, kind: str, size: float, backward: float = 2, *, piece: float = 0.0) -> None:
+        """One operator forward, and so many of its size backward, of a module."""
+        self.works.append(Work(kind, size, 1, backward, piece))
+        self.calls += MODULE_CALLS
+        self.num_modules += 1
+
+    def move(self, forward: float, backward: float, *, operators: int = 1) -> None:
+        """``operators`` that read and write so many bytes together."""
+        self.moved = self.moved[0] + forward, self.moved[1] + backward
+        self.calls += operators
+
+    def keep(self, num_bytes: float) -> None:
+        self.kept += num_bytes
+
+    def need(self, num_bytes: float) -> None:
+        """Bytes that the backward pass has on top of what is kept, at one of its moments: the most counts."""
+        self.transient = max(self.transient, num_bytes)
+
+    def exchange(self, num_bytes: float, *operations: str) -> None:
+        """Collectives of tensor-parallel ranks, forward or backward."""
+        if self.at.tensor > 1:
+            self.exchanges += [(operation, num_bytes) for operation in operations]
+
+    def linear(
+        self, name: str, tokens: float, inputs: int, outputs: int, *, cut: str = "", bias: bool = False, back: int = 2
+    ) -> None:
+        """A matrix product. ``cut`` is "columns" or "rows" where tensor-parallel ranks have a piece each; ``tokens``
+        are then the whole sequence's. ``back`` products of its backward pass: 1 where no gradient of the input is asked
+        for. The input that it keeps is written by the caller, which knows whether others keep it too.
+        """
+        self.parameter(f"{name}.weight", outputs, inputs, is_cut=bool(cut))
+        if bias:
+            self.parameter(f"{name}.bias", outputs, is_cut=cut == "columns")
+        pieces = self.at.tensor if cut else 1
+        self.work("matmul", 2.0 * tokens * inputs * outputs / pieces, back)
+        self.products += tokens * outputs / (pieces if cut == "columns" else 1) * self.at.small
+        if self.at.small != WHOLE:  # weight and input are rounded first, and gradients back again
+            weight, flow = inputs * outputs / pieces, tokens * inputs / (pieces if cut == "rows" else 1)
+            self.keep(weight * self.at.small)
+            self.move(6 * (weight + flow), 6 * (weight + flow), operators=2)
+
+    def norm(self, name: str, rows: float, width: int, *, groups: float = 0, bias: bool = False) -> None:
+        """A normalisation of ``rows`` times ``width`` numbers, which keeps its input and two numbers for each row, or
+        for each of ``groups`` behind convolutions, where all is small."""
+        self.parameter(f"{name}.weight", width)
+        if bias:
+            self.parameter(f"{name}.bias", width)
+        self.keep(rows * width * (self.at.small if groups else WHOLE) + 2 * WHOLE * (groups or rows))
+        self.work("group-norm" if groups else "norm", rows * width * WHOLE)
+
+    def add(self, numbers: float) -> None:
+        """The sum with the residual stream: nothing is kept, but the gradients of both ways are added."""
+        self.move(3 * numbers * WHOLE, 3 * numbers * WHOLE)
