@@ -8,7 +8,14 @@ from typing import get_args
 
 from trainyard.cli.launching import read_spec
 from trainyard.cli.screen import Screen, size
-from trainyard.contract.estimates import EstimateDocument, MemoryDocument, MemoryPart, ProposalDocument, StepPart, StepTimeDocument
+from trainyard.contract.estimates import (
+    EstimateDocument,
+    MemoryDocument,
+    MemoryPart,
+    ProposalDocument,
+    StepPart,
+    StepTimeDocument,
+)
 from trainyard.formats.figures import between, percent, rate, scaled, seconds
 from trainyard.rest.client import Client
 
