@@ -50,6 +50,25 @@ class ThroughputOut(Schema):
     mfu: float | None = Field(description="Model FLOPs utilisation: a share of what the devices can do at best")
 
 
+class LeftOutOut(Schema):
+    """A node that the run is kept away from for a while."""
+
+    node: str
+    why: str
+    until: str
+    is_excluded: bool = Field(description="False: it is taken where there is no other")
+
+
+class RestartsOut(Schema):
+    """How often the run was started again by itself."""
+
+    max: int = Field(description="`restarts.max` of its spec")
+    used: int = Field(description="restarts in a row that counted at the last failure")
+    total: int = Field(description="all since a person started it")
+    due_at: str | None = Field(description="when the next attempt may begin; None: none is waited for")
+    left_out: list[LeftOutOut]
+
+
 class RunOut(Schema):
     id: str
     name: str
@@ -66,6 +85,7 @@ class RunOut(Schema):
     steps: int | None
     progress: float | None
     attempt: int | None
+    restarts: RestartsOut
     created_by: str | None
     created_at: str
     started_at: str | None

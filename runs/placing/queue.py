@@ -25,25 +25,6 @@ def waiting_runs(cluster: Cluster) -> QuerySet[Run]:
     return Run.objects.filter(cluster=cluster, status=Status.QUEUED, wanted=Wanted.RUN).order_by("created_at", "pk")
 
 
-def recovering_runs(cluster: Cluster) -> QuerySet[Run]:
-    """The cluster's runs that are to be started again, now or after a pause. They come before the queue."""
-    found = Run.objects.filter(cluster=cluster, status=Status.RECOVERING, wanted=Wanted.RUN)
-    return found.exclude(recover_at=None).defer("spec", "estimate").order_by("created_at", "pk")
-
-
-def recovering_requests(recovering: QuerySet[Run], now: datetime) -> list[Request]:
-    """What they ask for, without the nodes that their restarts leave out."""
-    left_out = {run.pk: run.restarts.left_out_at(now.timestamp()) for run in recovering}
-    return [
-        replace(
-            one,
-            excluded=frozenset(node.node for node in left_out.get(one.run, ()) if node.is_excluded),
-            avoided=frozenset(node.node for node in left_out.get(one.run, ()) if not node.is_excluded),
-        )
-        for one in requests_of(recovering)
-    ]
-
-
 def requests_of(waiting: QuerySet[Run]) -> list[Request]:
     """What the runs ask for, in their order, without their specs: a queue may be long."""
     columns = waiting.values_list("pk", "num_nodes", "slots_per_node", "accelerator")
@@ -75,5 +56,5 @@ def request_of(run_id: str, spec: dict[str, Any]) -> Request:
 
 def forecast(cluster: Cluster, spec: dict[str, Any], now: datetime) -> Placed | Waiting:
     """Where a run of the resolved spec would start if it were submitted now, else why it would wait."""
-    requests = [*recovering_requests(recovering_runs(cluster), now), *requests_of(waiting_runs(cluster))]
+    requests = requests_of(waiting_runs(cluster))
     return place(cluster.name, [*requests, request_of(NEW, spec)], engine_of(cluster).capacity(cluster, now))[-1]

@@ -17,6 +17,7 @@ from runs.models import Attempt, Placement, Run
 from runs.points import read
 from runs.points.read import Summary
 from runs.presenting import endings, groups, server_state, unsent
+from runs.presenting.restarts import RestartsDocument, restarts_document
 from runs.presenting.throughput import Throughput, throughputs
 from runs.reconcile.judge import INCOMPLETE
 from runs.status import FINAL, Phase, Status
@@ -72,6 +73,7 @@ class RunDocument(TypedDict):
     steps: int | None
     progress: float | None
     attempt: int | None
+    restarts: RestartsDocument
     created_by: str | None
     created_at: str
     started_at: str | None
@@ -247,6 +249,7 @@ def run_document(
         "steps": facts.steps,
         "progress": share_done(facts),
         "attempt": attempts[-1].number if attempts else None,
+        "restarts": restarts_document(run, now),
         "created_by": run.created_by.username if run.created_by else None,
         "created_at": stamp(run.created_at),
         "started_at": stamp(run.started_at),

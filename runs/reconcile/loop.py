@@ -26,6 +26,7 @@ from runs.reconcile.outputs import take_outputs
 from runs.reconcile.placing import schedule
 from runs.reconcile.restoring import record_checkpoint_uses
 from runs.reconcile.tracing import record_traces
+from runs.recovery.returning import record_returns
 from runs.serving.transport import redis
 from runs.status import Status, Wanted
 from trainyard.contract import keys, limits
@@ -67,6 +68,7 @@ def _round(now: datetime) -> None:
     changed = [one for one in attempts if _guarded(partial(follow, one, listener), run=one.run_id)]
     _guarded(partial(record_checkpoint_uses, attempts))
     _guarded(partial(record_traces, attempts))
+    _guarded(partial(record_returns, attempts))
     _guarded(partial(free_slots, listener))
     _guarded(partial(correct_late, now))
     _guarded(partial(lose_silent_runs, now, since))
@@ -104,6 +106,7 @@ def reconcile_run(run_id: str, now: datetime) -> None:
     changed = follow(attempt, listener)
     record_checkpoint_uses([attempt])
     record_traces([attempt])
+    record_returns([attempt])
     if not changed and attempt.run.status != Status.STOPPING:
         return
     write_desired(nodes, listener.statuses, now)

@@ -34,6 +34,7 @@ def order_for(placement: Placement) -> Order:
         spec=run.spec,
         accelerator=node.accelerator,
         code=_code_of(run),
+        restart=run.attempts.filter(fence__lt=attempt.fence, go__isnull=False).count(),
         lease_s=attempt.lease_s,
     )
 

@@ -15,12 +15,11 @@ from runs import broadcast
 from runs.engines import engine_of
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
-from runs.placing.queue import recovering_requests, recovering_runs, requests_of, waiting_runs
-from runs.placing.scheduling import Placed, Request, Waiting, place
+from runs.placing.queue import requests_of, waiting_runs
+from runs.placing.recovering import Recovering, recovering_runs
+from runs.placing.scheduling import Placed, Waiting, place
 from runs.reconcile.desired import wanted_of_placement, write_desired
 from runs.reconcile.listening import Listener
-from runs.recovery.fencing import unconfirmed_nodes
-from runs.recovery.words import waiting_sentence
 from runs.status import Status
 from trainyard.formats.words import listed
 
@@ -52,30 +51,16 @@ def _answers(cluster: Cluster, now: datetime) -> list[Placed | Waiting]:
     waiting = waiting_runs(cluster)
     sentence = f"Its project may not use cluster {cluster.name} any more."
     shut_out: list[Placed | Waiting] = [
-        Waiting(run_id, sentence) for run_id in waiting.exclude(project__in=let).values_list("pk", flat=True)
+        Waiting(run_id, sentence)
+        for runs in (recovering_runs(cluster), waiting)
+        for run_id in runs.exclude(project__in=let).values_list("pk", flat=True)
     ]
-    recovering, held_up = _recovering(cluster, now)
-    requests = [*recovering, *requests_of(waiting.filter(project__in=let))]
+    recovering = Recovering(recovering_runs(cluster).filter(project__in=let), now)
+    requests = [*recovering.requests, *requests_of(waiting.filter(project__in=let))]
     if not requests:
-        return [*shut_out, *held_up.values()]
+        return shut_out
     answers = place(cluster.name, requests, engine_of(cluster).capacity(cluster, now))
-    return [*(held_up.get(answer.run, answer) for answer in answers), *shut_out]
-
-
-def _recovering(cluster: Cluster, now: datetime) -> tuple[list[Request], dict[str, Waiting]]:
-    """Return what the runs that are to be started again ask for, and why some of them are not placed now, whatever room
-    there is: it is kept for them."""
-    recovering = recovering_runs(cluster)
-    held_up = {}
-    for run in recovering:
-        assert run.recover_at is not None, "the query asks for it"
-        if run.recover_at > now:
-            held_up[run.pk] = Waiting(run.pk, "")
-        elif names := unconfirmed_nodes(run):
-            who = f"{listed(names)} {'has' if len(names) == 1 else 'have'}"
-            sentence = f"{who} not confirmed yet that nothing of the last attempt is left."
-            held_up[run.pk] = Waiting(run.pk, waiting_sentence(run.restarts, sentence))
-    return (recovering_requests(recovering, now) if recovering else []), held_up
+    return [*recovering.checked(answers), *shut_out]
 
 
 def _write(placed: Placed) -> list[Placement]:

@@ -39,7 +39,7 @@ def left_out_sentences(left_out: Sequence[LeftOutNode]) -> list[str]:
 
 
 def waiting_sentence(recovery: Recovery, why: str) -> str:
-    return f"Restart {recovery.number} of {recovery.max}: {why}"
+    return f"Restart {recovery.number} of {recovery.max}: {why[:1].lower()}{why[1:]}"
 
 
 def back_sentence(recovery: Recovery, took_s: float) -> str:

@@ -11,6 +11,7 @@ from trainyard.cli.parser import build_parser
 from trainyard.spec import parse_spec
 from trainyard.spec.__main__ import products, tables
 from trainyard.spec.document import load_spec_file, parse_document
+from trainyard.spec.sections.restarts import DEFAULT_ACTIONS
 from trainyard.spec.unbuilt import UNBUILT
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -41,11 +42,18 @@ def test_the_tables_of_what_goes_together_are_those_of_the_code() -> None:
     assert products() in (DOCS / "spec.md").read_text(), "put what `python -m trainyard.spec` prints into docs/spec.md"
 
 
-def test_every_spec_on_the_page_is_a_valid_one() -> None:
-    found = re.findall(r"^```yaml\n(.*?)^```$", (DOCS / "spec.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+def test_every_spec_on_the_pages_is_a_valid_one() -> None:
+    text = "\n".join((DOCS / name).read_text() for name in ("spec.md", "recovery.md"))
+    found = re.findall(r"^```yaml\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     assert len(found) > 5
-    for text in found:
-        parse_spec(parse_document(text, "docs/spec.md"))
+    for one in found:
+        parse_spec(parse_document(one, "docs/spec.md"))
+
+
+def test_every_class_of_failure_is_on_the_page_with_its_default() -> None:
+    rows = re.findall(r"^\| (`.*`) \| (restart|exclude-node|stop)\b", (DOCS / "recovery.md").read_text(), re.MULTILINE)
+    found = {name: action for names, action in rows for name in re.findall(r"`([a-z-]+)`", names)}
+    assert found == {str(cause): action for cause, action in DEFAULT_ACTIONS.items()}
 
 
 def test_what_is_not_built_is_listed_with_what_is_accepted() -> None:

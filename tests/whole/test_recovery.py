@@ -40,6 +40,11 @@ def victim(yard: Yard, run: str, what: str) -> int:
     return supervisor if what == "supervisor" else psutil.Process(supervisor).ppid()
 
 
+def said(yard: Yard, run: str, code: str) -> list[str]:
+    events = yard.get(f"/runs/{run}/events", limit=200)["items"]
+    return [event["sentence"] for event in events if event["code"] == code]
+
+
 @pytest.mark.timeout(600)
 def test_killed_processes_cost_seconds_and_no_hand(yard: Yard) -> None:
     """Of a run on two nodes one process after another is killed; its loss curve is that of an undisturbed run."""
@@ -54,11 +59,13 @@ def test_killed_processes_cost_seconds_and_no_hand(yard: Yard) -> None:
     assert (ended["status"], ended["step"], ended["attempt"]) == ("SUCCEEDED", 400, 5), ended["reason"]
     events = yard.get(f"/runs/{run}/events", limit=200)["items"]
     assert "FAILED" not in [event["data"].get("to") for event in events]
-    restarts = [event["sentence"] for event in events if event["code"] == "restarting"]
+    restarts = said(yard, run, "restarting")
     assert len(restarts) == 4
     for sentence, killed in zip(restarts, ("Rank 0 on", "Rank 1 on", "The supervisor on", "The fence on"), strict=True):
         assert sentence.startswith(killed) and " was killed" in sentence
         assert "Restart 1 of 3 follows at once, from step " in sentence
+    until(lambda: len(said(yard, run, "recovered")) == 4)
+    assert yard.run(run)["restarts"] == {"max": 3, "used": 1, "total": 4, "due_at": None, "left_out": []}
     assert points(yard, run, "train/loss") == points(yard, undisturbed, "train/loss")
 
 

@@ -39,6 +39,8 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     screen.line(f"where      project {run['project']}, {where}")
     if "throughput" in run and (speed := _speed(run["throughput"])):
         screen.line(f"speed      {speed}")
+    if "restarts" in run and (words := _restarts(run["restarts"])):
+        screen.line(f"restarts   {words}")
     for word, at in (("created", run["created_at"]), ("started", run["started_at"]), ("ended", run["ended_at"])):
         if at:
             screen.line(f"{word:9}  {at} ({ago(at)})")
@@ -113,6 +115,13 @@ def _speed(throughput: answers.Throughput) -> str:
     value, mfu = throughput["value"], throughput["mfu"]
     parts = [f"{figure(value)} {throughput['unit']}"] if value is not None else []
     return ", ".join([*parts, f"MFU {mfu:.1%}"] if mfu is not None else parts)
+
+
+def _restarts(restarts: answers.Restarts) -> str:
+    if not restarts["total"]:
+        return ""
+    parts = [f"{restarts['total']} by itself, {restarts['used']} of {restarts['max']} count now"]
+    return "; ".join([*parts, *(f"{one['node']} left out until {one['until']}" for one in restarts["left_out"])])
 
 
 def _steps(run: answers.Run) -> str:

@@ -38,6 +38,7 @@ class Order(WireStruct, kw_only=True):
     spec: JsonObject = {}  # frozen, as `trainyard.spec` reads it
     accelerator: str = "cpu"  # or "gpu"
     code: CodeReference | None = None
+    restart: int = 0  # how often ranks of the run were started before
     lease_s: float = DEFAULT_LEASE_S  # silence of the server after which the ranks may have to end
 
 

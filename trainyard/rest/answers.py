@@ -56,6 +56,21 @@ class SeriesSummary(TypedDict):
     count: int
 
 
+class LeftOutNode(TypedDict):
+    node: str
+    why: str
+    until: str
+
+
+class Restarts(TypedDict):
+    """How often the run was started again by itself."""
+
+    max: int
+    used: int
+    total: int
+    left_out: list[LeftOutNode]
+
+
 class Run(TypedDict):
     id: str
     name: str
@@ -68,6 +83,7 @@ class Run(TypedDict):
     steps: int | None
     progress: float | None
     attempt: int | None
+    restarts: NotRequired[Restarts]
     created_at: str
     started_at: str | None
     ended_at: str | None

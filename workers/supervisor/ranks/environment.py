@@ -10,6 +10,7 @@ from pathlib import Path
 
 from trainyard.contract.base import JsonObject, encode
 from trainyard.contract.orders import CheckpointReference, Go, Order
+from trainyard.spec.sections.restarts import RestartRules
 from workers.attempt.folder import AttemptFolder
 from workers.data_access.roots import ROOTS
 from workers.machine.gpus import devices_of
@@ -69,6 +70,7 @@ def environment_of(
         "TRAINYARD_RUN": order.run,
         "TRAINYARD_ATTEMPT": order.attempt,
         "TRAINYARD_FENCE": order.fence,
+        "TRAINYARD_RESTART": order.restart,
         "TRAINYARD_RANK": rank,
         "TRAINYARD_NODE": order.node_name,
         "TRAINYARD_JOINED": folder.joined_path(rank),
@@ -100,8 +102,9 @@ def torchrun_variables(local_rank: int, *, order: Order, go: Go, folder: Attempt
         "MASTER_ADDR": go.master_addr,
         "MASTER_PORT": go.master_port,
         "TORCHELASTIC_RUN_ID": order.run,
-        "TORCHELASTIC_RESTART_COUNT": max(0, order.fence - 1),
-        "TORCHELASTIC_MAX_RESTARTS": (order.spec.get("restarts") or {}).get("max", 0),
+        "TORCHELASTIC_RESTART_COUNT": order.restart,
+        # Never below the count: those who read both expect that.
+        "TORCHELASTIC_MAX_RESTARTS": max(order.restart, RestartRules.of(order.spec).max),
         "TORCHELASTIC_USE_AGENT_STORE": "False",  # rank 0 keeps the store
         "TORCHELASTIC_ERROR_FILE": folder.logs / f"rank-{rank}.torchelastic.json",
     }

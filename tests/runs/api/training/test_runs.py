@@ -15,7 +15,7 @@ from tests.runs.api.conftest import Api
 
 MakeRun = Callable[..., Run]
 KEYS = {
-    "id", "name", "project", "cluster", "status", "reason", "lamps", "step", "steps", "progress", "attempt",
+    "id", "name", "project", "cluster", "status", "reason", "lamps", "step", "steps", "progress", "attempt", "restarts",
     "created_at", "started_at", "ended_at", "troubles", "throughput", "summary", "spec",
 }  # fmt: skip
 

@@ -25,9 +25,9 @@ TORCHRUN = {
 }  # fmt: skip
 
 
-def shown(node: ControlledNode, script: str = SHOW, *, ranks: int = 1, fence: int = 1, **task: Any) -> JsonObject:
-    spec = {"project": "physics", "task": {"script": "train.py", **task}}
-    order = node.order(script, ranks=ranks, spec=spec, fence=fence)
+def shown(node: ControlledNode, script: str = SHOW, *, ranks: int = 1, restart: int = 0, **task: Any) -> JsonObject:
+    spec = {"project": "physics", "restarts": {"max": 3}, "task": {"script": "train.py", **task}}
+    order = node.order(script, ranks=ranks, spec=spec, restart=restart)
     node.launch(order)
     report = node.wait_for(order, "ended")
     assert report["reason"] is None, report
@@ -39,7 +39,7 @@ def shown(node: ControlledNode, script: str = SHOW, *, ranks: int = 1, fence: in
 def test_a_single_process_has_none_of_torchruns_variables(calm_node: ControlledNode) -> None:
     found = shown(calm_node)["environment"]
     assert not TORCHRUN & found.keys()
-    assert found["TRAINYARD_RANK"] == "0"
+    assert (found["TRAINYARD_RANK"], found["TRAINYARD_RESTART"]) == ("0", "0")
 
 
 def test_a_single_process_gets_them_where_the_spec_asks_for_them(calm_node: ControlledNode) -> None:
@@ -51,9 +51,10 @@ def test_a_single_process_gets_them_where_the_spec_asks_for_them(calm_node: Cont
 
 
 def test_several_processes_have_all_of_them(calm_node: ControlledNode) -> None:
-    found = shown(calm_node, ranks=2, fence=3)["environment"]
+    found = shown(calm_node, ranks=2, restart=2)["environment"]
     assert found.keys() >= TORCHRUN
     assert (found["WORLD_SIZE"], found["ROLE_WORLD_SIZE"], found["TORCHELASTIC_RESTART_COUNT"]) == ("2", "2", "2")
+    assert (found["TORCHELASTIC_MAX_RESTARTS"], found["TRAINYARD_RESTART"]) == ("3", "2")
     assert found["ROLE_RANK"] == found["RANK"]
 
 

@@ -1,0 +1,60 @@
+"""Runs that are to be started again: what they ask for, and what keeps them. They come before the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from django.db.models import QuerySet
+
+from runs.models import Cluster, Run
+from runs.placing.queue import requests_of
+from runs.placing.scheduling import Placed, Request, Waiting
+from runs.recovery.fencing import unconfirmed_nodes
+from runs.recovery.words import waiting_sentence
+from runs.status import Status, Wanted
+from trainyard.formats.words import listed
+
+
+def recovering_runs(cluster: Cluster) -> QuerySet[Run]:
+    """The cluster's runs that are to be started again, now or after a pause."""
+    found = Run.objects.filter(cluster=cluster, status=Status.RECOVERING, wanted=Wanted.RUN)
+    return found.exclude(recover_at=None).defer("spec", "estimate").order_by("created_at", "pk")
+
+
+class Recovering:
+    """One round's view of them."""
+
+    def __init__(self, runs: QuerySet[Run], now: datetime) -> None:
+        self._runs = {run.pk: run for run in runs}
+        self._now = now
+        self.requests = [self._without_left_out(one) for one in requests_of(runs)] if self._runs else []
+
+    def _without_left_out(self, request: Request) -> Request:
+        if request.run not in self._runs:  # it has just become one
+            return request
+        left_out = self._runs[request.run].restarts.left_out_at(self._now.timestamp())
+        return replace(
+            request,
+            excluded=frozenset(one.node for one in left_out if one.is_excluded),
+            avoided=frozenset(one.node for one in left_out if not one.is_excluded),
+        )
+
+    def checked(self, answers: Sequence[Placed | Waiting]) -> list[Placed | Waiting]:
+        """Return the answers, with those that wait for more than room in place of the placements they would have: the
+        room is kept for them. An empty sentence leaves the run's own."""
+        return [self._checked(answer) for answer in answers]
+
+    def _checked(self, answer: Placed | Waiting) -> Placed | Waiting:
+        run = self._runs.get(answer.run)
+        if run is None:
+            return answer
+        if run.recover_at is not None and run.recover_at > self._now:
+            return Waiting(run.pk, "")
+        if names := unconfirmed_nodes(run):
+            sentence = f"Waiting for {listed(names)} to confirm that nothing of the last attempt is left."
+            return Waiting(run.pk, waiting_sentence(run.restarts, sentence))
+        if isinstance(answer, Placed):
+            return answer
+        return Waiting(run.pk, waiting_sentence(run.restarts, answer.sentence))

@@ -1,0 +1,50 @@
+"""The restarts of a run as people and programs see them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TypedDict
+
+from runs.models import Run
+from runs.models.recoveries import Recovery
+from trainyard.spec.sections.restarts import RestartRules
+
+
+class LeftOutDocument(TypedDict):
+    node: str
+    why: str
+    until: str
+    is_excluded: bool
+
+
+class RestartsDocument(TypedDict):
+    """See RestartsOut of runs.api.shapes."""
+
+    max: int
+    used: int
+    total: int
+    due_at: str | None
+    left_out: list[LeftOutDocument]
+
+
+def restarts_document(run: Run, now: datetime) -> RestartsDocument:
+    recovery = run.restarts
+    rules = RestartRules.of(run.spec)
+    return {
+        "max": rules.max,
+        "used": recovery.number if now.timestamp() - recovery.failed_at <= rules.window_s else 0,
+        "total": recovery.total,
+        "due_at": None if run.recover_at is None else _stamp(run.recover_at.timestamp()),
+        "left_out": [] if run.is_final else _left_out(recovery, now),
+    }
+
+
+def _left_out(recovery: Recovery, now: datetime) -> list[LeftOutDocument]:
+    return [
+        {"node": one.name, "why": one.why, "until": _stamp(one.until), "is_excluded": one.is_excluded}
+        for one in recovery.left_out_at(now.timestamp())
+    ]
+
+
+def _stamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
