@@ -14,6 +14,7 @@ from runs.models.recoveries import AttemptFailure
 from runs.models.runs import Run, choices
 from runs.status import Phase
 from trainyard.contract.base import convert
+from trainyard.contract.causes import HangFinding
 from trainyard.contract.limits import DEFAULT_LEASE_S, UNSENT_KEPT_S
 from trainyard.contract.node_status import OutputState
 from trainyard.contract.orders import Go
@@ -41,6 +42,7 @@ class Attempt(models.Model):
     ended_at = models.DateTimeField(null=True, blank=True)
     reason_code = models.CharField(max_length=60, blank=True)
     reason_sentence = models.TextField(blank=True)
+    hang = models.JSONField(null=True, blank=True)  # a HangFinding, while its ranks make no step: see `known_hang`
     cause = models.JSONField(null=True, blank=True)  # a trainyard.contract.causes.Cause, once it has ended
     failure = models.JSONField(null=True, blank=True)  # an AttemptFailure, once it has failed: see `failed`
 
@@ -66,6 +68,11 @@ class Attempt(models.Model):
     def meeting(self) -> Go | None:
         """Where its ranks meet, and what they go on from; None before every node was ready."""
         return None if self.go is None else convert(self.go, Go)
+
+    @property
+    def known_hang(self) -> HangFinding | None:
+        """What keeps its ranks, or what they were ended for."""
+        return None if self.hang is None else convert(self.hang, HangFinding)
 
 
 class Placement(models.Model):

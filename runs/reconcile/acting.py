@@ -11,6 +11,7 @@ from django.db import transaction
 
 from runs import broadcast, stopping
 from runs.engines import engine_of
+from runs.hangs.recording import record_hang
 from runs.metrics import progress
 from runs.metrics.models import Telemetry
 from runs.models import Attempt, HeldSlot, Placement, Run
@@ -72,7 +73,8 @@ def follow(attempt: Attempt, listener: Listener) -> bool:
         if _is_waiting_for_nodes(attempt):
             return False
         _describe_what_keeps_it(attempt, placements, listener)
-        changed = _do(attempt, placements, judge(_case(attempt, placements, listener)), listener.now)
+        is_hung = record_hang(attempt, placements, listener.now)
+        changed = _do(attempt, placements, judge(_case(attempt, placements, listener)), listener.now) or is_hung
         if changed and attempt.settling_at == listener.now:  # it may be settled at once: nothing else may be on its way
             _do(attempt, placements, judge(_case(attempt, placements, listener)), listener.now)
         return changed
@@ -231,6 +233,8 @@ def _fail(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, n
 
 def _with_step(sentence: str, evidence: dict[str, object]) -> str:
     step = evidence.get("step")
+    if "stacks" in evidence:  # of a hang: its sentence names the rank's own step
+        return sentence
     return f"{sentence.rstrip('.')} in step {step:,}." if isinstance(step, int) and "rank" in evidence else sentence
 
 

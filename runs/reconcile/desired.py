@@ -116,6 +116,7 @@ def wanted_of_placement(placement: Placement, watermarks: Watermarks = NO_WATERM
         trace=None if attempt.trace is None else convert(attempt.trace, TraceRequest),
         may_replace=may_replace(attempt),
         grace_s=grace_of(attempt),
+        hang=hang if (hang := attempt.known_hang) is not None and hang.acts else None,
     )
 
 

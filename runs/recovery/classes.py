@@ -15,6 +15,8 @@ OF_CODES = {
     "ranks-missing": CauseClass.PROCESS_LOST,
     "contact-lost": CauseClass.NODE_LOST,
     "lease-expired": CauseClass.NODE_LOST,
+    "hang": CauseClass.HANG,
+    "network-stall": CauseClass.NETWORK,
     "interrupted": CauseClass.INTERRUPTED,
     "folder-deleted": CauseClass.STORAGE,
     "node-refused": CauseClass.REFUSED,

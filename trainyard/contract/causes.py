@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 import msgspec
 
-from trainyard.contract.base import JsonObject, WireStruct
+from trainyard.contract.base import JsonObject, Seconds, Sentence, WireStruct
+from trainyard.contract.reports import Stack
 
 
 class CauseClass(StrEnum):
@@ -50,3 +52,48 @@ class Cause(WireStruct, kw_only=True):
     rank: int | None = None
     evidence: JsonObject = {}
     consequences: list[Consequence] = []
+
+
+HangAction = Literal["notify", "restart", "stop"]
+
+
+class HangKind(StrEnum):
+    STOPPED = "stopped"  # the process of a rank was stopped by a signal
+    NOT_ENTERED = "not-entered"  # other ranks wait in a collective for this one
+    NO_STEP = "no-step"  # nobody waits for it in a collective, and it makes no step
+    MISMATCH = "mismatch"  # ranks wait in different collectives of one group
+    NETWORK = "network"  # all ranks wait in the same collective, and no bytes move
+
+
+class RankStack(WireStruct):
+    """Where a rank stood."""
+
+    rank: int
+    node: str
+    state: str  # in words
+    stack: Stack = ""
+
+
+class HangFinding(WireStruct, kw_only=True):
+    """A hang of an attempt, as control found it. ``acts``: the attempt is ended for it."""
+
+    kind: HangKind
+    sentence: Sentence
+    action: HangAction = "notify"
+    acts: bool = False
+    node: str = ""
+    rank: int | None = None
+    collective: str = ""  # the operation that others wait in
+    line: str = ""
+    at: Seconds = 0.0
+    stacks: list[RankStack] = []
+
+    @property
+    def code(self) -> str:
+        """The code of the reason with which supervisors end the attempt."""
+        return "network_stall" if self.kind == HangKind.NETWORK else "hang"
+
+    def evidence(self) -> JsonObject:
+        """Return what stands with the reason."""
+        found: JsonObject = msgspec.to_builtins(self)
+        return {name: found[name] for name in ("kind", "node", "rank", "collective", "line", "stacks", "action")}

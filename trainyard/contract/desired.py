@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from trainyard.contract.base import BadDocument, JsonObject, WireStruct, convert
+from trainyard.contract.causes import HangFinding
 from trainyard.contract.orders import Go, Locked
 from trainyard.contract.statuses import WantedPhase
 
@@ -34,6 +35,7 @@ class DesiredAttempt(WireStruct, kw_only=True):
     leftovers: Literal["", "upload", "discard"] = ""  # a person's decision about what was not sent
     is_gone: bool = False  # the run was deleted: nobody waits for what is left of it
     trace: TraceRequest | None = None
+    hang: HangFinding | None = None  # for which its ranks are to be ended at once
     watermarks: dict[str, int] = {}  # by producer: the last sequence that is stored without a gap
     resend: list[str] = []  # producers with a gap: send again from the watermark
 

@@ -11,6 +11,8 @@ from trainyard.contract.statuses import Phase
 
 # What is known of a script's rank and torch's process group: nothing of a cold rank.
 Group = Literal["unknown", "none", "waiting", "joined"]
+MAX_STACK_CHARACTERS = 6_000
+Stack = Annotated[str, msgspec.Meta(max_length=2 * MAX_STACK_CHARACTERS)]
 
 
 class RankError(WireStruct):
@@ -19,6 +21,32 @@ class RankError(WireStruct):
     type: str | None = None
     message: str | None = None
     traceback: str | None = None
+
+
+class PendingCollective(WireStruct, kw_only=True):
+    """A collective operation that a rank has entered and not left."""
+
+    operation: Name
+    group: Name = ""  # torch's name of the process group
+    ranks: list[int] = []  # of the group; empty where not known
+    sequence: Whole = 0  # the how-manieth of the group it is
+    is_pair: bool = False  # a send or a receive, whose sequence two ranks count each for themselves
+
+
+class RankStall(WireStruct, kw_only=True):
+    """A rank that has made no progress for some time. Seconds are Unix time by the node's clock."""
+
+    since: Seconds  # of the last progress
+    limit_s: float = 0.0  # after so long it counts as hung
+    is_over: bool = False  # the limit has passed
+    is_stopped: bool = False  # the kernel has stopped the process: SIGSTOP or SIGTSTP
+    step: Whole | None = None  # that it is in
+    phase: Name = ""  # of the step, or of what stands between two steps
+    collective: PendingCollective | None = None
+    entered: dict[str, int] = {}  # the last sequence by process group
+    line: Name = ""  # where its main thread is: "train.py line 84"
+    stack: Stack = ""
+    unacknowledged: list[Name] = []  # connections to other machines whose bytes nobody acknowledges
 
 
 class RankReport(WireStruct, kw_only=True):
@@ -39,6 +67,7 @@ class RankReport(WireStruct, kw_only=True):
     was_ended: bool = False  # the supervisor killed it
     printed_at: Seconds | None = None  # when it last printed, to within 15 s
     computed_at: Seconds | None = None  # when it last used the processor, to within 15 s
+    stall: RankStall | None = None  # it makes no progress
     exit_hang: bool = False  # its script was over and its process did not exit: it was ended
 
     @property

@@ -113,7 +113,7 @@ def _need(needs: Needs) -> str:
 
 def _type(field: FieldInfo) -> str:
     if field.default == "auto" and field.kind == "text":
-        return "`auto` or whole, from 1"
+        return "`auto` or a length of time" if field.path == "hangs.after" else "`auto` or whole, from 1"
     if field.kind == "choice":
         return ", ".join(f"`{choice}`" for choice in field.choices)
     if field.kind == "bool":

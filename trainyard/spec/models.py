@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from trainyard.spec.sections.hangs import Hangs
 from trainyard.spec.sections.parallel import Parallel
 from trainyard.spec.sections.restarts import Restarts
 from trainyard.spec.sections.tasks import (
@@ -52,6 +53,7 @@ class Spec(Part):
     resources: Resources = Resources()
     restarts: Restarts = Restarts()
     limits: Limits = Limits()
+    hangs: Hangs = Hangs()
 
     def resolved(self) -> dict[str, Any]:
         """Return the document with everything filled in, ready for JSON. ``parse_spec`` of it gives this Spec."""

@@ -74,6 +74,12 @@ def cpu_s(pid: int) -> float:
     return 0.0 if fields is None else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def state_of(pid: int) -> str:
+    """Return the kernel's letter for what the process does (R runs, S sleeps, T is stopped), "" where there is none."""
+    fields = _stat(pid)
+    return "" if fields is None else fields[0]
+
+
 def identify(pid: int) -> Process:
     return Process(pid, start_of(pid) or 0)
 

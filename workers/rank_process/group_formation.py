@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from workers.progress.sampler import start_sampler
+
 C10D = "torch.distributed.distributed_c10d"
 
 
@@ -28,7 +30,8 @@ def watch_group(joining: Path, joined: Path) -> None:
     """
     if not can_watch():
         return
-    original = sys.modules[C10D].init_process_group
+    original, folder = sys.modules[C10D].init_process_group, Path.cwd()
+    has_started = False
 
     @functools.wraps(original)
     def init_process_group(*arguments: Any, **named: Any) -> Any:
@@ -40,6 +43,10 @@ def watch_group(joining: Path, joined: Path) -> None:
                 joining.unlink(missing_ok=True)
             raise
         _make(joined)
+        nonlocal has_started
+        if not has_started:
+            has_started = True
+            start_sampler(folder)
         return answer
 
     replace_everywhere(original, init_process_group)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import redis
 
+from trainyard.contract.causes import HangFinding
 from trainyard.contract.desired import DesiredAttempt, TraceRequest
 from trainyard.contract.keys import CHANGED_CHANNEL, EPOCH_KEY, down_key, report_key
 from trainyard.contract.orders import Go, Order
@@ -31,6 +32,7 @@ class Contact:
         self.contact_at = time.monotonic()
         self.cause: str | None = None  # why the ranks must end, once the server wants it; never taken back
         self.grace_s: float | None = None  # what the ranks have to end, where the server names it
+        self.hang: HangFinding | None = None  # for which the ranks are ended
         self.go: Go | None = None
         self.trace: TraceRequest | None = None  # the last one received
         self.may_replace = False  # the server may place another attempt after a lease of silence
@@ -78,6 +80,8 @@ class Contact:
             return
         self.is_gone = own.is_gone
         self.may_replace = own.may_replace
+        if own.hang is not None and self.cause is None:
+            self.hang, self.cause = own.hang, "hang"
         if own.wanted == WantedPhase.STOP:
             self.cause = self.cause or "stopped"
             self.grace_s = own.grace_s

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trainyard.contract.base import to_builtins
+from trainyard.contract.causes import HangFinding
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import RankError, RankEvidence, Reason
 from trainyard.lost_peers import is_of_lost_peer, lost_peer_sentence
@@ -37,11 +38,19 @@ STOPPED_BEFORE_START = "The run was asked to stop before anything of it had star
 NEWER_ATTEMPT = "A newer attempt of this run is here already."
 
 
-def reason_of(order: Order, ranks: Sequence[RankState], cause: str | None, folder: AttemptFolder) -> Reason | None:
-    """Return why the attempt ended here: None when every rank ended with 0.
+def reason_of(
+    order: Order,
+    ranks: Sequence[RankState],
+    cause: str | None,
+    folder: AttemptFolder,
+    hang: HangFinding | None = None,
+) -> Reason | None:
+    """Return why the attempt ended here: None when every rank ended with 0. ``hang``: what the server found.
 
     A failure that came before anybody asked for the end is the reason, whatever followed from it.
     """
+    if cause == "hang" and hang is not None:
+        return Reason(code=hang.code, sentence=hang.sentence, evidence=hang.evidence())
     if cause in CAUSES:
         sentence = CAUSES[cause].format(node=order.node_name, lease=order.lease_s)
         return Reason(code=cause, sentence=sentence, evidence={"node": order.node_name})

@@ -30,6 +30,7 @@ from workers.node.config import load_config
 from workers.rank_process.group_formation import can_watch
 from workers.supervisor.contact import Contact
 from workers.supervisor.failure_sentences import full_disk_sentence, reason_of
+from workers.supervisor.hangs.watch import HangWatch
 from workers.supervisor.ranks.activity import Activity
 from workers.supervisor.ranks.launch import plan_rank, reserve_port, start_of_ranks
 from workers.supervisor.ranks.port_check import is_listening
@@ -49,7 +50,14 @@ POLL_EVERY_S = 0.1
 EXCHANGE_EVERY_S = 1.0
 # How long ranks may still save their state: after SIGTERM, and after one of them failed (they cannot step without it,
 # and the next attempt waits for their end). Ranks that a person stops have the spec's grace, or what the server names.
-GRACE_S = {"interrupted": 1.5, "lease_expired": 5.0, "stale_fence": 2.0, "folder_deleted": 5.0, "failed": 0.5}
+GRACE_S = {
+    "interrupted": 1.5,
+    "lease_expired": 5.0,
+    "stale_fence": 2.0,
+    "folder_deleted": 5.0,
+    "failed": 0.5,
+    "hang": 0.0,
+}
 EXIT_GRACE_S = 10.0
 RESERVE_BYTES = 256 * 1024
 LEAST_FREE_BYTES = 64 * 1024
@@ -98,6 +106,7 @@ class Supervisor:
         self._cause_at = 0.0
         self.kill_at: float | None = None
         self._activity = Activity(folder)
+        self._hangs = HangWatch(order, folder, waiting.markers)
         self.is_disk_full = False
         with contextlib.suppress(OSError):
             self.folder.reserve.write_bytes(bytes(RESERVE_BYTES))
@@ -199,7 +208,8 @@ class Supervisor:
                 kill_children(self._record_exit)
             self._end_hung_exits()
             self._update_groups()
-            if self._activity.update(self.ranks):
+            has_news = self._activity.update(self.ranks)
+            if self._hangs.update(self.ranks) or has_news:
                 self._publish()
             self._update_port()
 
@@ -278,7 +288,7 @@ class Supervisor:
         self.kill_at = now + (self.stop.grace_s if cause == "stopped" else GRACE_S[cause])
         if self.phase == Phase.RUNNING:
             self.phase = Phase.STOPPING
-        if cause != "failed":
+        if cause not in ("failed", "hang"):
             for rank in self.ranks:
                 if rank.ended_at is None:
                     send(rank.pid, signal.SIGTERM)
@@ -373,7 +383,7 @@ class Supervisor:
         )
 
     def _reason(self) -> Reason | None:
-        reason = reason_of(self.order, self.ranks, self.cause, self.folder)
+        reason = reason_of(self.order, self.ranks, self.cause, self.folder, self.contact.hang)
         if reason is None:
             return None
         evidence = dict(reason.evidence or {})
@@ -382,7 +392,7 @@ class Supervisor:
             reason.sentence += full_disk_sentence(self.order.node_name)
         if self.cause == "stopped":
             evidence |= to_builtins(self.stop.evidence(self.ranks, self.folder))
-        if self.cause == reason.code:
+        if self.cause in (reason.code, "hang"):
             reason.at = self._cause_at  # ranks elsewhere may have ended because of it, before this report
         reason.evidence = evidence
         return reason

@@ -11,11 +11,13 @@ from typing import Any, Protocol
 
 import torch
 
+from workers.progress import marker
+from workers.progress.marker import VALIDATION
 from workers.training.build import Training
 from workers.training.clip import clip
 from workers.training.measuring.measures import Measured
 from workers.training.measuring.memory import memory_bytes
-from workers.training.measuring.phases import OPTIMIZER
+from workers.training.measuring.phases import CHECKPOINT, OPTIMIZER
 from workers.training.measuring.progress import Progress
 from workers.training.measuring.tracing import read_tracing
 from workers.training.measuring.validation import validation_means
@@ -120,7 +122,8 @@ def train_steps(
         started = time.perf_counter()
         is_stopped = is_stopped and not is_last  # a training that has learnt enough has ended by itself
         is_last = is_last or is_stopped
-        checkpoints.after_step(training, step, is_last=is_last)
+        with marker.own().within(CHECKPOINT):
+            checkpoints.after_step(training, step, is_last=is_last)
         report_measures(training, step, rows, time.perf_counter() - started, metrics, is_last=is_last)
         if is_last:
             stopped = Stopped(step, checkpoints.is_kept(step)) if is_stopped else None
@@ -141,6 +144,7 @@ def settle(training: Training) -> None:
 def take_step(training: Training, step: int) -> StepResult:
     """Take one optimizer step over the global batch of ``step``."""
     started = time.perf_counter()
+    marker.own().begin_step(step)
     training.measures.begin()
     learning_rate = training.schedule(step)
     for group in training.optimizer.param_groups:
@@ -172,7 +176,7 @@ def validate(training: Training, step: int, metrics: Metrics, progress: Progress
     """Report what the validation rows say, and return it by the names of series; None on a rank that has no share."""
     if training.share.part >= training.num_validators:
         return None
-    with training.synchronization.agreed():
+    with marker.own().within(VALIDATION), training.synchronization.agreed():
         found = {f"val/{name}": value for name, value in validation_means(training).items()}
     if progress is not None:
         metrics.log(found, step=step)

@@ -14,6 +14,7 @@ import torch
 
 import trainyard
 from trainyard.spec import CommunicationSpec, RecipeSpec, Spec
+from workers.progress.sampler import start_sampler
 from workers.training.build import build
 from workers.training.checkpoints import DiskCheckpoints, read_store
 from workers.training.checkpoints.weights import save_weights
@@ -58,6 +59,7 @@ def train(spec: RecipeSpec, place: Place, metrics: Metrics) -> Stopped | None:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     process_group.join(place, device)
+    start_sampler(Path.cwd())
     task = load_together(lambda: load_task(spec.task, seed=settings.seed, device=device))
     # The batch of a step is cut from the same text on every rank; another Python on a node would break that silently.
     process_group.refuse_difference("the content of task.data", task.data_digest)

@@ -57,6 +57,7 @@ def environment_of(
         "TMPDIR": str(folder.path / "tmp"),
         **{name: str(cache / place) for name, place in CACHES.items()},
         "PYTHONFAULTHANDLER": "1",  # who crashes says at which line
+        "TORCH_FR_BUFFER_SIZE": "128",  # of torch's 2,000 collectives these tell where a rank waits, and are read fast
         # As torchrun does: two ranks with all cores each are slower than with one, and sums depend on the number.
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": devices_of(order.slots) if order.accelerator == "gpu" else "",

@@ -7,6 +7,7 @@ of the warm process, holds nothing of the node's.
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import signal
 import sys
@@ -14,12 +15,15 @@ import traceback
 from typing import NoReturn
 
 from workers.forking.processes import die_with_parent, name_process, open_descriptors
+from workers.progress import marker
 from workers.rank_process.run import RankPlan, become_rank
 
 
 class WaitingProcesses:
     def __init__(self, num_ranks: int) -> None:
-        self._waiting = [_fork() for _ in range(num_ranks)]
+        memories = [mmap.mmap(-1, marker.SIZE) for _ in range(num_ranks)]
+        self._waiting = [_fork(memory) for memory in memories]
+        self.markers = [marker.Marker(memory) for memory in memories]  # in the order of the ranks
 
     def start(self, plan: RankPlan) -> int:
         """Let the next process become the rank, and return its pid. A process that was killed meanwhile is reaped like
@@ -39,18 +43,19 @@ class WaitingProcesses:
         self._waiting.clear()
 
 
-def _fork() -> tuple[int, int]:
+def _fork(memory: mmap.mmap) -> tuple[int, int]:
     parent = os.getpid()
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _wait(reader, parent)
+        _wait(reader, parent, memory)
     os.close(reader)
     return pid, writer
 
 
-def _wait(reader: int, parent: int) -> NoReturn:
+def _wait(reader: int, parent: int, memory: mmap.mmap) -> NoReturn:
     try:
+        marker.share(memory)
         die_with_parent(signal.SIGKILL, parent)
         name_process("ty-waiting")
         for number in (signal.SIGTERM, signal.SIGUSR1):

@@ -14,6 +14,9 @@ from contextlib import contextmanager
 
 import torch
 
+from workers.progress import marker
+from workers.progress.marker import CODES, PHASE
+
 DATA, FORWARD, BACKWARD = "data", "forward", "backward"
 COMMUNICATION, OPTIMIZER, CHECKPOINT = "communication", "optimizer", "checkpoint"
 IN_A_STEP = (DATA, FORWARD, BACKWARD, COMMUNICATION, OPTIMIZER)  # CHECKPOINT stands between two steps
@@ -27,11 +30,13 @@ class Phases:
         self._clock = _DeviceClock() if device.type == "cuda" else _HostClock()
         self._thread = 0  # that trains
         self._current = ""  # none: outside of a step
+        self._words = marker.own().words  # for the supervisor
 
     def start(self, name: str) -> None:
         """Begin a step, in phase ``name``."""
         self._thread = threading.get_ident()
         self._current = name
+        self._words[PHASE] = CODES[name]
         self._clock.start()
 
     def switch(self, name: str) -> str:
@@ -40,6 +45,7 @@ class Phases:
         if before:
             self._clock.end(before)
             self._current = name
+            self._words[PHASE] = CODES[name]
         return before
 
     @contextmanager

@@ -1,0 +1,182 @@
+"""A thread of a rank that looks once a second at how far the rank's collectives are, for its supervisor.
+
+It starts once torch's process group exists, and costs a step nothing. While no collective begins, it writes down which
+one the rank waits in and where its main thread is. torch's flight recorder knows the first, on gloo as on NCCL.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import json
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+import workers
+from trainyard.contract.reports import MAX_STACK_CHARACTERS, PendingCollective
+from workers.progress import marker
+from workers.progress.marker import BEAT, ENTERED, SIZE, TEXT_AT, Marker
+
+EVERY_S = 1.0
+DESCRIBED_EVERY = 2  # samples without a new collective, between two descriptions
+MAX_FRAMES = 40
+C10D = "torch.distributed.distributed_c10d"
+ROOT = Path(workers.__file__).resolve().parents[1]
+# Frames that say nothing about where a training is.
+LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+BESIDE = (
+    str(ROOT / "workers" / "rank_process"),
+    str(ROOT / "workers" / "training" / "measuring"),
+    "<frozen",
+    *LIBRARIES,
+)
+COMPILERS = ("torch/_dynamo/convert_frame.py", "torch/_inductor/")
+
+
+class Description(msgspec.Struct):
+    """What the sampler writes for the supervisor, as JSON in the marker's text."""
+
+    collective: PendingCollective | None = None
+    entered: dict[str, int] = {}  # msgspec makes a new one for each
+    line: str = ""
+    stack: str = ""
+    is_compiling: bool = False
+
+
+def start_sampler(folder: Path) -> None:
+    """Start the thread. ``folder`` is the user's code, of which lines are named. It is none of ``threading``'s, so that
+    a script that counts its threads does not find it."""
+    with contextlib.suppress(RuntimeError):  # no thread is to be had: the training is worth more
+        _thread.start_new_thread(_sample_for_ever, (marker.own(), folder))
+
+
+def _sample_for_ever(mark: Marker, folder: Path) -> None:
+    sampler = Sampler(mark, folder)
+    while True:
+        time.sleep(EVERY_S)
+        try:
+            sampler.sample()
+        except Exception as error:  # torch's inner names change; then nothing is known of collectives
+            mark.write_text(b"")
+            sampler.problem = repr(error)
+
+
+class Sampler:
+    def __init__(self, mark: Marker, folder: Path) -> None:
+        self._mark = mark
+        self._folder = folder
+        self._num_still = 0
+        self.problem = ""
+
+    def sample(self) -> None:
+        words = self._mark.words
+        entered = sum(sequences().values())
+        words[BEAT] += 1
+        if entered != words[ENTERED]:
+            words[ENTERED] = entered
+            self._num_still = 0
+            self._mark.write_text(b"")
+            return
+        self._num_still += 1
+        if self._num_still % DESCRIBED_EVERY == 0:
+            self._mark.write_text(fitting(describe(self._folder)))
+
+
+def fitting(description: Description) -> bytes:
+    """Return the description as JSON that fits the marker."""
+    text = msgspec.json.encode(description)
+    if len(text) > SIZE - TEXT_AT:
+        text = msgspec.json.encode(Description(line=description.line[:200]))
+    return text if len(text) <= SIZE - TEXT_AT else b""
+
+
+def sequences() -> dict[str, int]:
+    """Return by process group how many collectives this rank has entered."""
+    found: dict[str, int] = {}
+    module = sys.modules.get(C10D)
+    for group, name in list(module._world.pg_names.items()) if module is not None else []:
+        with contextlib.suppress(RuntimeError):  # a backend that counts none
+            found[str(name)] = int(group._get_sequence_number_for_group())
+    return found
+
+
+def describe(folder: Path) -> Description:
+    """Return where this rank is, seen from another thread than its main one."""
+    main = threading.main_thread().ident
+    frame = sys._current_frames().get(main) if main is not None else None
+    frames = list(_frames(frame))
+    files = [one.f_code.co_filename for one in frames]
+    return Description(
+        collective=pending_collective(),
+        entered=sequences(),
+        line=line_of(frames, folder),
+        stack=stack_of(frames),
+        is_compiling=any(name in file for file in files for name in COMPILERS),
+    )
+
+
+def pending_collective() -> PendingCollective | None:
+    """Return the oldest collective that this rank has entered and not left."""
+    module = sys.modules.get(C10D)
+    if module is None:
+        return None
+    from torch._C._distributed_c10d import _dump_fr_trace_json  # type: ignore[attr-defined]
+
+    recorded = json.loads(_dump_fr_trace_json(True, False)).get("entries") or []
+    waiting = [one for one in recorded if not one["retired"] and one["state"] != "completed"]
+    if not waiting:
+        return None
+    oldest = min(waiting, key=lambda one: int(one["record_id"]))
+    name = str(oldest["process_group"][0])
+    return PendingCollective(
+        operation=str(oldest["profiling_name"]).partition(":")[2].partition(" ")[0] or "collective",
+        group=name,
+        ranks=_ranks_of(module, name),
+        sequence=int(oldest["p2p_seq_id"] if oldest["is_p2p"] else oldest["collective_seq_id"]),
+        is_pair=bool(oldest["is_p2p"]),
+    )
+
+
+def _ranks_of(module: Any, name: str) -> list[int]:
+    """Return the global ranks of the process group called ``name``."""
+    for group, other in list(module._world.pg_names.items()):
+        if str(other) == name:
+            return sorted(int(rank) for rank in module._world.pg_group_ranks.get(group, {}))
+    return []
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield the frames from the innermost on."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def line_of(frames: list[FrameType], folder: Path) -> str:
+    """Return the innermost line that is no library's: "train.py line 84"."""
+    for frame in frames:
+        file = frame.f_code.co_filename
+        if not file.startswith(BESIDE) or file.startswith(str(folder)):
+            return f"{_short(file, folder)} line {frame.f_lineno}"
+    return ""
+
+
+def stack_of(frames: list[FrameType]) -> str:
+    """Return the innermost frames, the most recent call first."""
+    lines = [f'File "{one.f_code.co_filename}", line {one.f_lineno}, in {one.f_code.co_name}' for one in frames]
+    return "\n".join(lines[:MAX_FRAMES])[:MAX_STACK_CHARACTERS]
+
+
+def _short(file: str, folder: Path) -> str:
+    for base in (folder, ROOT):
+        if file.startswith(f"{base}/"):
+            return file[len(str(base)) + 1 :]
+    return file

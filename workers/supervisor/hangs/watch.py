@@ -1,0 +1,82 @@
+"""Looks at the ranks of this node twice a second, and records in each what keeps it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from trainyard.contract.base import to_builtins
+from trainyard.contract.orders import Order
+from trainyard.spec.sections.hangs import HangRules
+from workers.attempt.folder import AttemptFolder
+from workers.forking.processes import cpu_s, descendants_of, state_of
+from workers.progress.marker import Marker
+from workers.supervisor.hangs.tracker import Kind, Sample, Tracker
+from workers.supervisor.ranks.state import RankState
+
+EVERY_S = 0.5
+LIFE_EVERY_S = 2.0  # how often processor time and output are looked at
+BUSY_SHARE = 0.05  # of one core
+STOPPED = "T"  # by a signal; a debugger's stop is "t"
+
+
+class HangWatch:
+    """Of one attempt on one node. ``markers`` are in the order of the ranks."""
+
+    def __init__(self, order: Order, folder: AttemptFolder, markers: Sequence[Marker]) -> None:
+        self._folder = folder
+        self._markers = markers
+        self._rules = HangRules.of(order.spec)
+        task = order.spec["task"]
+        trains = "recipe" in task and task["recipe"] != "communication-benchmark"
+        self._kind = Kind(counts_steps=trains, is_gang=order.world_size > 1)
+        self._trackers: dict[int, Tracker] = {}
+        self._life = Life(folder)
+        self._looked_at = 0.0
+
+    def update(self, ranks: Sequence[RankState]) -> bool:
+        """Record in the ranks what keeps them. Returns whether that changes the report."""
+        now = time.monotonic()
+        if now - self._looked_at < EVERY_S:
+            return False
+        self._looked_at = now
+        changed = False
+        for rank, marker in zip(ranks, self._markers, strict=False):
+            stall = None
+            if rank.ended_at is None:
+                tracker = self._trackers.setdefault(rank.rank, Tracker(self._rules, self._kind, now=now))
+                sample = Sample(
+                    now=now,
+                    at=time.time(),
+                    marks=marker.read(),
+                    is_stopped=state_of(rank.pid) == STOPPED,
+                    is_alive=self._life.is_seen(rank, now),
+                )
+                stall = tracker.update(sample)
+            if to_builtins(stall) != to_builtins(rank.stall):
+                rank.stall, changed = stall, True
+        return changed
+
+
+class Life:
+    """What ranks print, and the processor time that they and their children use."""
+
+    def __init__(self, folder: AttemptFolder) -> None:
+        self._folder = folder
+        self._seen: dict[int, tuple[float, int, float]] = {}  # when, bytes printed, seconds used, by rank
+
+    def is_seen(self, rank: RankState, now: float) -> bool:
+        """Whether the rank has printed or computed since the last answer, which is LIFE_EVERY_S old at least."""
+        last = self._seen.get(rank.rank)
+        if last is not None and now - last[0] < LIFE_EVERY_S:
+            return False
+        printed = sum(self._size(rank.rank, stream) for stream in ("stdout", "stderr"))
+        used_s = sum(map(cpu_s, (rank.pid, *descendants_of(rank.pid))))
+        self._seen[rank.rank] = now, printed, used_s
+        return last is None or printed != last[1] or used_s - last[2] > BUSY_SHARE * (now - last[0])
+
+    def _size(self, rank: int, stream: str) -> int:
+        try:
+            return self._folder.stream_path(rank, stream).stat().st_size
+        except OSError:
+            return 0
