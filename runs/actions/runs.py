@@ -11,6 +11,7 @@ from runs import stopping
 from runs.access import require, require_use
 from runs.actions.checking import check_launch
 from runs.actions.continuing import newest_checkpoint
+from runs.causes import cause_of_stop
 from runs.checkpoint_reference import Origin
 from runs.datasets import unresolved
 from runs.models import Attempt, HeldSlot, Job, Role, Run, User
@@ -21,6 +22,7 @@ from runs.refused import Refused
 from runs.retention import forget
 from runs.status import PLACED, Status, Wanted
 from runs.tasks import reconcile_soon, schedule_soon
+from trainyard.contract.base import to_builtins
 from trainyard.formats.names import without_hidden
 from trainyard.formats.words import listed
 from trainyard.spec import merge
@@ -261,10 +263,11 @@ def give_up_run(*, actor: User, run: Run) -> Run:
             "in-contact", f"Run {run.name} is {run.status}. Only a run that is out of contact can be given up."
         )
     sentence = f"Given up by {actor} while its nodes were out of contact."
+    cause = cause_of_stop("given-up", sentence, run.reason_evidence)
     with transaction.atomic():
         run.move_to(Status.CANCELLED, code="given-up", sentence=sentence, actor=actor, attempt=out_of_contact)
         Attempt.objects.filter(pk=out_of_contact.pk, ended_at=None).update(
-            ended_at=timezone.now(), reason_code="given-up", reason_sentence=sentence
+            ended_at=timezone.now(), reason_code="given-up", reason_sentence=sentence, cause=to_builtins(cause)
         )
     return run
 

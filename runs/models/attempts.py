@@ -13,8 +13,8 @@ from runs.models.people import User
 from runs.models.recoveries import AttemptFailure
 from runs.models.runs import Run, choices
 from runs.status import Phase
-from trainyard.contract.base import convert
-from trainyard.contract.causes import HangFinding
+from trainyard.contract.base import convert, to_builtins
+from trainyard.contract.causes import Cause, HangFinding
 from trainyard.contract.limits import DEFAULT_LEASE_S, UNSENT_KEPT_S
 from trainyard.contract.node_status import OutputState
 from trainyard.contract.orders import Go
@@ -73,6 +73,15 @@ class Attempt(models.Model):
     def known_hang(self) -> HangFinding | None:
         """What keeps its ranks, or what they were ended for."""
         return None if self.hang is None else convert(self.hang, HangFinding)
+
+    @property
+    def known_cause(self) -> Cause | None:
+        """Why it ended; None before, and after a success."""
+        return None if self.cause is None else convert(self.cause, Cause)
+
+    def record_cause(self, cause: Cause | None) -> None:
+        """Set the column; the caller saves."""
+        self.cause = None if cause is None else to_builtins(cause)
 
 
 class Placement(models.Model):

@@ -8,8 +8,10 @@ from functools import partial
 
 import structlog
 from django.db import transaction
+from msgspec.structs import replace
 
 from runs import broadcast, stopping
+from runs.causes import MISSING_S, PlacementState, plain_cause
 from runs.engines import engine_of
 from runs.hangs.recording import record_hang
 from runs.metrics import progress
@@ -17,13 +19,13 @@ from runs.metrics.models import Telemetry
 from runs.models import Attempt, HeldSlot, Placement, Run
 from runs.models.runs import StaleStatus
 from runs.reconcile.desired import wanted_of_placement
-from runs.reconcile.judge import MISSING_S, REST_LIMIT_S, Case, Failure, PlacementState, Verdict, judge
+from runs.reconcile.judge import REST_LIMIT_S, Case, Verdict, judge
 from runs.reconcile.listening import Listener, forget, later
 from runs.reconcile.restoring import missing_origin, offered_to, place_of
-from runs.recovery.classes import class_of
 from runs.recovery.failing import RESTART_REST_LIMIT_S, may_restart, outcome_of_failure
 from runs.status import OVER, Phase, Status, TransitionError, Wanted
 from trainyard.contract.base import to_builtins
+from trainyard.contract.causes import CauseClass
 from trainyard.contract.orders import CheckpointReference, Go
 from trainyard.formats.words import listed
 from trainyard.spec.survival import outlives_workers
@@ -143,10 +145,9 @@ def _case(attempt: Attempt, placements: Sequence[Placement], listener: Listener)
     )
 
 
-def _rest_limit_s(attempt: Attempt, failure: Failure) -> float:
+def _rest_limit_s(attempt: Attempt, cause: CauseClass) -> float:
     """Return how long the end may wait for what is on the way: records say of which attempt they are, and a restart
     needs of them only what the last checkpoints are."""
-    cause = class_of(failure.code, failure.sentence, failure.evidence)
     return RESTART_REST_LIMIT_S if may_restart(attempt.run, cause) else REST_LIMIT_S
 
 
@@ -178,7 +179,8 @@ def _do(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, now
         if (origin := missing_origin(attempt, offered)) is None:
             return _go(attempt, placements, offered, now)
         sentence = f"Checkpoint {origin}, from which this run was to go on, is not there any more."
-        verdict = Verdict(Status.FAILED, "checkpoint-gone", sentence, {"checkpoint": str(origin)}, ends=True)
+        cause = plain_cause(CauseClass.REFUSED, sentence, checkpoint=str(origin))
+        verdict = Verdict(Status.FAILED, "checkpoint-gone", sentence, cause.evidence, ends=True, cause=cause)
     if verdict.settles and attempt.settling_at is None:
         attempt.settling_at = now
         attempt.save(update_fields=["settling_at"])
@@ -194,7 +196,8 @@ def _do(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, now
         if verdict.ends:
             attempt.ended_at = now
             attempt.reason_code, attempt.reason_sentence = verdict.code, attempt.run.reason_sentence
-            attempt.save(update_fields=["ended_at", "reason_code", "reason_sentence"])
+            attempt.record_cause(verdict.cause and replace(verdict.cause, sentence=attempt.reason_sentence))
+            attempt.save(update_fields=["ended_at", "reason_code", "reason_sentence", "cause"])
     return True
 
 
@@ -203,15 +206,15 @@ def _fail(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, n
     step = Telemetry.objects.filter(pk=attempt.run_id).values_list("step", flat=True).first()
     evidence = {**verdict.evidence, "step": step}
     sentence = _with_step(verdict.sentence, evidence)
-    cause = class_of(verdict.code, verdict.sentence, evidence)
-    outcome = outcome_of_failure(
-        attempt, placements, cause=cause, code=verdict.code, sentence=sentence, evidence=evidence, now=now
-    )
+    assert verdict.cause is not None
+    cause = replace(verdict.cause, sentence=sentence, evidence=evidence)
+    outcome = outcome_of_failure(attempt, placements, cause=cause, code=verdict.code, now=now)
     with transaction.atomic():
         changes = {
             "ended_at": now,
             "reason_code": verdict.code,
             "reason_sentence": sentence,
+            "cause": to_builtins(cause),
             "failure": to_builtins(outcome.failure),
         }
         if not Attempt.objects.filter(pk=attempt.pk, ended_at=None).update(**changes):

@@ -16,7 +16,7 @@ from runs.models.recoveries import AttemptFailure, Recovery
 from runs.recovery.policy import Restart, Stop, decide
 from runs.recovery.words import restart_sentence
 from runs.status import Status, Wanted
-from trainyard.contract.causes import CauseClass
+from trainyard.contract.causes import Cause, CauseClass
 from trainyard.spec.sections.restarts import RestartRules
 
 RESTARTING = "restarting"
@@ -54,15 +54,13 @@ def outcome_of_failure(
     attempt: Attempt,
     placements: Sequence[Placement],
     *,
-    cause: CauseClass,
+    cause: Cause,
     code: str,
-    sentence: str,
-    evidence: Mapping[str, Any],
     now: datetime,
 ) -> Outcome:
-    """Ask the run's policy. ``code``, ``sentence`` and ``evidence`` are those of the failure."""
-    run = attempt.run
-    failure = _failure(attempt, placements, cause, evidence, now)
+    """Ask the run's policy. ``code`` is that of the failure."""
+    run, sentence = attempt.run, cause.sentence
+    failure = _failure(attempt, placements, cause, now)
     former = run.restarts
     rules = RestartRules.of(run.spec)
     decision = decide(rules, [*failures_of(run, former.after_fence), failure], now.timestamp())
@@ -104,18 +102,16 @@ def _recovery(former: Recovery, rules: RestartRules, restart: Restart, failure: 
     )
 
 
-def _failure(
-    attempt: Attempt, placements: Sequence[Placement], cause: CauseClass, evidence: Mapping[str, Any], now: datetime
-) -> AttemptFailure:
-    name = _node_name(evidence)
+def _failure(attempt: Attempt, placements: Sequence[Placement], cause: Cause, now: datetime) -> AttemptFailure:
+    name = cause.node or _first_silent(cause.evidence)
     node = next((one.node_id for one in placements if one.node.name == name), "")
     told = Telemetry.objects.filter(pk=attempt.run_id, attempt=attempt.fence).values_list("step", flat=True).first()
     kept = checkpoints.candidates(attempt.run_id, before=attempt.fence + 1, number=1)
     return AttemptFailure(
         fence=attempt.fence,
-        cause=cause,
+        cause=cause.cause_class,
         at=now.timestamp(),
-        signature=signature_of(cause, evidence),
+        signature=signature_of(cause.cause_class, cause.evidence),
         node=node,
         node_name=name,
         step=told,
@@ -123,9 +119,9 @@ def _failure(
     )
 
 
-def _node_name(evidence: Mapping[str, Any]) -> str:
-    silent = evidence.get("silent") or [evidence.get("node") or ""]
-    return str(silent[0])
+def _first_silent(evidence: Mapping[str, Any]) -> str:
+    """Return the first of several nodes that are out of contact."""
+    return str((evidence.get("silent") or [""])[0])
 
 
 def signature_of(cause: CauseClass, evidence: Mapping[str, Any]) -> str:

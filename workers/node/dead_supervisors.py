@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import AttemptReport, Reason
 from trainyard.contract.statuses import Phase
+from trainyard.failures.node_endings import ending_sentence
 from trainyard.spooling.reader import last_sequences
 from workers.attempt.folder import AttemptFolder
 from workers.forking.processes import Process, descendants_of, identify, is_alive, send, with_environment
-from workers.supervisor.failure_sentences import killed_sentence
 from workers.supervisor.records.log_tail import save_unread_output
 from workers.supervisor.reports import make_report
 from workers.transport.control_socket import socket_path
@@ -36,10 +36,10 @@ def finish_dead(folder: AttemptFolder) -> AttemptReport:
     ended = _sweep(order, folder)
     save_unread_output(order, folder)
     now = time.time()
-    who = "fence" if folder.fence_mark.exists() else "supervisor"
+    code = "fence_killed" if folder.fence_mark.exists() else "supervisor_killed"
     reason = Reason(
-        code=f"{who}_killed",
-        sentence=killed_sentence(who, order.node_name),
+        code=code,
+        sentence=ending_sentence(code, order.node_name),
         evidence={
             "node": order.node_name,
             "supervisor_pid": None if last is None else last.supervisor_pid,

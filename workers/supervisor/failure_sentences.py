@@ -1,20 +1,20 @@
-"""Why an attempt ended on a node: reasons, and the sentences that people read of a rank's failure."""
+"""Why an attempt ended on a node: the reason in its report. The sentences are made in ``trainyard.failures``."""
 
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from trainyard.contract.base import to_builtins
+from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.contract.causes import HangFinding
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import RankError, RankEvidence, Reason
-from trainyard.lost_peers import is_of_lost_peer, lost_peer_sentence
+from trainyard.failures.node_endings import SENTENCES, ending_sentence
+from trainyard.failures.ranks import explain_rank
 from workers.attempt.folder import AttemptFolder
 from workers.supervisor.ranks.tracebacks import last_lines, own_frame
 
@@ -24,16 +24,6 @@ if TYPE_CHECKING:
 NO_VARIABLE = re.compile(r"\b(RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|LOCAL_RANK|LOCAL_WORLD_SIZE)\b")
 UNINITIALISED = "Default process group has not been initialized"
 
-# Why a supervisor ends its ranks, when it is not their own doing.
-CAUSES = {
-    "stopped": "The run was asked to stop.",
-    "interrupted": "Trainyard was stopped on {node} while the run was going on.",
-    "lease_expired": "{node} heard nothing from the server for {lease:g} s and ended its ranks, so that no second "
-    "attempt meets them.",
-    "folder_deleted": "The folder of this run on {node} was deleted while it trained. {node} ended its ranks; what "
-    "they had not sent by then is lost.",
-    "stale_fence": "A newer attempt of this run exists; {node} ended this one.",
-}
 STOPPED_BEFORE_START = "The run was asked to stop before anything of it had started here."
 NEWER_ATTEMPT = "A newer attempt of this run is here already."
 
@@ -44,63 +34,43 @@ def reason_of(
     cause: str | None,
     folder: AttemptFolder,
     hang: HangFinding | None = None,
+    *,
+    is_disk_full: bool = False,
 ) -> Reason | None:
     """Return why the attempt ended here: None when every rank ended with 0. ``hang``: what the server found.
 
     A failure that came before anybody asked for the end is the reason, whatever followed from it.
     """
     if cause == "hang" and hang is not None:
-        return Reason(code=hang.code, sentence=hang.sentence, evidence=hang.evidence())
-    if cause in CAUSES:
-        sentence = CAUSES[cause].format(node=order.node_name, lease=order.lease_s)
-        return Reason(code=cause, sentence=sentence, evidence={"node": order.node_name})
+        return Reason(code=hang.code, sentence=hang.sentence, evidence={**hang.evidence(), **_disk(is_disk_full)})
+    if cause in SENTENCES:
+        sentence = ending_sentence(cause, order.node_name, lease_s=order.lease_s)
+        sentence += f" The disk of {order.node_name} was full." if is_disk_full else ""
+        return Reason(code=cause, sentence=sentence, evidence={"node": order.node_name, **_disk(is_disk_full)})
     failed = sorted((rank for rank in ranks if rank.has_failed), key=lambda rank: rank.order_of_failing())
-    return reason_of_rank(order, failed[0], folder) if failed else None
+    return _reason_of_rank(order, failed[0], folder, is_disk_full=is_disk_full) if failed else None
 
 
-def reason_of_rank(order: Order, rank: RankState, folder: AttemptFolder) -> Reason:
-    code, sentence = _failure(rank, f"Rank {rank.rank} on {order.node_name}")
+def _reason_of_rank(order: Order, rank: RankState, folder: AttemptFolder, *, is_disk_full: bool) -> Reason:
+    stderr = last_lines(folder.stream_path(rank.rank, "stderr"))
     evidence = RankEvidence(
         node=order.node_name,
         rank=rank.rank,
         exit_code=rank.exit_code,
         signal=rank.signal,
         error=rank.error,
-        stderr=last_lines(folder.stream_path(rank.rank, "stderr")),
+        stderr=stderr,
         stdout=last_lines(folder.stream_path(rank.rank, "stdout")),
     )
     known = to_builtins(evidence)
-    del known["disk_full"]  # the supervisor adds it where it is true
-    return Reason(code=code, sentence=sentence, evidence=known)
+    del known["disk_full"]
+    failure = explain_rank(rank, order.node_name, stderr=stderr, is_disk_full=is_disk_full)
+    code = "rank_killed" if rank.signal else "rank_failed"
+    return Reason(code=code, sentence=failure.sentence, evidence={**known, **_disk(is_disk_full)})
 
 
-def _failure(rank: RankState, who: str) -> tuple[str, str]:
-    """Return the reason's code and sentence."""
-    if rank.signal is not None:
-        return "rank_killed", f"{who} was ended by {signal_name(rank.signal)}."
-    if rank.error is None:
-        return "rank_failed", f"{who} ended with exit code {rank.exit_code}."
-    error = msgspec.structs.asdict(rank.error)
-    if is_of_lost_peer(error):
-        return "rank_failed", lost_peer_sentence(who, error)
-    what = f"{rank.error.type}: {rank.error.message}".rstrip(": ").split("\n")[0][:300]
-    return "rank_failed", f"{who} raised {what}"
-
-
-def killed_sentence(who: str, node: str) -> str:
-    """``who``: the process whose end took the ranks with it."""
-    return f"The {who} on {node} was killed; its ranks ended with it."
-
-
-def full_disk_sentence(node: str) -> str:
-    return f" The disk of {node} was full."
-
-
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+def _disk(is_full: bool) -> JsonObject:
+    return {"disk_full": True} if is_full else {}
 
 
 def explained(error: RankError, code: Path, *, has_joined: bool, has_no_torchrun: bool = False) -> RankError:

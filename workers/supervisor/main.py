@@ -29,7 +29,7 @@ from workers.forking.processes import Exit, descendants_of, identify, kill_child
 from workers.node.config import load_config
 from workers.rank_process.group_formation import can_watch
 from workers.supervisor.contact import Contact
-from workers.supervisor.failure_sentences import full_disk_sentence, reason_of
+from workers.supervisor.failure_sentences import reason_of
 from workers.supervisor.hangs.watch import HangWatch
 from workers.supervisor.ranks.activity import Activity
 from workers.supervisor.ranks.launch import plan_rank, reserve_port, start_of_ranks
@@ -383,16 +383,12 @@ class Supervisor:
         )
 
     def _reason(self) -> Reason | None:
-        reason = reason_of(self.order, self.ranks, self.cause, self.folder, self.contact.hang)
+        ranks, hang = self.ranks, self.contact.hang
+        reason = reason_of(self.order, ranks, self.cause, self.folder, hang, is_disk_full=self.is_disk_full)
         if reason is None:
             return None
-        evidence = dict(reason.evidence or {})
-        if self.is_disk_full:
-            evidence["disk_full"] = True
-            reason.sentence += full_disk_sentence(self.order.node_name)
         if self.cause == "stopped":
-            evidence |= to_builtins(self.stop.evidence(self.ranks, self.folder))
+            reason.evidence = {**(reason.evidence or {}), **to_builtins(self.stop.evidence(self.ranks, self.folder))}
         if self.cause in (reason.code, "hang"):
             reason.at = self._cause_at  # ranks elsewhere may have ended because of it, before this report
-        reason.evidence = evidence
         return reason

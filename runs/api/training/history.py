@@ -7,6 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
+from pydantic import ConfigDict
 
 from runs.access import get_run
 from runs.api.auth import actor
@@ -14,6 +15,7 @@ from runs.api.paging import MAX_LIMIT, Page, page
 from runs.models import Attempt, Event, Placement
 from runs.presenting.runs import stamp
 from trainyard.contract.base import to_builtins
+from trainyard.contract.causes import CauseClass
 
 router = Router(tags=["runs"])
 
@@ -34,6 +36,25 @@ class PlacementOut(Schema):
     ranks: list[dict[str, Any]]
 
 
+class ConsequenceOut(Schema):
+    sentence: str
+    node: str
+    rank: int | None
+
+
+class CauseOut(Schema):
+    """Why an attempt ended: what happened first, with what ranks elsewhere felt of it."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    cause_class: str = Field(alias="class", description=f"one of {', '.join(CauseClass)}")
+    sentence: str
+    node: str = Field(description="empty: no node in particular")
+    rank: int | None
+    evidence: dict[str, Any]
+    consequences: list[ConsequenceOut]
+
+
 class AttemptOut(Schema):
     id: str
     number: int
@@ -45,6 +66,7 @@ class AttemptOut(Schema):
     ended_at: str | None
     offered: list[dict[str, Any]] = Field(description="checkpoints to go on from, the newest first: run, step, fence")
     reason: dict[str, str]
+    cause: CauseOut | None = Field(description="null: it goes on, or it succeeded")
     placements: list[PlacementOut]
 
 
@@ -58,7 +80,7 @@ class EventOut(Schema):
     data: dict[str, Any]
 
 
-@router.get("/runs/{run_id}/attempts", response=Page[AttemptOut])
+@router.get("/runs/{run_id}/attempts", response=Page[AttemptOut], by_alias=True)
 def attempts(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[AttemptOut]:
     found = get_run(actor(request), run_id).attempts.prefetch_related("placements__node", "placements__held_slots")
     return page(found, _attempts, sort="number", cursor=query.cursor, limit=query.limit)
@@ -83,6 +105,7 @@ def _attempts(rows: Sequence[Attempt]) -> list[AttemptOut]:
             ended_at=stamp(row.ended_at),
             offered=(row.go or {}).get("checkpoints", []),
             reason={"code": row.reason_code, "sentence": row.reason_sentence},
+            cause=None if (cause := row.known_cause) is None else CauseOut.model_validate(to_builtins(cause)),
             placements=[_placement(placement) for placement in row.placements.all()],
         )
         for row in rows

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from runs.reconcile.judge import PlacementState, Verdict
+from runs.causes import PlacementState
+from runs.reconcile.judge import Verdict
 from runs.status import Phase, Status
 from tests.runs.reconcile.test_survivors import part, settled
 from tests.voices import rank
+from trainyard.contract.causes import CauseClass
 
 GLOO = {
     "type": "RuntimeError",
@@ -30,11 +32,35 @@ def failed(*parts: PlacementState) -> Verdict:
     return verdict
 
 
+def cause_class(verdict: Verdict) -> CauseClass:
+    assert verdict.cause is not None
+    return verdict.cause.cause_class
+
+
+def consequences(verdict: Verdict) -> list[str]:
+    assert verdict.cause is not None
+    return [one.sentence for one in verdict.cause.consequences]
+
+
 @pytest.mark.parametrize("who", ["supervisor", "fence"])
 def test_a_supervisor_that_died_is_the_reason_though_a_survivor_failed_before_it_was_found(who: str) -> None:
     reason = {"code": f"{who}_killed", "sentence": f"The {who} on node-b was killed; its ranks ended with it."}
     verdict = failed(SURVIVOR, part(1, report={"at": 14.0, "reason": reason}))
     assert (verdict.code, verdict.sentence) == (f"{who}-killed", reason["sentence"])
+    assert verdict.cause is not None
+    assert (verdict.cause.cause_class, verdict.cause.node) == (CauseClass.PROCESS_LOST, "node-b")
+    assert consequences(verdict) == [
+        "Rank 0 on node-a lost its connection to another rank (Connection closed by peer [127.0.0.1]:42665)."
+    ]
+
+
+def test_a_cut_between_two_nodes_that_live_is_the_network() -> None:
+    """The other node stopped its ranks since the server asked it to: that is no reason."""
+    stopped = {"code": "stopped", "sentence": "The run was asked to stop.", "evidence": {}}
+    other = part(1, rank(1, 13.0, exit_code=None, signal=15), report={"at": 14.0, "reason": stopped})
+    verdict = failed(SURVIVOR, other)
+    assert (verdict.code, cause_class(verdict)) == ("rank-failed", CauseClass.NETWORK)
+    assert verdict.sentence.startswith("Rank 0 on node-a lost its connection to another rank (")
 
 
 def test_a_killed_rank_is_the_reason_though_its_end_was_noted_later() -> None:
@@ -42,14 +68,15 @@ def test_a_killed_rank_is_the_reason_though_its_end_was_noted_later() -> None:
     assert verdict.sentence == "Rank 1 on node-b was killed by SIGKILL (9)."
 
 
-def test_a_node_that_is_out_of_contact_is_named_beside_what_the_survivor_felt() -> None:
+def test_a_node_that_is_out_of_contact_is_named_before_what_the_survivor_felt() -> None:
     silent = part(1, rank(1), phase=Phase.RUNNING, silent_s=9.0, is_answering=False)
     verdict = failed(SURVIVOR, silent)
     assert verdict.code == "contact-lost"
-    assert verdict.sentence == (
-        "node-b is out of contact. Rank 0 on node-a lost its connection to another rank "
-        "(Connection closed by peer [127.0.0.1]:42665)."
-    )
+    assert verdict.sentence == "Node node-b is out of contact."
+    assert cause_class(verdict) == CauseClass.NODE_LOST
+    assert consequences(verdict) == [
+        "Rank 0 on node-a lost its connection to another rank (Connection closed by peer [127.0.0.1]:42665)."
+    ]
     assert verdict.evidence["traceback"] == GLOO["traceback"]
 
 

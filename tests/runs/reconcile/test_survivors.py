@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from runs.causes import PlacementState
 from runs.models import Run
-from runs.reconcile.judge import Case, PlacementState, Verdict, judge
+from runs.reconcile.judge import Case, Verdict, judge
 from runs.status import Phase, Status, Wanted
 from tests.cast import Cast, spec
 from tests.runs.reconcile.conftest import Yard

@@ -51,7 +51,7 @@ def test_of_a_cold_rank_nothing_is_known(calm_node: ControlledNode) -> None:
     calm_node.launch(order)
     report = calm_node.wait_for(order, "ended")
     assert groups(report) == ["unknown"]
-    assert report["reason"]["sentence"] == "Rank 0 on calm raised ValueError: no data"
+    assert report["reason"]["sentence"] == "Rank 0 on calm failed with ValueError: no data"
 
 
 def test_of_cold_ranks_it_is_seen_whether_rank_0_opened_the_port(calm_node: ControlledNode) -> None:
@@ -88,7 +88,8 @@ def test_a_script_that_forgot_its_process_group_fails_with_the_line_and_what_to_
     calm_node.launch(order)
     report = calm_node.wait_for(order, "ended")
     assert report["reason"]["sentence"] == (
-        "Rank 0 on calm raised ValueError: train.py line 5: model = DistributedDataParallel(torch.nn.Linear(1, 1)) "
+        "Rank 0 on calm failed with ValueError: "
+        "train.py line 5: model = DistributedDataParallel(torch.nn.Linear(1, 1)) "
         "needs a process group, and the process group was never initialised: call "
         "torch.distributed.init_process_group() before it."
     )

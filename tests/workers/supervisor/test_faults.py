@@ -97,7 +97,7 @@ def test_a_killed_fence_takes_everybody_with_it(calm_node: ControlledNode) -> No
     reason = calm_node.wait_for(order, "ended")["reason"]
     assert (reason["code"], reason["sentence"]) == (
         "fence_killed",
-        "The fence on calm was killed; its ranks ended with it.",
+        "The process reaper on calm was killed; its ranks ended with it.",
     )
 
 
@@ -205,7 +205,7 @@ with pathlib.Path(os.environ["TRAINYARD_OUTPUT"], "big").open("wb", buffering=0)
             node.launch(order)
             report = node.wait_for(order, "ended")
             assert report["ranks"][0]["exit_code"] == 3
-            assert report["reason"]["sentence"] == "Rank 0 on one ended with exit code 3. The disk of one was full."
+            assert report["reason"]["sentence"] == ("Rank 0 on one, whose disk was full, ended with exit code 3.")
             assert report["reason"]["evidence"]["disk_full"]
             until(lambda: node.folder(order["attempt"]).is_ended())
             stored = node.folder(order["attempt"]).report()

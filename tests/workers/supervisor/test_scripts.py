@@ -58,8 +58,8 @@ def test_a_script_runs_to_its_end_and_all_that_it_said_is_shipped(calm_node: Con
         ("raise SystemExit('no data')", 1, "ended with exit code 1"),
         ("import os; os._exit(7)", 7, "ended with exit code 7"),
         ("raise SystemExit", 0, None),
-        ("1/0", 1, "raised ZeroDivisionError: division by zero"),
-        ("def f(:", 1, "raised SyntaxError"),
+        ("1/0", 1, "failed with ZeroDivisionError: division by zero"),
+        ("def f(:", 1, "failed with SyntaxError"),
     ],
 )
 def test_exit_codes_are_pythons_own(calm_node: ControlledNode, script: str, code: int, sentence: str | None) -> None:
@@ -89,7 +89,7 @@ def test_a_node_without_torch_runs_what_needs_none_and_names_what_is_missing(bar
     bare_node.wait_until_shipped(order)
     assert sorted(bare_node.lines(order)) == ["hello from 0 of 2", "hello from 1 of 2"]
     _, report = run(bare_node, "import torch")
-    assert "raised ModuleNotFoundError: No module named 'torch'" in report["reason"]["sentence"]
+    assert "failed with ModuleNotFoundError: No module named 'torch'" in report["reason"]["sentence"]
 
 
 @pytest.mark.parametrize("task", [{}, {"python": sys.executable}], ids=["warm", "cold"])
@@ -100,7 +100,7 @@ def test_a_signal_is_reported_by_its_name_and_with_the_line_it_came_at(
     calm_node.launch(order)
     report = calm_node.wait_for(order, "ended")
     assert (report["ranks"][0]["exit_code"], report["ranks"][0]["signal"]) == (None, 6)
-    assert report["reason"]["sentence"] == "Rank 0 on calm was ended by SIGABRT."
+    assert report["reason"]["sentence"] == "Rank 0 on calm was killed by SIGABRT (6)."
     last = report["reason"]["evidence"]["stderr"]
     assert [line for line in last if 'train.py", line 4 in inner' in line], last
     calm_node.wait_until_shipped(order)

@@ -104,7 +104,7 @@ def test_one_failed_rank_ends_the_others_and_is_the_reason(calm_node: Controlled
     order = calm_node.order(script, ranks=2)
     calm_node.launch(order)
     report = calm_node.wait_for(order, "ended")
-    assert report["reason"]["sentence"] == "Rank 1 on calm raised RuntimeError: broken"
+    assert report["reason"]["sentence"] == "Rank 1 on calm failed with RuntimeError: broken"
     assert [rank["signal"] for rank in report["ranks"]] == [9, None]
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from copy import copy
 
-import msgspec
-
 from trainyard.contract.base import JsonObject
 from trainyard.contract.reports import RankError, RankReport
-from trainyard.lost_peers import is_of_lost_peer
+from trainyard.failures.ranks import explain_rank
 from trainyard.spec.survival import outlives_workers
 from workers.attempt.documents import RankExit
 from workers.attempt.folder import AttemptFolder
@@ -26,9 +24,9 @@ class RankState(RankReport, kw_only=True):
     def has_failed(self) -> bool:
         return self.ended_at is not None and (self.signal is not None or self.exit_code != 0)
 
-    def order_of_failing(self) -> tuple[bool, float]:
+    def order_of_failing(self) -> tuple[int, float]:
         """Sort a rank that only felt another rank's end behind that one: both may be found dead at the same time."""
-        return self.was_ended or has_lost_peer(self.error), self.ended_at or 0.0
+        return explain_rank(self, "").standing, self.ended_at or 0.0
 
     def is_fatal(self, spec: JsonObject) -> bool:
         """Whether its end is the end of all ranks, since no other can step without it. A run that outlives its workers
@@ -67,8 +65,3 @@ class RankState(RankReport, kw_only=True):
     def snapshot(self) -> RankReport:
         """Return the state as it is now; another thread may send it."""
         return copy(self)
-
-
-def has_lost_peer(error: RankError | None) -> bool:
-    """Whether the error says that another rank went away."""
-    return error is not None and is_of_lost_peer(msgspec.structs.asdict(error))

@@ -12,6 +12,7 @@ from runs.models import IdempotencyKey, Run
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.runs.api.conftest import Api
+from trainyard.contract.causes import Cause, CauseClass, Consequence
 
 MakeRun = Callable[..., Run]
 KEYS = {
@@ -158,6 +159,35 @@ def test_the_history_is_listed(mate: Api, cast: Cast, make_run: MakeRun) -> None
     assert attempts[0]["placements"][0]["slots"] == [0]
     events = mate("GET", f"/runs/{run.pk}/events").json()["items"]
     assert (events[0]["code"], events[0]["attempt"], events[0]["actor"]) == ("note", 1, "mate")
+
+
+def test_an_attempt_says_why_it_ended(mate: Api, cast: Cast, make_run: MakeRun) -> None:
+    run = make_run(status=Status.FAILED)
+    attempt = make_attempt(run, [make_node(cast.cluster)], phase=Phase.ENDED)
+    url = f"/runs/{run.pk}/attempts"
+    assert mate("GET", url).json()["items"][0]["cause"] is None
+    felt = Consequence("Rank 0 on a lost its connection to another rank.", "a", 0)
+    attempt.record_cause(
+        Cause(
+            cause_class=CauseClass.KILLED,
+            sentence="Rank 1 on b was killed by SIGKILL (9).",
+            node="b",
+            rank=1,
+            evidence={"signal": 9},
+            consequences=[felt],
+        )
+    )
+    attempt.save()
+    assert mate("GET", url).json()["items"][0]["cause"] == {
+        "class": "killed",
+        "sentence": "Rank 1 on b was killed by SIGKILL (9).",
+        "node": "b",
+        "rank": 1,
+        "evidence": {"signal": 9},
+        "consequences": [{"sentence": felt.sentence, "node": "a", "rank": 0}],
+    }
+    schema = mate("GET", "/openapi.json").json()["components"]["schemas"]["CauseOut"]
+    assert "class" in schema["properties"] and "gpu-out-of-memory" in schema["properties"]["class"]["description"]
 
 
 def test_a_retry_with_the_same_key_gets_the_same_answer(mate: Api) -> None:

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from trainyard.lost_peers import is_of_lost_peer, lost_peer_sentence
+from trainyard.contract.causes import CauseClass
+from trainyard.contract.reports import RankError, RankReport
+from trainyard.failures.ranks import RankFailure, explain_rank
+from trainyard.failures.signs import Standing
 
 CLOSED = (
     "[/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer "
@@ -16,6 +19,10 @@ RESET = (
 )
 
 
+def failure_of(name: str, message: str) -> RankFailure:
+    return explain_rank(RankReport(rank=0, exit_code=1, error=RankError(type=name, message=message)), "a")
+
+
 @pytest.mark.parametrize(
     ("message", "what"),
     [
@@ -24,20 +31,18 @@ RESET = (
     ],
 )
 def test_what_gloo_says_of_a_lost_peer_is_said_without_its_advice(message: str, what: str) -> None:
-    error = {"type": "RuntimeError", "message": message}
-    assert is_of_lost_peer(error)
-    assert lost_peer_sentence("Rank 0 on a", error) == f"Rank 0 on a lost its connection to another rank ({what})."
+    failure = failure_of("RuntimeError", message)
+    assert failure.sentence == f"Rank 0 on a lost its connection to another rank ({what})."
+    assert failure.standing == Standing.DISCONNECTED
 
 
 def test_a_store_that_went_away_is_a_lost_peer_whatever_it_says() -> None:
-    error = {"type": "DistNetworkError", "message": ""}
-    assert is_of_lost_peer(error)
-    assert lost_peer_sentence("Rank 1", error) == "Rank 1 lost its connection to another rank (DistNetworkError)."
+    failure = failure_of("DistNetworkError", "")
+    assert failure.sentence == "Rank 0 on a lost its connection to another rank (DistNetworkError)."
+    assert failure.standing == Standing.DISCONNECTED
 
 
-@pytest.mark.parametrize(
-    "error",
-    [None, {"type": "ValueError", "message": "no data"}, {"type": "ConnectionResetError", "message": "reset by peer"}],
-)
-def test_other_errors_are_causes(error: dict[str, str] | None) -> None:
-    assert not is_of_lost_peer(error)
+@pytest.mark.parametrize(("name", "message"), [("ValueError", "no data"), ("ConnectionResetError", "reset by peer")])
+def test_other_errors_are_causes(name: str, message: str) -> None:
+    failure = failure_of(name, message)
+    assert failure == (CauseClass.USER_ERROR, f"Rank 0 on a failed with {name}: {message}", Standing.OWN)

@@ -1,0 +1,22 @@
+"""Why an attempt ended: the evidence of all its nodes is put together before a word is said. Pure, no database.
+
+Read in this order: ``placements`` (what a node reported), ``failures`` (each proof that something failed), ``endings``
+(the one that is the cause, with the others as its consequences).
+"""
+
+from runs.causes.endings import cause_of, cause_of_stop, code_of, no_contact, plain_cause
+from runs.causes.failures import UNASKED, Failure, failures_of
+from runs.causes.placements import MISSING_S, PlacementState
+
+__all__ = [
+    "MISSING_S",
+    "UNASKED",
+    "Failure",
+    "PlacementState",
+    "cause_of",
+    "cause_of_stop",
+    "code_of",
+    "failures_of",
+    "no_contact",
+    "plain_cause",
+]

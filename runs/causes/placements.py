@@ -1,0 +1,42 @@
+"""What one node shows of an attempt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runs.status import OVER, Phase
+from trainyard.contract.limits import CONTACT_LOST_S
+from trainyard.contract.reports import AttemptReport
+
+MISSING_S = 3.0  # a node that answers may need this long to list what it has just begun, or to report what ended
+
+
+@dataclass(frozen=True)
+class PlacementState:
+    """One node's part of the attempt. ``silent_s`` is about its reports, ``is_answering`` about its node worker."""
+
+    node: str
+    phase: Phase
+    report: AttemptReport
+    silent_s: float
+    is_answering: bool
+    is_listed: bool
+    num_ranks: int = 1
+    first_rank: int = 0
+
+    @property
+    def is_missing(self) -> bool:
+        """The node answers and has nothing of what it once reported."""
+        begun = self.phase not in (Phase.PREPARING, *OVER)
+        return begun and self.is_answering and not self.is_listed and self.silent_s > MISSING_S
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase in OVER or self.is_missing
+
+    @property
+    def is_silent(self) -> bool:
+        """Out of contact. Before the first report the node worker's own word is enough."""
+        if self.is_over or (self.phase == Phase.PREPARING and self.is_answering):
+            return False
+        return self.silent_s > CONTACT_LOST_S

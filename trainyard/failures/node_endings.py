@@ -1,0 +1,38 @@
+"""What a node does to all ranks that it has of an attempt, by the code of its ``Reason``: classes and sentences."""
+
+from __future__ import annotations
+
+from trainyard.contract.causes import CauseClass
+
+CLASSES = {
+    "stopped": CauseClass.STOPPED,
+    "interrupted": CauseClass.INTERRUPTED,
+    "lease_expired": CauseClass.NODE_LOST,
+    "folder_deleted": CauseClass.STORAGE,
+    "supervisor_killed": CauseClass.PROCESS_LOST,
+    "fence_killed": CauseClass.PROCESS_LOST,
+    "hang": CauseClass.HANG,
+    "network_stall": CauseClass.NETWORK,
+    "preempted": CauseClass.PREEMPTED,
+}
+# What a node writes itself, since the server may be away: with {node}, and {lease} in seconds.
+SENTENCES = {
+    "stopped": "The run was asked to stop.",
+    "interrupted": "Trainyard was stopped on {node} while the run was going on.",
+    "lease_expired": "{node} heard nothing from the server for {lease:g} s and ended its ranks, so that no second "
+    "attempt meets them.",
+    "folder_deleted": "The folder of this run on {node} was deleted while it trained. {node} ended its ranks; what "
+    "they had not sent by then is lost.",
+    "stale_fence": "A newer attempt of this run exists; {node} ended this one.",
+    "supervisor_killed": "The supervisor on {node} was killed; its ranks ended with it.",
+    "fence_killed": "The process reaper on {node} was killed; its ranks ended with it.",
+}
+
+
+def ending_sentence(code: str, node: str, *, lease_s: float = 0.0) -> str:
+    return SENTENCES[code].format(node=node, lease=lease_s)
+
+
+def ending_class(code: str) -> CauseClass:
+    """Return the class of a node's code, with either hyphens or underscores; UNKNOWN for one of a newer node."""
+    return CLASSES.get(code.replace("-", "_"), CauseClass.UNKNOWN)

@@ -1,0 +1,91 @@
+"""How a rank failed: the only maker of sentences about it. Nodes use it where the server is away."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from trainyard.contract.causes import CauseClass
+from trainyard.contract.reports import RankError, RankReport
+from trainyard.failures.signs import FoundSign, Standing, find_sign, shortened
+
+DATA_PROBLEM = "DataProblem"  # see workers.training.data.problems
+SHELL_SIGNALS = range(129, 160)  # a shell's exit code is 128 and the signal that ended its child
+MAX_MESSAGE, MAX_DATA_MESSAGE = 300, 1_000
+
+
+class RankFailure(NamedTuple):
+    cause_class: CauseClass
+    sentence: str
+    standing: Standing
+
+
+def is_clean(rank: RankReport) -> bool:
+    """Success needs proof: an exit code of 0, not the lack of another."""
+    return rank.exit_code == 0 and not rank.signal and rank.error is None
+
+
+def explain_rank(rank: RankReport, node: str, *, stderr: Sequence[str] = (), is_disk_full: bool = False) -> RankFailure:
+    """Return class, sentence and standing of a rank that failed. ``stderr``: its last lines, where they are known."""
+    who = f"Rank {rank.rank} on {node}{', whose disk was full,' if is_disk_full else ''}"
+    if rank.was_ended:
+        return RankFailure(CauseClass.UNKNOWN, f"Rank {rank.rank} on {node} was ended by its node.", Standing.ENDED)
+    failure = _explain(rank, who, stderr)
+    if is_disk_full and failure.cause_class in (CauseClass.USER_ERROR, CauseClass.STORAGE):
+        return failure._replace(cause_class=CauseClass.DISK_FULL)
+    return failure
+
+
+def _explain(rank: RankReport, who: str, stderr: Sequence[str]) -> RankFailure:
+    if rank.oom_killed and rank.signal == signal.SIGKILL:
+        sentence = f"{who} was killed by the kernel, since memory ran out (SIGKILL)."
+        return RankFailure(CauseClass.OUT_OF_MEMORY, sentence, Standing.OWN)
+    if rank.signal:
+        return _of_signal(rank.signal, who, stderr)
+    if rank.error is not None:
+        return _of_error(rank.error, who, is_oom=rank.oom_killed)
+    if found := find_sign("\n".join(stderr)):
+        return _of_sign(found, who)
+    code = rank.exit_code or 0
+    if code in SHELL_SIGNALS:
+        sentence = f"{who} ended with exit code {code}, as after {signal_name(code - 128)}."
+        return RankFailure(CauseClass.KILLED, sentence, Standing.OWN)
+    return RankFailure(CauseClass.USER_ERROR, f"{who} ended with exit code {rank.exit_code}.", Standing.OWN)
+
+
+def _of_signal(number: int, who: str, stderr: Sequence[str]) -> RankFailure:
+    if number == signal.SIGABRT and (found := find_sign("\n".join(stderr))):  # C++ ends with it, and prints why
+        return _of_sign(found, who)
+    return RankFailure(CauseClass.KILLED, f"{who} was killed by {signal_name(number)}.", Standing.OWN)
+
+
+def _of_error(error: RankError, who: str, *, is_oom: bool) -> RankFailure:
+    name, message = str(error.type), (error.message or "").strip()
+    first = message.splitlines()[0] if message else ""
+    if name == DATA_PROBLEM:  # a sentence for people already, whose end says what to do
+        sentence = f"{who} cannot use its data: {first[:MAX_DATA_MESSAGE]}" if first else f"{who} cannot use its data."
+        return RankFailure(CauseClass.DATA_PROBLEM, sentence, Standing.OWN)
+    if name == "KeyboardInterrupt":
+        return RankFailure(CauseClass.KILLED, f"{who} was interrupted by {signal_name(signal.SIGINT)}.", Standing.OWN)
+    found = find_sign(message)
+    if found is None and (by_name := find_sign(name)):
+        found = by_name._replace(what=shortened(first) or name)
+    if found is not None:
+        failure = _of_sign(found, who)
+        is_killed = is_oom and failure.cause_class == CauseClass.KILLED
+        return failure._replace(cause_class=CauseClass.OUT_OF_MEMORY) if is_killed else failure
+    what = f"{name}: {first[:MAX_MESSAGE]}" if first else name
+    return RankFailure(CauseClass.USER_ERROR, f"{who} failed with {what}", Standing.OWN)
+
+
+def _of_sign(found: FoundSign, who: str) -> RankFailure:
+    sign = found.sign
+    return RankFailure(sign.cause_class, f"{who} {sign.words.format(what=found.what)}", sign.standing)
+
+
+def signal_name(number: int) -> str:
+    try:
+        return f"{signal.Signals(number).name} ({number})"
+    except ValueError:
+        return f"signal {number}"
