@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from runs.causes.failures import UNASKED, Failure
 from runs.causes.placements import PlacementState
 from trainyard.contract.base import JsonObject
 from trainyard.contract.causes import Cause, CauseClass, Consequence
+from trainyard.failures.ranks import is_clean
 from trainyard.failures.signs import Standing
 from trainyard.formats.words import listed
 
@@ -59,23 +60,33 @@ def plain_cause(cause_class: CauseClass, sentence: str, **evidence: object) -> C
 
 
 def _ordered(failures: Sequence[Failure], parts: Sequence[PlacementState]) -> list[Failure]:
-    """Return the failures, and the silence of nodes, with the cause first."""
+    """Return the failures, and what can be read from the others' silence and ends, with the cause first."""
     found = sorted(failures, key=_order)
-    silent = [part.node for part in parts if part.is_silent]
-    if not silent:
+    if found[0].standing == Standing.OWN:
         return found
-    cause = no_contact(silent)
-    evidence = {**found[0].evidence, **cause.evidence}  # with the lines and the traceback of the nearest failure
-    silence = Failure(
-        at=float("inf"),
-        code="contact-lost",
-        cause_class=cause.cause_class,
-        sentence=cause.sentence,
-        node=cause.node,
-        evidence=evidence,
-        standing=Standing.SILENT,
-    )
-    return sorted([*found, silence], key=_order)
+    return sorted([*found, *_silence(parts, found[0]), *_early_ends(parts, found[0].at)], key=_order)
+
+
+def _silence(parts: Sequence[PlacementState], nearest: Failure) -> Iterator[Failure]:
+    """Yield one for the nodes that are out of contact, with the lines and the traceback of the nearest failure."""
+    silent = [part.node for part in parts if part.is_silent]
+    if silent:
+        cause = no_contact(silent)
+        evidence = {**nearest.evidence, **cause.evidence}
+        at, standing = float("inf"), Standing.SILENT
+        yield Failure(at, "contact-lost", cause.cause_class, cause.sentence, cause.node, evidence, standing=standing)
+
+
+def _early_ends(parts: Sequence[PlacementState], before: float) -> Iterator[Failure]:
+    """Yield one for each rank that ended with 0 before others lost it."""
+    for part in parts:
+        for rank in part.report.ranks if part.is_over and part.report.reason is None else ():
+            if is_clean(rank) and rank.ended_at is not None and rank.ended_at < before:
+                sentence = f"Rank {rank.rank} on {part.node} ended with exit code 0 while others still needed it."
+                evidence: JsonObject = {"node": part.node, "rank": rank.rank, "exit_code": 0}
+                yield Failure(
+                    rank.ended_at, "rank-failed", CauseClass.USER_ERROR, sentence, part.node, evidence, rank=rank.rank
+                )
 
 
 def _order(failure: Failure) -> tuple[int, float]:

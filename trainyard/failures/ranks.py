@@ -11,6 +11,7 @@ from trainyard.contract.reports import RankError, RankReport
 from trainyard.failures.signs import FoundSign, Standing, find_sign, shortened
 
 DATA_PROBLEM = "DataProblem"  # see workers.training.data.problems
+MISSING_FILE = ("FileNotFoundError", "IsADirectoryError", "NotADirectoryError", "PermissionError")
 SHELL_SIGNALS = range(129, 160)  # a shell's exit code is 128 and the signal that ended its child
 MAX_MESSAGE, MAX_DATA_MESSAGE = 300, 1_000
 
@@ -75,8 +76,12 @@ def _of_error(error: RankError, who: str, *, is_oom: bool) -> RankFailure:
         failure = _of_sign(found, who)
         is_killed = is_oom and failure.cause_class == CauseClass.KILLED
         return failure._replace(cause_class=CauseClass.OUT_OF_MEMORY) if is_killed else failure
+    is_of_loader = first.startswith("Caught ") and "in DataLoader worker" in first
+    if is_of_loader:  # the message is a traceback with the error in its last line
+        first = (error.traceback or message).strip().splitlines()[-1].removeprefix(f"{name}: ")
+    cause_class = CauseClass.DATA_PROBLEM if is_of_loader and name in MISSING_FILE else CauseClass.USER_ERROR
     what = f"{name}: {first[:MAX_MESSAGE]}" if first else name
-    return RankFailure(CauseClass.USER_ERROR, f"{who} failed with {what}", Standing.OWN)
+    return RankFailure(cause_class, f"{who} failed with {what}", Standing.OWN)
 
 
 def _of_sign(found: FoundSign, who: str) -> RankFailure:

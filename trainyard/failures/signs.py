@@ -13,7 +13,9 @@ from typing import NamedTuple
 from trainyard.contract.causes import CauseClass
 
 MAX_CHARACTERS = 200
-PLACE = re.compile(r"^(?:\[rank\d+\]:\s*)?(?:\[[^\]]*\.(?:cc|cpp|h|hpp):\d+\]\s*(?:\.\s*)?|what\(\):\s*)+")
+PLACE = re.compile(
+    r"^(?:\[rank\d+\]:\s*)?(?:\[[^\]]*\.(?:cc|cpp|h|hpp):\d+\]\s*(?:\.\s*|err == 0\.\s*)?|what\(\):\s*)+"
+)
 PREFIX = re.compile(r"^\[[^\]]*\b(?:Rank|rank) ?\d+\]:?\s*(?=\S)")
 ADVICE = re.compile(r"\.?\s*(?:This is typically caused by|Check the logs of|GLHF).*", re.S)
 ALLOCATION = re.compile(r"[Tt]ried to allocate [\d.,]+ \w+")
@@ -72,6 +74,7 @@ SIGNS: tuple[tuple[re.Pattern[str], Sign], ...] = tuple(
         (r"NCCL communicator was aborted|Connection to .*store.* (?:lost|closed)|unhandled system error", LOST_PEER),
         (r"Dist(?:Network|Store)Error", LOST_PEER),
         (r"ncclInternalError", NCCL_BUG),
+        (r"Parent directory .* does not exist|failed writing file|file write failed", STORAGE),
         (r"PytorchStream(?:Writer|Reader)|inline_container\.cc|CheckpointException|SafetensorError", STORAGE),
         (r"\[Errno (?:5|30|116)\]|Input/output error|Read-only file system|Stale file handle", STORAGE),
     )

@@ -26,6 +26,7 @@ from workers.attempt.folder import AttemptFolder, AttemptTaken
 from workers.attempt.json_files import write_document
 from workers.forking.messages import StartRequest
 from workers.forking.processes import Exit, descendants_of, identify, kill_children, send
+from workers.machine.memory_kills import count_memory_kills
 from workers.node.config import load_config
 from workers.rank_process.group_formation import can_watch
 from workers.supervisor.contact import Contact
@@ -108,6 +109,7 @@ class Supervisor:
         self._activity = Activity(folder)
         self._hangs = HangWatch(order, folder, waiting.markers)
         self.is_disk_full = False
+        self._memory_kills = count_memory_kills()
         with contextlib.suppress(OSError):
             self.folder.reserve.write_bytes(bytes(RESERVE_BYTES))
         self.stop = StopProgress(grace_s(order.spec))
@@ -264,6 +266,7 @@ class Supervisor:
         for rank in self.ranks:  # others are orphans that we adopted
             if rank.pid == pid and rank.ended_at is None:
                 rank.end(Exit.of(status), time.time(), self.folder, is_cold=self._is_cold)
+                rank.oom_killed = count_memory_kills() > self._memory_kills
                 log.info("rank.ended", rank=rank.rank, exit_code=rank.exit_code, signal=rank.signal)
                 self._publish()
                 return
