@@ -32,6 +32,7 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         return 0
     screen.line(f"{run['name']} ({run['id']})", "bold")
     screen.line(f"{run['status']}: {run['reason']['sentence']}".rstrip(": "), STATUS_STYLES.get(run["status"], ""))
+    _show_cause(client, run, screen)
     screen.line(f"step       {_steps(run) or '-'}{_percent(run)}")
     where = (
         f"cluster {run['cluster']}, attempt {run['attempt'] or 'none yet'}" if run["cluster"] else "not on a cluster"
@@ -54,6 +55,18 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         rows = [(name, *(figure(one[key]) for key in ("last", "min", "max", "count"))) for name, one in summary.items()]
         screen.table(("metric", "last", "min", "max", "count"), rows)
     return 0
+
+
+def _show_cause(client: Client, run: answers.Run, screen: Screen) -> None:
+    """Print why the newest attempt failed, and what ranks elsewhere felt of it."""
+    if run["status"] not in ("FAILED", "RECOVERING") or not run["attempt"]:
+        return
+    newest = max(client.attempts(run["id"]), key=lambda attempt: attempt["number"], default=None)
+    if newest is None or (cause := newest.get("cause")) is None:
+        return
+    screen.line(f"cause      {cause['class']}: {cause['sentence']}")
+    for one in cause["consequences"]:
+        screen.line(f"followed   {one['sentence']}")
 
 
 def checkpoints(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:

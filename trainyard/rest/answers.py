@@ -92,6 +92,24 @@ class Run(TypedDict):
     summary: dict[str, SeriesSummary]
 
 
+class Consequence(TypedDict):
+    sentence: str
+    node: str
+    rank: int | None
+
+
+AttemptCause = TypedDict(
+    "AttemptCause",
+    {"class": str, "sentence": str, "node": str, "rank": int | None, "consequences": list[Consequence]},
+)
+
+
+class Attempt(TypedDict):
+    number: int
+    ended_at: str | None
+    cause: NotRequired[AttemptCause | None]  # an older server has none
+
+
 class Traced(TypedDict):
     """Which steps of which ranks a trace holds."""
 

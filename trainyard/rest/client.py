@@ -165,6 +165,9 @@ class Client:
         except httpx.TransportError as error:
             raise Unreachable(f"cannot read from {self.url}: {error}") from None
 
+    def attempts(self, run: str) -> Iterator[answers.Attempt]:
+        return self._pages(f"runs/{_part(run)}/attempts", {}, answers.Attempt)
+
     def checkpoints(self, run: str) -> Iterator[answers.Checkpoint]:
         return self._pages(f"runs/{_part(run)}/checkpoints", {}, answers.Checkpoint)
 

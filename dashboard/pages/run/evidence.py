@@ -11,6 +11,7 @@ from runs.models import Run
 from runs.presenting import endings, groups, unsent
 from runs.presenting.runs import TroubleDocument
 from runs.status import Status
+from trainyard.contract.causes import Cause, CauseClass
 
 # status -> (colour, headline): the sentence under it is the run's own reason
 HEADLINES = {
@@ -27,12 +28,39 @@ MAX_CHARS = 12_000
 HARMLESS = (troubles.REPEATED, groups.UNKNOWN)
 
 
+# class of the cause -> the word beside the sentence
+CAUSE_WORDS = {
+    CauseClass.USER_ERROR: "error in the code",
+    CauseClass.DATA_PROBLEM: "data",
+    CauseClass.REFUSED: "refused by a node",
+    CauseClass.OUT_OF_MEMORY: "out of memory",
+    CauseClass.GPU_OUT_OF_MEMORY: "out of GPU memory",
+    CauseClass.DISK_FULL: "disk full",
+    CauseClass.STORAGE: "storage",
+    CauseClass.KILLED: "killed",
+    CauseClass.PROCESS_LOST: "process lost",
+    CauseClass.NODE_LOST: "node lost",
+    CauseClass.NETWORK: "network",
+    CauseClass.COLLECTIVE_TIMEOUT: "collective timed out",
+    CauseClass.HANG: "hang",
+    CauseClass.GPU_FAULT: "GPU fault",
+    CauseClass.INTERRUPTED: "node shut down",
+    CauseClass.PREEMPTED: "preempted",
+    CauseClass.TIME_LIMIT: "time limit",
+    CauseClass.STOPPED: "stopped",
+    CauseClass.UNKNOWN: "unknown cause",
+}
+CAUSED = (Status.FAILED, Status.RECOVERING)
+
+
 class Trouble(NamedTuple):
     colour: str
     headline: str
     sentence: str
     traceback: str
     facts: list[tuple[str, str]]
+    cause_word: str = ""
+    consequences: Sequence[str] = ()
 
 
 class Remarks(NamedTuple):
@@ -72,7 +100,22 @@ def trouble(run: Run) -> Trouble | None:
         errors = found.pop("errors", {})
         found |= {f"process {producer[:8]}": text for producer, text in errors.items()} if len(errors) > 1 else {}
     facts = [(name.replace("_", " "), _text(value)) for name, value in found.items() if value not in (None, "", [], {})]
-    return Trouble(colour, headline, run.reason_sentence, traceback[:MAX_CHARS], facts)
+    cause = _newest_cause(run) if run.status in CAUSED else None
+    return Trouble(
+        colour,
+        headline,
+        run.reason_sentence,
+        traceback[:MAX_CHARS],
+        facts,
+        cause_word=CAUSE_WORDS[cause.cause_class] if cause else "",
+        consequences=[one.sentence for one in cause.consequences] if cause else [],
+    )
+
+
+def _newest_cause(run: Run) -> Cause | None:
+    """Return why the newest attempt ended; None while it goes on."""
+    attempt = run.attempts.order_by("-number").first()
+    return attempt.known_cause if attempt else None
 
 
 def _traceback(found: dict[str, Any]) -> str:

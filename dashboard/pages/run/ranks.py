@@ -6,6 +6,7 @@ import signal
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from dashboard.pages.run.evidence import CAUSE_WORDS
 from dashboard.pages.run.rank_measures import Measures, measures
 from runs.ingest.commit import REST
 from runs.metrics.models import Producer
@@ -34,6 +35,7 @@ class AttemptView(NamedTuple):
     ranks: list[Rank]
     axes: dict[str, int]  # the degrees above 1, outermost first
     measures: Measures | None
+    cause_word: str
 
 
 def attempts(run: Run) -> list[AttemptView]:
@@ -51,7 +53,9 @@ def _view(attempt: Attempt, spec: dict[str, Any]) -> AttemptView:
     mesh = _mesh(spec, attempt.world_size)
     ranks = _ranks(attempt, mesh)
     found = measures(attempt, {one.rank: one.node for one in ranks}, spec, mesh)
-    return AttemptView(attempt, list(attempt.placements.all()), ranks, mesh.used if mesh else {}, found)
+    cause = attempt.known_cause
+    word = CAUSE_WORDS[cause.cause_class] if cause else ""
+    return AttemptView(attempt, list(attempt.placements.all()), ranks, mesh.used if mesh else {}, found, word)
 
 
 def _mesh(spec: dict[str, Any], world_size: int) -> Mesh | None:

@@ -9,9 +9,10 @@ import pytest
 
 from runs.models import Run
 from runs.status import Status
-from tests.cast import Cast, make_node
+from tests.cast import Cast, make_attempt, make_node
 from tests.spools import Spool, store
 from tests.trainyard.command import Trainyard
+from trainyard.contract.causes import Cause, CauseClass, Consequence
 
 pytestmark = pytest.mark.usefixtures("valkey")
 
@@ -40,6 +41,24 @@ def test_show_says_status_reason_lamps_and_metrics(trainyard: Trainyard, make_ru
     assert "FAILED: Rank 1 ended with exit code 3." in out
     assert all(word in out for word in ("process", "progress", "telemetry", "train/loss"))
     assert json.loads(trainyard("show", run.pk, "--json").out)["id"] == run.pk
+
+
+def test_show_says_what_ended_a_failed_run_and_what_followed(
+    trainyard: Trainyard, cast: Cast, make_run: Callable[..., Run]
+) -> None:
+    run = make_run(status=Status.FAILED)
+    attempt = make_attempt(run, [make_node(cast.cluster)])
+    felt = "Rank 0 on a lost its connection to another rank."
+    attempt.record_cause(
+        Cause(
+            cause_class=CauseClass.KILLED,
+            sentence="Rank 1 on b was killed by SIGKILL (9).",
+            consequences=[Consequence(felt, "a", 0)],
+        )
+    )
+    attempt.save()
+    lines = trainyard("show", run.pk).out.splitlines()
+    assert lines[2:4] == ["cause      killed: Rank 1 on b was killed by SIGKILL (9).", f"followed   {felt}"]
 
 
 def test_clusters_and_nodes_are_listed(trainyard: Trainyard, cast: Cast) -> None:

@@ -8,12 +8,14 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from dashboard.pages.run.evidence import CAUSE_WORDS
 from runs.files import paths as places
 from runs.metrics.models import Telemetry
 from runs.models import Run, User
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.series import write_series
+from trainyard.contract.causes import Cause, CauseClass, Consequence
 from trainyard.spec import parse_spec
 
 pytestmark = pytest.mark.django_db
@@ -77,6 +79,32 @@ def test_a_failed_run_says_why_with_the_proof_and_a_button(cast: Cast, as_user: 
     text = text_of(as_user(cast.mate), f"/runs/{run.pk}/")
     for words in ("Rank 1 on node-b failed with ValueError: no.", "Traceback: ValueError: no", "exit code", "Restart"):
         assert words in text
+
+
+def test_a_failed_run_shows_the_class_of_its_cause_and_what_followed(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    run = make_run(status=Status.FAILED, reason_sentence="The supervisor on b was killed; its ranks ended with it.")
+    attempt = make_attempt(run, [make_node(cast.cluster)], phase=Phase.ENDED)
+    felt = "Rank 0 on a lost its connection to another rank."
+    attempt.record_cause(
+        Cause(
+            cause_class=CauseClass.PROCESS_LOST,
+            sentence=run.reason_sentence,
+            node="b",
+            consequences=[Consequence(felt, "a", 0)],
+        )
+    )
+    attempt.reason_sentence = run.reason_sentence
+    attempt.save()
+    text = text_of(as_user(cast.mate), f"/runs/{run.pk}/")
+    banner = text[text.index("This run failed") :]
+    assert banner.index("process lost") < banner.index(run.reason_sentence) < banner.index(felt)
+    assert text_of(as_user(cast.mate), f"/runs/{run.pk}/ranks/").count("process lost") == 2  # with the attempt
+
+
+def test_every_class_of_a_cause_has_a_word() -> None:
+    assert set(CAUSE_WORDS) == set(CauseClass)
 
 
 def test_without_evidence_the_first_rank_that_broke_is_shown(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
