@@ -23,8 +23,7 @@ def cause_of(failures: Sequence[Failure], parts: Sequence[PlacementState]) -> Ca
     only lost their connection to others.
     """
     main, *others = _ordered(failures, parts)
-    felt = [one for one in others if one.code != UNASKED and one.sentence != main.sentence]
-    consequences = [Consequence(one.sentence, one.node, one.rank) for one in felt]
+    consequences = [_consequence(one) for one in others if one.sentence != main.sentence]
     return Cause(
         cause_class=main.cause_class,
         sentence=main.sentence,
@@ -33,6 +32,12 @@ def cause_of(failures: Sequence[Failure], parts: Sequence[PlacementState]) -> Ca
         evidence=main.evidence,
         consequences=consequences[:MAX_CONSEQUENCES],
     )
+
+
+def _consequence(failure: Failure) -> Consequence:
+    if failure.code == UNASKED:  # the server did, since something else had failed
+        return Consequence(f"Node {failure.node} was asked to stop its ranks.", failure.node)
+    return Consequence(failure.sentence, failure.node, failure.rank)
 
 
 def code_of(failures: Sequence[Failure], parts: Sequence[PlacementState]) -> str:

@@ -1,0 +1,65 @@
+"""What is killed in a live run over two nodes is what the run's page names, and not what the other node felt of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.up_process import Up
+from tests.whole.runs import Yard, example
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def kill_rank(_: Up, rank: int) -> None:
+    os.kill(rank, signal.SIGKILL)
+
+
+def kill_supervisor(_: Up, rank: int) -> None:
+    os.kill(parent_of(rank), signal.SIGKILL)
+
+
+def kill_reaper(_: Up, rank: int) -> None:
+    os.kill(parent_of(parent_of(rank)), signal.SIGKILL)
+
+
+def kill_node(up: Up, rank: int) -> None:
+    """The node worker with its supervisor; `up` starts it anew."""
+    supervisor = parent_of(rank)
+    os.kill(up.processes()["local-2"], signal.SIGKILL)
+    os.kill(supervisor, signal.SIGKILL)
+
+
+CASES = [
+    (kill_rank, "killed", "Rank 1 on local-2 was killed by SIGKILL (9)"),
+    (kill_supervisor, "process-lost", "The supervisor on local-2 was killed; its ranks ended with it"),
+    (kill_reaper, "process-lost", "The process reaper on local-2 was killed; its ranks ended with it"),
+    (kill_node, "process-lost", "The supervisor on local-2 was killed; its ranks ended with it"),
+]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("kill", "cause_class", "sentence"), CASES, ids=[case[0].__name__ for case in CASES])
+def test_the_cause_names_what_was_killed_and_its_node(
+    running_trainyard: Up, yard: Yard, kill: Callable[[Up, int], None], cause_class: str, sentence: str
+) -> None:
+    spec = example("tiny-steps", steps=100_000, validate_every_steps=0)
+    spec |= {"name": kill.__name__, "resources": {"nodes": 2, "processes_per_node": 1}, "restarts": {"max": 0}}
+    run = yard.submit(spec)
+    yard.wait_for_step(run, 20)
+    placements = yard.get(f"/runs/{run}/attempts")["items"][0]["placements"]
+    assert [one["node"] for one in placements] == ["local-1", "local-2"]
+    kill(running_trainyard, placements[1]["ranks"][0]["pid"])
+    ended = yard.wait_for_end(run)
+    cause = yard.get(f"/runs/{run}/attempts")["items"][0]["cause"]
+    assert (cause["class"], cause["node"]) == (cause_class, "local-2"), cause
+    assert cause["sentence"].startswith(sentence)
+    assert ended["reason"]["sentence"].startswith(sentence)
+    assert "GLHF" not in str([ended["reason"]["sentence"], cause["sentence"], cause["consequences"]])
+    assert {one["node"] for one in cause["consequences"]} == {"local-1"}
