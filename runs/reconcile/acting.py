@@ -205,8 +205,9 @@ def _fail(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, n
     """End the attempt, and with it the run unless its policy has it started again."""
     step = Telemetry.objects.filter(pk=attempt.run_id).values_list("step", flat=True).first()
     evidence = {**verdict.evidence, "step": step}
-    sentence = _with_step(verdict.sentence, evidence)
     assert verdict.cause is not None
+    has_no_step = verdict.cause.rank is None or "stacks" in evidence  # the sentence of a hang names the rank's own step
+    sentence = verdict.sentence if has_no_step else _with_step(verdict.sentence, step)
     cause = replace(verdict.cause, sentence=sentence, evidence=evidence)
     outcome = outcome_of_failure(attempt, placements, cause=cause, code=verdict.code, now=now)
     with transaction.atomic():
@@ -234,11 +235,8 @@ def _fail(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, n
     return True
 
 
-def _with_step(sentence: str, evidence: dict[str, object]) -> str:
-    step = evidence.get("step")
-    if "stacks" in evidence:  # of a hang: its sentence names the rank's own step
-        return sentence
-    return f"{sentence.rstrip('.')} in step {step:,}." if isinstance(step, int) and "rank" in evidence else sentence
+def _with_step(sentence: str, step: int | None) -> str:
+    return sentence if step is None else f"{sentence.rstrip('.')} in step {step:,}."
 
 
 def _record_contact(attempt: Attempt, verdict: Verdict, now: datetime) -> bool:

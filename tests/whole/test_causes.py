@@ -36,18 +36,22 @@ def kill_node(up: Up, rank: int) -> None:
     os.kill(supervisor, signal.SIGKILL)
 
 
+KILLED = ("killed", "Rank 1 on local-2 was killed by SIGKILL (9) in step ")
+SUPERVISOR = ("process-lost", "The supervisor on local-2 was killed; its ranks ended with it.")
+REAPER = ("process-lost", "The process reaper on local-2 was killed; its ranks ended with it.")
+NODE = ("node-lost", "Node local-2 is out of contact.")
 CASES = [
-    (kill_rank, "killed", "Rank 1 on local-2 was killed by SIGKILL (9)"),
-    (kill_supervisor, "process-lost", "The supervisor on local-2 was killed; its ranks ended with it"),
-    (kill_reaper, "process-lost", "The process reaper on local-2 was killed; its ranks ended with it"),
-    (kill_node, "process-lost", "The supervisor on local-2 was killed; its ranks ended with it"),
+    (kill_rank, [KILLED]),
+    (kill_supervisor, [SUPERVISOR]),
+    (kill_reaper, [REAPER]),
+    (kill_node, [SUPERVISOR, NODE]),  # the node worker that `up` starts may need longer than silence is allowed to last
 ]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("kill", "cause_class", "sentence"), CASES, ids=[case[0].__name__ for case in CASES])
+@pytest.mark.parametrize(("kill", "causes"), CASES, ids=[case[0].__name__ for case in CASES])
 def test_the_cause_names_what_was_killed_and_its_node(
-    running_trainyard: Up, yard: Yard, kill: Callable[[Up, int], None], cause_class: str, sentence: str
+    running_trainyard: Up, yard: Yard, kill: Callable[[Up, int], None], causes: list[tuple[str, str]]
 ) -> None:
     spec = example("tiny-steps", steps=100_000, validate_every_steps=0)
     spec |= {"name": kill.__name__, "resources": {"nodes": 2, "processes_per_node": 1}, "restarts": {"max": 0}}
@@ -58,8 +62,8 @@ def test_the_cause_names_what_was_killed_and_its_node(
     kill(running_trainyard, placements[1]["ranks"][0]["pid"])
     ended = yard.wait_for_end(run)
     cause = yard.get(f"/runs/{run}/attempts")["items"][0]["cause"]
-    assert (cause["class"], cause["node"]) == (cause_class, "local-2"), cause
-    assert cause["sentence"].startswith(sentence)
-    assert ended["reason"]["sentence"].startswith(sentence)
+    assert cause["node"] == "local-2"
+    assert any(cause["class"] == word and cause["sentence"].startswith(start) for word, start in causes), cause
+    assert ended["reason"]["sentence"].startswith(cause["sentence"])
     assert "GLHF" not in str([ended["reason"]["sentence"], cause["sentence"], cause["consequences"]])
     assert {one["node"] for one in cause["consequences"]} == {"local-1"}
