@@ -64,7 +64,7 @@ def outcome_of_failure(
     former = run.restarts
     rules = RestartRules.of(run.spec)
     decision = decide(rules, [*failures_of(run, former.after_fence), failure], now.timestamp())
-    if run.wanted != Wanted.RUN or evidence.get("action") == "stop":  # the latter is what hangs.action says
+    if run.wanted != Wanted.RUN or cause.evidence.get("action") == "stop":  # the latter is what hangs.action says
         decision = Stop()
     if isinstance(decision, Stop):
         words = f"{sentence} {decision.sentence}".rstrip()
