@@ -39,6 +39,7 @@ def check_every_step_is_there_once(yard: Yard, run_id: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_every_process_may_be_killed_in_mid_run_and_no_point_is_lost_or_doubled(
     running_trainyard: Up, yard: Yard
 ) -> None:

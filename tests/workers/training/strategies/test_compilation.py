@@ -40,6 +40,7 @@ def trace_alone(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_compiled_and_checkpointed_blocks_train_on_two_ranks_as_plain_ones_on_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import multiprocessing
 import os
 from typing import Any
 
@@ -39,22 +40,33 @@ def test_positions_are_a_zigzag_that_covers_the_sequence_once() -> None:
         positions_of(0, 3, 16)
 
 
-@pytest.mark.parametrize("has_kernel", [True, False])
-def test_the_ring_gives_what_whole_attention_gives_forward_and_backward(has_kernel: bool) -> None:
-    torch.multiprocessing.spawn(attend_apart, (3, has_kernel, free_port()), 3)
+def test_the_ring_gives_what_whole_attention_gives_forward_and_backward() -> None:
+    """With torch's kernel for blocks and without."""
+    multiprocessing.get_context("forkserver").set_forkserver_preload(["tests.workers.training.ranks"])
+    torch.multiprocessing.start_processes(attend_apart, (3, free_port()), 3, start_method="forkserver")
 
 
-def attend_apart(rank: int, num_ranks: int, has_kernel: bool, port: int) -> None:
+def attend_apart(rank: int, num_ranks: int, port: int) -> None:
     import torch.distributed as dist
-    import torch.nn.functional as F
 
     from workers.training.strategies import context
 
     torch.set_num_threads(1)
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     dist.init_process_group("gloo", rank=rank, world_size=num_ranks)
+    for has_kernel in (True, False):
+        context._has_kernel = lambda query, has_kernel=has_kernel: has_kernel
+        compare_with_whole_attention(rank, num_ranks)
+    dist.destroy_process_group()
+
+
+def compare_with_whole_attention(rank: int, num_ranks: int) -> None:
+    import torch.distributed as dist
+    import torch.nn.functional as F
+
+    from workers.training.strategies import context
+
     assert dist.group.WORLD is not None
-    context._has_kernel = lambda query: has_kernel
     torch.manual_seed(0)
     shapes = ((2, 4, 24, 8), (2, 2, 24, 8), (2, 2, 24, 8))  # groups of two queries share a key
     whole: list[Any] = [torch.randn(shape).requires_grad_() for shape in shapes]
@@ -71,4 +83,3 @@ def attend_apart(rank: int, num_ranks: int, has_kernel: bool, port: int) -> None
     torch.testing.assert_close(found, wanted[:, :, positions])
     for one, other in zip(own, whole, strict=True):
         torch.testing.assert_close(one.grad, other.grad[:, :, positions])
-    dist.destroy_process_group()

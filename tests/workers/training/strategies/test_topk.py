@@ -108,7 +108,7 @@ def test_a_ratio_of_one_is_the_plain_average() -> None:
     check_parity(2, {"compression": "topk", "topk_ratio": 1.0}, limit=TOLERANCE)
 
 
-@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("world", [2, pytest.param(4, marks=pytest.mark.extended)])
 def test_every_bucket_travels_in_fewer_bytes_and_ranks_stay_equal(world: int) -> None:
     ranks = trained(world=world, steps=6)
     assert min(told(ranks, "test/buckets")) >= 5
@@ -117,6 +117,7 @@ def test_every_bucket_travels_in_fewer_bytes_and_ranks_stay_equal(world: int) ->
     assert len(set(told(ranks, "test/weights"))) == 1
 
 
+@pytest.mark.extended
 def test_with_sgd_it_converges_as_the_plain_average_does() -> None:
     """Adam is slower: entries that come late, and then as a sum, are a large second moment to it."""
     sgd = {"optimizer": "sgd", "learning_rate": 0.1, "steps": 120, "accumulate": 1}
