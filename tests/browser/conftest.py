@@ -65,7 +65,9 @@ def sign_in_link(up: Up) -> str:
 @contextmanager
 def sitting(browser: Browser, url: str, **options: Any) -> Iterator[Seat]:
     """A page of a context of its own; whatever went wrong in it fails the test at the end."""
-    context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
+    # Without motion: a lamp that pulses would have all of its page painted sixty times a second.
+    options = {"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce", **options}
+    context = browser.new_context(**options)
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     watch = Watch(page)

@@ -62,9 +62,14 @@ def bad(office: Yard) -> str:
     [
         "",
         "?logx=1&logy=1&outliers=1&smooth=gaussian:0.5",
-        "?x=relative&smooth=ema:0.9",
-        "?x=relative&logx=1&logy=1&smooth=mean:0.5",
-        "?x=time&outliers=1&smooth=gaussian:0.9",
+        *(
+            pytest.param(further, marks=pytest.mark.extended)
+            for further in (
+                "?x=relative&smooth=ema:0.9",
+                "?x=relative&logx=1&logy=1&smooth=mean:0.5",
+                "?x=time&outliers=1&smooth=gaussian:0.9",
+            )
+        ),
     ],
 )
 def test_every_series_is_drawn_without_a_problem(drawing: str, seat: Seat, bad: str) -> None:

@@ -14,6 +14,7 @@ from tests.whole.runs import Yard
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.extended
 def test_data_is_added_looked_at_and_trained_on(seat: Seat, yard: Yard, open_folder: Path) -> None:
     table = open_folder / "trees.csv"
     page = seat.go("/data/new/")

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.browser
 STEPS = 600
 
 
+@pytest.mark.extended
 def test_a_page_heals_by_itself_and_has_every_step_once(seat: Seat, yard: Yard, running_trainyard: Up) -> None:
     run_id = yard.submit(tiny("unbroken", steps=STEPS))
     page = seat.go(f"/runs/{run_id}/")

@@ -29,6 +29,7 @@ def far_home() -> Iterator[Path]:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_a_run_spans_the_nodes_of_two_homes(running_trainyard: Up, yard: Yard, far_home: Path) -> None:
     cluster = next(one for one in yard.get("/clusters")["items"] if one["name"] == "local")
     token = yard.post(f"/clusters/{cluster['id']}/join-tokens")["token"]

@@ -45,7 +45,7 @@ from workers.node.config import NodeConfig, make_home, node_home, store_config
 from workers.transport.celery_app import make_app
 from workers.transport.control_socket import socket_path
 
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 LOCKED = {INSPECT: question_scope}
 
 
