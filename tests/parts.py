@@ -41,9 +41,10 @@ class Tests(NamedTuple):
 NEVER = ("--ignore=tests/parity", "--ignore=tests/quality")
 APART = ("--ignore=tests/runs", "--ignore=tests/workers")
 PARTS = {
-    "workers": Tests(["-m", "not whole and not extended"], ["tests/workers"], {}),
     "browser": Tests(["-m", "whole and not extended"], ["tests/browser"], {}),
+    "training": Tests(["-m", "not whole and not extended"], ["tests/workers/training"], {}),
     "whole": Tests(["-m", "whole and not extended", "--ignore=tests/browser", *NEVER], ["tests"], {}),
+    "workers": Tests(["-m", "not whole and not extended", "--ignore=tests/workers/training"], ["tests/workers"], {}),
     "others": Tests(["-m", "not whole and not extended", *APART, *NEVER], ["tests"], {}),
     "runs": Tests(["-m", "not whole and not extended"], ["tests/runs"], {}),
 }

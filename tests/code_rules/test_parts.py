@@ -80,7 +80,8 @@ def test_every_test_but_those_of_parity_and_quality_is_in_one_of_the_parts() -> 
     assert chosen(parts.PARTS) == {
         "browser": ("whole and not extended", set(), "tests/browser"),
         "whole": ("whole and not extended", {"tests/browser", *NEVER}, "tests"),
-        "workers": ("not whole and not extended", set(), "tests/workers"),
+        "training": ("not whole and not extended", set(), "tests/workers/training"),
+        "workers": ("not whole and not extended", {"tests/workers/training"}, "tests/workers"),
         "runs": ("not whole and not extended", set(), "tests/runs"),
         "others": ("not whole and not extended", {"tests/runs", "tests/workers", *NEVER}, "tests"),
     }
