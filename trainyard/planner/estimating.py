@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trainyard.planner.architectures.sections import Pass, Section
-from trainyard.planner.layout import Layout, lay_out
 from trainyard.planner.machines.facts import DataFacts, NodeFacts
 from trainyard.planner.machines.hosts import Places, place_ranks
 from trainyard.planner.machines.rates import Rates
-from trainyard.planner.memory import Stage, stage_memory, stages_of
-from trainyard.planner.models import Model, find_model, sections_of
+from trainyard.planner.memory import stage_memory
+from trainyard.planner.models import find_model, sections_of
 from trainyard.planner.remarks import remarks
 from trainyard.planner.results import Estimate, Memory, StepTime
 from trainyard.planner.roofline import exchange_time, messages, optimizer_time, pass_time
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.strategies import used
+from trainyard.spec.strategies.costs.layout import Layout, Stage, lay_out, stages_of
+from trainyard.spec.strategies.costs.sections import Model, Pass, Section
 
 
 def estimate(

@@ -7,43 +7,17 @@ allocator; docs/decisions/planner.md says how it was measured.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from trainyard.planner.architectures.sections import Section
-from trainyard.planner.layout import Layout
 from trainyard.planner.results import Memory
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.strategies import used
+from trainyard.spec.strategies.costs.layout import Layout, Stage
+from trainyard.spec.strategies.costs.sections import Section
 from trainyard.spec.strategies.messages import WHOLE
 
 MOMENTS = {"adamw": 2, "sgd": 1, "muon": 2}
 MARGIN = 0.7  # of what a pass makes and frees again: a CPU's heap keeps so much of it that nothing else fits into
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """What the ranks of one stage of a pipeline have: the sections that they hold, of one Pass."""
-
-    index: int
-    sections: Sequence[Section]
-    flow: float  # bytes of what comes in from the stage before, for one microbatch
-    batch: float  # bytes of the rows of a pass
-
-    def counted(self) -> list[tuple[Section, int]]:
-        """Return each section once of those that are one object, with how often it is there."""
-        return list(Counter(self.sections).items())
-
-    def weights(self, layout: Layout) -> list[float]:
-        """Return the bytes of each section's parameters on a rank, before any are sharded."""
-        found = {section: section.num_parameters(layout.mesh.tensor) * WHOLE for section in set(self.sections)}
-        return [found[section] for section in self.sections]
-
-
-def stages_of(layout: Layout, sections: Sequence[Section], flow: float, batch: float) -> list[Stage]:
-    """Return what each stage holds; ``flow`` is what goes from one block to the next."""
-    return [Stage(index, layout.held_by(index, sections), flow, batch) for index in range(layout.mesh.stages)]
 
 
 def stage_memory(spec: RecipeSpec, layout: Layout, stage: Stage, rank: int, base: float, *, is_gpu: bool) -> Memory:

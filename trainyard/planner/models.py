@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from trainyard.planner.architectures.mlp import MLP
 from trainyard.planner.architectures.resnet import ResNet
-from trainyard.planner.architectures.sections import Pass, Section
 from trainyard.planner.architectures.transformer import GPT, ViT
 from trainyard.planner.machines.facts import DataFacts
+from trainyard.spec.strategies.costs.sections import Model, Pass, Section
 
 BYTES = 256  # tokens of a text in bytes
 BUILT_IN = {
@@ -27,25 +27,6 @@ ASSUMED = {
     "channels": (3, "channels of an image"),
     "image_size": (32, "pixels of an image's side"),
 }
-
-
-class Model(Protocol):
-    """What each model's file says of it."""
-
-    def __hash__(self) -> int: ...
-
-    @property
-    def layers(self) -> int: ...
-
-    def sections(self, at: Pass) -> list[Section]:
-        """Return what comes before the blocks, the blocks, and what comes behind them, with the loss. Blocks that are
-        alike are one and the same object, with the names of the first."""
-
-    def flow(self, at: Pass) -> float:
-        """Return the bytes of what flows from one block to the next, where that is most."""
-
-    def batch_bytes(self, rows: int) -> float:
-        """Return the bytes of so many rows as they come from the data."""
 
 
 @lru_cache(maxsize=256)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from trainyard.formats.figures import between, size
-from trainyard.planner.layout import Layout
 from trainyard.planner.machines.hosts import Places
 from trainyard.planner.results import Estimate, Fit, Memory
 from trainyard.spec.models import RecipeSpec
+from trainyard.spec.strategies.costs.layout import Layout
 
 MOSTLY = 0.5  # of a step
 LONG_BUBBLE = 0.3

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trainyard.planner.architectures.sections import Section, Work
-from trainyard.planner.layout import Layout
-from trainyard.planner.machines.rates import PRODUCTS, Link, Rates
-from trainyard.planner.memory import Stage
+from trainyard.planner.machines.rates import Link, Rates
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.strategies import used
+from trainyard.spec.strategies.costs.layout import Layout, Stage
+from trainyard.spec.strategies.costs.sections import PRODUCTS, Section, Work
 from trainyard.spec.strategies.messages import WHOLE, Message, rounds, share
 
 STEP_CALLS = 60  # of operators: the loop, the optimizer's groups, the data

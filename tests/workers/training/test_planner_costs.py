@@ -14,8 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from trainyard.planner.architectures import mlp as mlp_costs
 from trainyard.planner.architectures import resnet as resnet_costs
 from trainyard.planner.architectures import transformer as transformer_costs
-from trainyard.planner.architectures.sections import Pass
-from trainyard.planner.models import Model
+from trainyard.spec.strategies.costs.sections import Model, Pass
 from workers.training.recipes import gpt, mlp, resnet, vit
 
 ROWS = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainyard.planner.architectures.sections import Pass, Section
+from trainyard.spec.strategies.costs.sections import Pass, Section
 from trainyard.spec.strategies.messages import WHOLE
 
 RATIO = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trainyard.planner.architectures.sections import Pass, Section
+from trainyard.spec.strategies.costs.sections import Pass, Section
 from trainyard.spec.strategies.messages import WHOLE
 
 SMALLEST_SIDE = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainyard.planner.architectures.sections import Pass, Section
+from trainyard.spec.strategies.costs.sections import Pass, Section
 from trainyard.spec.strategies.messages import WHOLE
 
 INDEX = 8  # bytes of a token, or of a class, in a batch

@@ -14,8 +14,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from trainyard.spec.strategies.costs.sections import PRODUCTS
+
 VERSION = 2  # of attention on a CPU, the sizes are those of a head of a row
-PRODUCTS = frozenset({"matmul", "attention", "convolution"})  # whose work is FLOPs; that of the other kinds is bytes
 Positive = Annotated[float, Meta(gt=0, le=1e300)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e300)]
 # (size, size a second), in rising order of sizes

@@ -9,9 +9,8 @@ from trainyard.spec.strategies.messages import Message
 from trainyard.spec.strategies.strategy import Limit, Place, Strategy
 
 if TYPE_CHECKING:
-    from trainyard.planner.layout import Layout
-    from trainyard.planner.memory import Stage
     from trainyard.spec.models import RecipeSpec
+    from trainyard.spec.strategies.costs.layout import Layout, Stage
 
 DATA = frozenset({"data"})
 REASON = "last: it calls the optimizer, and sets numbers in it"

@@ -11,9 +11,8 @@ from trainyard.spec.strategies.messages import WHOLE, Message
 from trainyard.spec.strategies.strategy import Limit, Place, Strategy
 
 if TYPE_CHECKING:
-    from trainyard.planner.layout import Layout
-    from trainyard.planner.memory import Stage
     from trainyard.spec.models import RecipeSpec
+    from trainyard.spec.strategies.costs.layout import Layout, Stage
 
 PATH = "parallel.compression"
 RANK = 4  # of PowerSGD's factors

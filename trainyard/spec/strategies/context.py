@@ -12,11 +12,9 @@ from trainyard.spec.strategies.messages import SMALL, Message
 from trainyard.spec.strategies.strategy import Axis, Limit, Place, Strategy, some
 
 if TYPE_CHECKING:
-    from trainyard.planner.architectures.sections import Section
-    from trainyard.planner.layout import Layout
-    from trainyard.planner.memory import Stage
-    from trainyard.planner.models import Model
     from trainyard.spec.models import RecipeSpec
+    from trainyard.spec.strategies.costs.layout import Layout, Stage
+    from trainyard.spec.strategies.costs.sections import Model, Section
     from trainyard.spec.strategies.mesh import Mesh
 
 PATH = "parallel.context"

@@ -8,9 +8,8 @@ from trainyard.spec.strategies.messages import BUCKET_BYTES, Message
 from trainyard.spec.strategies.strategy import Axis, Place, Strategy
 
 if TYPE_CHECKING:
-    from trainyard.planner.layout import Layout
-    from trainyard.planner.memory import Stage
     from trainyard.spec.models import RecipeSpec
+    from trainyard.spec.strategies.costs.layout import Layout, Stage
     from trainyard.spec.strategies.mesh import Mesh
 
 

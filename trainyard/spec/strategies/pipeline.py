@@ -11,9 +11,8 @@ from trainyard.spec.strategies.microbatches import CHUNKS, choose_microbatches, 
 from trainyard.spec.strategies.strategy import Axis, Place, Strategy
 
 if TYPE_CHECKING:
-    from trainyard.planner.layout import Layout
-    from trainyard.planner.memory import Stage
     from trainyard.spec.models import RecipeSpec
+    from trainyard.spec.strategies.costs.layout import Layout, Stage
 
 CALLS = 120  # of each microbatch on a stage
 
@@ -77,7 +76,7 @@ class Pipeline(Strategy):
         return CALLS
 
     def bubble(self, layout: Layout) -> float:
-        """Sources: benchmarks/bench_bubble.py."""
+        """Sources: benchmarks/training_cases/bench_bubble.py."""
         stages, number = layout.mesh.stages, layout.microbatches
         work = {"interleaved": 2 * number, "zero-bubble": 6 * number}.get(layout.schedule, number)
         return (stages - 1) / (work + stages - 1)

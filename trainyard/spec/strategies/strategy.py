@@ -12,11 +12,9 @@ from trainyard.spec.problems import Problem
 from trainyard.spec.strategies.messages import Message
 
 if TYPE_CHECKING:  # at run time they import this package
-    from trainyard.planner.architectures.sections import Section
-    from trainyard.planner.layout import Layout
-    from trainyard.planner.memory import Stage
-    from trainyard.planner.models import Model
     from trainyard.spec.models import RecipeSpec
+    from trainyard.spec.strategies.costs.layout import Layout, Stage
+    from trainyard.spec.strategies.costs.sections import Model, Section
     from trainyard.spec.strategies.mesh import Mesh
 
 

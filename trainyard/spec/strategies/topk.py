@@ -12,9 +12,8 @@ from trainyard.spec.strategies.data import num_buckets
 from trainyard.spec.strategies.messages import WHOLE, Message
 
 if TYPE_CHECKING:
-    from trainyard.planner.layout import Layout
-    from trainyard.planner.memory import Stage
     from trainyard.spec.models import RecipeSpec
+    from trainyard.spec.strategies.costs.layout import Layout, Stage
 
 INDEX = 4  # bytes of the place of an entry
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from trainyard.planner.architectures.sections import Pass
 from trainyard.spec.models import RecipeSpec
+from trainyard.spec.strategies.costs.sections import Pass, Section
 from trainyard.spec.strategies.mesh import Mesh
+from trainyard.spec.strategies.messages import WHOLE
 from trainyard.spec.strategies.microbatches import CHUNKS, choose_microbatches
 
 T = TypeVar("T")
@@ -94,3 +96,27 @@ def lay_out(spec: RecipeSpec, num_nodes: int | None = None) -> Layout:
     if mesh.stages > 1:
         microbatches = choose_microbatches(pipeline.schedule, mesh.stages, pipeline.microbatches, rows)
     return Layout(mesh, rows, train.accumulate, microbatches, pipeline.schedule, train.precision)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What the ranks of one stage of a pipeline have: the sections that they hold, of one Pass."""
+
+    index: int
+    sections: Sequence[Section]
+    flow: float  # bytes of what comes in from the stage before, for one microbatch
+    batch: float  # bytes of the rows of a pass
+
+    def counted(self) -> list[tuple[Section, int]]:
+        """Return each section once of those that are one object, with how often it is there."""
+        return list(Counter(self.sections).items())
+
+    def weights(self, layout: Layout) -> list[float]:
+        """Return the bytes of each section's parameters on a rank, before any are sharded."""
+        found = {section: section.num_parameters(layout.mesh.tensor) * WHOLE for section in set(self.sections)}
+        return [found[section] for section in self.sections]
+
+
+def stages_of(layout: Layout, sections: Sequence[Section], flow: float, batch: float) -> list[Stage]:
+    """Return what each stage holds; ``flow`` is what goes from one block to the next."""
+    return [Stage(index, layout.held_by(index, sections), flow, batch) for index in range(layout.mesh.stages)]

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from trainyard.planner.machines.rates import PRODUCTS
 from trainyard.spec.strategies.messages import SMALL, WHOLE
 
+PRODUCTS = frozenset({"matmul", "attention", "convolution"})  # whose work is FLOPs; that of the other kinds is bytes
 MODULE_CALLS = 4  # of a module that computes: the call, the operator, the nodes for its backward pass
 
 
@@ -153,3 +153,22 @@ class Section:
     def add(self, numbers: float) -> None:
         """The sum with the residual stream: nothing is kept, but the gradients of both ways are added."""
         self.move(3 * numbers * WHOLE, 3 * numbers * WHOLE)
+
+
+class Model(Protocol):
+    """What each model's file says of it."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def layers(self) -> int: ...
+
+    def sections(self, at: Pass) -> list[Section]:
+        """Return what comes before the blocks, the blocks, and what comes behind them, with the loss. Blocks that are
+        alike are one and the same object, with the names of the first."""
+
+    def flow(self, at: Pass) -> float:
+        """Return the bytes of what flows from one block to the next, where that is most."""
+
+    def batch_bytes(self, rows: int) -> float:
+        """Return the bytes of so many rows as they come from the data."""
