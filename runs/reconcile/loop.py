@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
@@ -14,6 +15,7 @@ from redis.exceptions import LockError, RedisError
 
 from runs import broadcast, valkey_users
 from runs.engines import engine_of
+from runs.engines.control_hints import request_reconcile
 from runs.models import Attempt, Node, Run
 from runs.models.clusters import MAX_SLOTS
 from runs.reconcile import datasets
@@ -28,7 +30,7 @@ from runs.reconcile.restoring import record_checkpoint_uses
 from runs.reconcile.tracing import record_traces
 from runs.recovery.returning import record_returns
 from runs.serving.transport import redis
-from runs.status import Status, Wanted
+from runs.status import OVER, Status, Wanted
 from trainyard.contract import keys, limits
 from trainyard.contract.base import to_builtins
 from trainyard.contract.machines import Health, Inventory
@@ -41,6 +43,7 @@ LOCK_KEY = f"{keys.PREFIX}:control:lock"
 LOCK_S = 5  # whoever is killed in the middle of a round keeps the others waiting for so long
 TICK_KEY = f"{keys.PREFIX}:control:tick"  # Unix seconds of the last tick: /health shows its age
 SINCE_KEY = f"{keys.PREFIX}:control:since"
+LOOK_AGAIN_S = 0.1
 AWAY_S = 5.0  # a longer pause between ticks means that control was away, and knows nothing of that time
 
 
@@ -107,6 +110,8 @@ def reconcile_run(run_id: str, now: datetime) -> None:
     record_checkpoint_uses([attempt])
     record_traces([attempt])
     record_returns([attempt])
+    if _waits_for_records(attempt):
+        look_again_soon(run_id)
     if not changed and attempt.run.status != Status.STOPPING:
         return
     write_desired(nodes, listener.statuses, now)
@@ -115,6 +120,20 @@ def reconcile_run(run_id: str, now: datetime) -> None:
         free_slots(listener)
         if attempt.run.cluster_id is not None:
             schedule(attempt.run.cluster_id, now)
+
+
+def _waits_for_records(attempt: Attempt) -> bool:
+    """Whether only records that are on their way keep the attempt from its end."""
+    if attempt.settling_at is None or attempt.ended_at is not None:
+        return False
+    return all(placement.phase in OVER for placement in attempt.placements.all())
+
+
+def look_again_soon(run_id: str) -> None:
+    """Look at the run again in a moment. A tick would be a second, and nobody reports that records have arrived."""
+    timer = threading.Timer(LOOK_AGAIN_S, request_reconcile, [run_id])
+    timer.daemon = True
+    timer.start()
 
 
 def _notify(attempt: Attempt) -> None:

@@ -11,6 +11,7 @@ from runs import actions, reconcile
 from runs.metrics.models import Telemetry
 from runs.models import Event, HeldSlot, Node, Run
 from runs.presenting.restarts import restarts_document
+from runs.recovery.failing import RESTART_REST_LIMIT_S
 from runs.recovery.policy import LEFT_OUT_S
 from tests.cast import make_node, make_run, spec
 from tests.checkpoints import saved, tell
@@ -258,3 +259,20 @@ def test_the_document_says_what_was_used_and_which_nodes_are_left_out(yard: Yard
     assert [(one["node"], one["why"]) for one in document["left_out"]] == [("node-b", "killed there")]
     later = restarts_document(yard.run, yard.now + timedelta(hours=2))
     assert (later["used"], later["left_out"]) == (0, [])
+
+
+def test_records_that_do_not_come_hold_up_a_restart_for_a_moment_only(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("runs.reconcile.loop.look_again_soon", asked.append)
+    restarts(yard)
+    yard.start()
+    for number in (0, 1):
+        one = rank(number, 10.0, exit_code=None, signal=9)
+        yard.say("ended", number, ranks=[one], producers={f"{number}" * 32: 7})
+    reconcile.reconcile_run(yard.run.pk, yard.now)
+    assert (yard.status, asked) == ("RUNNING", [yard.run.pk])
+    reconcile.reconcile_run(yard.run.pk, yard.now + timedelta(seconds=RESTART_REST_LIMIT_S + 0.1))
+    assert (yard.status, yard.attempt.number) == ("SCHEDULED", 2)
+    assert asked == [yard.run.pk]
