@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 
 import pytest
 
 from runs.models import Run
+from runs.models.recoveries import LeftOutNode, Recovery
 from runs.status import Status
-from tests.cast import Cast, make_attempt, make_node
+from tests.cast import Cast, make_attempt, make_node, spec
 from tests.spools import Spool, store
 from tests.trainyard.command import Trainyard
+from trainyard.contract.base import to_builtins
 from trainyard.contract.causes import Cause, CauseClass, Consequence
 
 pytestmark = pytest.mark.usefixtures("valkey")
@@ -59,6 +62,17 @@ def test_show_says_what_ended_a_failed_run_and_what_followed(
     attempt.save()
     lines = trainyard("show", run.pk).out.splitlines()
     assert lines[2:4] == ["cause      killed: Rank 1 on b was killed by SIGKILL (9).", f"followed   {felt}"]
+
+
+def test_show_says_what_a_run_did_by_itself(trainyard: Trainyard, make_run: Callable[..., Run]) -> None:
+    now = time.time()
+    left_out = LeftOutNode(node="b", name="node-b", why="gpu-fault there", until=now + 60)
+    recovery = Recovery(number=1, total=4, failed_at=now, left_out=[left_out])
+    document = spec(restarts={"max": 3, "window": "1h", "backoff": "2s", "on": {}})
+    run = make_run(status=Status.RUNNING, spec=document, recovery=to_builtins(recovery))
+    out = trainyard("show", run.pk).out
+    assert "restarts   4 by itself, 1 of 3 count now; node-b left out until 2" in out
+    assert "restarts " not in trainyard("show", make_run().pk).out
 
 
 def test_clusters_and_nodes_are_listed(trainyard: Trainyard, cast: Cast) -> None:

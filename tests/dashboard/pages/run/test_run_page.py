@@ -12,9 +12,11 @@ from dashboard.pages.run.evidence import CAUSE_WORDS
 from runs.files import paths as places
 from runs.metrics.models import Telemetry
 from runs.models import Run, User
+from runs.models.recoveries import LeftOutNode, Recovery
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.series import write_series
+from trainyard.contract.base import to_builtins
 from trainyard.contract.causes import Cause, CauseClass, Consequence
 from trainyard.spec import parse_spec
 
@@ -126,6 +128,19 @@ def test_without_evidence_the_first_rank_that_broke_is_shown(cast: Cast, as_user
 def test_a_waiting_run_says_what_it_waits_for(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
     run = make_run(reason_sentence="Waiting for 2 more slots on cluster local.")
     assert "Waiting for 2 more slots on cluster local." in text_of(as_user(cast.viewer), f"/runs/{run.pk}/")
+
+
+def test_a_run_that_recovers_says_which_restart_follows(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    now = time.time()
+    left_out = LeftOutNode(node="b", name="node-b", why="gpu-fault there", until=now + 60)
+    recovery = Recovery(number=2, total=2, failed_at=now, due_at=now + 2, left_out=[left_out])
+    document = spec(restarts={"max": 3, "window": "1h", "backoff": "2s", "on": {}})
+    reason = "Rank 1 was killed. Restart 2 of 3 follows after a pause of 2 s."
+    run = make_run(status=Status.RECOVERING, reason_sentence=reason, spec=document, recovery=to_builtins(recovery))
+    text = " ".join(text_of(as_user(cast.viewer), f"/runs/{run.pk}/").split())
+    assert reason in text
+    assert "restart <b>2</b> of 3" in text
+    assert 'title="gpu-fault there; until 2' in text and "without <b>node-b</b>" in text
 
 
 def test_the_ranks_tab_has_a_column_for_each_axis_in_use(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
