@@ -52,11 +52,11 @@ def find_hang(ranks: Sequence[RankView], rules: HangRules, *, outlives_workers: 
     own limit has passed; a rank that validates, saves or loads has a longer limit, and those that wait for it prove
     nothing. ``outlives_workers``: the run goes on without any rank but 0.
     """
-    finding = _stopped(ranks) or _absent(ranks) or _all_waiting(ranks)
+    finding = _stopped(ranks) or _absent(ranks) or _cut(ranks) or _all_waiting(ranks)
     if finding is None:
         return None
     blamed = next((view for view in ranks if view.rank == finding.rank), None)
-    is_over = finding.kind != HangKind.STOPPED or any(view.is_over for view in ranks if view.is_stopped)
+    is_over = any(view.is_over for view in ranks if view.is_stopped or finding.kind != HangKind.STOPPED)
     is_spare = outlives_workers and finding.rank not in (None, 0)
     finding.action = rules.action
     finding.acts = is_over and rules.action != "notify" and not is_spare
@@ -87,31 +87,31 @@ def _includes(collective: PendingCollective, rank: int) -> bool:
     return not collective.ranks or rank in collective.ranks
 
 
+def _cut(ranks: Sequence[RankView]) -> HangFinding | None:
+    """Every rank waits in a collective, and the kernel of one finds that its bytes reach nobody."""
+    stuck = [view for view in ranks if view.stall is not None and view.stall.unacknowledged]
+    if not stuck or len({view.node for view in ranks}) < 2 or not all(view.collective for view in ranks):
+        return None
+    return _finding(HangKind.NETWORK, None, stuck, sentences.cut(ranks, stuck[0]))
+
+
 def _all_waiting(ranks: Sequence[RankView]) -> HangFinding | None:
-    """Every rank waits in a collective. Where one group has ranks in two of its collectives, the earlier one is the
-    odd one out; where all members of each group are in the same, bytes do not arrive."""
+    """Every rank waits in a collective. Two operations in one place of a group's sequence wait for each other. Other
+    places do not: a rank that is one ahead has got its data, and what it sent has not arrived."""
     if len(ranks) < 2 or not all(view.collective is not None and view.is_over for view in ranks):
         return None
-    for group in sorted({view.collective.group for view in ranks if view.collective}):
-        inside = [view for view in ranks if view.collective and view.collective.group == group]
-        inside = [view for view in inside if view.collective and not view.collective.is_pair]
-        found = {(view.collective.sequence, view.collective.operation) for view in inside if view.collective}
-        if len(found) > 1:
-            behind = min(inside, key=lambda view: (view.collective.sequence if view.collective else 0, view.rank))
-            others = [view for view in inside if view is not behind]
-            return _finding(HangKind.MISMATCH, behind, others, sentences.mismatch(behind, others))
-        outside = [view for view in ranks if view not in inside and inside and _awaited(inside[0], view)]
-        if outside:
-            return _finding(HangKind.MISMATCH, outside[0], inside, sentences.mismatch(outside[0], inside))
+    first: dict[tuple[str, int], RankView] = {}
+    for view in ranks:
+        collective = view.collective
+        if collective is None or collective.is_pair:
+            continue
+        other = first.setdefault((collective.group, collective.sequence), view)
+        if other.collective is not None and other.collective.operation != collective.operation:
+            return _finding(HangKind.MISMATCH, view, [other], sentences.mismatch(view, [other]))
     kind = HangKind.NETWORK if len({view.node for view in ranks}) > 1 else HangKind.NO_STEP
     finding = _finding(kind, None, list(ranks), sentences.nothing_arrives(ranks))
     finding.node = ranks[0].node if kind == HangKind.NO_STEP else ""
     return finding
-
-
-def _awaited(inside: RankView, other: RankView) -> bool:
-    """Whether the group that one rank waits in has the other as a member too."""
-    return inside.collective is not None and other.rank in inside.collective.ranks
 
 
 def _finding(kind: HangKind, blamed: RankView | None, waiting: Sequence[RankView], sentence: str) -> HangFinding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from trainyard.contract.causes import RankStack
 from trainyard.formats.words import listed
 from trainyard.spec.values.durations import words_of
 
@@ -51,6 +52,15 @@ def nothing_arrives(ranks: Sequence[RankView]) -> str:
     return f"{where}: the network between {listed(nodes[:MAX_NAMED])} carries none of the ranks' data."
 
 
+def cut(ranks: Sequence[RankView], stuck: RankView) -> str:
+    nodes = listed(sorted({view.node for view in ranks}), at_most=MAX_NAMED)
+    far = listed(stuck.stall.unacknowledged, at_most=2) if stuck.stall is not None else "the others"
+    where = f"Every rank waits in a collective, rank {stuck.rank} on {stuck.node} in {_operation(stuck)}"
+    return (
+        f"{where}{_place(stuck)}, and nobody acknowledges what it sends to {far}: the network between {nodes} is cut."
+    )
+
+
 def state(view: RankView) -> str:
     """Return in a few words what the rank does."""
     stall = view.stall
@@ -61,6 +71,12 @@ def state(view: RankView) -> str:
     if stall.collective is not None:
         return f"waits in {stall.collective.operation}{f' at {stall.line}' if stall.line else ''}"
     return f"is at {stall.line}" if stall.line else "shows neither output nor use of the processor"
+
+
+def stacks_text(stacks: Sequence[RankStack]) -> str:
+    """Return where each rank stands, the most recent call first."""
+    parts = [f"Rank {one.rank} on {one.node} {one.state}.\n{one.stack}".rstrip() for one in stacks]
+    return "\n\n".join(parts)
 
 
 def _who(ranks: Sequence[RankView]) -> str:

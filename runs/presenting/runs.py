@@ -102,6 +102,7 @@ class Facts:
     step_age_s: float | None = None
     median_step_s: float | None = None
     still_s: float | None = None  # for so long none of its ranks has printed or computed anything
+    hang: str = ""  # what keeps its ranks, in a sentence
     record_age_s: float | None = None
     control_silence_s: float = 0.0  # control is away: nobody has written down since then what nodes report
     ingest_is_away: bool = False  # newer records wait on the nodes
@@ -145,6 +146,8 @@ def _between_attempts(facts: Facts) -> str:
 
 
 def _progress(facts: Facts) -> Lamp:
+    if facts.hang and facts.status not in FINAL:
+        return _lamp("progress", RED, facts.hang)
     if facts.step is None and facts.status == Status.RUNNING and facts.still_s is not None:
         if facts.still_s < STILL_AMBER_S:
             return _lamp("progress", GREEN, "No step is logged; the ranks print or compute.")
@@ -315,6 +318,7 @@ def facts_of(run: Run, attempt: Attempt | None, telemetry: Telemetry, now: datet
         has_ended_attempt=attempt is not None and attempt.ended_at is not None,
         was_never_placed=attempt is None,
         silent_nodes=tuple(placement.node.name for placement in silent),
+        hang=hang.sentence if placements and attempt and (hang := attempt.known_hang) else "",
         step=telemetry.step if run.counts_steps else None,
         steps=run.steps,
         step_age_s=None if telemetry.step_at is None else max(0.0, now.timestamp() - telemetry.step_at),

@@ -14,6 +14,8 @@ import torch
 
 import trainyard
 from trainyard.spec import CommunicationSpec, RecipeSpec, Spec
+from workers.progress import marker
+from workers.progress.marker import CODES, PHASE
 from workers.progress.sampler import start_sampler
 from workers.training.build import build
 from workers.training.checkpoints import DiskCheckpoints, read_store
@@ -21,6 +23,7 @@ from workers.training.checkpoints.weights import save_weights
 from workers.training.communication.main import measure
 from workers.training.data.together import load_together
 from workers.training.loop import Metrics, Stopped, run_loop
+from workers.training.measuring.phases import CHECKPOINT
 from workers.training.mesh import make_mesh
 from workers.training.recipes import load_task
 from workers.training.startup import process_group
@@ -73,6 +76,7 @@ def train(spec: RecipeSpec, place: Place, metrics: Metrics) -> Stopped | None:
     checkpoints = DiskCheckpoints(spec, store, metrics)
     with closing(training.feed):
         stopped = run_loop(training, metrics, checkpoints)
+    marker.own().words[PHASE] = CODES[CHECKPOINT]  # what follows makes no step
     if stopped is not None:
         write_stop_report(stopped, place)
     elif output := os.environ.get("TRAINYARD_OUTPUT"):

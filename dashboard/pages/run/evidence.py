@@ -6,12 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from runs.hangs.sentences import stacks_text
 from runs.ingest import troubles
 from runs.models import Run
 from runs.presenting import endings, groups, unsent
 from runs.presenting.runs import TroubleDocument
 from runs.status import Status
-from trainyard.contract.causes import Cause, CauseClass
+from trainyard.contract.base import convert
+from trainyard.contract.causes import Cause, CauseClass, RankStack
 
 # status -> (colour, headline): the sentence under it is the run's own reason
 HEADLINES = {
@@ -87,6 +89,8 @@ def remarks(told: Sequence[TroubleDocument]) -> Remarks:
 
 
 def trouble(run: Run) -> Trouble | None:
+    if run.status == Status.RUNNING:
+        return _hang(run)
     if run.status not in HEADLINES:
         return None
     colour, headline = HEADLINES[Status(run.status)]
@@ -118,8 +122,19 @@ def _newest_cause(run: Run) -> Cause | None:
     return attempt.known_cause if attempt else None
 
 
+def _hang(run: Run) -> Trouble | None:
+    """What keeps the ranks of a run that counts as running."""
+    attempt = run.live_attempt()
+    hang = attempt.known_hang if attempt is not None else None
+    if hang is None:
+        return None
+    return Trouble("red", "This run makes no step", hang.sentence, stacks_text(hang.stacks)[:MAX_CHARS], [])
+
+
 def _traceback(found: dict[str, Any]) -> str:
     """Take the traceback, or the last lines, out of the evidence; the rest of the lines is on the tab of the logs."""
+    if stacks := found.pop("stacks", None):
+        return stacks_text(convert(stacks, list[RankStack]))
     texts = [text for name in ("traceback", "lines", "log") if (text := found.pop(name, None))]
     if output := found.pop("output", None):
         texts = [[*_lines(texts[0]), "", "Last lines of its standard output:", *output]] if texts else [output]

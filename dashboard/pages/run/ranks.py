@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 from dashboard.pages.run.evidence import CAUSE_WORDS
 from dashboard.pages.run.rank_measures import Measures, measures
+from runs.hangs.sentences import stacks_text
 from runs.ingest.commit import REST
 from runs.metrics.models import Producer
 from runs.models import Attempt, Placement, Run
 from runs.status import Phase
-from trainyard.contract.reports import RankReport
+from trainyard.contract.causes import HangFinding
+from trainyard.contract.reports import RankReport, RankStall
 from trainyard.spec.strategies.mesh import Mesh, make_mesh
 
 
@@ -36,6 +38,8 @@ class AttemptView(NamedTuple):
     axes: dict[str, int]  # the degrees above 1, outermost first
     measures: Measures | None
     cause_word: str
+    hang: HangFinding | None
+    stacks: str  # where each rank stood when it hung
 
 
 def attempts(run: Run) -> list[AttemptView]:
@@ -53,9 +57,11 @@ def _view(attempt: Attempt, spec: dict[str, Any]) -> AttemptView:
     mesh = _mesh(spec, attempt.world_size)
     ranks = _ranks(attempt, mesh)
     found = measures(attempt, {one.rank: one.node for one in ranks}, spec, mesh)
-    cause = attempt.known_cause
+    cause, hang = attempt.known_cause, attempt.known_hang
     word = CAUSE_WORDS[cause.cause_class] if cause else ""
-    return AttemptView(attempt, list(attempt.placements.all()), ranks, mesh.used if mesh else {}, found, word)
+    stacks = stacks_text(hang.stacks) if hang is not None else ""
+    placements, axes = list(attempt.placements.all()), mesh.used if mesh else {}
+    return AttemptView(attempt, placements, ranks, axes, found, word, hang, stacks)
 
 
 def _mesh(spec: dict[str, Any], world_size: int) -> Mesh | None:
@@ -109,6 +115,8 @@ def _state(report: RankReport, placement: Placement, attempt: Attempt) -> tuple[
         return f"killed by {name}", "red"
     if report.exit_code is not None:
         return ("finished", "green") if report.exit_code == 0 else (f"exit code {report.exit_code}", "red")
+    if report.stall is not None and attempt.ended_at is None:
+        return _standing(report.stall)
     if report.pid and attempt.ended_at is None:
         return ("stopping", "grey") if placement.phase == Phase.STOPPING else ("running", "green")
     if attempt.ended_at is not None:
@@ -116,6 +124,13 @@ def _state(report: RankReport, placement: Placement, attempt: Attempt) -> tuple[
     return {Phase.PREPARING: "preparing", Phase.READY: "ready", Phase.REFUSED: "refused"}.get(
         Phase(placement.phase), str(placement.phase)
     ), ("red" if placement.phase == Phase.REFUSED else "blue")
+
+
+def _standing(stall: RankStall) -> tuple[str, str]:
+    if stall.is_stopped:
+        return "stopped by a signal", "red"
+    words = f"waits in {stall.collective.operation}" if stall.collective is not None else "makes no step"
+    return words, "red" if stall.is_over and stall.collective is None else "amber"
 
 
 def _moment(seconds: float | None) -> datetime | None:

@@ -55,6 +55,25 @@ class CauseOut(Schema):
     consequences: list[ConsequenceOut]
 
 
+class RankStackOut(Schema):
+    rank: int
+    node: str
+    state: str
+    stack: str
+
+
+class HangOut(Schema):
+    kind: str
+    sentence: str
+    action: str
+    acts: bool = Field(description="whether the attempt is ended for it")
+    node: str
+    rank: int | None
+    collective: str
+    line: str
+    stacks: list[RankStackOut]
+
+
 class AttemptOut(Schema):
     id: str
     number: int
@@ -67,6 +86,7 @@ class AttemptOut(Schema):
     offered: list[dict[str, Any]] = Field(description="checkpoints to go on from, the newest first: run, step, fence")
     reason: dict[str, str]
     cause: CauseOut | None = Field(description="null: it goes on, or it succeeded")
+    hang: HangOut | None = Field(description="what keeps its ranks, or what they were ended for")
     placements: list[PlacementOut]
 
 
@@ -106,6 +126,7 @@ def _attempts(rows: Sequence[Attempt]) -> list[AttemptOut]:
             offered=(row.go or {}).get("checkpoints", []),
             reason={"code": row.reason_code, "sentence": row.reason_sentence},
             cause=None if (cause := row.known_cause) is None else CauseOut.model_validate(to_builtins(cause)),
+            hang=None if (hang := row.known_hang) is None else HangOut.model_validate(to_builtins(hang)),
             placements=[_placement(placement) for placement in row.placements.all()],
         )
         for row in rows

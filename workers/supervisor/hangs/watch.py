@@ -7,16 +7,19 @@ from collections.abc import Sequence
 
 from trainyard.contract.base import to_builtins
 from trainyard.contract.orders import Order
+from trainyard.contract.reports import RankStall
 from trainyard.spec.sections.hangs import HangRules
 from workers.attempt.folder import AttemptFolder
 from workers.forking.processes import cpu_s, descendants_of, state_of
 from workers.progress.marker import Marker
+from workers.supervisor.hangs.connections import unacknowledged
 from workers.supervisor.hangs.tracker import Kind, Sample, Tracker
 from workers.supervisor.ranks.state import RankState
 
 EVERY_S = 0.5
 LIFE_EVERY_S = 2.0  # how often processor time and output are looked at
 BUSY_SHARE = 0.05  # of one core
+CUT_LIMIT_S = 20.0  # a connection that carries nothing for so long: the network may be back before
 STOPPED = "T"  # by a signal; a debugger's stop is "t"
 
 
@@ -53,9 +56,19 @@ class HangWatch:
                     is_alive=self._life.is_seen(rank, now),
                 )
                 stall = tracker.update(sample)
+                if stall is not None and stall.collective is not None:
+                    add_network(stall, rank.pid, sample.at)
             if to_builtins(stall) != to_builtins(rank.stall):
                 rank.stall, changed = stall, True
         return changed
+
+
+def add_network(stall: RankStall, pid: int, at: float) -> None:
+    """Record what the kernel knows of the rank's connections. A cut network needs no long proof."""
+    stall.unacknowledged = unacknowledged(pid)
+    if stall.unacknowledged:
+        stall.limit_s = min(stall.limit_s, CUT_LIMIT_S)
+        stall.is_over = at - stall.since >= stall.limit_s
 
 
 class Life:

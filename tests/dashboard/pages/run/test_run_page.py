@@ -185,6 +185,35 @@ def test_the_ranks_tab_tells_what_became_of_each_rank(cast: Cast, as_user: AsUse
         assert words in text
 
 
+def test_a_run_that_hangs_says_so_with_the_line_of_each_rank(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run(status=Status.RUNNING)
+    attempt = make_attempt(run, [make_node(cast.cluster, "node-x")], ranks=2, phase=Phase.RUNNING)
+    waits = {"since": 1.0, "is_over": True, "collective": {"operation": "all_reduce"}, "line": "train.py line 84"}
+    ranks = [{"rank": 0, "pid": 7, "stall": waits}, {"rank": 1, "pid": 8, "stall": {"since": 1.0, "is_stopped": True}}]
+    attempt.placements.update(report={"ranks": ranks})
+    sentence = "Rank 1 on node-x is stopped (SIGSTOP) at step 137; rank 0 waits for it in all_reduce."
+    stack = {
+        "rank": 0,
+        "node": "node-x",
+        "state": "waits in all_reduce",
+        "stack": 'File "train.py", line 84, in <b>step',
+    }
+    attempt.hang = {"kind": "stopped", "sentence": sentence, "node": "node-x", "rank": 1, "stacks": [stack]}
+    attempt.save()
+    client = as_user(cast.viewer)
+    overview, tab = text_of(client, f"/runs/{run.pk}/"), text_of(client, f"/runs/{run.pk}/ranks/")
+    for text in (overview, tab):
+        assert sentence in text
+        assert "line 84, in &lt;b&gt;step" in text
+    assert "This run makes no step" in overview
+    for words in ("waits in all_reduce", "stopped by a signal"):
+        assert words in tab
+    answer = client.get(f"/api/v1/runs/{run.pk}").json()
+    assert answer["lamps"]["progress"] == {"name": "progress", "colour": "red", "sentence": sentence}
+    (listed,) = client.get(f"/api/v1/runs/{run.pk}/attempts").json()["items"]
+    assert (listed["hang"]["rank"], listed["hang"]["sentence"], listed["hang"]["stacks"]) == (1, sentence, [stack])
+
+
 def test_the_timeline_lists_events_with_who_did_them(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
     run = make_run()
     run.move_to(Status.CANCELLED, code="stopped", sentence="Stopped by mate.", actor=cast.mate)

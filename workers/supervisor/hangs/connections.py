@@ -1,0 +1,63 @@
+"""Connections of a rank whose bytes nobody acknowledges, as the kernel lists them: the network behind them is cut."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from pathlib import Path
+
+TABLES = ("tcp", "tcp6")
+ESTABLISHED, RETRANSMITTING = "01", "01"
+LEAST_TRIES = 3  # to send again: in the first two seconds
+MOST = 8  # that are named
+
+
+def unacknowledged(pid: int, proc: Path = Path("/proc")) -> list[str]:
+    """Return the far ends, as ``address:port``, of the process's connections that carry nothing any more."""
+    stuck = {inode: far for table in TABLES for inode, far in _stuck(proc / str(pid) / "net" / table)}
+    if not stuck:
+        return []
+    return sorted(stuck[inode] for inode in _sockets(proc / str(pid) / "fd") & stuck.keys())[:MOST]
+
+
+def _stuck(table: Path) -> list[tuple[str, str]]:
+    """Return inode and far end of the sockets that send the same bytes again and again."""
+    try:
+        lines = table.read_text().splitlines()[1:]
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        words = line.split()
+        if len(words) < 10 or words[3] != ESTABLISHED:
+            continue
+        waiting, timer, tries = words[4].partition(":")[0], words[5].partition(":")[0], int(words[6], 16)
+        if int(waiting, 16) > 0 and timer == RETRANSMITTING and tries >= LEAST_TRIES:
+            found.append((words[9], _address(words[2])))
+    return found
+
+
+def _sockets(folder: Path) -> set[str]:
+    """Return the inodes of the sockets that the process holds."""
+    found = set()
+    try:
+        for entry in os.scandir(folder):
+            try:
+                target = str(Path(entry.path).readlink())
+            except OSError:  # closed meanwhile
+                continue
+            if target.startswith("socket:["):
+                found.add(target[8:-1])
+    except OSError:  # it has ended, or belongs to another user
+        return set()
+    return found
+
+
+def _address(text: str) -> str:
+    """Return ``0100007F:D2BA`` as ``127.0.0.1:53946``: words of four bytes in the machine's order."""
+    address, _, port = text.partition(":")
+    words = [int(address[place : place + 8], 16) for place in range(0, len(address), 8)]
+    packed = struct.pack(f"={len(words)}I", *words)
+    family = socket.AF_INET if len(words) == 1 else socket.AF_INET6
+    return f"{socket.inet_ntop(family, packed).removeprefix('::ffff:')}:{int(port, 16)}"
