@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
 from tests.browser.watch import Watch
 from tests.up_process import OURS, ROOT, Up
@@ -20,6 +20,7 @@ from tests.whole.runs import Yard, example
 from trainyard.bundle import pack
 
 PATIENCE_MS = 60_000
+DESK: ViewportSize = {"width": 1440, "height": 900}
 TINY = {"layers": 1, "width": 32, "heads": 2, "context": 32}
 # Its log is dull and its loss falls; with `--fail` it ends as scripts do.
 SCRIPT = """
@@ -62,13 +63,27 @@ def sign_in_link(up: Up) -> str:
     return done.stdout.strip()
 
 
+def new_context(browser: Browser, **options: Any) -> BrowserContext:
+    """A context at a desk and without motion: a lamp that pulses would have all of its page painted sixty times a
+    second."""
+    context = browser.new_context(**{"viewport": DESK, "reduced_motion": "reduce", **options})
+    context.set_default_timeout(PATIENCE_MS)
+    return context
+
+
 @contextmanager
 def sitting(browser: Browser, url: str, **options: Any) -> Iterator[Seat]:
     """A page of a context of its own; whatever went wrong in it fails the test at the end."""
-    # Without motion: a lamp that pulses would have all of its page painted sixty times a second.
-    options = {"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce", **options}
-    context = browser.new_context(**options)
-    context.set_default_timeout(PATIENCE_MS)
+    context = new_context(browser, **options)
+    try:
+        with seated(context, url) as seat:
+            yield seat
+    finally:
+        context.close()
+
+
+@contextmanager
+def seated(context: BrowserContext, url: str) -> Iterator[Seat]:
     page = context.new_page()
     watch = Watch(page)
     try:
@@ -77,7 +92,8 @@ def sitting(browser: Browser, url: str, **options: Any) -> Iterator[Seat]:
     finally:
         print(watch.last_words())  # which pytest shows of a test that failed
         context.set_offline(True)  # what a page saves as it is left would come after the next test has put all back
-        context.close()
+        page.close()
+        context.set_offline(False)
 
 
 @pytest.fixture(scope="session")
@@ -90,16 +106,40 @@ def session(browser: Browser, running_trainyard: Up) -> Any:
         return seat.page.context.storage_state()
 
 
+@pytest.fixture(scope="session")
+def desk(browser: Browser, session: Any) -> Iterator[BrowserContext]:
+    """The administrator's context that tests share: what the pages of one have fetched, those of the next find."""
+    context = new_context(browser, storage_state=session, permissions=["clipboard-read", "clipboard-write"])
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def sit(browser: Browser, session: Any, running_trainyard: Up, office: Yard) -> Iterator[Sit]:
-    """``sit(**options of the context)``: a seat of the administrator, to whom charts look as they do at first."""
+def sit(browser: Browser, desk: BrowserContext, session: Any, running_trainyard: Up, office: Yard) -> Iterator[Sit]:
+    """``sit(viewport=DESK)``: a seat of the administrator, to whom charts look as they do at first. In a test the first
+    is at the desk that all share, and every further one is in a context of its own, as somebody else's would be."""
     office.http.put("/projects/default/workspace", json={"state": {}}).raise_for_status()
+    url, taken = running_trainyard.url, []
     with ExitStack() as stack:
 
-        def sit(**options: Any) -> Seat:
-            return stack.enter_context(sitting(browser, running_trainyard.url, **{"storage_state": session, **options}))
+        def sit(viewport: ViewportSize = DESK) -> Seat:
+            taken.append(viewport)
+            if len(taken) > 1:
+                return stack.enter_context(sitting(browser, url, storage_state=session, viewport=viewport))
+            seat = stack.enter_context(seated(desk, url))
+            seat.page.set_viewport_size(viewport)
+            forget_storage(seat)
+            return seat
 
         yield sit
+
+
+def forget_storage(seat: Seat) -> None:
+    """Let the page find nothing that those of other tests have stored; cookies and what was fetched stay."""
+    kinds = "local_storage,indexeddb,cache_storage,service_workers"
+    protocol = seat.page.context.new_cdp_session(seat.page)
+    protocol.send("Storage.clearDataForOrigin", {"origin": seat.url, "storageTypes": kinds})
+    protocol.detach()
 
 
 @pytest.fixture

@@ -72,12 +72,6 @@ def loud(office: Yard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
     office.wait_for_end(run_id)
 
 
-@pytest.fixture
-def seat(sit: Sit) -> Seat:
-    opened: Seat = sit(permissions=["clipboard-read", "clipboard-write"])
-    return opened
-
-
 def opened(seat: Seat, run_id: str, query: str = "") -> Page:
     page = seat.go(f"/runs/{run_id}/logs/{query}")
     expect(page.locator(".log-line").first).to_be_visible()
@@ -327,7 +321,7 @@ def test_a_run_that_is_deleted_elsewhere_says_so(seat: Seat, office: Yard) -> No
 
 
 def test_the_log_shuts_nobody_out(sit: Sit, loud: str) -> None:
-    seat = sit(reduced_motion="reduce")
+    seat = sit()
     page = opened(seat, loud, "?q=rank")
     expect(found(page)).to_contain_text("hits")
     page.keyboard.press("n")

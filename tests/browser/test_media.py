@@ -223,7 +223,7 @@ def test_words_filter_names_and_folded_sections_stay_folded(media: Page) -> None
 
 
 def test_it_shuts_nobody_out(sit: Sit, logged: str) -> None:
-    seat = sit(reduced_motion="reduce")
+    seat = sit()
     media = seat.go(f"/runs/{logged}/media/?step=20")
     card(media, "answers/table").get_by_role("row").nth(1).wait_for()
     assert seat.watch.unexpected() == []

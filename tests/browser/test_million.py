@@ -27,7 +27,7 @@ def talkative(office: Yard) -> str:
 
 
 def test_the_first_error_of_a_million_lines_is_one_click_away(sit: Sit, talkative: str) -> None:
-    seat = sit(permissions=["clipboard-read", "clipboard-write"])
+    seat = sit()
     page = opened(seat, talkative)
     page.get_by_role("button", name=re.compile("first error", re.I)).click()
     expect(chosen(page)).to_contain_text(ERROR)
@@ -61,7 +61,7 @@ def test_by_keyboard_one_goes_from_error_to_error_and_searches_all_lines(seat: S
 
 
 def test_the_page_of_so_long_a_log_shuts_nobody_out(sit: Sit, talkative: str) -> None:
-    seat = sit(reduced_motion="reduce")
+    seat = sit()
     page = opened(seat, talkative)
     page.keyboard.press("e")
     expect(chosen(page)).to_contain_text(ERROR)

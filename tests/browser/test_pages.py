@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
 
-from tests.browser.conftest import PATIENCE_MS, Seat, scripted
+from tests.browser.conftest import DESK, Seat, new_context, scripted
 from tests.browser.places import FOR_STRANGERS, PLACES, furnish
 from tests.browser.watch import Watch
 from tests.up_process import ROOT, Up
@@ -18,7 +18,6 @@ from tests.whole.runs import Yard
 pytestmark = pytest.mark.browser
 
 PHONE: ViewportSize = {"width": 390, "height": 844}
-DESK: ViewportSize = {"width": 1440, "height": 900}
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 # axe reads the styles that it can reach by itself; preloading would fetch them all again.
 OPTIONS = {"resultTypes": ["violations"], "preload": False}
@@ -50,13 +49,11 @@ def things(office: Yard, live: str, succeeded: str, failed: str) -> dict[str, st
 
 
 @pytest.fixture(scope="module")
-def contexts(browser: Browser, session: Any) -> Iterator[dict[bool, BrowserContext]]:
+def contexts(browser: Browser, desk: BrowserContext) -> Iterator[dict[bool, BrowserContext]]:
     """Whether for strangers to the context that all their pages share: what one has fetched another finds there."""
-    both = {True: browser.new_context(reduced_motion="reduce")}
-    both[False] = browser.new_context(reduced_motion="reduce", storage_state=session)
+    both = {True: new_context(browser), False: desk}
     yield both
-    for context in both.values():
-        context.close()
+    both[True].close()
 
 
 Visit = Callable[[str], Seat]
@@ -70,8 +67,6 @@ def visit(contexts: dict[bool, BrowserContext], things: dict[str, str], running_
         def visit(name: str) -> Seat:
             page = contexts[name in FOR_STRANGERS].new_page()
             stack.callback(page.close)
-            page.set_default_timeout(PATIENCE_MS)
-            page.set_viewport_size(DESK)
             seat = Seat(page, Watch(page), running_trainyard.url)
             if name == "not-found":
                 seat.watch.expect("404")

@@ -229,7 +229,7 @@ def test_what_was_set_can_be_taken_back(seat: Seat, plain: str) -> None:
 
 
 def test_on_a_phone_the_switches_are_behind_a_button(sit: Sit, plain: str) -> None:
-    page = sit(viewport=PHONE, reduced_motion="reduce").go(f"/runs/{plain}/")
+    page = sit(viewport=PHONE).go(f"/runs/{plain}/")
     expect(chart(page, "train/loss")).to_be_visible()
     expect(page.get_by_label("Horizontal axis")).to_be_hidden()
     page.get_by_role("button", name="View").click()
@@ -241,7 +241,7 @@ def test_on_a_phone_the_switches_are_behind_a_button(sit: Sit, plain: str) -> No
 
 
 def test_a_page_with_everything_set_shuts_nobody_out(sit: Sit, plain: str) -> None:
-    seat = sit(reduced_motion="reduce")
+    seat = sit()
     page = seat.go(f"/runs/{plain}/?zoom=step:50-100&logy=1&smooth=ema:0.5&pin=train/loss&filter=(&ranks=band")
     expect(page.get_by_text("is no regular expression")).to_be_visible()
     assert seat.watch.unexpected() == []
