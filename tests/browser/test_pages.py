@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
 
-from tests.browser.conftest import DESK, Seat, new_context, scripted
+from tests.browser.conftest import DESK, Seat, forget_storage, new_context, scripted
 from tests.browser.places import FOR_STRANGERS, PLACES, furnish
 from tests.browser.watch import Watch
 from tests.up_process import ROOT, Up
@@ -68,6 +68,7 @@ def visit(contexts: dict[bool, BrowserContext], things: dict[str, str], running_
             page = contexts[name in FOR_STRANGERS].new_page()
             stack.callback(page.close)
             seat = Seat(page, Watch(page), running_trainyard.url)
+            forget_storage(seat)
             if name == "not-found":
                 seat.watch.expect("404")
             seat.go(PLACES[name].format(**things))
