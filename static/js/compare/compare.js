@@ -131,7 +131,7 @@ export function mount(element) {
   }
   function fold(isClosed) {
     element.dataset.list = isClosed ? "closed" : "open";
-    folder.setAttribute("aria-expanded", !isClosed);
+    folder?.setAttribute("aria-expanded", !isClosed); // only where there are runs to fold
   }
 
   const narrow = matchMedia("(max-width: 900px)");
