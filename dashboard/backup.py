@@ -19,7 +19,7 @@ from dashboard.home import home_path
 from dashboard.up.checks import CannotStart
 
 PRODUCT, METRICS = "trainyard.sqlite3", "metrics.sqlite3"
-FOLDERS = ("runs", "bundles", "checkpoints")  # one that is retired meanwhile is torn, which its checksums tell
+FOLDERS = ("runs", "bundles", "checkpoints")  # a checkpoint deleted meanwhile is incomplete; its checksums show that
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,8 +1,8 @@
 """Control: the Celery app that schedules and reconciles. Its messages are hints; the database is the truth.
 
 `celery -A dashboard.celery worker -Q control` is all of it: the clock that ticks every second is a thread of the
-worker and sends nothing, so that a lost message, or a worker that hears none, costs a second at most. Several workers
-may run: one of them ticks at a time.
+worker and sends nothing, so that a lost message, or a worker that receives none, costs a second at most. Several
+workers may run: one of them ticks at a time.
 """
 
 from __future__ import annotations

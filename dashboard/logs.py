@@ -10,7 +10,7 @@ import structlog
 
 
 class NoProbes(logging.Filter):
-    """Leaves out that /health says "not yet": whoever probes it is told, and asks again within a second."""
+    """Leaves out /health's "not yet": the prober gets that answer and repeats within a second."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not (record.name == "django.request" and getattr(record, "status_code", 0) == 503)

@@ -100,7 +100,7 @@ SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if IS_TLS else None
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if IS_TLS else 0
-# Whoever passes TLS on knows best whether plain HTTP should be sent there, and whose subdomains are whose.
+# The proxy that ends TLS decides about redirects from plain HTTP and about subdomains.
 SILENCED_SYSTEM_CHECKS = [
     "security.W004",
     "security.W005",
@@ -141,7 +141,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 5,
     "socket_keepalive": True,
     "health_check_interval": 15,
-    # Whoever sends, a request among them, waits for nobody: the tick repeats what was not sent.
+    # No sender, such as a request, waits: the tick repeats what was not sent.
     "max_retries": 1,
     "interval_start": 0,
     "interval_step": 0,

@@ -74,7 +74,7 @@ def visible_projects(user: Someone) -> QuerySet[Project]:
 
 
 def visible_runs(user: Someone) -> QuerySet[Run]:
-    # What was predicted has a line for each rank: whoever shows it asks for it, and no list does.
+    # The prediction has a row for each rank, so lists leave it out.
     runs = Run.objects.select_related("project", "cluster", "created_by", "job").defer("estimate", "found_by")
     return _within(user, runs)
 
@@ -217,7 +217,7 @@ def can_manage_clusters(user: Someone) -> bool:
 
 
 def can_create_projects(user: Someone) -> bool:
-    """Administrators, and whom one gave Django's permission to add projects. No role in a project brings it."""
+    """Administrators, and people with Django's permission to add projects. No role in a project includes it."""
     return isinstance(user, User) and user.has_perm("runs.add_project")
 
 

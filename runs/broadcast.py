@@ -1,8 +1,8 @@
-"""The only place that speaks to the channel layer. Every message is a hint with a cursor: what is lost is refetched.
+"""The only place that uses the channel layer. Every message is a hint with a cursor: what is lost is refetched.
 
-Who publishes is not asynchronous (ingest, control, the threads of requests), and the layer's own way from there makes
-an event loop and a connection for each message: 2 ms of processor time. So a message is written as the layer writes it,
-over the process's own connection, all of a round at once.
+Publishers are not asynchronous (ingest, control, request threads), and there the layer's own method makes an event loop
+and a connection for each message: 2 ms of processor time. So messages are written in the layer's format over the
+process's own connection, all of a round at once.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def run_moved(run_id: str, cursor: int) -> None:
 
 
 def runs_progressed(batches: Iterable[tuple[str, Message]], run_ids: Iterable[str]) -> None:
-    """Send each batch (see runs.deltas.encoded) to whoever watches its run, and tell the overview, not the runs' own
-    pages, which runs stepped on."""
+    """Send each batch (see runs.deltas.encoded) to the pages of its run, and to the overview which runs have new
+    points."""
     _send(
         *((run_group(run_id), {"type": "batch", **batch}) for run_id, batch in batches),
         *((OVERVIEW_GROUP, {"type": "run", "run": run_id}) for run_id in run_ids),
@@ -57,12 +57,12 @@ def runs_progressed(batches: Iterable[tuple[str, Message]], run_ids: Iterable[st
 
 
 def nodes_changed() -> None:
-    """Say that some node's health, slots or contact changed."""
+    """Notify pages that some node's health, slots or contact changed."""
     _send((OVERVIEW_GROUP, {"type": "nodes"}))
 
 
 def datasets_changed() -> None:
-    """Say that some dataset was added, looked at or deleted; not which, since everybody hears it."""
+    """Notify pages that some dataset was added, inspected or deleted; not which, since every page gets it."""
     _send((OVERVIEW_GROUP, {"type": "datasets"}))
 
 

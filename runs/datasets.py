@@ -19,7 +19,7 @@ PLACE = ("source", "location", "digest")  # which the dataset alone says
 
 
 def recipe_of(source: str, options: Mapping[str, Any]) -> str:
-    """Return the recipe that reads such a dataset. Arrays are images, unless a column of them is to be told."""
+    """Return the recipe that reads such a dataset. Arrays are images, unless the options name a target."""
     recipes = recipes_with(source)
     return "tabular" if "target" in options and "tabular" in recipes else recipes[0]
 
@@ -135,7 +135,7 @@ def _target_problem(dataset: Dataset, data: dict[str, Any]) -> Problem | None:
     target = data.get("target")
     if dataset.state != Dataset.State.READY or not columns or target is None or target in columns:
         return None
-    if dataset.facts.get("num_columns", len(columns)) > len(columns):  # not all of them were told
+    if dataset.facts.get("num_columns", len(columns)) > len(columns):  # the node sent only some of them
         return None
     shown = ", ".join(columns[:20]) + (f" and {len(columns) - 20} more" if len(columns) > 20 else "")
     return Problem(f"{HERE}target", f"dataset {dataset.name!r} has no column {target!r}; it has {shown}")

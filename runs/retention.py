@@ -1,4 +1,4 @@
-"""Forgetting runs: because somebody says so, or because they were put away long ago."""
+"""Deleting runs: on request, or some time after they were archived."""
 
 from __future__ import annotations
 

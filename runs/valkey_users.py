@@ -1,7 +1,7 @@
-"""A Valkey user for each node, which reaches what the node needs and nothing of other nodes or of the server.
+"""A Valkey user for each node, which may reach what the node needs and nothing of other nodes or of the server.
 
-Control makes the users, and again where Valkey forgot them; so does the web process when a node joins. A server whose
-own user may not do that is told so, and its nodes share its user, as they did before there were any.
+Control makes the users, again if Valkey lost them; so does the web process when a node joins. If the server's own user
+may not make users, /health says so and all nodes share it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trainyard.contract import keys
 log = structlog.get_logger(__name__)
 
 USER = f"{keys.PREFIX}-node-"
-SEPARATE_KEY = f"{keys.PREFIX}:control:separate"  # whether nodes have users of their own: /health tells
+SEPARATE_KEY = f"{keys.PREFIX}:control:separate"  # whether nodes have their own users, for /health
 AGAIN_S = 60.0  # after Valkey refused
 
 # What kombu's reader of one queue sends, and what a node worker and its supervisors send besides.

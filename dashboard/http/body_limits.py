@@ -1,5 +1,5 @@
-"""How much of a request's body is taken in, from whom, and for how long. Django would first put all of it on the disk,
-whatever a view then says."""
+"""Limits of size and time for request bodies, by sender. Django would write a whole body to the disk before any view
+runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DOCUMENT_BYTES = 1024 * 1024  # of a person: a spec with room around it, a form 
 
 @dataclass(frozen=True)
 class Limit:
-    """Who shows in the headers that they are a ``caller`` may send so many bytes there."""
+    """A sender whose headers prove that it is a ``caller`` may send so many bytes there."""
 
     methods: tuple[str, ...]
     path: re.Pattern[str]
@@ -50,7 +50,7 @@ LIMITS = (
     Limit(("POST",), re.compile(r"/launch/(preview/|code/)?"), settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
     Limit(("POST",), re.compile(r"/admin/.*"), DOCUMENT_BYTES),
 )
-# Who sends on while we answer may lose the answer with the connection: so much is read and dropped before that.
+# A client that still sends may lose our answer with the connection: so much is read and dropped before that.
 LINGER_BYTES = 256 * 1024 * 1024
 LINGER_S = 20.0
 # A body that stands still for so long, or comes slower than this after its first seconds, is not waited for.

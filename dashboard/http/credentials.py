@@ -1,5 +1,5 @@
-"""Who opened a socket. Asked anew all the time, since a session ends and a token is revoked while sockets are open,
-and so for all sockets together."""
+"""The person behind a socket. Checked again and again, for all sockets together, since sessions end and tokens are
+revoked while sockets are open."""
 
 from __future__ import annotations
 

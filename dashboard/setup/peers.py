@@ -16,7 +16,7 @@ STAMP = FOLDER / "setup.txt"
 
 
 def ensure() -> None:
-    """Install the peers, once. One that cannot be installed is named and left out: the benchmarks say so again."""
+    """Install the peers, once. One that cannot be installed is named and left out: the benchmarks report it too."""
     wanted = digest()
     if PYTHON.exists() and STAMP.exists() and STAMP.read_text() == wanted:
         return

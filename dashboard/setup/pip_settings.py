@@ -1,4 +1,4 @@
-"""What pip was told about indexes on this machine, said again in the words of the fast installer.
+"""pip's settings about indexes on this machine, translated for the fast installer.
 
 The installer (uv) does not read pip's settings; without this a company's mirror, or a CPU wheel of torch that
 lies at hand, would be missed.

@@ -1,4 +1,4 @@
-"""Who may open a socket, and who may keep it open.
+"""Permission to open a socket and to keep it open.
 
 The sockets that wait are checked as one batch, in a few queries however many there are: when all pages reconnect at
 once, and every few seconds for the sockets that are open. What a person may see is decided in runs.access.

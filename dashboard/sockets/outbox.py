@@ -14,17 +14,17 @@ AGAIN = '{"type":"again"}'  # what a page does after a reconnect: ask for everyt
 
 
 class Outbox:
-    """The queue between a feed and one socket. What a reader is too slow for is dropped, points and lines alike, and
-    one ``refetch`` takes its place, which grows until the reader comes to it."""
+    """The queue between a feed and one socket. If the reader is too slow, points and lines are dropped, and one
+    ``refetch`` replaces them, which grows until the reader gets it."""
 
     def __init__(self) -> None:
-        self.cursor = 0  # up to where the client was told, or will be by what is in here
-        self._told = 0  # up to where it was told by what was taken out
+        self.cursor = 0  # up to where the client has everything once the queue is sent
+        self._sent_cursor = 0  # up to where it has everything that was taken out
         self._queue: deque[tuple[str, EncodedDelta | None, int]] = deque()  # text, its encoded, the cursor after it
         self._num_chars = 0
         self._hints: set[str] = set()
         self._missed: Steps | None = None
-        self._is_late = False  # what it missed is not told yet
+        self._is_late = False  # the ``refetch`` is not sent yet
         self._filled = asyncio.Event()
 
     @property
@@ -33,7 +33,7 @@ class Outbox:
 
     def begin(self, cursor: int) -> None:
         """The client has everything up to here."""
-        self.cursor = self._told = cursor
+        self.cursor = self._sent_cursor = cursor
 
     def put(self, encoded: EncodedDelta) -> None:
         """Add what comes after ``cursor``."""
@@ -67,15 +67,15 @@ class Outbox:
             self._filled.clear()
             await self._filled.wait()
         if self._is_late:
-            text = refetch(self._told, self.cursor, self._missed)
-            self._is_late, self._missed, self._told = False, None, self.cursor
+            text = refetch(self._sent_cursor, self.cursor, self._missed)
+            self._is_late, self._missed, self._sent_cursor = False, None, self.cursor
             return text
         text, encoded, cursor = self._queue.popleft()
         if encoded is None:
             self._hints.discard(text)
         else:
             self._num_chars -= len(text)
-            self._told = cursor
+            self._sent_cursor = cursor
         return text
 
     def _drop(self, encoded: EncodedDelta) -> None:

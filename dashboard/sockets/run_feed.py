@@ -1,8 +1,8 @@
 """What happens to one run: points, log lines, pings with its cursor, and hints that it changed.
 
-No hole stays and nothing is told twice. Messages of the channel layer are hints: one that continues the feed's cursor
-is handed on as it is, any other only says that there is more, which the feed reads from the store. A member has a
-cursor of its own; where a message does not continue it, the feed reads for that member until it does.
+No gap remains and nothing is sent twice. Messages of the channel layer are hints: one that continues the feed's cursor
+is forwarded as it is; after any other the feed reads the store. Each member has its own cursor; where a message does
+not continue it, the feed reads the store for that member until it does.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from runs.metrics import progress
 from runs.serving.throttle import Throttle
 
 EVERY_S = 0.1  # between two messages with points
-EVERY_REFETCH_S = 1.0  # who is told to read it all again needs longer
+EVERY_REFETCH_S = 1.0  # reading everything again takes longer
 
 
 class RunFeed(Feed):
     def __init__(self, group: str) -> None:
         self.run_id = group.removeprefix("run.")
-        self.cursor = 0  # up to where the members were told that are in step
-        self._known = 0  # up to where there is something, as far as was heard
-        self._is_reading = True  # what is heard meanwhile may lie in what is read
+        self.cursor = 0  # up to where members in step have everything
+        self._known = 0  # the newest cursor of any message
+        self._is_reading = True  # messages received meanwhile may be part of what is read
         self._coming: dict[Member, int | None] | None = {}  # until the cursor is known
         self._behind: set[Member] = set()
         self._is_helping = False
-        self._is_quiet = True  # nothing was told since the last ping
+        self._is_quiet = True  # nothing was sent since the last ping
         self._throttle = Throttle(EVERY_S)
         self._has_changes = asyncio.Event()
         super().__init__(group)
 
     def join(self, member: Member, since: int | None) -> None:
-        """Tell the member everything that comes after its cursor; without one, what comes from now on."""
+        """Send the member everything after its cursor; without one, everything from now on."""
         super().join(member, since)
         if self._coming is None:
             self._begin(member, since)
@@ -90,7 +90,7 @@ class RunFeed(Feed):
             self._help(member)
 
     async def _wait(self, until: float) -> None:
-        """Return then, or as soon as that may be read which was only heard of."""
+        """Return then, or as soon as pending changes may be read."""
         while (now := self._now()) < until:
             is_stale = self._known > self.cursor
             wait_s = self._throttle.wait_s(now)
@@ -102,7 +102,7 @@ class RunFeed(Feed):
                     await self._has_changes.wait()
 
     async def _ping_all(self) -> None:
-        """What the channel layer lost is found by the next message; where none came since the last ping, here."""
+        """Lost messages are noticed at the next message, or here if none came since the last ping."""
         if self._is_quiet:
             stored = await database_sync_to_async(progress.cursor_of)(self.run_id)
             self._known = max(self._known, stored)

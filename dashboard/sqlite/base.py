@@ -85,14 +85,14 @@ class DatabaseWrapper(DjangoWrapper):
             connection.close()
 
     def _is_fit(self) -> bool:
-        """Whether the connection may be lent again. Nobody asks for a file that was deleted or replaced; in the middle
-        of a transaction Django goes on to speak of the one that it closed; who had trouble wants another."""
+        """Whether the connection may be reused: its file was not deleted or replaced, it is in no transaction, and it
+        had no error."""
         is_same_file = self.file is not None and self.file == inode(self.settings_dict["NAME"])
         return is_same_file and not self.in_atomic_block and not self.has_failed
 
 
 def inode(path: Any) -> Inode | None:
-    """Return what tells a file from another of the same name. None: there is none."""
+    """Return what identifies a file beside its name; None without a file."""
     try:
         found = Path(path).stat()
     except (OSError, ValueError, TypeError):

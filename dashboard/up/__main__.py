@@ -118,21 +118,21 @@ def result_of(work: asyncio.Task[int], processes: Processes) -> int:
 
 def watch_signals(processes: Processes) -> asyncio.Event:
     """Return the event of the first signal. A second one, from a person who has waited, ends everything at once."""
-    loop, told = asyncio.get_running_loop(), asyncio.Event()
-    told_at = 0.0
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+    first_at = 0.0
 
-    def tell() -> None:
-        nonlocal told_at
-        if not told.is_set():
-            told_at = time.monotonic()
-            told.set()
-        elif time.monotonic() - told_at > SAME_SIGNAL_S:
+    def on_signal() -> None:
+        nonlocal first_at
+        if not stopping.is_set():
+            first_at = time.monotonic()
+            stopping.set()
+        elif time.monotonic() - first_at > SAME_SIGNAL_S:
             processes.kill()
             os._exit(130)
 
     for number_ in STOP_SIGNALS:
-        loop.add_signal_handler(number_, tell)
-    return told
+        loop.add_signal_handler(number_, on_signal)
+    return stopping
 
 
 async def reap(processes: Processes) -> None:

@@ -80,7 +80,7 @@ def place_of(database: dict[str, object]) -> str:
 
 
 def owner() -> User:
-    """Return whom `up` acts for: the person of the first start, or the first administrator that there is."""
+    """Return the user that `up` acts for: the person of the first start, or the first administrator that there is."""
     from runs.actions import first_start
     from runs.models import User
 

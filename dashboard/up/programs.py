@@ -56,7 +56,7 @@ def ingest(shard: int = 0) -> Program:
 
 
 def node(home: Path, name: str, server: str, secret: str | None, share: dict[str, str]) -> Program:
-    """``share`` tells the node its part of this machine."""
+    """``share`` is the environment with the node's part of this machine."""
     command = [*PYTHON, "workers.node", "--name", name, "--home", str(home), "--server", server]
     # All nodes of this machine see one folder, so that a run goes on wherever it is placed next.
     checkpoints = os.environ.get("TRAINYARD_CHECKPOINTS") or str(home / "checkpoints")

@@ -6,10 +6,10 @@ import os
 
 
 def shares(num_nodes: int, num_cores: int, gpus: list[str]) -> list[dict[str, str]]:
-    """Return the environment that tells each node its share.
+    """Return the environment with each node's share.
 
     GPUs are dealt evenly; where there are fewer than nodes all nodes are CPU nodes, since two of them must not train
-    on one GPU, and a run over both must find two of a kind. One node alone has everything, and is told nothing.
+    on one GPU, and a run over both must find two of a kind. One node alone has everything, without variables.
     """
     if num_nodes < 2:
         return [{}] * num_nodes

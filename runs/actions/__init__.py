@@ -1,7 +1,7 @@
 """What a person may ask for: one keyword-only function per verb. Pages, API, admin and commands all come here.
 
 Each checks the role, refuses with ``Refused`` what the state does not allow, changes rows in one short transaction,
-and tells control on commit.
+and sends control a hint on commit.
 """
 
 from runs.actions.bundles import store_bundle

@@ -1,8 +1,8 @@
 """Runs that are logged outside of Trainyard and sent here: live by the SDK, or afterwards with `trainyard sync`.
 
-Such a run is told apart by its local id, which its own processes chose: sending it again finds the same row. No node
-ever has it. What it is follows from what was sent so far: an end needs proof, and silence is never proof. While its
-heartbeats come it is RUNNING; ``runs.reconcile.elsewhere`` ends that when they stop.
+Such a run is identified by its local id, which its own processes chose: sending it again finds the same row. No node
+holds it. Its status follows from what was sent so far: an end needs proof, and silence is no proof. While heartbeats
+arrive it is RUNNING; ``runs.reconcile.elsewhere`` changes that when they stop.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def make_sign_in_link(*, user: User) -> str:
 
 
 def use_sign_in_link(secret: str) -> User | None:
-    """Return whom the link signs in; None when it is unknown, used, or too old. Two uses at once: one gets None."""
+    """Return the user of the link; None if it is unknown, used, or too old. Of two uses at once one gets None."""
     now = timezone.now()
     links = SignInLink.objects.filter(digest=digest_of(secret), used_at=None, expires_at__gt=now, user__is_active=True)
     link = links.select_related("user").first()

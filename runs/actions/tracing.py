@@ -20,8 +20,8 @@ from trainyard.spec import Problem, SpecError
 from trainyard.spec.models import KINDS, RecipeSpec
 
 MAX_STEPS = 20
-WAY_S = 5.0  # until every rank knows of it: the traced steps begin later than that
-FORGOTTEN_S = 600.0  # a trace of which nothing was heard for so long keeps nobody from asking for another
+WAY_S = 5.0  # until every rank has the request: the traced steps begin later than that
+FORGOTTEN_S = 600.0  # after so long without an answer another trace may be requested
 
 Ranks = Literal["all"] | Sequence[int]
 
@@ -36,7 +36,7 @@ class Trace(NamedTuple):
 
 
 def trace_run(*, actor: User, run: Run, steps: int = 3, ranks: Ranks = "all") -> Trace:
-    """Have the next steps traced on these ranks, as soon as all can know of it.
+    """Have the next steps traced on these ranks, as soon as all can have the request.
 
     Raises SpecError for ranks and numbers of steps that cannot be, Refused where the run's state does not allow it.
     """
@@ -98,12 +98,12 @@ def _refuse_second(attempt: Attempt) -> None:
 
 
 def _first_step(run: Run, steps: int) -> int:
-    """Return a step that no rank will have begun when the last of them hears of it."""
+    """Return a step that no rank has begun when the last rank receives the request."""
     telemetry = progress.telemetry([run.pk]).get(run.pk) or Telemetry(run_id=run.pk)
     if telemetry.step is None:
         raise Refused("no-step-yet", f"Run {run.name} has not taken a step yet. Ask again when it has.")
     ahead_s = WAY_S
-    if telemetry.step_at is not None:  # what it has done since is not known here yet
+    if telemetry.step_at is not None:  # steps since then have not arrived here
         ahead_s += min(WAY_S, max(0.0, timezone.now().timestamp() - telemetry.step_at))
     first = telemetry.step + 2 + math.ceil(ahead_s / max(telemetry.median_step_s or 1.0, 1e-4))
     if run.steps is not None and first + steps - 1 > run.steps:

@@ -28,7 +28,7 @@ api = Api(
     urls_namespace="api",
     auth=[TokenAuth(), SessionAuth()],
     openapi_extra={"info": {"license": {"name": "Apache-2.0"}}},
-    docs=Swagger(settings={"deepLinking": False}),  # its links would lie inside of buttons, which nobody can tell apart
+    docs=Swagger(settings={"deepLinking": False}),  # its links would be inside of buttons
 )
 problems.register(api)
 api.add_decorator(once, mode="view")

@@ -1,4 +1,4 @@
-"""Who is asking: a bearer token, or a signed-in browser whose form or script carries the CSRF token."""
+"""The caller: a bearer token, or a signed-in browser whose form or script carries the CSRF token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``/health``: whether this process lives, and whether what it stands on answers. Needs no login and tells no more."""
+"""``/health``: whether this process and the services that it needs answer. It needs no login."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def problem(
     errors: list[dict[str, str]] | None = None,
     more: dict[str, Any] | None = None,
 ) -> HttpResponse:
-    """Return the answer. ``code`` names the kind of problem for programs, ``more`` is what they need to know of it."""
+    """Return the answer. ``code`` names the kind of problem for programs, ``more`` is further data for them."""
     document: dict[str, Any] = {
         "type": f"urn:trainyard:problem:{code}" if code else "about:blank",
         "title": TITLES.get(status, "The request failed"),

@@ -27,10 +27,10 @@ CHANGING = (
 def write_reports(
     run_id: str, *, attempt: int, newest: int, now: float, reports: Sequence[tuple[Producer, CheckpointReport]]
 ) -> int:
-    """Store what ranks of ``attempt`` (a fence) told, in order, and return how much of it could not be kept.
+    """Store the reports of ranks of ``attempt`` (a fence) in order, and return how many could not be kept.
 
-    ``newest`` is the run's newest fence. An attempt may only save its own, and speaks of nothing that is newer than
-    itself; about another run's it may say what became of it here, which changes nothing there.
+    ``newest`` is the run's newest fence. An attempt may only save its own checkpoints, and report on none newer than
+    itself. Its report on another run's checkpoint is kept here and changes nothing there.
     """
     kept = reports[-MAX_REPORTS:]
     batch = _Batch(run_id, attempt, {report.step for _, report in kept if report.step is not None})
@@ -39,7 +39,7 @@ def write_reports(
 
 
 class _Batch:
-    """What one attempt told at once, laid over the rows that it is about."""
+    """One attempt's reports of a batch, applied to the rows that they are about."""
 
     def __init__(self, run_id: str, attempt: int, steps: set[int]) -> None:
         self._run_id = run_id

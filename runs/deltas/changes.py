@@ -16,7 +16,7 @@ from runs.points.store import Piece
 
 def delta_since(run_id: str, cursor: int) -> Delta:
     """Return everything committed after ``cursor``; a refetch where that is too much, where batches were compacted
-    since (then no single one can be told any more), or the cursor is not ours."""
+    since (so single batches are no longer known), or the cursor is not ours."""
     with snapshot():
         known = Telemetry.objects.filter(run_id=run_id).first() or Telemetry(run_id=run_id)
         now = known.cursor

@@ -1,4 +1,4 @@
-"""What an engine does. Scheduling and reconciling speak to this protocol and to nothing behind it."""
+"""What an engine does. Scheduling and reconciling use this protocol and nothing behind it."""
 
 from __future__ import annotations
 

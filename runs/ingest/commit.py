@@ -1,9 +1,9 @@
-"""The one way into the metric store, for the stream and for REST: what was seen is dropped, what is behind a gap is
-refused, everything else is written together with the watermark that says so.
+"""The one way into the metric store, for the stream and for REST: frames seen before are dropped, those behind a gap
+are refused, all others are written together with their watermark.
 
-Because points and watermark are in one transaction, a batch may be handed in again at any time, whole or in parts,
-by anybody: each point is stored once. Whoever hands it in acknowledges it to the sender only after commit() returned
-and, where commit() was called inside a larger transaction, after that one is committed.
+Because points and watermark are in one transaction, a batch may be repeated at any time, whole or in parts, by any
+sender: each point is stored once. The caller acknowledges a batch to its sender only after commit() returned and, where
+commit() was called inside a larger transaction, after that one is committed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PRODUCER = ("role", "rank", "watermark", "end_sequence", "has_gap", "num_dead_le
 
 @dataclass(frozen=True)
 class Source:
-    """Who hands the frames in, as far as that is proven: a node by its seal, or a member by their token."""
+    """The proven sender of the frames: a node by its seal, or a member by their token."""
 
     node_id: str = ""
     node_name: str = ""
@@ -61,7 +61,7 @@ class Committed:
     cursor: int
     pieces: list[store.Piece] = field(default_factory=list)
     lines: list[store.Lines] = field(default_factory=list)
-    has_checkpoints: bool = False  # something was told of checkpoints
+    has_checkpoints: bool = False  # a record reports a checkpoint
     has_media: bool = False
     watermarks: dict[str, int] = field(default_factory=dict)  # of the producers in the batch
     gaps: set[str] = field(default_factory=set)  # producers whose frames were refused: send from the watermark
@@ -131,8 +131,8 @@ class _Commit:
     def _producers(self, names: set[str]) -> tuple[dict[str, Producer], set[str]]:
         """Return the rows of these producers (new ones unsaved), and the names that are another sender's.
 
-        A producer is one process: it has one node (none over REST). So a node that may speak for an attempt may
-        still not speak for the ranks of another node, nor for whoever reports over REST.
+        A producer is one process on one node (none over REST). So a node of an attempt may not send frames of
+        another node's ranks, nor of a REST sender.
         """
         known = self.known.producers
         if missing := names - known.keys():
@@ -173,7 +173,7 @@ class _Commit:
         self.troubles[troubles.GAP] += len(by_sequence)
         had_gap = row.has_gap
         if by_sequence:
-            row.has_gap = row.role != REST  # over REST the answer itself says so
+            row.has_gap = row.role != REST  # over REST the answer reports the gap
         elif fresh:
             row.has_gap = False
         if fresh:
@@ -226,19 +226,19 @@ class _Commit:
         return stored, lines
 
     def _take_notes(self, fresh: Iterable[tuple[Incoming, Record]]) -> None:
-        told = [(item.producer, record.checkpoint) for item, record in fresh if record.checkpoint is not None]
-        if not told:
+        reported = [(item.producer, record.checkpoint) for item, record in fresh if record.checkpoint is not None]
+        if not reported:
             return
         newest = Run.objects.filter(pk=self.run_id).values_list("fence", flat=True).first() or 0
-        notes = [(self.known.producers[producer], note) for producer, note in told]
+        notes = [(self.known.producers[producer], note) for producer, note in reported]
         self.troubles[troubles.CHECKPOINT_NOTES] += checkpoints.write_reports(
             self.run_id, attempt=self.fence, newest=newest, now=self.now.timestamp(), reports=notes
         )
 
     def _take_facts(self, fresh: Iterable[tuple[Incoming, Record]]) -> None:
-        told = [(item.producer, record.facts) for item, record in fresh if record.facts is not None]
-        if told:
-            items = [(self.known.producers[producer].rank, one) for producer, one in told]
+        reported = [(item.producer, record.facts) for item, record in fresh if record.facts is not None]
+        if reported:
+            items = [(self.known.producers[producer].rank, one) for producer, one in reported]
             self.troubles[troubles.FACTS_LIMIT] += facts.write_facts(self.run_id, attempt=self.fence, items=items)
 
     def _take_media(self, fresh: Iterable[tuple[Incoming, Record]]) -> None:

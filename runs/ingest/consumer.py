@@ -82,7 +82,7 @@ class Consumer:
 
     def _look(self, now: float) -> bool:
         """Make sure of what we stand on: the shard is ours, the epoch key is there. A Valkey that lost its data has no
-        epoch; a new one tells the supervisors to send again."""
+        epoch; after a new one the supervisors send again."""
         was_ours = self._lock.is_held
         if not self._lock.hold():
             return False

@@ -18,7 +18,7 @@ class Foreign(ValueError):
 def store_frames(run: Run, data: bytes) -> dict[str, int]:
     """Store what is new in ``data`` and return the watermark of each producer in it, from which to go on.
 
-    Frames that came before change nothing; those behind a gap are refused, which the watermark tells. Raises Foreign.
+    Frames that came before change nothing; those behind a gap are refused, as the watermark shows. Raises Foreign.
     """
     committed = commit(run.pk, fence=run.fence, source=SCRIPT, batch=incoming(data))
     push_now(committed)

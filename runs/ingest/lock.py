@@ -73,7 +73,7 @@ def whoami() -> str:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         place = f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
         return f"{place} {os.getpid()} {_started(os.getpid())}"
-    except OSError:  # no Linux: nobody can tell from outside whether we live, and a successor waits
+    except OSError:  # no Linux: a successor cannot see whether we live, and waits
         return ""
 
 

@@ -28,7 +28,7 @@ class Known:
     telemetry: Telemetry
     series: SeriesTable
     producers: dict[str, Producer] = field(default_factory=dict)
-    clocks: dict[str, float] = field(default_factory=dict)  # of each producer, the newest time that it spoke of
+    clocks: dict[str, float] = field(default_factory=dict)  # the newest time in each producer's records
     media: Totals | None = None  # not counted yet
 
     @property

@@ -104,7 +104,7 @@ class Push:
         return encoded
 
     def _is_news(self, run_id: str, now: float) -> bool:
-        """Whether the overview has not heard of the run for long enough."""
+        """Whether the overview is due for a message about the run."""
         if now < self._overview_due_at.get(run_id, 0.0):
             return False
         self._overview_due_at[run_id] = now + EVERY_OVERVIEW_S

@@ -10,7 +10,7 @@ from runs.serving.transport import redis
 from trainyard.contract.keys import stream_key
 
 GROUP = "ingest"
-# Whoever may write into the stream may write large entries: so many at a time are read, and no more when they have
+# A sender of the stream may write large entries: so many at a time are read, and no more when they have
 # ROUND_BYTES. Of real ones (a supervisor's have 256 KB) that is one call.
 READ_ENTRIES = 16
 ROUND_BYTES = 4 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""Who sent an entry, proven: the seal fits the node's key, and the node holds a placement of that attempt."""
+"""The proven sender of an entry: the seal fits the node's key, and the node holds a placement of that attempt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Unproven(ValueError):
-    """The entry does not come from whom it says, or is none; the text says why."""
+    """The entry is not from the sender that it names, or is not an entry; the message has the reason."""
 
 
 class RunGone(LookupError):

@@ -17,7 +17,7 @@ CLOCK_JUMP = "clock_jump"
 CHECKPOINT_NOTES = "checkpoint_notes"
 MEDIA_LIMIT = "media_limit"
 FACTS_LIMIT = "facts_limit"
-# Told by a producer itself, in a frame of kind ``lost``.
+# Reported by a producer itself, in a frame of kind ``lost``.
 LOST_POINTS = "lost_points"
 BAD_VALUES = "bad_values"
 SPOOL_LIMIT = "spool_limit"
@@ -88,7 +88,7 @@ class Trouble:
     sentence: str
 
 
-def told(counts: Mapping[str, int]) -> list[Trouble]:
+def described(counts: Mapping[str, int]) -> list[Trouble]:
     """Return the troubles of a run (``Telemetry.troubles``) in words, what lost something first."""
     return [Trouble(code, counts[code], sentence(code, counts[code])) for code in SENTENCES if counts.get(code, 0) > 0]
 

@@ -1,5 +1,5 @@
-"""The lines that were committed after a cursor, for who is told of changes. Each line knows the batch that it came
-with, so compaction takes nothing away from them."""
+"""The lines that were committed after a cursor, for pages that follow a run. Each line keeps the number of its batch,
+so compaction loses nothing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Where lines stand among all lines of a run that fit filters, told from the chunks' rows; of the chunks that overlap
-there the columns are decoded, no text.
+"""The places of lines among all lines of a run that fit filters, computed from the chunks' rows. Of chunks that
+overlap only the columns are decoded, no text.
 
 The order of all lines is (placed time, attempt, rank, stream, line). Rows are kept in the order of their streams and
 first lines, so it is (placed time, row, line in the row) as well.

@@ -1,4 +1,4 @@
-"""How serious a line of a log is, as far as it says so itself. Pure.
+"""The level of a log line, as far as its text contains one. Pure.
 
 Programs write a level in front of what they say: a word in capitals behind a time and a name (``… - ERROR - …``,
 ``[WARNING]``), a letter and digits (``E0719 …``, glog and its kin), ``error:`` in small letters as compilers do, a name

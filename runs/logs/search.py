@@ -1,8 +1,8 @@
-"""Looking for a text in a log, for a bounded time.
+"""Searching a log for a text, for a bounded time.
 
-Chunks are looked through by their first times. A hit is told once no chunk that is still closed can hold an older
-line, so hits come oldest first, whatever ranks they are of. Where the time is up the cursor says before which moment
-everything was looked at; it is a line's key, which compaction does not change.
+Chunks are searched by their first times. A hit is returned once no unopened chunk can hold an older line, so hits come
+oldest first over all ranks. When the time is over, everything before the cursor was searched; the cursor is a line's
+key, which compaction does not change.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Lines:
 
 
 def write_lines(run_id: str, *, attempt: int, cursor: int, lines: Iterable[Lines]) -> None:
-    """Store log lines behind those that their streams have. Whoever calls this holds the run's lock."""
+    """Append log lines to their streams. The caller holds the run's lock."""
     found: dict[Key, list[tuple[float, str]]] = {}
     for part in lines:
         if part.lines:

@@ -19,7 +19,7 @@ Row = Sequence[Any]  # values as the driver takes them: JSON as text, times by t
 
 
 def insert(model: Model, names: tuple[str, ...], rows: Sequence[Row]) -> None:
-    """Insert rows of these fields; the keys that the database gives are not told."""
+    """Insert rows of these fields; the keys that the database assigns are not returned."""
     if not rows:
         return
     connection = connections[settings.METRICS_DATABASE]

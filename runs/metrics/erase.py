@@ -42,8 +42,8 @@ PAGES_AT_ONCE = 128  # to give back one costs up to 0.3 ms, since another page m
 
 
 def delete_run_data(run_id: str) -> None:
-    """Delete everything that the metric store knows of the run. Nobody reads any of its series after this returned;
-    what is large is deleted by sweep()."""
+    """Hide everything that the metric store has of the run: after this returned its series cannot be read. sweep()
+    deletes the large rows."""
     with transaction.atomic(using=settings.METRICS_DATABASE):
         Erasure.objects.get_or_create(pk=run_id)
         # The labels make way, too: what comes late may have brought the same series again.

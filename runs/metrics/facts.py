@@ -1,4 +1,4 @@
-"""What ranks found out about their run and told: documents by name, the newest of each attempt and rank."""
+"""Facts that ranks reported about their run: documents by name, the newest of each attempt and rank."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MAX_PER_RUN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReportedFact:
     name: str
     data: dict[str, Any]
     at: float
 
 
-def write_facts(run_id: str, *, attempt: int, items: Iterable[tuple[int, Told]]) -> int:
-    """Store what ranks of ``attempt`` (a fence) told, the last of each name and rank; return how many found no room."""
+def write_facts(run_id: str, *, attempt: int, items: Iterable[tuple[int, ReportedFact]]) -> int:
+    """Store facts of ranks of ``attempt`` (a fence), the last of each name and rank; return how many had no room."""
     newest = {(one.name, rank): one for rank, one in items}
     room = MAX_PER_RUN - Fact.objects.filter(run_id=run_id).count()
     num_lost = 0
@@ -36,7 +36,7 @@ def write_facts(run_id: str, *, attempt: int, items: Iterable[tuple[int, Told]])
 
 
 def facts_of(run_id: str, name: str, *, attempt: int | None = None) -> dict[int, dict[str, Any]]:
-    """Return by rank what was told under ``name``: of that attempt (a fence), else of the newest that told any."""
+    """Return the facts named ``name`` by rank: of that attempt (a fence), else of the newest that has any."""
     found = Fact.objects.filter(run_id=run_id, name=name)
     if attempt is None:
         attempt = found.order_by("-attempt").values_list("attempt", flat=True).first() or 0

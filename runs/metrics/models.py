@@ -251,7 +251,7 @@ class Telemetry(models.Model):
 
     run_id = models.CharField(primary_key=True, max_length=12)
     cursor = models.PositiveBigIntegerField(default=0)  # counts the run's committed batches
-    compacted_cursor = models.PositiveBigIntegerField(default=0)  # up to here no single batch can be told any more
+    compacted_cursor = models.PositiveBigIntegerField(default=0)  # up to here single batches are no longer known
     step = models.BigIntegerField(null=True)
     step_at = models.FloatField(null=True)  # Unix seconds at the rank
     median_step_s = models.FloatField(null=True)
@@ -311,9 +311,9 @@ class Checkpoint(models.Model):
 
 
 class CheckpointUse(models.Model):
-    """What an attempt said of checkpoints that it read, or of why it keeps none."""
+    """An attempt's report on checkpoints that it read, or on why it keeps none."""
 
-    run_id = models.CharField(max_length=12)  # who says so
+    run_id = models.CharField(max_length=12)  # the reporting run
     attempt = models.PositiveIntegerField()  # …in the attempt with this fence
     state = models.CharField(max_length=12)  # restored, invalid, off
     source_run = models.CharField(max_length=12, blank=True)  # whose checkpoint it is about

@@ -30,11 +30,11 @@ class Attempt(models.Model):
     fence = models.PositiveIntegerField()
     world_size = models.PositiveIntegerField()
     lease_s = models.FloatField(default=DEFAULT_LEASE_S)
-    go = models.JSONField(null=True, blank=True)  # what the supervisors were told, once all were ready
-    trace = models.JSONField(null=True, blank=True)  # what of its steps is to be traced, as the supervisors are told
+    go = models.JSONField(null=True, blank=True)  # what the supervisors were sent, once all were ready
+    trace = models.JSONField(null=True, blank=True)  # the steps to be traced, as sent to the supervisors
     # Why its ranks are asked to end: {"why": "asked" | "time-limit", "at": Unix seconds, "at_once": bool}.
     stop = models.JSONField(null=True, blank=True)
-    told_use = models.PositiveBigIntegerField(default=0)  # the CheckpointUse that the history spoke of last
+    told_use = models.PositiveBigIntegerField(default=0)  # the last CheckpointUse in the history
     created_at = models.DateTimeField(auto_now_add=True)
     go_at = models.DateTimeField(null=True, blank=True)
     contact_lost_at = models.DateTimeField(null=True, blank=True)
@@ -121,7 +121,7 @@ class Placement(models.Model):
         return convert(self.output, OutputState)
 
     def age_s(self, now: datetime) -> float:
-        """Seconds since the node last spoke of this attempt (since the placement when it never did)."""
+        """Seconds since the node last reported on this attempt (since the placement if it never did)."""
         return (now - (self.reported_at or self.attempt.created_at)).total_seconds()
 
     def takes_files(self, now: datetime) -> bool:

@@ -49,7 +49,7 @@ class Dataset(models.Model):
 
     @property
     def question(self) -> str:
-        """What tells one look at it from every other: an answer to an older one changes nothing."""
+        """The id of one inspection: an answer to an older one changes nothing."""
         return f"{self.pk}@{int(self.asked_at.timestamp() * 1_000_000) if self.asked_at else 0}"
 
     @property

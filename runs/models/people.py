@@ -1,4 +1,4 @@
-"""Who there is, and what each may do in which project."""
+"""People, and their roles in projects."""
 
 from __future__ import annotations
 

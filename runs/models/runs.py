@@ -261,7 +261,7 @@ class Run(models.Model):
         actor: User | None = None,
         attempt: Attempt | None = None,
     ) -> Event:
-        """Write one line of the run's history and tell whoever watches."""
+        """Write one line of the run's history and notify its pages."""
         event = self.events.create(attempt=attempt, code=code, sentence=sentence, data=data or {}, actor=actor)
         transaction.on_commit(lambda: broadcast.run_changed(self.pk))
         return event

@@ -1,6 +1,6 @@
-"""What the planner is told of a cluster: its nodes as they are, its rates as they were measured. And what it answers.
+"""The planner's input about a cluster: its nodes and its measured rates. And its estimates.
 
-Nothing here may keep a run from being submitted: who asks for an estimate takes None, or a ValueError, for an answer.
+Nothing here may keep a run from being submitted: callers accept None, or a ValueError, instead of an estimate.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trainyard.planner.roofline import find_link
 from trainyard.spec import RecipeSpec, Spec
 
 BENCHMARK = "communication-benchmark"
-RATES = "rates"  # the fact that a benchmark's rank 0 tells
+RATES = "rates"  # the fact that a benchmark's rank 0 reports
 NUM_BENCHMARKS = 5  # that are looked at, newest first
 MAX_RANKS = 4_096  # of which each would have a line in what is kept
 
@@ -70,7 +70,7 @@ def rates_of(cluster: Cluster, nodes: Sequence[Node] = ()) -> Rates:
 
 def known_rates(cluster: Cluster, nodes: Sequence[Node] = (), num_ranks: int = 0) -> KnownRates:
     """Return the rates of the newest benchmark that succeeded on nodes of the same kind as ``nodes``; of those that are
-    looked at, one that measured the network comes first where there is more than one rank (of ``nodes``, if not told),
+    looked at, one that measured the network comes first where there is more than one rank (of ``nodes``, by default),
     then one on as many of the same nodes. What it did not measure of the network is assumed."""
     facts = _facts(nodes[0]) if nodes else None
     usual = planner.default_rates(*((facts.accelerator, facts.device) if facts else ("cpu", "")))

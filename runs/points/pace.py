@@ -1,4 +1,4 @@
-"""How far and how fast a run steps, told from its points alone. Pure."""
+"""How far and how fast a run steps, computed from its points alone. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRAIN = "train/"
 
 @dataclass(frozen=True)
 class Pace:
-    """``step`` is the largest of the newest attempt, ``step_at`` the first time that any rank spoke of it."""
+    """``step`` is the largest of the newest attempt, ``step_at`` the first time that any rank logged it."""
 
     attempt: int = 0
     step: int | None = None

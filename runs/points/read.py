@@ -55,7 +55,7 @@ class Summary(TypedDict):
 
 def summaries(run_ids: Sequence[str]) -> dict[str, dict[str, Summary]]:
     """Return {run: {series name: {last, min, max, count}}}. Series that differ in labels only are one here: the
-    extremes and the count over all, the last of the one without labels, else of the one that spoke last."""
+    extremes and the count over all, the last of the one without labels, else of the one with the newest point."""
     found: dict[str, dict[str, Summary]] = {run_id: {} for run_id in run_ids}
     rows = Series.objects.filter(run_id__in=list(run_ids)).order_by("last_attempt", "last_time", "id")
     for row in sorted(rows, key=lambda row: row.labels_key == "{}"):

@@ -113,7 +113,7 @@ def _cut(steps: Steps, times: Floats) -> _Cut:
 
 def slices(steps: Steps, times: Floats, length: int) -> Iterator[slice]:
     """Yield the parts of an axis in order, of at most ``length`` points, but that points of one step and instant stay
-    together: which of two such points came later is told by the segments that they lie in."""
+    together: the order of segments decides which of two such points came later."""
     start, count = 0, steps.size
     while start < count:
         end = min(start + length, count)

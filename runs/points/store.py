@@ -1,7 +1,6 @@
 """Writing points as segments and blocks, with the running summary of each series; log lines: see log_writing.
 
-Called inside the transaction of a batch; nothing here opens one, and nothing here knows of frames or watermarks
-(that is runs.ingest.commit).
+Called inside the transaction of a batch. Frames and watermarks are the business of runs.ingest.commit.
 """
 
 from __future__ import annotations

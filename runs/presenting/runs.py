@@ -271,7 +271,7 @@ def run_document(
 def _troubles(
     run: Run, attempt: Attempt | None, telemetry: Telemetry | None, summary: dict[str, Summary] | None
 ) -> list[troubles.Trouble]:
-    of_records = troubles.told(telemetry.troubles if telemetry else {})
+    of_records = troubles.described(telemetry.troubles if telemetry else {})
     if attempt is None:
         return [*endings.remarks([], summary or {}), *of_records]
     reports = [placement.reported for placement in attempt.placements.all()]

@@ -30,32 +30,32 @@ Entries = dict[str, DesiredAttempt]  # by attempt
 
 
 def write_desired(nodes: Iterable[Node], statuses: Mapping[str, NodeStatus], now: datetime) -> None:
-    """Write the nodes' documents. ``statuses`` are their own, by id: what they have and we ended must stop there."""
+    """Write the nodes' documents. ``statuses`` are theirs, by id: attempts in them that we ended must stop."""
     nodes = list(nodes)
     if not nodes:
         return
     live = _live_placements(nodes)
-    leftovers = _leftovers(statuses, {placement.attempt_id for placement in live})
-    runs = {placement.attempt.run_id for placement in live} | {run for one in leftovers.values() for run in one.runs}
+    ended = _ended_attempts(statuses, {placement.attempt_id for placement in live})
+    runs = {placement.attempt.run_id for placement in live} | {run for one in ended.values() for run in one.runs}
     watermarks = _watermarks(runs)
     entries: dict[str, Entries] = {node.pk: {} for node in nodes}
     for placement in live:
         entries[placement.node_id][placement.attempt_id] = wanted_of_placement(placement, watermarks)
     for node in nodes:
-        if node.pk in leftovers:
-            entries[node.pk] |= leftovers[node.pk].entries(watermarks)
+        if node.pk in ended:
+            entries[node.pk] |= ended[node.pk].entries(watermarks)
     _write(nodes, entries, now)
 
 
 class EndedAttempts:
-    """What a node has of attempts that are not live: they stop, and learn what has arrived of what they wrote."""
+    """A node's attempts that are not live: they stop, and get the watermarks of their records."""
 
     def __init__(
         self, attempts: Mapping[str, ListedAttempt], gone_runs: set[str], decisions: Mapping[str, str]
     ) -> None:
         self._attempts = attempts
         self._gone_runs = gone_runs
-        self._decisions = decisions  # by attempt: what is to become of what was not sent
+        self._decisions = decisions  # by attempt: upload or discard unsent output
 
     @property
     def runs(self) -> set[str]:
@@ -72,7 +72,7 @@ class EndedAttempts:
         }
 
 
-def _leftovers(statuses: Mapping[str, NodeStatus], live: set[str]) -> dict[str, EndedAttempts]:
+def _ended_attempts(statuses: Mapping[str, NodeStatus], live: set[str]) -> dict[str, EndedAttempts]:
     listed = {attempt for status in statuses.values() for attempt in status.attempts} - live
     if not listed:
         return {}

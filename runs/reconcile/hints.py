@@ -15,7 +15,7 @@ from trainyard.contract.keys import CHANGED_CHANNEL
 log = structlog.get_logger(__name__)
 
 LISTEN_S = 0.5
-COLLECT_S = 0.01  # the nodes of a gang speak at almost the same moment: one look is enough for them
+COLLECT_S = 0.01  # the nodes of a gang report at almost the same moment: one look is enough
 AWAY_S = 1.0
 MAX_ID = 12
 

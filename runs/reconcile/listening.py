@@ -24,7 +24,7 @@ from trainyard.contract.seals import report_scope, unseal
 
 log = structlog.get_logger(__name__)
 
-HEARD_KEY = f"{keys.PREFIX}:control:heard"
+RECEIVED_KEY = f"{keys.PREFIX}:control:heard"
 MAX_RECORDS = 1000  # about what is over; then they are looked through
 ORDER = tuple(Phase)  # phases only move on
 
@@ -89,10 +89,10 @@ class Listener:
             return {}
         names = list(sources)
         texts = cast("list[bytes | None]", redis().mget(names))
-        heard = cast("list[bytes | None]", redis().hmget(HEARD_KEY, names))
+        received = cast("list[bytes | None]", redis().hmget(RECEIVED_KEY, names))
         news: dict[str, str] = {}
         documents: dict[str, Read] = {}
-        for key, text, last in zip(names, texts, heard, strict=True):
+        for key, text, last in zip(names, texts, received, strict=True):
             if text is None:
                 continue
             try:
@@ -103,13 +103,13 @@ class Listener:
             documents[key] = document
             self._record_news(key, str(document.at), last.decode() if last else "", news)
         if news:
-            redis().hset(HEARD_KEY, mapping=cast("dict[Any, Any]", news))
+            redis().hset(RECEIVED_KEY, mapping=cast("dict[Any, Any]", news))
         return documents
 
     def _record_news(self, key: str, at: str, last: str, news: dict[str, str]) -> None:
-        last_at, _, heard_at = last.partition("|")
-        if at == last_at and heard_at:
-            self._silent_s[key] = self.now.timestamp() - max(float(heard_at), self.since)
+        last_at, _, received_at = last.partition("|")
+        if at == last_at and received_at:
+            self._silent_s[key] = self.now.timestamp() - max(float(received_at), self.since)
         else:
             news[key] = f"{at}|{self.now.timestamp()}"
             self._silent_s[key] = 0.0
@@ -134,17 +134,17 @@ def later(one: Phase, other: Phase) -> Phase:
 def forget(placements: Iterable[Placement]) -> None:
     """Drop the records about placements that are over."""
     if names := [keys.report_key(one.node_id, one.attempt_id) for one in placements]:
-        redis().hdel(HEARD_KEY, *names)
+        redis().hdel(RECEIVED_KEY, *names)
 
 
 def forget_the_rest(nodes: Iterable[Node]) -> None:
     """Drop the records about everything but these nodes and what lives on them, once there are many."""
     nodes = list(nodes)
-    if redis().hlen(HEARD_KEY) <= len(nodes) + MAX_RECORDS:
+    if redis().hlen(RECEIVED_KEY) <= len(nodes) + MAX_RECORDS:
         return
     living = Placement.objects.filter(Q(attempt__ended_at=None) | ~Q(held_slots=None))
     kept = {keys.up_key(node.pk) for node in nodes}
     kept |= {keys.report_key(*pair) for pair in living.values_list("node_id", "attempt_id")}
-    known = [key.decode() for key in cast("list[bytes]", redis().hkeys(HEARD_KEY))]
+    known = [key.decode() for key in cast("list[bytes]", redis().hkeys(RECEIVED_KEY))]
     if over := [key for key in known if key not in kept]:
-        redis().hdel(HEARD_KEY, *over)
+        redis().hdel(RECEIVED_KEY, *over)

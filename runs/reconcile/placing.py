@@ -64,7 +64,7 @@ def _answers(cluster: Cluster, now: datetime) -> list[Placed | Waiting]:
 
 
 def _write(placed: Placed) -> list[Placement]:
-    """Make the attempt with its placements and slots. Whoever was faster with this run, or its slots, has it."""
+    """Make the attempt with its placements and slots. Another process may take the run or its slots first."""
     try:
         with transaction.atomic():
             run = Run.objects.get(pk=placed.run)

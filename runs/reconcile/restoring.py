@@ -58,7 +58,7 @@ def _record(attempt: Attempt, use: CheckpointUse) -> None:
     code, sentence = _words(attempt, use)
     data = {"run": use.source_run, "step": use.step, "fence": use.fence, "why": use.why}
     with transaction.atomic():
-        # Whoever moves the mark records it: another process may be at the same.
+        # Only the process that moves the mark records it.
         if Attempt.objects.filter(pk=attempt.pk, told_use__lt=use.pk).update(told_use=use.pk):
             attempt.run.record(code, sentence, data=data, attempt=attempt)
     attempt.told_use = use.pk

@@ -19,24 +19,24 @@ def record_traces(attempts: Iterable[Attempt]) -> None:
         trace = attempt.trace
         if trace is None or trace["is_told"]:
             continue
-        said = facts_of(attempt.run_id, "trace", attempt=attempt.fence)
-        found = {rank: data for rank, data in said.items() if data.get("id") == trace["id"]}
+        facts = facts_of(attempt.run_id, "trace", attempt=attempt.fence)
+        found = {rank: data for rank, data in facts.items() if data.get("id") == trace["id"]}
         ranks = range(attempt.world_size) if trace["ranks"] == "all" else trace["ranks"]
         if attempt.ended_at is not None or all(rank in found for rank in ranks):
             _record(attempt, trace, {rank: found.get(rank, {}) for rank in ranks})
 
 
 def _record(attempt: Attempt, trace: dict[str, Any], found: dict[int, dict[str, Any]]) -> None:
-    told = {**trace, "is_told": True}
+    recorded = {**trace, "is_told": True}
     files = [str(data["file"]) for data in found.values() if data.get("file")]
     with transaction.atomic():
         current = Attempt.objects.select_for_update().values_list("trace", flat=True).get(pk=attempt.pk)
         if current is None or current["id"] != trace["id"] or current["is_told"]:
             return  # another process was faster
-        Attempt.objects.filter(pk=attempt.pk).update(trace=told)
+        Attempt.objects.filter(pk=attempt.pk).update(trace=recorded)
         code = "traced" if files else "trace-failed"
         attempt.run.record(code, sentence_of(trace, found), data={"files": files}, attempt=attempt)
-    attempt.trace = told
+    attempt.trace = recorded
 
 
 def sentence_of(trace: dict[str, Any], found: dict[int, dict[str, Any]]) -> str:

@@ -6,8 +6,8 @@ from __future__ import annotations
 class Throttle:
     """At most one in ``every_s`` seconds on average and never more than two in one of them; the first goes at once.
 
-    The one that may come early is what jitter needs: whoever speaks every 100 ms speaks after 97, then after 103, and
-    a limit of exactly 100 would hold half of it back. (The generic cell rate algorithm with a burst of two.)
+    One may come early because of jitter: messages of every 100 ms arrive after 97, then after 103, and a limit of
+    exactly 100 would delay half of them. (The generic cell rate algorithm with a burst of two.)
     Times are seconds of a monotonic clock.
     """
 

@@ -19,7 +19,7 @@ from tests.chaos.test_kills import kill
 from tests.up_process import Up, wait_until
 from tests.whole.runs import FINAL, Document, Yard, example
 
-KEEPERS = {"ty-fence", "ty-supervisor"}
+KEEPERS = {"ty-reaper", "ty-supervisor"}
 QUEUES = ("control", "node.local-1", "node.local-2")
 
 pytestmark = [pytest.mark.slow, pytest.mark.extended]

@@ -100,8 +100,9 @@ class AttemptFolder:
         return self.path / "shipped"
 
     @property
-    def fence_mark(self) -> Path:
-        """Made by a supervisor whose process reaper was killed, before it ends with its ranks."""
+    def reaper_mark(self) -> Path:
+        """Made by a supervisor whose process reaper was killed, before it ends with its ranks. The file has the name
+        that supervisors of earlier versions write, since these outlive an update of the node worker."""
         return self.path / "fence-killed"
 
     @property

@@ -24,7 +24,7 @@ def become_reaper(request: StartRequest, *, notify: int, lifeline: int) -> NoRet
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     adopt_orphans()
-    name_process("ty-fence")
+    name_process("ty-reaper")
     _own_descriptors(Path(request.folder), keep={notify, lifeline})
     supervisor = os.fork()
     if supervisor == 0:
@@ -39,7 +39,7 @@ def become_reaper(request: StartRequest, *, notify: int, lifeline: int) -> NoRet
 
 
 def _become_supervisor(request: StartRequest, notify: int, lifeline: int) -> NoReturn:
-    fence = os.getppid()
+    reaper = os.getppid()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     adopt_orphans()
@@ -47,7 +47,7 @@ def _become_supervisor(request: StartRequest, notify: int, lifeline: int) -> NoR
     make_output_safe()  # its log may lie on a full disk
     # SIGKILL would end the supervisor and leave the ranks' children without anybody to end them.
     signal.signal(signal.SIGUSR1, lambda *_: _kill_tree(Path(request.folder)))
-    die_with_parent(signal.SIGUSR1, fence)
+    die_with_parent(signal.SIGUSR1, reaper)
     code = 1
     try:
         code = supervise(request, notify=notify, lifeline=lifeline)
@@ -61,7 +61,7 @@ def _become_supervisor(request: StartRequest, notify: int, lifeline: int) -> NoR
 def _kill_tree(folder: Path) -> NoReturn:
     """Without a reaper nothing holds the tree together: end it. The node worker reports it, with the proof."""
     with contextlib.suppress(OSError):
-        AttemptFolder(folder).fence_mark.touch()
+        AttemptFolder(folder).reaper_mark.touch()
     kill_children()
     os._exit(1)
 

@@ -29,7 +29,7 @@ def main() -> int:
     channel = socket.socket(fileno=int(sys.argv[1]))
     lifeline = int(sys.argv[2])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is handled by the node worker
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # fences are reaped by the kernel
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # process reapers are reaped by the kernel
     name_process("ty-zygote")
     warm_up()
     gc.collect()

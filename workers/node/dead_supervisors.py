@@ -36,7 +36,7 @@ def finish_dead(folder: AttemptFolder) -> AttemptReport:
     ended = _sweep(order, folder)
     save_unread_output(order, folder)
     now = time.time()
-    code = "fence_killed" if folder.fence_mark.exists() else "supervisor_killed"
+    code = "fence_killed" if folder.reaper_mark.exists() else "supervisor_killed"
     reason = Reason(
         code=code,
         sentence=ending_sentence(code, order.node_name),

@@ -1,4 +1,4 @@
-"""The forward and backward passes of one optimizer step, whatever lies between the loop and the model."""
+"""The forward and backward passes of one optimizer step."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ StartSum = Callable[[torch.Tensor], "dist.Work | None"]  # sums in place over al
 
 @dataclass(slots=True)
 class Passed:
-    """What the passes of a step have left, beside the gradients. ``loss`` is right once ``wait`` returned: the mean
-    over the global batch, a scalar on the device, the same on every rank."""
+    """The result of a step's passes beside the gradients. ``loss`` is valid once ``wait`` has returned: the mean over
+    the global batch, a scalar on the device, the same on every rank."""
 
     loss: torch.Tensor
     summing: dist.Work | None
@@ -38,18 +38,18 @@ class Passed:
 
 
 class Passes(Protocol):
-    """One of it for a whole model on each rank (``PlainPasses``), one for a pipeline of stages."""
+    """``PlainPasses`` for a whole model on each rank, another class for a pipeline of stages."""
 
     def train(self, step: int) -> Passed:
         """Run all micro-batches of ``step`` forward and backward; leave in ``.grad`` the gradients of the global
         batch's mean loss (times the precision's scale), reduced over all ranks that share them."""
 
     def evaluate(self, rows: slice) -> torch.Tensor:
-        """Return this rank's part of what ``summed`` gives for these validation rows: summed over the ranks of a
-        stage and tensor group it is counted once."""
+        """Return this rank's part of ``summed`` for these validation rows. The parts of the ranks of a stage and tensor
+        group add up to one."""
 
     def settle(self) -> None:
-        """Run the throwaway passes after which the sums of a step are those of any later one; leaves gradients."""
+        """Run the discarded passes after which a step sums in the same order as any later one; leaves gradients."""
 
 
 def summed(task: Task, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -59,14 +59,14 @@ def summed(task: Task, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Te
 
 
 def nothing() -> None:
-    """Reduce nothing more: backward has done it, or no other rank shares these parameters."""
+    """Do nothing: backward has reduced the gradients, or no other rank shares these parameters."""
 
 
 class PlainPasses:
     """Every rank holds the whole model, or its shards: ``accumulate`` passes, of which the last reduces.
 
-    ``without_reduction`` is the strategy's own word for a backward pass that only adds up; ``reduce`` does what is left
-    to do with the gradients behind the last one.
+    ``without_reduction`` is the strategy's context for a backward pass that only accumulates; ``reduce`` runs after the
+    last one.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class PlainPasses:
         self._precision = precision
         self._phases = phases
         self._start_sum = start_sum
-        self._num_alike = num_alike  # ranks that compute this very loss: tensor parallel ones
+        self._num_alike = num_alike  # tensor-parallel ranks, which compute the same loss
         self._num_throwaways = num_throwaways
         self._without_reduction = without_reduction
         self._reduce = reduce
@@ -114,12 +114,12 @@ class PlainPasses:
                     loss = self._task.loss(self._replica, batch)
                 if share.accumulate > 1:
                     loss = loss / share.accumulate
-                if share.weight != 1:  # the mean over ranks is to be that over rows, of which each has its own number
+                if share.weight != 1:  # so that the mean over ranks is that over rows
                     loss = loss * share.weight
                 part = loss.detach() / (share.num_parts * self._num_alike)
                 total = part if total is None else total + part
                 if is_last:
-                    # Started before backward, so that it travels while backward computes.
+                    # Started before backward, so that it is sent while backward computes.
                     summing = self._start_sum(total)
                 self._phases.switch(BACKWARD)
                 self._backward(loss)
@@ -129,8 +129,8 @@ class PlainPasses:
         return Passed(total, summing, data_time_s)
 
     def _backward(self, loss: torch.Tensor) -> None:
-        """Run backward. What it does behind the last gradient is to wait for the other ranks, in C++ (DDP): autograd
-        calls what was queued at its start before what DDP queues once its last bucket is full."""
+        """Run backward. After the last gradient DDP waits for the other ranks in C++. Autograd runs our callback,
+        queued at the start, before the one that DDP queues when its last bucket is full."""
         scaled = self._precision.scale(loss)
         scaled.register_hook(self._queue_end)  # type: ignore[no-untyped-call]
         scaled.backward()  # type: ignore[no-untyped-call]
@@ -154,12 +154,12 @@ class PlainPasses:
             loss.backward()  # type: ignore[no-untyped-call]
 
     def resize(self, batch_size: int, share: BatchShare) -> None:
-        """Take another share of another batch from the next step on."""
+        """Use this batch size and share from the next step on."""
         self._share = share
         self._feed.resize(batch_size, share)
 
     def rehearse(self) -> None:
-        """Run one micro-batch forward and backward without a word to the other ranks; leaves gradients."""
+        """Run one micro-batch forward and backward without communication; leaves gradients."""
         batch = self._feed.batch(1, 0)
         with self._without_reduction():
             with self._precision.autocast():

@@ -34,8 +34,8 @@ class Plan(NamedTuple):
     curl: str
     cost: Cost | None = None  # of a recipe that trains
     is_script: bool = False
-    overflow: str = ""  # what is said of memory that is not there: such a run is launched by who confirms it
-    start: str = ""  # when it could start, where the sentence speaks of something worse
+    overflow: str = ""  # about missing memory: such a run is launched after a confirmation
+    start: str = ""  # when it could start, where the sentence is about something worse
 
     @property
     def icon(self) -> str:
@@ -95,7 +95,7 @@ def plan(
 
 
 def _refuse_lookers(user: Someone, project: Project) -> None:
-    """Who is a member nowhere looks at what would come of a launch, and the page says that they cannot launch."""
+    """Someone without a project sees what a launch would do, and that they cannot launch."""
     if projects_with(user, Role.MEMBER).exists():
         require(user, project, Role.MEMBER)
 

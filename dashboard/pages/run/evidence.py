@@ -75,7 +75,7 @@ class Remarks(NamedTuple):
     harmless: list[str]
 
 
-def remarks(told: Sequence[TroubleDocument]) -> Remarks:
+def remarks(troubles: Sequence[TroubleDocument]) -> Remarks:
     """Sort the troubles of a run's document."""
     found = Remarks([], [], [], [])
     lists = {
@@ -83,7 +83,7 @@ def remarks(told: Sequence[TroubleDocument]) -> Remarks:
         **dict.fromkeys(unsent.CODES, found.output),
         **dict.fromkeys(HARMLESS, found.harmless),
     }
-    for one in told:
+    for one in troubles:
         lists.get(one["code"], found.bad).append(one["sentence"])
     return found
 

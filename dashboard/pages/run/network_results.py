@@ -10,7 +10,7 @@ from runs.models import Run
 from runs.placing.planning import RATES
 from trainyard.planner import Rates
 
-FOUND = "communication"  # the fact that rank 0 tells: see workers.training.communication.reports
+FOUND = "communication"  # the fact that rank 0 reports: see workers.training.communication.reports
 NUM_SHADES = 6
 MAX_SIDE = 32  # nodes in the matrix
 
@@ -38,7 +38,7 @@ class NetworkResults(NamedTuple):
 
 
 def network_results(run: Run) -> NetworkResults | None:
-    """None until rank 0 has told."""
+    """Return the results; None until rank 0 has reported them."""
     found = facts_of(run.pk, FOUND).get(0)
     if not isinstance(found, dict):
         return None
@@ -62,7 +62,7 @@ def network_results(run: Run) -> NetworkResults | None:
 def _compute(document: Any) -> list[tuple[str, str]]:
     try:
         rates = Rates.from_document(document)
-    except ValueError:  # nothing was told, or nothing that is understood here
+    except ValueError:  # nothing was reported, or nothing that is understood here
         return []
     return [
         ("Matrix products", f"{scaled(max(rate for _, rate in rates.matmul), 'FLOP/s')} at best"),

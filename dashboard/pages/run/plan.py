@@ -15,7 +15,7 @@ from runs.presenting.measured import measured_of
 NEAR = 0.2  # a difference above this gets a word…
 SLIGHT = 0.02  # …unless it is less than this of a step: a part of a millisecond may be off by as much
 MAX_KINDS = 16  # of ranks, each with a row of its own
-MANY_TIMES = 3.0  # from where a difference is told as a factor
+MANY_TIMES = 3.0  # from where a difference is shown as a factor
 ALIKE = 1.05  # a ratio within which ranks hold the same
 
 

@@ -40,7 +40,7 @@ class RankMeasures(NamedTuple):
 
     @property
     def description(self) -> str:
-        """The bar in words, for those who hear it."""
+        """The bar in words, for screen readers."""
         return f"Rank {self.rank}: {'; '.join(f'{one.name} {one.text}' for one in self.slices)}"
 
 
@@ -56,26 +56,26 @@ class Measures(NamedTuple):
 
 
 def measures(attempt: Attempt, nodes: Mapping[int, str], spec: Mapping[str, Any], mesh: Mesh | None) -> Measures | None:
-    """Return what the ranks of ``attempt`` told last; None where none told anything. ``nodes`` are names by rank."""
+    """Return the last measures of the ranks of ``attempt``; None where there are none. ``nodes`` are names by rank."""
     if "script" in spec.get("task", {}):
-        return None  # what it tells under this name is its own, and may be anything
+        return None  # a script's fact of this name may be anything
     facts = {one.rank: one for one in Fact.objects.filter(run_id=attempt.run_id, attempt=attempt.fence, name=MEASURED)}
-    told = {rank: one.data for rank, one in sorted(facts.items()) if isinstance(one.data.get("phases"), dict)}
-    if not told:
+    measured = {rank: one.data for rank, one in sorted(facts.items()) if isinstance(one.data.get("phases"), dict)}
+    if not measured:
         return None
-    # Stages of a pipeline have other work each and wait by plan: there, nobody is to blame.
-    found = stragglers.stragglers(told) if mesh is None or mesh.stages == 1 else None
+    # Stages of a pipeline have different work and wait by design: there, no rank is a straggler.
+    found = stragglers.stragglers(measured) if mesh is None or mesh.stages == 1 else None
     parallel = spec.get("parallel", {})
-    ranks = [_rank(rank, nodes.get(rank, ""), data, found) for rank, data in told.items()]
+    ranks = [_rank(rank, nodes.get(rank, ""), data, found) for rank, data in measured.items()]
     return Measures(
         ranks,
         [Slice(*words, "", "", "") for words in PHASES.values()],
-        stragglers.sentence(found, nodes, num_ranks=len(told)) if found else "",
+        stragglers.sentence(found, nodes, num_ranks=len(measured)) if found else "",
         BALANCE if found and _could_balance(parallel, mesh) else "",
-        min(int(data.get("num_steps") or 0) for data in told.values()),
-        max(int(data.get("step") or 0) for data in told.values()),
-        datetime.fromtimestamp(max(facts[rank].at for rank in told), UTC),
-        len({data.get("rows") for data in told.values()}) > 1 or parallel.get("balance") == "speed",
+        min(int(data.get("num_steps") or 0) for data in measured.values()),
+        max(int(data.get("step") or 0) for data in measured.values()),
+        datetime.fromtimestamp(max(facts[rank].at for rank in measured), UTC),
+        len({data.get("rows") for data in measured.values()}) > 1 or parallel.get("balance") == "speed",
     )
 
 

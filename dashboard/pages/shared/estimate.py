@@ -55,7 +55,7 @@ class Bar(NamedTuple):
 
     @property
     def description(self) -> str:
-        """All of the bar in words, for those who hear it."""
+        """The whole bar in words, for screen readers."""
         return f"{self.label}: {', '.join(f'{one.name} {one.text}' for one in self.slices)}"
 
     @property

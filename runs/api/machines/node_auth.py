@@ -82,7 +82,7 @@ class NodeAuth(APIKeyHeader):
 
 
 def _is_new(node: Node, seal: Seal) -> bool:
-    """Whether the nonce was not used before; from here on it was. Raises HttpError where nobody can tell."""
+    """Mark the nonce as used; return whether it was unused. Raises HttpError where that cannot be known."""
     if not seal.nonce:
         return True
     try:

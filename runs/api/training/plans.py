@@ -44,7 +44,7 @@ class PlansOut(Schema):
 
 class RunPlanOut(Schema):
     predicted: dict[str, Any] | None = Field(description="when it was submitted; null where nobody could say")
-    measured: dict[str, Any] | None = Field(description="by its ranks since; null where none told anything")
+    measured: dict[str, Any] | None = Field(description="by its ranks since; null where none reported anything")
 
 
 @router.post("/plans", response=PlansOut, openapi_extra=body_of(SPEC), summary="What a spec would cost")

@@ -35,8 +35,8 @@ class TraceOut(Schema):
 
 @router.post("/runs/{run_id}/trace", response={202: TraceOut}, summary="Trace the next steps")
 def trace(request: HttpRequest, run_id: str, body: InBody[TraceIn | None] = None) -> Answer[TraceOut]:
-    """The steps are the next that every rank can know of. Each rank's trace is a file `traces/step-N.rank-R.json.gz`
-    of the run, as soon as its last step is over."""
+    """The steps are the next for which the request reaches every rank in time. Each rank's trace is the run's file
+    `traces/step-N.rank-R.json.gz`, as soon as its last step is over."""
     user = actor(request)
     asked = body or TraceIn(steps=STEPS, ranks="all")
     run = get_run(user, run_id, Role.MEMBER)

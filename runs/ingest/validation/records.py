@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from runs.checkpoints.reports import CheckpointReport
 from runs.ingest.validation import rules
 from runs.media.store import Item
-from runs.metrics.facts import Told
+from runs.metrics.facts import ReportedFact
 from runs.points.store import Lines
 from runs.points.tables import Rows
 from trainyard.contract.records import (
@@ -53,7 +53,7 @@ class Record:
     is_end: bool = False
     lost: dict[str, int] = field(default_factory=dict)  # what the producer could not keep: how many, by code
     checkpoint: CheckpointReport | None = None
-    facts: Told | None = None
+    facts: ReportedFact | None = None
     media: Item | None = None
 
 

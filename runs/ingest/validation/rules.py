@@ -13,7 +13,7 @@ import numpy as np
 
 from runs.checkpoints.reports import OFF, CheckpointReport
 from runs.media.store import Item
-from runs.metrics.facts import Told
+from runs.metrics.facts import ReportedFact
 from runs.points.store import Lines
 from runs.points.tables import Rows, SeriesGroup
 from trainyard.contract import records
@@ -114,14 +114,14 @@ def checkpoint(record: records.Checkpoint) -> CheckpointReport:
     )
 
 
-def facts(record: records.Facts) -> Told:
+def facts(record: records.Facts) -> ReportedFact:
     try:
         text = json.dumps(record.data, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadRecord(f"data: facts are what JSON can hold: {error!s:.200}") from None
     if len(text) > MAX_FACTS_BYTES:
         raise BadRecord(f"data: facts have at most {MAX_FACTS_BYTES} bytes, not {len(text)}")
-    return Told(record.name, json.loads(storable(text.replace("\\u0000", "\\ufffd"))), record.at)
+    return ReportedFact(record.name, json.loads(storable(text.replace("\\u0000", "\\ufffd"))), record.at)
 
 
 def media(record: records.Media) -> Item:

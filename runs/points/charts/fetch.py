@@ -156,7 +156,7 @@ def _read_axes(ids: set[int], axes: dict[int, tuple[Steps, Floats]]) -> None:
 
 def _ask(sql: str, wants: Sequence[Want]) -> list[tuple[Any, ...]]:
     """Return what the statement selects for ``want``. The cross join makes SQLite look from each want into the index;
-    the casts tell PostgreSQL what the numbers are."""
+    PostgreSQL needs the casts for the types of the numbers."""
     row = "(CAST(%s AS bigint), CAST(%s AS bigint), CAST(%s AS bigint), CAST(%s AS bigint), CAST(%s AS bigint), "
     row += "CAST(%s AS double precision), CAST(%s AS double precision), CAST(%s AS bigint))"
     found: list[tuple[Any, ...]] = []

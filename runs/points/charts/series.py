@@ -134,10 +134,10 @@ def curves(
             raise TooManyPoints(num_points)
         spans = [_spans(row, x, windows[row.run_id], attempts) for row in rows]
         drawn = draw(list(windows), [[span for span, _ in group] for group in spans], x, points)
-    told = {id(span): (row, flag) for row, group in zip(rows, spans, strict=True) for span, flag in group}
+    rows_by_span = {id(span): (row, flag) for row, group in zip(rows, spans, strict=True) for span, flag in group}
     found = []
     for span, kind, columns in drawn:
-        row, is_superseded = told[id(span)]
+        row, is_superseded = rows_by_span[id(span)]
         found.append(Curve(row.run_id, row.name, row.labels, span.place[1], kind, columns, is_superseded))
     return cursors, found
 
@@ -197,7 +197,8 @@ def sparklines(run_ids: Sequence[str], name: str, points: int) -> dict[str, list
 
 def steady_medians(run_ids: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, float]]:
     """Return for each run the median of each of these series over its steady part: the newest attempt without its
-    first tenth, in which it warms up. Of series that differ in labels, that without labels, else which spoke last."""
+    first tenth, in which it warms up. Of series that differ in labels: the one without labels, else the one with the
+    newest point."""
     found: dict[str, dict[str, float]] = {}
     with snapshot():
         rows = list(

@@ -29,8 +29,8 @@ LOOK_EVERY_S = 60.0  # at the database: other processes commit, too
 
 
 @dataclass
-class _Heard:
-    """What a run brought since it was compacted."""
+class _Pending:
+    """What arrived of a run since it was compacted."""
 
     at: float
     num_batches: int = 0
@@ -39,10 +39,10 @@ class _Heard:
 
 
 class Compactor:
-    """Knows which runs have something to compact. Of all processes one may have it for a run: the one that ingests it.
+    """Keeps which runs have something to compact. Only the process that ingests a run may compact it.
 
-    note() is told what was committed; slice() does a little of the work. What was noted before a restart is found in
-    the database.
+    note() records what was committed; slice() does a little of the work. After a restart the database shows what is
+    pending.
     """
 
     def __init__(
@@ -50,18 +50,18 @@ class Compactor:
     ) -> None:
         self._is_mine = is_mine
         self._clock = clock
-        self._heard: dict[str, _Heard] | None = None
+        self._pending: dict[str, _Pending] | None = None
         self._looked_at = float("-inf")
 
     def note(self, run_id: str, cursor: int, num_points: int) -> None:
-        """Say that a batch was committed."""
+        """Record that a batch was committed."""
         now = self._clock()
-        heard = self._known().setdefault(run_id, _Heard(now))
-        heard.at = now
-        heard.num_batches += 1
-        heard.num_points += num_points
-        if not heard.marks or now - heard.marks[-1][0] >= LAG_S / 4:
-            heard.marks.append((now, cursor))
+        pending = self._known().setdefault(run_id, _Pending(now))
+        pending.at = now
+        pending.num_batches += 1
+        pending.num_points += num_points
+        if not pending.marks or now - pending.marks[-1][0] >= LAG_S / 4:
+            pending.marks.append((now, cursor))
 
     def slice(self, budget_s: float) -> bool:
         """Work for about ``budget_s`` (a step more than that at most). Returns whether there was anything to do."""
@@ -77,11 +77,11 @@ class Compactor:
         return did_something
 
     def is_behind(self) -> bool:
-        """Whether so much waits that it must be worked on while more comes in."""
+        """Whether so much is pending that compaction cannot wait for an idle moment."""
         now = self._clock()
-        due = [heard for heard in self._known().values() if self._is_due(heard, now)]
-        return sum(heard.num_points for heard in due) > BEHIND_POINTS or any(
-            heard.num_batches > BEHIND_BATCHES for heard in due
+        due = [pending for pending in self._known().values() if self._is_due(pending, now)]
+        return sum(pending.num_points for pending in due) > BEHIND_POINTS or any(
+            pending.num_batches > BEHIND_BATCHES for pending in due
         )
 
     def finish(self) -> None:
@@ -90,44 +90,44 @@ class Compactor:
             cursor = Telemetry.objects.filter(pk=run_id).values_list("cursor", flat=True).first()
             if cursor is not None:
                 compact_run(run_id, cursor, is_quiet=True)
-        self._heard = {}
+        self._pending = {}
 
-    def _known(self) -> dict[str, _Heard]:
-        if self._heard is None:
-            self._heard = {}
+    def _known(self) -> dict[str, _Pending]:
+        if self._pending is None:
+            self._pending = {}
             self._look()
-        return self._heard
+        return self._pending
 
     def _look(self) -> None:
-        """Find in the database what nobody told: it was there before us, or another process committed it."""
+        """Find in the database what was committed before this process started, or by another one."""
         now = self._looked_at = self._clock()
-        heard = self._known()
+        pending = self._known()
         for run_id, num_batches, num_points in _waiting():
-            if run_id not in heard and self._is_mine(run_id):
-                heard[run_id] = _Heard(now, num_batches, num_points)
+            if run_id not in pending and self._is_mine(run_id):
+                pending[run_id] = _Pending(now, num_batches, num_points)
 
     def _next(self) -> str | None:
         """Return the run with the most points among those that are due."""
         now = self._clock()
-        due = [(heard.num_points, run_id) for run_id, heard in self._known().items() if self._is_due(heard, now)]
+        due = [(pending.num_points, run_id) for run_id, pending in self._known().items() if self._is_due(pending, now)]
         return max(due)[1] if due else None
 
-    def _is_due(self, heard: _Heard, now: float) -> bool:
-        if now - heard.at >= QUIET_S:
+    def _is_due(self, pending: _Pending, now: float) -> bool:
+        if now - pending.at >= QUIET_S:
             return True
-        is_much = heard.num_batches >= BLOCKS or heard.num_points >= POINTS
-        return is_much and bool(heard.marks) and now - heard.marks[0][0] >= LAG_S
+        is_much = pending.num_batches >= BLOCKS or pending.num_points >= POINTS
+        return is_much and bool(pending.marks) and now - pending.marks[0][0] >= LAG_S
 
     def _step(self, run_id: str) -> None:
         known = self._known()
-        heard = known[run_id]
+        pending = known[run_id]
         now = self._clock()
-        is_quiet = now - heard.at >= QUIET_S
+        is_quiet = now - pending.at >= QUIET_S
         telemetry = Telemetry.objects.filter(pk=run_id).first()
         if telemetry is None:  # deleted
             del known[run_id]
             return
-        bound = telemetry.cursor if is_quiet else max(cursor for at, cursor in heard.marks if now - at >= LAG_S)
+        bound = telemetry.cursor if is_quiet else max(cursor for at, cursor in pending.marks if now - at >= LAG_S)
         try:
             if (
                 fold_blocks(run_id, bound)
@@ -140,9 +140,9 @@ class Compactor:
         if is_quiet:
             del known[run_id]
             return
-        while heard.marks and heard.marks[0][1] <= bound:
-            heard.marks.popleft()
-        heard.num_batches = heard.num_points = 0
+        while pending.marks and pending.marks[0][1] <= bound:
+            pending.marks.popleft()
+        pending.num_batches = pending.num_points = 0
 
 
 def compact_run(run_id: str, bound: int, *, is_quiet: bool) -> None:

@@ -145,7 +145,7 @@ export function mount(element) {
     list.addEventListener(type, (event) => send({ lit: lineAt(event) }));
   const stops = [
     on("run", ({ run }) => runsIn().includes(run) && soon()),
-    on("ping", () => Date.now() - lastAt > QUIET_MS && soon()), // nobody is told that a run was deleted
+    on("ping", () => Date.now() - lastAt > QUIET_MS && soon()), // no message reports that a run was deleted
     on("again", soon),
   ];
   if (charts) show();
@@ -160,7 +160,7 @@ export function mount(element) {
   };
 }
 
-// Whether somebody was faster than this script.
+// Whether the page was used before this script ran.
 function isTouched(control) {
   if (control.matches("select"))
     return (

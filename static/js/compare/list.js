@@ -1,18 +1,17 @@
-// The list of the runs, as the server draws it, made to agree with what the charts show.
+// The list of the runs as the server draws it, in step with the charts.
 import { groupColours } from "../shared/grouping.js";
 
-// The runs that the list is about, for the charts: those that the server knows, and of those it has no more what was
-// known.
+// The runs of the list, for the charts: those that the server has, and deleted ones as they were.
 export function knownRuns(list, before, ids) {
-  const told = JSON.parse(list.querySelector("#compared-runs")?.textContent ?? "[]");
+  const listed = JSON.parse(list.querySelector("#compared-runs")?.textContent ?? "[]");
   const here = new Map([
     ...before.map((run) => [run.id, { ...run, isLive: false }]),
-    ...told.map((run) => [run.id, run]),
+    ...listed.map((run) => [run.id, run]),
   ]);
   return ids.filter((id) => here.has(id)).map((id) => here.get(id));
 }
 
-// The server's newest list, with the rows of runs that are no more: they say so, and stay until somebody closes them.
+// The server's newest list, with the rows of deleted runs, which stay until they are closed.
 export function withGone(html, list, runs) {
   const template = document.createElement("template");
   template.innerHTML = html;

@@ -1,6 +1,6 @@
 // A small palette beside the button that asks for a colour.
 
-// Returns open(button, index): shows the ten with that one chosen; onPick(button, index) hears which was taken.
+// Returns open(button, index): shows the ten with that one chosen; onPick(button, index) is called with the choice.
 export function startSwatches(palette, onPick) {
   const choices = [...palette.querySelectorAll("[data-index]")];
   let opener = null;

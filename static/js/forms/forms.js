@@ -1,4 +1,4 @@
-// Forms that do something (`data-act`): asks first where the form says so, posts, says what happened, refreshes the
+// Forms that do something (`data-act`): confirms where the form demands it, posts, shows what happened, refreshes the
 // page's parts.
 
 import { toast } from "../frame/toasts.js";

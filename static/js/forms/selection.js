@@ -32,7 +32,7 @@ export function mount(form) {
     const compared = selected.slice(0, MOST_COMPARED);
     const words = num > compared.length ? `the first ${compared.length}` : num;
     write("[data-compare] > :last-child", `Compare ${words} run${num === 1 ? "" : "s"}`);
-    // Whoever chose a run wants to see it, whatever was hidden in an earlier comparison.
+    // A chosen run is shown, even if an earlier comparison hid it.
     const query = new URLSearchParams([...compared.map((run) => ["run", run]), ["hide", ""]]);
     link.href = `${link.dataset.compare}?${query}`;
     const shown = new Set(all.map((box) => box.value));

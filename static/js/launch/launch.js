@@ -44,7 +44,7 @@ export function mount(form) {
       showProblems();
       showOverflow();
     } catch {
-      // The server is away; the lamp says so, and the next key asks again.
+      // The server is away; the lamp shows it, and the next key repeats the request.
     }
   }
   function showProblems() {
@@ -111,7 +111,7 @@ export function mount(form) {
     if (!timer && !document.hidden) want(Math.max(0, lastAt + QUIET_MS - Date.now()));
   }
 
-  // Somebody was faster than this script, or a browser has put back what was typed before.
+  // Something was typed before this script ran, or the browser restored it.
   for (const input of form.elements) if (isTyped(input)) touched.add(input.name);
   if ([...form.elements].some(isTyped)) want(0);
   showKind(form, kind);

@@ -41,7 +41,7 @@ export function mount(element) {
         mountAll(element);
       }
     } catch {
-      // The server is away; the lamp says so, and the next message asks again.
+      // The server is away; the lamp shows it, and the next message repeats the request.
     }
     isFetching = false;
     if (isWanted) want();

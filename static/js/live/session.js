@@ -32,14 +32,14 @@ export function mount(element) {
   };
 }
 
-// Whoever keeps a socket is told of the end of the session and of its return; returns what ends that.
+// Notifies a stream of the end of the session and of its return; returns what ends that.
 /** @param {Follower} stream */
 export function follow(stream) {
   streams.add(stream);
   return () => void streams.delete(stream);
 }
 
-// The server does not know us any more. Nothing happens where nobody can sign in (a page without the dialog).
+// The session has ended. Nothing happens where nobody can sign in (a page without the dialog).
 export function ended() {
   if (!dialog) return;
   if (!waiting) {
@@ -51,7 +51,7 @@ export function ended() {
 
 export const isOver = () => waiting !== null;
 
-// fetch() for the whole page: an answer of 401 is waited out, and asked for again as who signed in.
+// fetch() for the whole page: after a 401 it waits for the sign-in and repeats the request.
 /** @param {RequestInfo | URL} url @param {RequestInit} [options] */
 async function ask(url, options = {}) {
   if (new URL(url instanceof Request ? url.url : url, location.href).origin !== location.origin)
@@ -83,7 +83,7 @@ async function onSend(event) {
   if (event.defaultPrevented || form.method !== "post" || form.dataset.isSent !== undefined) return;
   event.preventDefault();
   submitter?.setAttribute("aria-busy", "true");
-  // Where the server is away, the browser says so.
+  // Where the server is away, the browser shows it.
   await ask(PATH, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
   submitter?.removeAttribute("aria-busy");
   form.dataset.isSent = "";

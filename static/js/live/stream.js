@@ -47,7 +47,7 @@ export class Stream {
     for (const listener of this.listeners.get(message.type) ?? []) listener(message);
   }
 
-  // Whoever loaded data as of a cursor asks whether the messages continue it; false: load again, some lie in between.
+  // Whether the messages continue a cursor of loaded data; false: load again, some were missed.
   /** @param {number} cursor */
   continues(cursor) {
     if (this.origin === null) this.last = this.origin = cursor;

@@ -11,7 +11,7 @@ const ASK_MS = 15_000;
 /** @param {(run: string) => boolean} isLive @param {{most?: number, askMs?: number}} [limits] */
 export function streamsFor(isLive, { most = MOST_SOCKETS, askMs = ASK_MS } = {}) {
   /** @type {Map<string, Shared>} */
-  const known = new Map(); // run -> what speaks of it
+  const known = new Map(); // run -> its stream
   let numOpen = 0;
   const slots = { take: () => numOpen < most && ++numOpen > 0, give: () => void (numOpen -= 1) };
   return /** @param {string} run */ (run) => {
@@ -77,7 +77,7 @@ class Shared {
     if (!this.hasSocket) return;
     this.hasSocket = false;
     this.stream.close();
-    this.stream = new Stream(this.stream.path); // whoever comes next loads everything, and has a cursor of its own
+    this.stream = new Stream(this.stream.path); // the next reader loads everything, with its own cursor
     this.slots.give();
   }
 }

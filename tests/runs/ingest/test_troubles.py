@@ -6,7 +6,7 @@ from runs.ingest import troubles
 
 
 def test_what_lost_something_is_told_first_and_what_did_not_happen_is_not_told() -> None:
-    told = troubles.told({"repeated": 1, "gap": 0, "lost_points": 12_345})
+    told = troubles.described({"repeated": 1, "gap": 0, "lost_points": 12_345})
     assert [(item.code, item.count) for item in told] == [("lost_points", 12_345), ("repeated", 1)]
     assert told[0].sentence.startswith("12,345 points were lost")
     assert told[1].sentence.startswith("1 record came again")
@@ -26,7 +26,7 @@ def test_every_code_that_a_producer_may_tell_has_a_sentence() -> None:
 
 
 def test_a_code_that_nobody_knows_is_not_shown() -> None:
-    assert troubles.told({"made_up": 3}) == []
+    assert troubles.described({"made_up": 3}) == []
     with pytest.raises(KeyError):
         troubles.sentence("made_up", 3)
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from runs import actions, reconcile
 from runs.models import Cluster, HeldSlot, Run
 from runs.reconcile.clock import Clock
-from runs.reconcile.listening import HEARD_KEY, MAX_RECORDS
+from runs.reconcile.listening import MAX_RECORDS, RECEIVED_KEY
 from runs.reconcile.loop import TICK_KEY
 from runs.serving.transport import redis
 from tests.cast import make_node, make_run
@@ -84,9 +84,9 @@ def test_what_was_heard_of_ended_attempts_is_forgotten(yard: Yard) -> None:
     yard.start()
     yard.tick()
     ended = {keys.report_key(yard.voices[0].node.pk, f"old-{number}"): "1|1" for number in range(MAX_RECORDS)}
-    redis().hset(HEARD_KEY, mapping=cast("dict[Any, Any]", ended))
+    redis().hset(RECEIVED_KEY, mapping=cast("dict[Any, Any]", ended))
     yard.tick()
-    heard = {key.decode() for key in cast("list[bytes]", redis().hkeys(HEARD_KEY))}
+    heard = {key.decode() for key in cast("list[bytes]", redis().hkeys(RECEIVED_KEY))}
     live = {keys.report_key(one.node_id, one.attempt_id) for one in yard.placements}
     assert heard == {keys.up_key(voice.node.pk) for voice in yard.voices} | live
 

@@ -90,7 +90,7 @@ def test_a_killed_supervisor_takes_everybody_with_it_and_the_node_worker_says_so
     assert calm_node.lines(order) == printed
 
 
-def test_a_killed_fence_takes_everybody_with_it(calm_node: ControlledNode) -> None:
+def test_a_killed_reaper_takes_everybody_with_it(calm_node: ControlledNode) -> None:
     order, pids = launch_family(calm_node)
     os.kill(parent_of(supervisor_of(calm_node, order)), signal.SIGKILL)
     until(lambda: all_gone(pids))
@@ -101,15 +101,15 @@ def test_a_killed_fence_takes_everybody_with_it(calm_node: ControlledNode) -> No
     )
 
 
-def test_fence_and_supervisor_killed_at_once_leave_nobody_after_the_sweep(calm_node: ControlledNode) -> None:
+def test_reaper_and_supervisor_killed_at_once_leave_nobody_after_the_sweep(calm_node: ControlledNode) -> None:
     order, pids = launch_family(calm_node)
     supervisor = supervisor_of(calm_node, order)
     folder = calm_node.folder(order["attempt"])
     until(lambda: set(pids) <= {process.pid for process in folder.recorded_processes()})
-    fence = parent_of(supervisor)
-    for pid in (fence, supervisor):
+    reaper = parent_of(supervisor)
+    for pid in (reaper, supervisor):
         os.kill(pid, signal.SIGSTOP)
-    for pid in (fence, supervisor):
+    for pid in (reaper, supervisor):
         os.kill(pid, signal.SIGKILL)
     calm_node.wait_for(order, "ended")
     assert all_gone(pids)

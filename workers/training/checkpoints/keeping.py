@@ -119,7 +119,7 @@ class DiskCheckpoints:
     def _tidy(self, facts: Facts) -> None:
         sync(facts.folder.parent)  # the folder may be new, and what is in it is on the disk only when its name is
         retention.sweep(facts.folder, Mark(facts.fence, 0))
-        for mark in retention.leftovers(facts.folder):
+        for mark in retention.retired(facts.folder):
             self._metrics.note(record_of("deleted", facts.run, mark))
             retention.remove(facts.folder / mark.deleted_name)
 

@@ -26,8 +26,8 @@ def retire(folder: Path, keep: int, damaged: Set[Mark]) -> list[Mark]:
     return gone
 
 
-def leftovers(folder: Path) -> list[Mark]:
-    """Return what was taken out of use by an attempt that could not remove it, nor say so."""
+def retired(folder: Path) -> list[Mark]:
+    """Return the checkpoints that an earlier attempt took out of use and could neither remove nor report."""
     return find(folder, DELETED)
 
 

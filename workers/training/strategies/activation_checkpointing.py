@@ -1,7 +1,7 @@
 """Activation checkpointing: what the backward pass needs of a block is computed again instead of kept.
 
 Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"; the selective kind follows the thought of
-Korthikanti et al. 2022, section 5: keep what is dear to compute, and compute again what is cheap and large.
+Korthikanti et al. 2022, section 5: keep what is expensive to compute, and recompute what is cheap and large.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Shares of the batch that follow the ranks' speed: who computes twice as fast computes twice as many rows.
+"""Shares of the batch by the ranks' speed: a rank that computes twice as fast gets twice as many rows.
 
-The ranks of a synchronous step wait for the slowest. Every few steps they exchange how long each has been busy in a
-step, and give rows to those that waited. Each computes the same new shares from the same numbers, so nobody decides
-for the others. Gradients stay those of the global batch's mean: a rank's mean loss is weighted by its rows.
+The ranks of a synchronous step wait for the slowest. Every few steps they exchange how long each was busy in a step,
+and move rows to the ranks that waited. All ranks compute the same new shares from the same numbers. Gradients stay
+those of the global batch's mean: a rank's mean loss is weighted by its rows.
 
-A rank's speed is the rows that it computes in the time that it is busy, with all that it does beside. Where some of
-that does not depend on the rows, a step towards shares by speed overshoots or falls short a little, and the next one
-corrects it: the shares at which all are busy for the same time are the only ones that stay.
+A rank's speed is its rows divided by its busy time. Part of that time may not depend on the rows; then a change
+overshoots or falls short a little, and the next one corrects it. Only shares with equal busy times are stable.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from workers.training.assembly import Assembly
 from workers.training.measuring.phases import COMMUNICATION
 from workers.training.mesh import BatchShare
 
-FIRST_EXCHANGES = (4, 8, 12)  # steps of an attempt: what is far from balanced should not stay so for long
+FIRST_EXCHANGES = (4, 8, 12)  # early steps of an attempt, since the first shares may be far from balanced
 EVERY_STEPS = 10
-DAMPING = 0.75  # of the way to the shares that would be right, if what was measured were
-LEAST_GAIN = 0.03  # of the longest time that a rank is busy: what gains less is noise
+DAMPING = 0.75  # part of the way to the shares that the noisy measurement suggests
+LEAST_GAIN = 0.03  # of the longest busy time: a smaller gain is noise
 
 
 class Balance:
@@ -40,8 +39,8 @@ class Balance:
         self._arriving: dist.Work | None = None
 
     def after_step(self, phases: Mapping[str, float]) -> BatchShare | None:
-        """Take note of a step; return this rank's share from the next step on where it changes. Ranks call it at the
-        same steps: what one of them sends at one is read by all at the next, when nobody has to wait for it."""
+        """Record a step, and return this rank's new share where it changes from the next step on. All ranks call it at
+        the same steps. Times sent at one step are read at the next, so that no rank waits for them."""
         self._num_steps += 1
         self._busy_s.append(sum(seconds for name, seconds in phases.items() if name != COMMUNICATION))
         changed = self._take_times()
@@ -52,11 +51,11 @@ class Balance:
         return self.share if changed else None
 
     def state(self) -> list[int]:
-        """Return the shares to start from, should the training go on."""
+        """Return the shares for a checkpoint."""
         return list(self.share.all_sizes)
 
     def load(self, sizes: Sequence[int]) -> bool:
-        """Start from the shares of an earlier attempt; return whether they are of use: as many ranks, and rows."""
+        """Start from the shares of an earlier attempt; return False if the number of ranks or rows differs."""
         if len(sizes) != self.share.num_parts or sum(sizes) != sum(self.share.all_sizes):
             return False
         self.share = self.share.resized(sizes)
@@ -86,7 +85,7 @@ def apply(assembly: Assembly) -> None:
 
 
 def make_balance(name: str, share: BatchShare, device: torch.device) -> Balance | None:
-    """Return what ``parallel.balance`` of a spec asks for; None for nothing. Raises ValueError for another word."""
+    """Return the balance for ``parallel.balance``, None for "none". Raises ValueError for an unknown value."""
     if name == "speed":
         return Balance(share, device)
     if name != "none":
@@ -95,8 +94,8 @@ def make_balance(name: str, share: BatchShare, device: torch.device) -> Balance 
 
 
 def better_sizes(sizes: Sequence[int], busy_s: Sequence[float]) -> tuple[int, ...]:
-    """Return how many rows each rank should have that had ``sizes`` and was busy for ``busy_s``; the same where that
-    gains less than LEAST_GAIN. Each keeps a row or more, and their sum stays."""
+    """Return better numbers of rows for ranks that had ``sizes`` and were busy for ``busy_s``, or ``sizes`` where the
+    gain is below LEAST_GAIN. Each rank keeps at least one row, and the sum stays."""
     if min(busy_s) <= 0:
         return tuple(sizes)
     total = sum(sizes)
@@ -109,8 +108,8 @@ def better_sizes(sizes: Sequence[int], busy_s: Sequence[float]) -> tuple[int, ..
 
 
 def whole_rows(wanted: Sequence[float], total: int) -> tuple[int, ...]:
-    """Return whole numbers near ``wanted``, each 1 or more, whose sum is ``total`` (which is len(wanted) or more):
-    what is left over goes to the largest remainders, of equal ones to the first."""
+    """Return whole numbers near ``wanted``, each at least 1, whose sum is ``total`` (at least len(wanted)). The largest
+    remainders are rounded up, of equal ones the first."""
     rows = [max(1, int(want)) for want in wanted]
     while sum(rows) < total:
         neediest = max(range(len(rows)), key=lambda rank: (wanted[rank] - rows[rank], -rank))

@@ -142,7 +142,7 @@ export class Card {
     this.host.style.setProperty("--plot-height", `${height}px`);
   }
 
-  // What the chart holds, for who asks from a script: a row for each point, buckets by their mean.
+  // What the chart holds, for scripts: a row for each point, buckets by their mean.
   points() {
     const rows = ({ run, labels, parts }) =>
       [...parts].flatMap(([attempt, { step, time, value }]) =>

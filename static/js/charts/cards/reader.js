@@ -128,7 +128,7 @@ export class Reader {
     return this.card.context.causeOf(run, attempt)?.sentence ?? `Attempt ${attempt} began here.`;
   }
 
-  // For who does not see the crosshair.
+  // For screen readers.
   spoken() {
     if (!this.reading) return summary(this.rows);
     const mark = this.markAt();

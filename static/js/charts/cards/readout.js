@@ -50,7 +50,7 @@ export function spread({ value, low, high }, format) {
     : `${format(low)} … ${format(high)}`;
 }
 
-// Of a chart as a whole, for who comes to it by keyboard.
+// Of a chart as a whole, for keyboard users.
 export function summary(rows) {
   return rows.length === 1
     ? `last ${rows[0].value}, ${ends(rows[0])}`

@@ -56,7 +56,7 @@ export function grown(part, more) {
     if (room[name] && name !== "num_nan") room[name].set(more[name] ?? more.value, from);
     whole[name] = room[name]?.subarray(0, length);
   }
-  room.used = length; // who grows an older view of this room copies it
+  room.used = length; // growing an older view of this room copies it
   return whole;
 }
 

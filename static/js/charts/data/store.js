@@ -142,7 +142,7 @@ export class Store {
     for (const id of this.runs.keys()) this.ask(id, name);
   }
 
-  // Nobody looks at it any more, nor will soon.
+  // It is out of view.
   /** @param {string} name */
   forget(name) {
     this.wanted.delete(name);
@@ -161,7 +161,7 @@ export class Store {
   reload(ids = [...this.runs.keys()]) {
     for (const id of ids) {
       for (const name of this.wanted) this.ask(id, name, AGAIN_MS);
-      this.listing.soon(id, 1000); // in what was not told there may be series that nobody here has heard of
+      this.listing.soon(id, 1000); // what was missed may have new series
     }
   }
 

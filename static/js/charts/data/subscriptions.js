@@ -1,4 +1,4 @@
-// The streams of the runs that are looked at: each tells its news together with its run.
+// The streams of the shown runs: each passes its messages on with its run.
 /** @type {RunStream} */
 const SILENT = { on: () => () => {}, continues: () => true };
 

@@ -37,7 +37,7 @@ export class Windows {
       this.timers.delete(axis);
       for (const name of this.store.loaded.keys()) if (this.axisFor(name) === axis) this.need(name);
     };
-    // Who goes on zooming gets finer points on the way, too.
+    // During a zoom finer points come, too.
     if (!this.timers.has(axis)) this.timers.set(axis, setTimeout(settled, SETTLE_MS));
   }
 

@@ -8,7 +8,7 @@ const ASIDE = 3; // pixels: what is wider is seen as an area
 const [lefts, tops, bottoms, gaps] = [1, 2, 3, 4].map(() => new Float64Array(16384));
 let count = 0;
 
-// path: what lines.js knows of the view: {from, to, px, toY}; faint, strong: colours. Areas that lie over one another
+// path: the view of lines.js: {from, to, px, toY}; faint, strong: colours. Areas that lie over one another
 // would be mud, and slow.
 /**
  * @param {CanvasRenderingContext2D} ctx

@@ -60,7 +60,7 @@ export class Plot {
     this.frame = new Frame(this.host);
     this.frame.resize(this.host.clientWidth || SIZE[0], this.host.clientHeight || SIZE[1]);
     this.onMake?.(this.frame.over);
-    // What is drawn in the same frame may change the place and change it back, which no observer is told of.
+    // Drawing in the same frame may change the place and change it back, which no observer sees.
     requestAnimationFrame(() => this.resize());
   }
 

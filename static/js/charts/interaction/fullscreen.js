@@ -3,7 +3,7 @@
 import { Card } from "../cards/card.js";
 
 export class Fullscreen {
-  // cards() -> Map(name -> Card) in the order of the page; onOpen(name or null): told what is open.
+  // cards() -> Map(name -> Card) in the order of the page; onOpen(name or null): called with what is open.
   constructor(cards, onOpen) {
     this.cards = cards;
     this.onOpen = onOpen;

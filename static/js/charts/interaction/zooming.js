@@ -5,7 +5,7 @@ const REST_MS = 140;
 const LEAST = { step: 1, relative: 0.001, time: 0.001 };
 
 export class Zooming {
-  // onZoom(range or null): told when hands rest.
+  // onZoom(range or null): called when the gesture ends.
   constructor(plot, onZoom) {
     this.plot = plot;
     this.onZoom = onZoom;

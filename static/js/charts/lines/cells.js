@@ -1,4 +1,4 @@
-// Pure: lines with more points than can be told apart, in cells of a few pixels. Of each line's values in a cell the
+// Pure: lines with more points than are visible, in cells of a few pixels. Of each line's values in a cell the
 // first, the lowest, the highest and the last stay, in their order, so that no spike vanishes; of up to four, each.
 import { PER_CELL, range } from "./places.js";
 

@@ -1,8 +1,8 @@
-// Pure: where a line has no points for long. There it is broken, so that nobody reads a value where none was logged.
+// Pure: where a line has no points for long. There it is broken, so that no value shows where none was logged.
 const TIMES = 8; // as far apart as this many points usually are
 const FEW = 3;
-const OFTEN = 16; // who pauses after every few points logs in bursts: that is a rhythm, and no gap
-const NEAR = 2; // points on either side that tell what is usual here
+const OFTEN = 16; // a pause after every few points is logging in bursts, and no gap
+const NEAR = 2; // points on either side that define the usual spacing
 
 // The places after which a gap lies. seams: places before which points lie more or less densely than before.
 /** @param {Column} x @param {number[]} [seams] */

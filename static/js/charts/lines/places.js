@@ -3,7 +3,7 @@ import { lowerBound, upperBound } from "../data/parts.js";
 
 export const PER_CELL = 4; // places: for the first, the lowest, the highest and the last value
 const PER_PIXEL = 2;
-const MARGIN = 4; // beside the view there are places for a quarter of it on either side, for who pans
+const MARGIN = 4; // beside the view there are places for a quarter of it on either side, for panning
 
 // The stretches before, in and behind the view, each with its x where that has no more places than `places`.
 /** @param {Column[]} columns @param {GridOptions} options @returns {Section[]} */

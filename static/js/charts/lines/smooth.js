@@ -5,7 +5,7 @@
 const KINDS = { ema, mean, gaussian };
 const LONGEST = 0.999;
 const REACH = 3.5; // standard deviations, behind which a point counts for nothing
-const FINE = 16; // places of a standard deviation that points are told apart in
+const FINE = 16; // resolution: places in a standard deviation
 const TABLE = 2048;
 const BELL = Float64Array.from({ length: TABLE + 2 }, (_, at) => Math.exp(-(((at / TABLE) * REACH) ** 2) / 2));
 

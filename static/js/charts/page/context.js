@@ -1,4 +1,4 @@
-// What the cards are given of the page: its data, its settings, and whom to tell.
+// What the cards get from the page: its data, its settings and callbacks.
 import { optionsOf } from "../settings/state.js";
 
 // page: the Charts of charts.js

@@ -95,7 +95,7 @@ export class Deck {
     }
   }
 
-  // In the order of the page: of a Map, what who leafs through the cards needs.
+  // In the order of the page, for going from card to card.
   ordered() {
     const names = [...this.host.querySelectorAll(".chart-card")].map((element) => element.dataset.name);
     return { keys: () => names.values(), get: (name) => (this.places.has(name) ? this.card(name) : undefined) };

@@ -6,7 +6,7 @@ const IS_PLAIN = /^[^\\^$.|?*+()[\]{}]*$/;
 export class Filter {
   constructor(workerUrl) {
     this.workerUrl = workerUrl;
-    this.number = 0; // of the question: an answer to an older one is nobody's
+    this.number = 0; // of the request: an answer to an older one is dropped
     this.close();
   }
 
@@ -15,7 +15,7 @@ export class Filter {
   async ask(text, names) {
     const number = (this.number += 1);
     const pattern = text.trim();
-    if (this.isBusy) this.close(); // nobody waits for that any more
+    if (this.isBusy) this.close(); // its answer is not needed any more
     if (!pattern) return { fitting: names, note: "" };
     if (IS_PLAIN.test(pattern)) return { fitting: having(pattern, names), note: "" };
     try {

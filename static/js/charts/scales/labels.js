@@ -11,7 +11,7 @@ const SCALES = [
 ];
 const DAY = 86400;
 
-// With as many digits as it takes to tell one tick from the next.
+// With as many digits as neighbouring ticks need to differ.
 /** @param {number[]} ticks */
 export function numberLabels(ticks) {
   const most = Math.max(...ticks.map(Math.abs));

@@ -12,7 +12,7 @@ export function linearTicks(min, max, most, isWhole = false) {
   return multiples(min, max, isWhole && !Number.isInteger(step) ? 2 * step : step);
 }
 
-// At powers of ten and, where there is room, between them; evenly where the range has no power to speak of.
+// At powers of ten and, where there is room, between them; evenly where the range has no power of ten.
 /** @param {number} min @param {number} max @param {number} most */
 export function logTicks(min, max, most) {
   if (!(min > 0 && max < Infinity)) return [];

@@ -21,7 +21,7 @@ export class Toolbar {
     view.addEventListener("beforetoggle", () => place(view, form.querySelector(".chart-view-button")));
   }
 
-  // What somebody typed before the page could hear it.
+  // What was typed before this script ran.
   get typed() {
     return this.fields.filter.value;
   }

@@ -1,4 +1,4 @@
-// How one person looks at these charts: the one place that changes it, tells who draws, writes the address and has it
+// How one person looks at these charts: the one place that changes it, redraws, writes the address and has it
 // kept. `state` is what they see, `own` what is kept for them: an address that came from others adds nothing to that.
 import { readQuery, writeQuery } from "./address.js";
 import { DEFAULTS, tidy, withOverride } from "./state.js";

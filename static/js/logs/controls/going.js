@@ -17,7 +17,7 @@ export function showInPlace(view, isInPlace, index = 0) {
 }
 
 // Goes to the line that the question is about ({line: id}, {error: "next", from}); resolves to whether there is one.
-// Who asks for something else meanwhile is not brought back here.
+// A newer request of the reader is not undone.
 export async function goTo(view, question) {
   let mine = (view.going += 1);
   const place = await view.api.get("/locate", question, { missing: null });

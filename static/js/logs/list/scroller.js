@@ -127,7 +127,7 @@ export class Scroller {
     this.missing = performance.now();
     this.paint(from, Math.min(to, from + this.inView + 2), from);
   }
-  // Returns where the box begins: at the end of a wrapped list only drawing tells.
+  // Returns where the box begins: at the end of a wrapped list only drawing shows it.
   paint(from, to, wanted) {
     this.rows.draw(this.source, from, to);
     const { isEnd, top } = this.rows.place(from, wanted, this.source.total);

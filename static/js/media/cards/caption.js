@@ -13,7 +13,7 @@ export class Caption {
     this.read("");
   }
 
-  // Who reads by keyboard hears it.
+  // For screen readers.
   read(text) {
     this.ours.setAttribute("aria-live", text && this.body.contains(document.activeElement) ? "polite" : "off");
     this.ours.textContent = text || this.words.ours || "";

@@ -111,7 +111,7 @@ export class Card {
       if (mine !== this.placed || !this.view) return;
       this.whole = whole;
       this.caption.set(this.view.show(entry, whole));
-      this.element.dataset.shown = entry.step; // the foot says so before it has come
+      this.element.dataset.shown = entry.step; // the foot shows it before it has come
       if (this.view.reading?.()) this.caption.read(this.view.reading());
       this.prefetch(index);
     } catch (error) {

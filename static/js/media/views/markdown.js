@@ -1,4 +1,4 @@
-// Markdown of logged texts as elements. Whoever logs is not trusted: HTML in a text stays text, nothing is fetched for
+// Markdown of logged texts as elements. Logged texts are not trusted: HTML in a text stays text, nothing is fetched for
 // it, and a link says nothing of this page to where it leads. Fetched with the first text that is Markdown.
 import DOMPurify from "dompurify";
 import { Marked } from "marked";
@@ -39,7 +39,7 @@ export function render(text) {
   return purify.sanitize(htmlOf(text), { ...RULES, RETURN_DOM_FRAGMENT: true });
 }
 
-// A text of ten thousand ">" would be deeper than the parser goes, and take a second until it says so.
+// A text of ten thousand ">" would be deeper than the parser goes, and take a second to fail.
 function htmlOf(text) {
   try {
     if (!DEEP.test(text)) return marked.parse(text);

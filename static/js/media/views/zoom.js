@@ -1,4 +1,4 @@
-// Zooms an element inside its frame, by wheel, by + - 0 and by dragging, while `isOn` says so.
+// Zooms an element inside its frame, by wheel, by + - 0 and by dragging, while `isOn()`.
 const MOST = 40;
 
 export class Zoom {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from runs.metrics.facts import Told, write_facts
+from runs.metrics.facts import ReportedFact, write_facts
 from runs.models import Attempt, Run, User
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
@@ -38,7 +38,7 @@ def told(forward: float, communication: float, **changes: Any) -> dict[str, Any]
 
 
 def measured(attempt: Attempt, *ranks: dict[str, Any]) -> None:
-    items = [(rank, Told("measured", data, time.time())) for rank, data in enumerate(ranks)]
+    items = [(rank, ReportedFact("measured", data, time.time())) for rank, data in enumerate(ranks)]
     write_facts(attempt.run_id, attempt=attempt.fence, items=items)
 
 

@@ -1,4 +1,4 @@
-"""Bounded staleness: which worker has done how many steps, and who has to wait for whom.
+"""Bounded staleness: how many steps each worker has done, and which worker has to wait.
 
 Source: Ho et al. 2013, "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server", section 3.
 No worker begins a step while it has done more than ``max_staleness`` steps more than the slowest worker that lives.
@@ -26,20 +26,20 @@ class Clocks:
             return sorted(self._done)
 
     def advance(self, rank: int, step: int, loss: float) -> None:
-        """Take note that ``rank`` has done ``step``, with this mean loss over its rows."""
+        """Record that ``rank`` has done ``step``, with this mean loss over its rows."""
         with self._changed:
             self._done[rank] = step
             self._losses.setdefault(step, {})[rank] = loss
             self._changed.notify_all()
 
-    def bury(self, rank: int) -> None:
-        """Nobody waits for ``rank`` any more."""
+    def remove(self, rank: int) -> None:
+        """Remove ``rank``: no worker waits for it from now on."""
         with self._changed:
             self._done.pop(rank, None)
             self._changed.notify_all()
 
     def end(self) -> None:
-        """Let nobody wait any more: the training is over."""
+        """End all waiting: the training is over."""
         with self._changed:
             self.is_over = True
             self._changed.notify_all()
@@ -51,13 +51,13 @@ class Clocks:
             return self._lead(rank)
 
     def take_losses(self) -> dict[int, float]:
-        """Return the mean loss of the steps that all have done by now, each step once; of a dead worker what it had
-        told."""
+        """Return the mean loss of the steps that all living workers have done, each step once. Losses that a worker
+        sent before its death count."""
         with self._changed:
             slowest = min(self._done.values())
             ready = sorted(step for step in self._losses if step <= slowest)
-            told = {step: self._losses.pop(step).values() for step in ready}
-            return {step: sum(losses) / len(losses) for step, losses in told.items()}
+            finished = {step: self._losses.pop(step).values() for step in ready}
+            return {step: sum(losses) / len(losses) for step, losses in finished.items()}
 
     def _lead(self, rank: int) -> int:
         return self._done[rank] - min(self._done.values())

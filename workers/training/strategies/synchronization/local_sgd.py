@@ -1,15 +1,15 @@
-"""Local SGD: every rank steps on its own rows, and every few steps all take the average of their weights.
+"""Local SGD: every rank steps on its own rows, and every few steps all ranks average their weights.
 
 Source: Stich 2019, "Local SGD Converges Fast and Communicates Little", algorithm 1; McMahan et al. 2017,
 "Communication-Efficient Learning of Deep Networks from Decentralized Data", algorithm 1 (FedAvg).
 
-Between two averages ranks say nothing to each other, so that a slow one keeps nobody waiting and a slow network costs
-little. Two things follow from that:
+Between two averages ranks send nothing, so a slow rank delays no other and a slow network costs little. Two things
+follow:
 
-- The optimizer's state (momentum, Adam's moments) stays each rank's own. To average it too would send two or three
-  times as much, and it follows the averaged weights within few steps anyhow: its memory is about as long as a round.
-- The loss of a global batch is late: each rank keeps those of its own rows, which travel behind the weights of the
-  next average, as a few numbers in the same buffer. Until then a rank knows the loss of its own rows only.
+- Each rank keeps its own optimizer state (momentum, Adam's moments). Averaging it would send two or three times as
+  much, and the state adapts to the averaged weights within a few steps.
+- The loss of a global batch is late. Each rank keeps the losses of its own rows and sends them with the next average,
+  in the same buffer as the weights.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class LocalSGD:
             self._agree()
 
     def finish(self) -> None:
-        """A round that the last step has cut short ends here."""
+        """Average once more if the last step fell within a round."""
         if not self.is_agreed:
             self._agree()
 
@@ -108,7 +108,7 @@ class LocalSGD:
         self._keep().give(self._parameters)
 
     def _average(self) -> None:
-        """Let ``_mean`` hold the mean of all ranks' weights, and behind them the mean losses of this round's steps."""
+        """Fill ``_mean`` with the mean of all ranks' weights, followed by the mean losses of this round's steps."""
         self._mean.take(self._parameters)
         self._mean.extra.zero_()
         if self._losses:
@@ -120,14 +120,14 @@ class LocalSGD:
         dist.all_reduce(buffer)
         self.bytes_sent += ring_bytes(buffer.numel() * buffer.element_size(), self._world_size)
 
-    # What another way to make use of the average would change.
+    # A subclass that uses the average differently overrides these.
 
     def _mean_as_kept(self) -> Flat:
-        """Return the weights that would be kept after this average; it changes nothing."""
+        """Return the weights that would be saved after this average, without changing anything."""
         return self._mean
 
     def _keep(self) -> Flat:
-        """Return the weights that all ranks go on from after this average."""
+        """Return the weights from which all ranks continue after this average."""
         return self._mean
 
 

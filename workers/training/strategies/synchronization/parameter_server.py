@@ -7,10 +7,10 @@ Each gradient that arrives is one step of the server's optimizer. It is the mean
 the N living workers take N steps where a synchronous training takes one: each has a learning rate of 1/N (the linear
 rule of Goyal et al. 2017, from the other end).
 
-Rank 0 works on its share of the batch too: whoever asks for two nodes expects both to train, and to serve costs little
-of one core. Its threads, one for each other worker, talk over a group of two ranks, in which no third can fail. After
-the start nobody enters a collective of all ranks, so that a worker may be killed at any time: its thread sees the
-connection end, nobody waits for it any more, and its rows are missing from then on. Rank 0's death ends the training.
+Rank 0 also trains on its share of the batch: a run on two nodes should use both, and serving takes little of a core. It
+has one thread and one group of two ranks for each other worker. After the start there is no collective of all ranks, so
+a worker may be killed at any time: its thread sees the connection end, no other worker waits for it, and its rows are
+missing from then on. The death of rank 0 ends the training.
 
 Groups are gloo's: on GPUs the gradients and weights travel through the CPU's memory.
 """
@@ -36,7 +36,7 @@ from workers.training.strategies.synchronization.clocks import Clocks
 from workers.training.strategies.synchronization.flat import Flat, parameters_of
 from workers.training.strategies.synchronization.protocol import OwnLoss
 
-# Longer than any step takes: a connection that is cut without a word is given up after it.
+# Longer than any step takes: a connection without any sign of its end is given up after it.
 SILENCE_LIMIT = timedelta(minutes=30)
 NUM_NUMBERS = 2  # up: the step and its loss; down: the lead, and whether the training is over
 
@@ -48,7 +48,7 @@ class ServerLost(RuntimeError):
 def connect(world_size: int) -> dict[int, dist.ProcessGroup]:
     """Return the groups of two, rank 0 and another, by that other rank. A collective of all ranks, for the start.
 
-    From here on the supervisor lets a worker die: TRAINYARD_JOINED names the file that tells it.
+    From here on the supervisor lets a worker die: it watches for the file that TRAINYARD_JOINED names.
     """
     groups = {rank: dist.new_group([0, rank], SILENCE_LIMIT, backend="gloo") for rank in range(1, world_size)}
     if joined := os.environ.get("TRAINYARD_JOINED"):
@@ -96,7 +96,7 @@ class Server:
             weight.data, weight.grad = view, gradient  # one buffer to copy from, and one to copy to
 
     def apply(self, rank: int, step: int, gradient: torch.Tensor, loss: float) -> None:
-        """Step by this gradient, which ``rank`` has found at its ``step``."""
+        """Update the weights with the gradient of ``rank`` at its ``step``."""
         with self._lock:
             self._gradient.buffer.copy_(gradient)
             for group in self._optimizer.param_groups:
@@ -110,10 +110,10 @@ class Server:
             buffer.copy_(self._flat.buffer)
 
     def lend_state(self, optimizer: torch.optim.Optimizer) -> None:
-        """Let ``optimizer``, over the model's own weights, show the state of the server's for checkpoints.
+        """Give ``optimizer``, over the model's own weights, the state of the server's optimizer for checkpoints.
 
-        It goes on changing: in a checkpoint that is taken while others train, a parameter's moments may be an update
-        newer than the next one's. At the end nobody trains.
+        The state keeps changing: in a checkpoint taken during training, a parameter's moments may be one update newer
+        than another's. At the end no rank trains.
         """
         with self._lock:
             for weight, own in zip(parameters_of(optimizer), self._weights, strict=True):
@@ -122,7 +122,7 @@ class Server:
 
 
 class Worker:
-    """What the ranks have in common. ``optimizer`` is never stepped: it names the parameters, and their order."""
+    """What all ranks share. ``optimizer`` is never stepped: it only gives the parameters and their order."""
 
     is_over = False
 
@@ -177,7 +177,7 @@ class ServingWorker(Worker):
         self._error: BaseException | None = None
 
     def begin(self, step: int) -> None:
-        if self._server is None:  # not before: what was restored is in the model and the optimizer by now
+        if self._server is None:  # only now are restored values in the model and the optimizer
             self._start(step)
 
     def step(self, step: int) -> None:
@@ -185,7 +185,7 @@ class ServingWorker(Worker):
         self._flat.take(gradients_of(self._parameters))
         self._server.apply(0, step, self._flat.buffer, float(self._own_loss.value))
         if self._step == 0:
-            self._server.lend_state(self._optimizer)  # the server has some only since its first update
+            self._server.lend_state(self._optimizer)  # the server's state exists only since its first update
         self._step = step
         with waiting():
             self._lead = self._server.clocks.wait(0)
@@ -193,7 +193,7 @@ class ServingWorker(Worker):
         self._pull(self._server)
 
     def finish(self) -> None:
-        """Wait for the last steps of the workers that live; before our own last, for them to hear that it is over."""
+        """Wait for the last steps of the living workers. An early end is first sent to them with their next answer."""
         if self._server is None:
             return
         if self._step < self._last_step:
@@ -231,7 +231,7 @@ class ServingWorker(Worker):
     def _serve(self, rank: int, group: dist.ProcessGroup, server: Server) -> None:
         try:
             self._answer(rank, group, server)
-        except Exception as error:  # ours, and not the worker's: rank 0 raises it, and nobody waits any longer
+        except Exception as error:  # our own error, not the worker's: rank 0 raises it, and all waiting ends
             self._error = error
             server.clocks.end()
 
@@ -243,7 +243,7 @@ class ServingWorker(Worker):
             try:
                 message.receive(rank, group)
             except RuntimeError as error:
-                return bury(clocks, rank, error)
+                return remove_worker(clocks, rank, error)
             step, loss = int(message.numbers[0]), message.numbers[1]
             if not clocks.is_over:
                 server.apply(rank, step, message.payload, loss)
@@ -253,7 +253,7 @@ class ServingWorker(Worker):
             try:
                 num_bytes = message.send(rank, group, lead, is_over)
             except RuntimeError as error:
-                return bury(clocks, rank, error)
+                return remove_worker(clocks, rank, error)
             with self._counting:
                 self.bytes_sent += num_bytes
 
@@ -265,7 +265,7 @@ class ServingWorker(Worker):
 class RemoteWorker(Worker):
     """The ``Synchronization`` of every other rank: its weights are copies, a few steps old."""
 
-    is_agreed = False  # nothing here is worth to be kept
+    is_agreed = False  # these weights are never saved
 
     def __init__(self, optimizer: torch.optim.Optimizer, own_loss: OwnLoss, group: dist.ProcessGroup) -> None:
         super().__init__(optimizer, own_loss)
@@ -290,7 +290,7 @@ class RemoteWorker(Worker):
         self._flat.give(self._parameters)
 
     def finish(self) -> None:
-        """Rank 0 has answered the last step: it has all that it needs of this one."""
+        """Nothing is left to do: rank 0 has answered the last step."""
 
     def agreed(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -299,9 +299,9 @@ class RemoteWorker(Worker):
         return {}
 
 
-def bury(clocks: Clocks, rank: int, error: RuntimeError) -> None:
-    """Go on without a worker that was killed, or cut off."""
-    clocks.bury(rank)
+def remove_worker(clocks: Clocks, rank: int, error: RuntimeError) -> None:
+    """Continue without a worker that was killed or disconnected."""
+    clocks.remove(rank)
     why = str(error).partition("] ")[2].partition(". ")[0] or str(error)  # gloo names its file, and guesses at causes
     print(f"rank {rank} is gone ({why}); the training goes on without its share of the batch", flush=True)
 

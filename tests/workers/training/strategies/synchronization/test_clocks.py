@@ -50,7 +50,7 @@ def test_nobody_waits_for_the_dead() -> None:
     one = clocks()
     for step in (1, 2, 3):
         one.advance(0, step, 5.0)
-    assert waits_until(one, 0, lambda: one.bury(1)) == 0
+    assert waits_until(one, 0, lambda: one.remove(1)) == 0
     assert one.living == [0]
 
 
@@ -70,5 +70,5 @@ def test_the_loss_of_a_step_is_known_once_all_have_done_it_and_told_once() -> No
     one.advance(1, 1, 6.0)
     assert one.take_losses() == {1: 5.0}
     assert one.take_losses() == {}
-    one.bury(1)
+    one.remove(1)
     assert one.take_losses() == {2: 3.0}

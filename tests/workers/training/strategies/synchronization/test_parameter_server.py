@@ -14,7 +14,7 @@ from tests.workers.control import until
 from tests.workers.training.ranks import Point, series, tiny_spec, train_on
 from tests.workers.training.strategies.synchronization.test_local_sgd import tell_weights
 from workers.training.strategies.synchronization.clocks import Clocks
-from workers.training.strategies.synchronization.parameter_server import Server, ServerLost, bury
+from workers.training.strategies.synchronization.parameter_server import Server, ServerLost, remove_worker
 
 BOUND = 2
 
@@ -95,7 +95,7 @@ def test_each_gradient_is_a_step_of_the_servers_optimizer_by_its_share_of_the_ra
     server.copy_to(pulled)
     torch.testing.assert_close(pulled, reference.detach())
     assert weight.tolist() == [1.0, 2.0]  # the server has its own
-    server.clocks.bury(1)
+    server.clocks.remove(1)
     server.apply(0, 3, torch.zeros(2), loss=5.0)
     assert server._optimizer.param_groups[0]["lr"] == pytest.approx(0.3)  # all of it, for the one that is left
 
@@ -132,7 +132,7 @@ def test_the_death_of_a_worker_costs_its_share_and_nothing_else() -> None:
 def test_a_death_is_told_in_the_log_in_few_words(capsys: pytest.CaptureFixture[str]) -> None:
     clocks = Clocks((0, 1), done=0, max_staleness=1)
     said = "[/src/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:4507. This is typically …"
-    bury(clocks, 1, RuntimeError(said))
+    remove_worker(clocks, 1, RuntimeError(said))
     assert clocks.living == [0]
     assert capsys.readouterr().out == (
         "rank 1 is gone (Connection closed by peer [127.0.0.1]:4507); "
