@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MOST_LINES_IN_FILE = 400
 MOST_LINES_IN_FUNCTION = 60
+MOST_CHARACTERS_IN_LINE = 120
 PACKAGES = ("trainyard", "workers", "runs", "dashboard", "benchmarks", "examples", "tests")
 # Spelt in halves, so that this file does not name them either.
 HOSTS = ("pypi" + ".org", "python" + "hosted", "registry.npm" + "js", "download.py" + "torch", "deb.deb" + "ian")
@@ -23,6 +24,19 @@ def sources() -> list[Path]:
 def test_no_source_file_is_too_long() -> None:
     long = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in sources()}
     assert {name: lines for name, lines in long.items() if lines > MOST_LINES_IN_FILE} == {}
+
+
+def test_no_line_of_a_page_is_too_long() -> None:
+    """ruff checks Python and Biome formats scripts and styles, but neither sees templates or long comments."""
+    kinds = {"templates": "html", "static/css": "css", "static/js": "js"}
+    pages = [path for folder, kind in kinds.items() for path in sorted((ROOT / folder).rglob(f"*.{kind}"))]
+    long = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in pages
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if len(line) > MOST_CHARACTERS_IN_LINE
+    ]
+    assert long == []
 
 
 def test_no_function_is_too_long() -> None:
