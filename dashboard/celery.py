@@ -56,7 +56,7 @@ class Clock(bootsteps.StartStopStep):
 
 
 class Listener(bootsteps.StartStopStep):
-    """Hears supervisors whose report says something new, as another thread of the worker."""
+    """Receives the hints of supervisors with a new report, as another thread of the worker."""
 
     def __init__(self, parent: Any, **options: Any) -> None:
         super().__init__(parent, **options)

@@ -15,7 +15,7 @@ RECIPES = ("language-model", "image-classifier", "tabular")
 READERS = {"text": "language-model", "images": "image-classifier", "table": "tabular"}  # of what a node found
 HERE = "task.data."
 NAME = f"{HERE}dataset"
-PLACE = ("source", "location", "digest")  # which the dataset alone says
+PLACE = ("source", "location", "digest")  # which only the dataset defines
 
 
 def recipe_of(source: str, options: Mapping[str, Any]) -> str:
@@ -40,8 +40,8 @@ def options_of(source: str) -> dict[str, FieldInfo]:
 
 
 def data_of(dataset: Dataset) -> dict[str, Any]:
-    """Return the whole ``task.data`` with which a node looks at it: any digest will do there. Of a table for which
-    nobody named a target nothing is said of one."""
+    """Return the whole ``task.data`` for a node's inspection, with any digest. A table without a named target has
+    none there."""
     fields = fields_of(recipe_of(dataset.source, dataset.options))
     defaults = {path.removeprefix(HERE): info.default for path, info in fields.items() if path.startswith(HERE)}
     defaults.pop("target", None)
@@ -57,7 +57,7 @@ def named_in(document: Mapping[str, Any]) -> str:
 
 
 def resolve(spec: Spec, project: Project, cluster: Cluster) -> Spec:
-    """Return the spec with what its dataset says filled in, the same one where it names none. Raises SpecError."""
+    """Return the spec with its dataset's fields filled in, unchanged where it names none. Raises SpecError."""
     document = spec.resolved()
     name = named_in(document)
     if not name:
@@ -100,13 +100,13 @@ def _refusals(dataset: Dataset, recipe: str, cluster: Cluster) -> Iterator[Probl
 
 
 def _readers(dataset: Dataset) -> tuple[str, ...]:
-    """Arrays may be images or rows of numbers: which, a node says."""
+    """Arrays may be images or rows of numbers; a node's inspection decides."""
     reader = READERS.get(dataset.facts.get("kind", ""))
     return (reader,) if reader else recipes_with(dataset.source)
 
 
 def _contradictions(dataset: Dataset, document: dict[str, Any]) -> Iterator[Problem]:
-    """What was typed beside the dataset's name and says something else."""
+    """Fields beside the dataset's name that contradict it."""
     data, known = document["task"]["data"], dataset.fields()
     for field in PLACE:
         info = fields_of(document["task"]["recipe"])[HERE + field]
@@ -118,7 +118,7 @@ def _contradictions(dataset: Dataset, document: dict[str, Any]) -> Iterator[Prob
 
 
 def _filled(dataset: Dataset, document: dict[str, Any]) -> dict[str, Any]:
-    """The dataset's place, and those of its options for which the spec itself does not say otherwise."""
+    """The dataset's place, and its options that the spec itself does not set."""
     fields, data = fields_of(document["task"]["recipe"]), document["task"]["data"]
     options = {
         name: value

@@ -1,4 +1,4 @@
-"""What a plain ``pip install trainyard`` leaves out, and how to say so: the extras of pyproject.toml."""
+"""What a plain ``pip install trainyard`` leaves out, and the error for it: the extras of pyproject.toml."""
 
 from __future__ import annotations
 

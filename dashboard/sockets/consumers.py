@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 SLOWEST_SEND_S = 10.0  # who cannot read for so long is let go, and comes back with a cursor
 CLOSING_S = 2.0  # who does not read a close frame either is hung up on
-MAX_FRAMES = 20  # a client has nothing to say; so many frames in a few seconds are a flood
+MAX_FRAMES = 20  # a client need not send anything; so many frames in a few seconds are a flood
 FLOOD_S = 4.0
 FLOOD, TOO_SLOW = 4408, 4409
 

@@ -19,7 +19,7 @@ from dashboard.up.output import Console
 from dashboard.up.processes import Processes
 
 BEGAN_AT = time.monotonic()
-SAME_SIGNAL_S = 1.0  # `timeout` and some terminals say it twice
+SAME_SIGNAL_S = 1.0  # `timeout` and some terminals send it twice
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

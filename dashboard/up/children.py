@@ -34,7 +34,7 @@ class Program:
     descriptors: tuple[int, ...] = ()
     death_signal: int = signal.SIGKILL
     stops_by_lifeline: bool = False
-    is_quiet: bool = False  # what it says goes to its file only
+    is_quiet: bool = False  # its output goes to its file only
 
 
 class Child:
@@ -89,7 +89,7 @@ class Child:
         self._cut_lifeline()
 
     def note(self, text: str) -> None:
-        """Say something about the child, where what it says itself is found."""
+        """Write a line about the child into its own output."""
         self._log.write(f"-- {text}\n".encode())
         self.console.line(self.program.name, f"-- {text}")
 

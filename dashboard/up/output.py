@@ -1,4 +1,4 @@
-"""What the children say: every line to its own file, and with a coloured name in front to the terminal."""
+"""The children's output: every line to its own file, and with a coloured name in front to the terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_WAITING_LINES = 20_000
 class Console:
     """Writes to the terminal from a thread of its own: one that is stopped with Ctrl-S must stop nobody else.
 
-    What waits is bounded; beyond it lines are left out here, with a line that says so. The files have them all.
+    What waits is bounded; beyond it lines are left out here, with a line about it. The files have them all.
     """
 
     def __init__(self, *, is_coloured: bool) -> None:

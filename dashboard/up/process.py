@@ -1,4 +1,4 @@
-"""One life of a child: a process, a thread that reads what it says, and a future for how it ended."""
+"""One life of a child: a process, a thread that reads its output, and a future for how it ended."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Process:
             is_quiet = not poll.poll(LOOK_EVERY_MS)
             if gone_at is None and self._process.poll() is not None:
                 gone_at = time.monotonic()
-                continue  # what it said last is in the pipe by now
+                continue  # its last output is in the pipe by now
             if is_quiet and gone_at is not None:
                 return
             if not is_quiet:

@@ -157,7 +157,7 @@ class Processes:
     async def _remove_other_nodes(self) -> None:
         """Take the nodes of an earlier start off their cluster that are not started now. One that a run still holds is
         tried again until the run has left it."""
-        said = ""
+        printed = ""
         while True:
             try:
                 held = await self.call(database.remove_other_nodes, self.home, self.names, self.owner)
@@ -166,9 +166,9 @@ class Processes:
                 words = f"Not started, and removed once no run holds them: {', '.join(held)}"
             except Exception as error:  # a database that is away for a moment
                 words = f"Nodes that are not started could not be removed yet: {error}"
-            if words != said:
+            if words != printed:
                 self.console.say(words)
-            said = words
+            printed = words
             await asyncio.sleep(REMOVE_AGAIN_S)
 
     async def _start_child(self, program: Program) -> None:
@@ -186,7 +186,7 @@ class Processes:
             await asyncio.sleep(0.05)
 
     async def _settle(self) -> None:
-        """Give control the moment that it needs to write down what the nodes said last."""
+        """Give control the moment that it needs to store the nodes' last reports."""
         deadline = time.monotonic() + SETTLE_S
         with contextlib.suppress(Exception):  # a database that is gone now keeps nobody from stopping
             while await self.call(database.num_live_attempts) and time.monotonic() < deadline:

@@ -25,7 +25,7 @@ class NeverFits(SpecError):
 
 @dataclass(frozen=True)
 class Launchable:
-    """``spec`` has what its dataset says filled in; ``nodes`` are all of the cluster's."""
+    """``spec`` has its dataset's fields filled in; ``nodes`` are all of the cluster's."""
 
     spec: Spec
     project: Project

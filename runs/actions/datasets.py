@@ -107,7 +107,7 @@ def _found(facts: dict[str, Any] | None, problem: str, now: datetime) -> dict[st
 
 
 def _sentence(problem: str) -> str:
-    """What a node says of a spec's fields, as it reads on a page that has only those of the data."""
+    """A node's message about a spec's fields, worded for a page with the data's fields only."""
     words = problem.replace("task.data.", "").strip()[:MAX_PROBLEM]
     return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '?', '!')) else '.'}"
 
@@ -120,7 +120,7 @@ def _check_name(dataset: Dataset) -> None:
 
 
 def _check_data(dataset: Dataset) -> None:
-    """Let the spec say what it would say of such data in a run. Raises ValidationError."""
+    """Check the data as a run's spec would be checked. Raises ValidationError."""
     source, location = dataset.source, dataset.location
     if source not in LOCATED:
         raise ValidationError({"source": [f"must be one of {', '.join(LOCATED)}, not {source!r}."]})

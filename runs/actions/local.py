@@ -33,7 +33,7 @@ MAX_ERRORS = 20  # that are kept as evidence
 
 @dataclass(frozen=True)
 class Process:
-    """What a spool says of the process that wrote it. Times in Unix seconds; ``rank`` is -1 where it has none."""
+    """A spool's facts about the process that wrote it. Times in Unix seconds; ``rank`` is -1 where it has none."""
 
     rank: int = -1
     host: str = ""
@@ -215,7 +215,7 @@ def _errors_of(known: Mapping[str, Process], ended: set[str]) -> dict[str, str]:
 
 
 def _errors_before(run: Run, processes: Mapping[str, Process]) -> dict[str, str]:
-    """What processes on other machines ended with, as their own sync said."""
+    """How processes on other machines ended, as their own sync reported."""
     errors = run.reason_evidence.get("errors") or {}
     return {producer: text for producer, text in errors.items() if producer not in processes}
 

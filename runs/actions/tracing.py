@@ -52,11 +52,11 @@ def trace_run(*, actor: User, run: Run, steps: int = 3, ranks: Ranks = "all") ->
         _refuse_second(attempt)
         first = _first_step(run, steps)
         trace = Trace(new_id(), first, first + steps - 1, chosen)
-        said = {"id": trace.id, "first": first, "steps": steps, "ranks": "all" if ranks == "all" else chosen}
-        attempt.trace = {**said, "asked_at": timezone.now().timestamp(), "is_told": False}
+        request = {"id": trace.id, "first": first, "steps": steps, "ranks": "all" if ranks == "all" else chosen}
+        attempt.trace = {**request, "asked_at": timezone.now().timestamp(), "is_told": False}
         attempt.save(update_fields=["trace"])
         sentence = f"{actor} asked for a trace of {in_words(trace.first_step, trace.last_step)}."
-        run.record("trace-asked", sentence, data=said, actor=actor, attempt=attempt)
+        run.record("trace-asked", sentence, data=request, actor=actor, attempt=attempt)
     return trace
 
 

@@ -26,7 +26,7 @@ class Editable(ModelAdmin):  # type: ignore[misc]  # unfold has no types
 
 
 class Granting:
-    """Rows that say what people may: whoever may less by a change loses what they handed out with it."""
+    """Rows with people's rights: when a change takes rights away, invitations and tokens that rest on them go."""
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)  # type: ignore[misc]

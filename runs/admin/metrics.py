@@ -1,4 +1,4 @@
-"""What came back from the ranks, as far as rows say something to a person."""
+"""Records of the ranks, as far as single rows are useful to a person."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class _Batch:
             self._rows.update(((row.step, row.fence), row) for row in rows)
 
     def take(self, producer: Producer, report: CheckpointReport, now: float, *, is_late: bool) -> bool:
-        """Take one report; False where it is not for this attempt to say."""
+        """Take one report; False where this attempt may not report it."""
         is_own = report.run in ("", self._run_id)
         fence = self._attempt if report.fence is None else report.fence
         at = now if report.at is None else report.at
@@ -80,8 +80,8 @@ class _Batch:
 
     def _add_use(self, report: CheckpointReport, fence: int, at: float) -> None:
         about = {"step": report.step, "fence": fence, "source_run": report.run or self._run_id}
-        said = {"state": report.state, "at": at, "why": report.why}
-        self._uses.append(CheckpointUse(run_id=self._run_id, attempt=self._attempt, **said, **about))
+        reported = {"state": report.state, "at": at, "why": report.why}
+        self._uses.append(CheckpointUse(run_id=self._run_id, attempt=self._attempt, **reported, **about))
 
     def _change(
         self, key: tuple[int, int], producer: Producer, report: CheckpointReport, at: float, *, is_late: bool

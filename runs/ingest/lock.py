@@ -1,6 +1,6 @@
 """Which of several ingest processes works on a shard. It only spares work: commit() is right without it.
 
-The lock runs out after LEASE_S, and its holder renews it. Its value says which process of which machine holds it, so
+The lock runs out after LEASE_S, and its holder renews it. Its value names the process and machine that hold it, so
 that a successor on the same machine need not wait: it sees that the holder is dead, and takes over. Every step is one
 script in Valkey, which compares and sets.
 """

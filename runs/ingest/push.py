@@ -30,7 +30,7 @@ class _Waiting:
 
 
 class _Hints:
-    """Runs that have more to show than points. What is known to be due is said at the latest EVERY_MEDIA_S later."""
+    """Runs that have more to show than points. A due message is sent at the latest EVERY_MEDIA_S later."""
 
     def __init__(self) -> None:
         self._more: set[str] = set()
@@ -40,7 +40,7 @@ class _Hints:
         self._more.add(run_id)
 
     def due(self, now: float, *, everything: bool) -> set[str]:
-        """Return the runs of which it is to be said now."""
+        """Return the runs whose message is due now."""
         found = {run_id for run_id in self._more if everything or self._due_at.get(run_id, now) <= now}
         self._more -= found
         self._due_at.update(dict.fromkeys(found, now + EVERY_MEDIA_S))
@@ -65,7 +65,7 @@ class Push:
         if committed.cursor == committed.start:
             return
         waiting = self._waiting.setdefault(committed.run_id, _Waiting(committed.start, committed.cursor))
-        if waiting.cursor not in (committed.start, committed.cursor):  # REST committed in between, and said so itself
+        if waiting.cursor not in (committed.start, committed.cursor):  # REST committed in between, and published it
             waiting = self._waiting[committed.run_id] = _Waiting(committed.start, committed.cursor)
         waiting.cursor = committed.cursor
         waiting.has_checkpoints |= committed.has_checkpoints

@@ -34,7 +34,7 @@ Places = NDArray[np.int64]
 class Columns(NamedTuple):
     """What is known of consecutive lines beside their texts: three arrays of one length."""
 
-    times: Floats  # Unix seconds, as the rank said
+    times: Floats  # Unix seconds, by the rank's clock
     levels: Codes
     batches: Places  # the cursor of the commit that each came with; never falls
 

@@ -1,6 +1,6 @@
 """The level of a log line, as far as its text contains one. Pure.
 
-Programs write a level in front of what they say: a word in capitals behind a time and a name (``… - ERROR - …``,
+Programs write a level in front of the message: a word in capitals behind a time and a name (``… - ERROR - …``,
 ``[WARNING]``), a letter and digits (``E0719 …``, glog and its kin), ``error:`` in small letters as compilers do, a name
 and a sign (``level=warn``, ``"level": "error"``), or the last line of a traceback (``ValueError: …``). A word in the
 middle of a sentence is none of these: "0 errors" is no error.
@@ -64,7 +64,7 @@ def hints() -> re2._Regexp:
 
 
 def level_of(text: str) -> int:
-    """Return the code of the line's level, NONE where it says none."""
+    """Return the code of the line's level, NONE where it has none."""
     head = text[:LOOK_AT]
     if "\x1b" in head:
         head = ANSI.sub("", head)

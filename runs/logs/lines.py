@@ -1,4 +1,4 @@
-"""A line of a log: which it is, where it stands among all, and how the API says it."""
+"""A line of a log: its id, its place among all lines, and its document for the API."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Filters:
 
 
 def line_id(text: str) -> LineId:
-    """Return what an id says. Raises BadLine."""
+    """Return the parts of an id. Raises BadLine."""
     found = LINE_ID.fullmatch(text)
     if found is None:
         raise BadLine(f"{text[:80]!r} is no line's id: one looks like a1.r0.o.17")
@@ -99,7 +99,7 @@ class LineDocument(TypedDict):
 
 
 def document(stream: LogStream, line: int, time: float, level: int, text: str) -> LineDocument:
-    """Return the line as the API has it; ``time`` is what the rank said."""
+    """Return the line as the API has it; ``time`` is by the rank's clock."""
     return {
         "id": LineId(stream.attempt, stream.rank, stream.name, line).text,
         "rank": stream.rank,

@@ -41,7 +41,7 @@ class _Hit(NamedTuple):
     time: float  # as it is placed
     row: int
     line: int  # in its row
-    said: float  # the time that the rank said
+    logged_at: float  # the time by the rank's clock
     level: int
     text: bytes
 
@@ -133,8 +133,8 @@ class _Search:
             if times[line] > bound or len(found) > self.limit:
                 break
             if fits[line]:
-                said, level = float(columns.times[line]), int(columns.levels[line])
-                found.append(_Hit(times[line], row, line, said, level, texts.line(line)))
+                logged_at, level = float(columns.times[line]), int(columns.levels[line])
+                found.append(_Hit(times[line], row, line, logged_at, level, texts.line(line)))
         self.hits = sorted([*self.hits, *found], key=itemgetter(0, 1, 2))[: self.limit + 1]
 
     def key(self, hit: _Hit) -> Key:
@@ -143,7 +143,7 @@ class _Search:
 
     def item(self, hit: _Hit) -> LineDocument:
         stream, first_line = self.stream(hit.row)
-        return cut(document(stream, first_line + hit.line, hit.said, hit.level, hit.text.decode()))
+        return cut(document(stream, first_line + hit.line, hit.logged_at, hit.level, hit.text.decode()))
 
     def stream(self, row: int) -> tuple[LogStream, int]:
         """Return whose lines a row has, and the number of the first."""

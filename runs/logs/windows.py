@@ -178,7 +178,7 @@ def item_of(table: ChunkTable, row: int, line: int, columns: Columns, texts: Tex
 
 
 def cut(item: LineDocument) -> LineDocument:
-    """Return the line without what is too long for a list; then its length is said."""
+    """Return the line without what is too long for a list; then ``length`` has its size."""
     if len(item["text"]) > MAX_CHARS:
         item["length"] = len(item["text"])
         item["text"] = item["text"][:MAX_CHARS]

@@ -288,7 +288,7 @@ class Checkpoint(models.Model):
     degrees = models.JSONField(default=dict)  # {axis: number of ranks}
     took_s = models.FloatField(null=True)  # from the copy in memory to the name on the disk
     stall_s = models.FloatField(null=True)  # for which training stood still
-    at = models.FloatField()  # Unix seconds, at the rank or, where it does not say, at the server
+    at = models.FloatField()  # Unix seconds, by the rank or, without its time, by the server
     rank = models.IntegerField(default=-1)
     node = models.CharField(max_length=60, blank=True)
     producer = models.CharField(max_length=32, blank=True)

@@ -36,6 +36,6 @@ def gaps(run_id: str) -> list[str]:
 
 
 def is_complete(run_id: str, producers: dict[str, int]) -> bool:
-    """Whether everything arrived of producers that say they wrote so many frames."""
+    """Whether all frames arrived, by the producers' own counts."""
     stored = watermarks(run_id)
     return all(stored.get(producer, 0) >= last for producer, last in producers.items())

@@ -1,4 +1,4 @@
-"""Statements that the ORM says with more words or more queries."""
+"""Statements for which the ORM would need more code or more queries."""
 
 from __future__ import annotations
 

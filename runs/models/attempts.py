@@ -85,7 +85,7 @@ class Attempt(models.Model):
 
 
 class Placement(models.Model):
-    """One node's part of an attempt, and the last that the node said about it."""
+    """One node's part of an attempt, with the node's last report."""
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="placements")
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="placements")

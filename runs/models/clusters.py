@@ -60,7 +60,7 @@ class Node(models.Model):
 
     @property
     def machine(self) -> Inventory:
-        """What the node said its machine is made of. A row of an earlier version may hold anything: then nothing."""
+        """The node's own description of its machine. A row of an earlier version may hold anything: then nothing."""
         try:
             return convert(self.inventory or {}, Inventory)
         except BadDocument:

@@ -54,9 +54,9 @@ class Dataset(models.Model):
 
     @property
     def is_open(self) -> bool:
-        """Whether a node has yet to say what is in it."""
+        """Whether its inspection is not done yet."""
         return self.state in (self.State.WAITING, self.State.CHECKING)
 
     def fields(self) -> dict[str, Any]:
-        """Return what it says of ``task.data`` in a spec."""
+        """Return its fields of ``task.data`` in a spec."""
         return {**self.options, "source": self.source, "location": self.location, "digest": self.digest}

@@ -73,7 +73,7 @@ def _opened(data: bytes) -> _Opened:
 
 
 def _as_one(blocks: list[_Opened]) -> _Opened:
-    """Return blocks of the same series on the same axes as one: what one block after the other says, sorted by part."""
+    """Return blocks of the same series on the same axes as one, in order and sorted by part."""
     first = blocks[0]
     if len(blocks) == 1:
         return first

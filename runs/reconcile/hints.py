@@ -1,4 +1,4 @@
-"""Hints from supervisors that their report says something new, so that what follows does not wait for the tick."""
+"""Hints from supervisors with a new report, so that the next step does not wait for the tick."""
 
 from __future__ import annotations
 

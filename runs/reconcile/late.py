@@ -1,4 +1,4 @@
-"""Runs that succeeded before all of their records had arrived: what arrives later corrects what was said of them."""
+"""Runs that succeeded before all of their records had arrived: what arrives later corrects their remarks."""
 
 from __future__ import annotations
 

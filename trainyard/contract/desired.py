@@ -28,7 +28,7 @@ class DesiredAttempt(WireStruct, kw_only=True):
     order: Locked | None = None  # an `Order`, until the node has reported the attempt
     go: Go | None = None  # once every node of the attempt is ready
     grace_s: float | None = None  # with "stop": seconds for the ranks to end; None: what the spec's limits.grace says
-    # Whether the server may place another attempt once it has heard nothing of this one for `lease_s`. If not, the
+    # Whether the server may place another attempt after a silence of `lease_s`. If not, the
     # ranks go on without contact for as long as it takes. A supervisor repeats it as `AttemptReport.is_leased`: only
     # then is silence a proof that nothing runs. Before go no rank exists, and silence ends the supervisor in any case.
     may_replace: bool = False

@@ -1,4 +1,4 @@
-"""Image files, as far as their first bytes tell: which format, how wide and high. And PNG from raw pixels.
+"""Format, width and height of image files, from their first bytes. And PNG from raw pixels.
 
 Nothing here decodes an image. The server asks the same questions of what it is sent.
 """

@@ -108,7 +108,7 @@ class LocalRun:
         return next(filter(None, (spool.begin.project for spool in self.spools.values())), None)
 
     def document(self, project: str | None, *, is_live: bool = False) -> answers.LocalRunBody:
-        """Return what the server is told of the run and of each of its processes."""
+        """Return the document about the run and its processes for the server."""
         newest = max((spool.restart for spool in self.spools.values() if spool.begin.rank >= 0), default=0)
         body: answers.LocalRunBody = {
             "name": self.name,
@@ -155,7 +155,7 @@ def send(
     again: bool = False,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Sent:
-    """Send what the server has not got of the run, and tell ``advance`` the bytes of each request.
+    """Send what the server lacks of the run, and call ``advance`` with the bytes of each request.
 
     Raises ApiError, Unreachable, OSError, Gone for a run that was deleted there (unless ``again``), and Stuck.
     """

@@ -19,7 +19,7 @@ FRAME_BYTES = 255 * 1024  # frames stay under 256 KiB with their header
 NAMES_BYTES = 128 * 1024  # of one call's names and values in a frame; wider calls are split by columns
 
 Labels = tuple[tuple[str, str], ...]
-Refuse = Callable[[str, str], None]  # told the name of the metric and why
+Refuse = Callable[[str, str], None]  # called with the metric's name and the reason
 
 
 class Rows:
@@ -56,7 +56,7 @@ def number(value: object) -> float:
 def clean_row(
     values: Mapping[str, Any], refuse: Refuse, *, wait: bool = False
 ) -> tuple[tuple[str, ...], array[float], Arriving, list[tuple[str, Any]]]:
-    """Return the names and numbers that ``values`` holds, and tell ``refuse`` about everything else.
+    """Return the names and numbers that ``values`` holds, and call ``refuse`` for everything else.
 
     Unless it shall ``wait``, numbers on a GPU have NaN as their place, and are what arrives later. What is neither but
     media (see ``trainyard.formats.media``) comes last, with its names.
@@ -101,7 +101,7 @@ class Late:
         self.row, self.arriving = row, arriving
 
     def complete(self, refuse: Refuse) -> None:
-        """Put in what has arrived; what turns out to be no number is told to ``refuse`` and left out."""
+        """Put in what has arrived; what is not a number goes to ``refuse`` and is left out."""
         bad = set()
         for place, copy in self.arriving.copies():
             try:
@@ -132,7 +132,7 @@ def learn_numpy(plain: set[type]) -> None:
 
 
 def clean_labels(labels: Mapping[str, str], refuse: Refuse) -> Labels:
-    """Return ``labels`` as sorted texts; what is no dictionary of a few short texts is told to ``refuse``."""
+    """Return ``labels`` as sorted texts; anything but a dictionary of a few short texts goes to ``refuse``."""
     try:
         texts = sorted((_text(name), _text(value)) for name, value in labels.items())
     except Exception as error:  # not a mapping, or a __str__ that raises; the points matter more
@@ -148,7 +148,7 @@ def whole_step(step: object) -> int | None:
     try:
         real = number(step)
         whole = int(step) if isinstance(step, int) else int(real)
-    except Exception:  # anything may come; the caller says so
+    except Exception:  # anything may come; the caller reports it
         return None
     is_whole = math.isfinite(real) and real == whole and -(2**63) <= whole < 2**63
     return whole if is_whole else None

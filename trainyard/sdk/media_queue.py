@@ -66,7 +66,7 @@ class MediaQueue:
 
 
 def spread(album: Album, labels: Labels, refuse: Refuse) -> Iterator[tuple[str, Labels, Media]]:
-    """Yield what can be logged; those in a list are told apart by the label ``index``."""
+    """Yield what can be logged; items of a list get the label ``index``."""
     for name, value in album:
         if not is_name(name, refuse):
             continue
@@ -83,7 +83,7 @@ def spread(album: Album, labels: Labels, refuse: Refuse) -> Iterator[tuple[str, 
 
 
 def encoded(logged: Logged, refuse: Refuse) -> MediaRecord | None:
-    """Return the record; None, and the reason told to ``refuse``, where it cannot be made or is too large."""
+    """Return the record; None, after ``refuse`` got the reason, where it cannot be made or is too large."""
     record = MediaRecord(
         name=logged.name, labels=dict(logged.labels), step=logged.step, at=logged.time, kind=logged.media.kind, data=b""
     )

@@ -45,8 +45,8 @@ def fields_of(task: str) -> dict[str, FieldInfo]:
 
 @cache
 def form_fields() -> tuple[FieldInfo, ...]:
-    """Return every field of any spec, ordered by group. Kinds that share a field may differ in its choices, of which
-    all are told, in its default and help, of which the first are, and in whether it needs another."""
+    """Return every field of any spec, ordered by group. Kinds that share a field may differ in its choices (all are
+    returned), in its default and help (the first are), and in whether it needs another field."""
     found: dict[str, FieldInfo] = {}
     for task in KINDS:
         for info in fields_of(task).values():

@@ -120,7 +120,7 @@ def decode(data: bytes, offset: int = 0) -> tuple[Frame, int]:
 
 
 def head(body: bytes | memoryview) -> Head:
-    """Return whose the frame with this body is, and which. Raises BadFrame where it does not say so."""
+    """Return the producer, sequence and kind of the frame with this body. Raises BadFrame where they are missing."""
     try:
         return _heads.decode(body)
     except Exception as error:  # wrong types, no map, no MessagePack: each means the same, these bytes are no record

@@ -100,7 +100,7 @@ def find_isolation(home: Path, *others: Path) -> Isolation:
 
 
 def user_of(project: str) -> int:
-    """Return the number of the Unix user as whom the project's ranks run: the same on every machine."""
+    """Return the number of the project's Unix user, which runs its ranks: the same on every machine."""
     first, number = USERS if _has_user(sum(USERS)) else FEWER_USERS
     return first + int.from_bytes(hashlib.sha256(project.encode()).digest()[:8]) % number
 

@@ -235,7 +235,7 @@ def report(training: Training, step: int, result: StepResult, metrics: Metrics, 
 def report_measures(
     training: Training, step: int, rows: int, stall_s: float, metrics: Metrics, *, is_last: bool
 ) -> None:
-    """Log how long the checkpoint of ``step`` has kept this rank, and tell now and then what the rank measures."""
+    """Log how long the checkpoint of ``step`` delayed this rank, and report its measures now and then."""
     labels = {"rank": str(training.mesh.rank)}
     if stalled := training.measures.kept(0.0 if is_last else stall_s):  # nothing waits for what the last one writes
         metrics.log(stalled, step=step, labels=labels)

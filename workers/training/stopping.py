@@ -1,11 +1,11 @@
 """How a training that is asked to stop (SIGTERM) ends behind a step that all ranks agree on, with its state saved.
 
-Ranks get the signal at different moments, and one that saved while another trains on would wait for it for ever. So
-they add up what each has heard: whoever heard it counts 1, and a sum above 0 is the word of all. That is one number
-over all ranks, a few times a second and not in every step. Rank 0 says in the same sum when they look again.
+Ranks get the signal at different moments, and a rank that saved while another trains on would wait for ever. So they
+sum a flag over all ranks, 1 for each that got the signal: above 0, all stop. It is one number, a few times a second and
+not in every step. In the same sum rank 0 sends when the next check is.
 
-Ranks that agree on their weights only now and then (local SGD, DiLoCo) look when they do: they stop at their next
-average. Of a parameter server's ranks only rank 0 looks, which holds the weights; its end is that of the others.
+Ranks that agree on their weights only now and then (local SGD, DiLoCo) check at their averages and stop there. With a
+parameter server only rank 0, which holds the weights, checks; the others end with it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A cookie that says: this person signed in here before. It opens nothing; attempts from here are counted apart."""
+"""A cookie of a browser in which this person signed in before. It opens nothing; attempts there are counted apart."""
 
 from __future__ import annotations
 

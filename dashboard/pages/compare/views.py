@@ -78,7 +78,7 @@ def _runs(request: HttpRequest, ids: Sequence[str]) -> list[Run]:
 
 
 def _warning(asked: Sequence[str], num_found: int) -> str:
-    """What to say of runs that are not shown: how many, and never which."""
+    """The sentence about runs that are not shown: how many, and never which."""
     sentences = []
     if len(asked) > MAX_RUNS:
         sentences.append(f"This address names {len(asked)} runs; the first {MAX_RUNS} are compared.")

@@ -35,7 +35,7 @@ class Cost(NamedTuple):
 
     @property
     def overflow(self) -> str:
-        """What is said of memory that is not there; empty where there is enough, or nobody knows."""
+        """The warning about missing memory; empty where there is enough, or it is unknown."""
         return estimate_view.overflow(self.estimate.memory) if self.estimate else ""
 
 

@@ -109,8 +109,8 @@ def _words(run: Run) -> dict[str, Any]:
 
 def _trouble(run: Run) -> str:
     """Why the newest attempt keeps none, or could not keep the last; nothing where it saved one since."""
-    said = CheckpointUse.objects.filter(run_id=run.pk, attempt=run.fence, state=OFF).order_by("-pk").first()
-    if said is None or Checkpoint.objects.filter(run_id=run.pk, fence=run.fence, at__gt=said.at).exists():
+    use = CheckpointUse.objects.filter(run_id=run.pk, attempt=run.fence, state=OFF).order_by("-pk").first()
+    if use is None or Checkpoint.objects.filter(run_id=run.pk, fence=run.fence, at__gt=use.at).exists():
         return ""
-    what = "No checkpoints are kept" if said.step is None else f"The checkpoint of step {said.step:,} could not be kept"
-    return f"{what}: {said.why.rstrip('.') or 'the ranks do not say why'}."
+    what = "No checkpoints are kept" if use.step is None else f"The checkpoint of step {use.step:,} could not be kept"
+    return f"{what}: {use.why.rstrip('.') or 'the ranks do not say why'}."

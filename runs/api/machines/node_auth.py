@@ -32,7 +32,7 @@ USED_KEY = f"{PREFIX}:control:used"  # the nonces of requests whose seals are no
 
 @dataclass(frozen=True)
 class Seal:
-    """Which node says that it sent something, when, and the code that only it can make."""
+    """The node that claims to be the sender, the time, and the code that only this node can make."""
 
     node_id: str
     at: int  # Unix seconds

@@ -157,7 +157,7 @@ def one(request: HttpRequest, run_id: str, media_id: int) -> HttpResponse:
     summary="The file of an image",
 )
 def file(request: HttpRequest, run_id: str, media_id: int) -> HttpResponse:
-    """Its type is what its first bytes say."""
+    """Its type follows from its first bytes."""
     row = _row(request, run_id, media_id)
     if row.kind != IMAGE:
         raise NotFound(f"{row.name!r} at step {row.step} is a {row.kind}: only images are files.")

@@ -1,4 +1,4 @@
-"""What a node may say of a dataset: checked here, since people's pages show it and nodes are not the server's own."""
+"""The valid facts about a dataset from a node. They are checked, since pages show them and nodes are not trusted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Cell = Text | int | float | bool | None
 
 
 class Part(Schema):
-    """What is not known here is left out, so that a newer node may say more."""
+    """Unknown fields are ignored, so that a newer node may send more."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 

@@ -1,4 +1,4 @@
-"""``/datasets``: data that projects train on by name. And what nodes say of them."""
+"""``/datasets``: data that projects train on by name. And nodes' inspections of them."""
 
 from __future__ import annotations
 

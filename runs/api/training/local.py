@@ -21,7 +21,7 @@ from trainyard.spec.values.fields import Name
 router = Router(tags=["points"])
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
-MAX_DOCUMENT_BYTES = 16 * 1024 * 1024  # what is said of MAX_PROCESSES
+MAX_DOCUMENT_BYTES = 16 * 1024 * 1024  # the facts about MAX_PROCESSES
 MAX_PROCESSES = 10_000
 YEAR_3000 = 32_503_680_000.0
 
@@ -36,7 +36,7 @@ Moment = Annotated[float, Field(ge=0, le=YEAR_3000, allow_inf_nan=False)]
 
 
 class ProcessIn(Body):
-    """What the spool of one process says of it. Times in Unix seconds."""
+    """The facts about one process from its spool. Times in Unix seconds."""
 
     rank: int = Field(-1, ge=-1, lt=2**31)
     host: Text = ""

@@ -1,1 +1,1 @@
-"""What a record may say."""
+"""Which records are valid."""

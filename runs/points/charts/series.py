@@ -62,7 +62,7 @@ def series_list(run_id: str) -> list[SeriesItem]:
 
 
 def series_lists(run_ids: Sequence[str]) -> list[SeriesItemOfRun]:
-    """Return the same of many runs, by name, labels and run; each item says its ``run``."""
+    """Return the same of many runs, by name, labels and run; each item has its ``run``."""
     rows = Series.objects.filter(run_id__in=run_ids).order_by("name", "labels_key", "run_id")
     return [{"run": row.run_id, **_item(row)} for row in rows]
 

@@ -71,7 +71,7 @@ def field(
     if kind is not None:
         extra["kind"] = kind
     shown: dict[str, Any] = {"title": label, "description": help, "json_schema_extra": extra}
-    if default_factory is not None:  # told the fields above, as far as they are valid
+    if default_factory is not None:  # gets the fields above that are valid
         shown["default_factory"] = default_factory
     else:
         shown["default"] = default

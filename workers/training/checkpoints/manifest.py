@@ -131,7 +131,7 @@ def _parse_tensor(name: str, tensor: Mapping[str, Any]) -> StoredTensor:
         StoredPart(str(part["file"]), tuple(map(int, part["offset"])), tuple(map(int, part["shape"])))
         for part in tensor["parts"]
     )
-    # Regions that ranks wrote do not overlap, so that the count tells whether one is missing.
+    # Regions that ranks wrote do not overlap, so the count shows whether one is missing.
     found = sum(Region(whole, part.offset, part.shape).num_elements for part in parts)
     wanted = Region(whole, (0,) * len(whole), whole).num_elements
     if found != wanted:

@@ -36,7 +36,7 @@ class Progress:
         return in_words(number) if self._unit == "bytes" else f"{number:,} {self._unit}"
 
     def callback(self) -> Any:
-        """Return what fsspec tells of one file's bytes."""
+        """Return fsspec's callback for the bytes of one file."""
         from fsspec.callbacks import Callback
 
         progress = self

@@ -1,8 +1,9 @@
-"""What this process sends to other ranks and how long it waits for them, whichever strategy it is that does.
+"""What this process sends to other ranks and how long it waits for them, under every strategy.
 
 Every collective that torch starts from Python (by a strategy of ours, FSDP2, a pipeline's schedule, DTensor) goes
 through a few methods of its process groups, and is waited for by two functions. ``watch`` puts a counter around these,
-once in a process: the strategies need not know. What torch does in C++ alone is told by who set it up: DDP's buckets.
+once in a process, without the strategies' help. DDP's buckets, which torch sends in C++ alone, are reported by the
+strategy.
 
 What a collective sends is its formula around a ring, in which each rank sends as much as any other (Patarasuk & Yuan
 2009; Chan et al. 2007, "Collective communication: theory, practice, and experience", section 6).

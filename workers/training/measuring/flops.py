@@ -18,7 +18,7 @@ from workers.training.recipes import Task
 logger = logging.getLogger(__name__)
 
 # TFLOP/s without sparsity, as makers state them, by a piece of the device's name: the first that is found counts.
-# Products of fp32 matrices run on the cores that take float32 (no TF32, unless torch is told so).
+# Products of fp32 matrices run on the cores that take float32 (no TF32, unless it is enabled).
 PEAK_TFLOPS: dict[str, dict[str, float]] = {
     "B200": {"fp32": 75, "fp16": 2250, "bf16": 2250},
     "GH200": {"fp32": 67, "fp16": 989, "bf16": 989},

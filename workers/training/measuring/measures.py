@@ -19,7 +19,7 @@ from workers.training.mesh import Mesh
 FACTS = "measured"
 NOTE_PERIOD_S = 10.0
 FIRST_NOTE_STEP = 3  # of an attempt: the first is slower than all others
-WINDOW = 50  # steps that facts speak of, at most
+WINDOW = 50  # steps in a fact, at most
 NUM_PROBES = 3  # of a device's peak, of which the best counts: the machine may be busy with something else
 LEAST_STALL_S = 0.0005  # a checkpoint that was not due takes less
 
@@ -98,8 +98,8 @@ class Measures:
         return values
 
     def facts(self, step: int, *, rows: int, is_last: bool = False) -> dict[str, Any] | None:
-        """Return what is to be told behind ``step``, of which this rank has computed ``rows``; None where nothing is
-        due. Called between two steps: the first times it looks what a CPU can reach, which takes 20 ms."""
+        """Return the fact to report after ``step``, of which this rank computed ``rows``; None where none is due.
+        Called between two steps: the first times it measures a CPU's peak, which takes 20 ms."""
         now = time.monotonic()
         is_due = self._num_steps >= FIRST_NOTE_STEP and now - self._noted_at >= NOTE_PERIOD_S
         if not (is_due or is_last):

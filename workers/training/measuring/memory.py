@@ -62,8 +62,8 @@ def restart_peak(device: torch.device) -> None:
 
 
 def look_for_peak(device: torch.device) -> None:
-    """Take note of the peak, now and then: for ``peak_bytes`` to tell pages of files, which come and go, from others.
-    Called between steps; looks only where the last time was a while ago."""
+    """Record the peak now and then, so that ``peak_bytes`` can leave out pages of files, which come and go. Called
+    between steps; does nothing shortly after the last time."""
     if device.type == "cpu" and time.monotonic() - _Mark.looked_at > LOOK_PERIOD_S:
         with suppress(OSError, KeyError):
             _Mark.look()
@@ -88,20 +88,20 @@ def peak_bytes(device: torch.device) -> int:
 
 def own_peak_bytes() -> int:
     """Return the most that this process has held as ``own_bytes`` counts. Raises OSError or KeyError where the system
-    does not tell."""
+    does not report it."""
     _Mark.look()
     return _Mark.most_bytes
 
 
 def own_bytes() -> int:
     """Return what this process holds beside pages of files; what it shares counts whole. Raises OSError or KeyError
-    where the system does not tell."""
+    where the system does not report it."""
     sizes = kibibytes(STATUS)
     return int((sizes["RssAnon"] + sizes["RssShmem"]) * 1024)
 
 
 def kibibytes(path: Path) -> dict[str, float]:
-    """Return what the system tells of this process's memory in ``path``, by name: proc(5), status and smaps_rollup.
+    """Return the system's figures of this process's memory in ``path``, by name: proc(5), status and smaps_rollup.
     Raises OSError where it does not."""
     found = {}
     for line in path.read_text().splitlines():

@@ -38,7 +38,7 @@ def read_tracing(environ: Mapping[str, str], rank: int, device: torch.device, no
 
 
 class Tracing:
-    """One rank's. Nothing that goes wrong with a trace ends the training: the run is told why there is none."""
+    """One rank's. Nothing that goes wrong with a trace ends the training: its reason is reported instead."""
 
     def __init__(
         self, request_path: str | None, output: str | None, rank: int, device: torch.device, notes: Notes

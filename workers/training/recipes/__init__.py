@@ -37,7 +37,7 @@ class Task(Protocol):
     num_train_rows: int  # of an epoch
     num_validation_rows: int
     data_digest: str
-    data_facts: Mapping[str, Any]  # what the run's page is told of the data: num_rows of an epoch, digest, and more
+    data_facts: Mapping[str, Any]  # for the run's page: num_rows of an epoch, digest, and more
     assets: Mapping[str, Path]  # files that belong beside the weights, by their names there
     measures: tuple[str, ...]  # what ``measure`` sums up, such as ("accuracy",); reported as val/<name>
     cuts_sequence: bool  # whether of what flows between blocks a tensor-parallel rank holds a piece of dimension 1

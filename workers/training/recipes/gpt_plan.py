@@ -36,6 +36,6 @@ def tensor_plan() -> dict[str, ParallelStyle]:
         "layers.*.mlp.up": ColwiseParallel(),
         "layers.*.mlp.down": RowwiseParallel(output_layouts=BY_TIME),
         "norm": SequenceParallel(),
-        # Logits stay cut along the vocabulary, and say so: the loss asks for no more.
+        # Logits stay cut along the vocabulary, as DTensors: the loss needs no more.
         "head": ColwiseParallel(input_layouts=BY_TIME, output_layouts=Shard(-1), use_local_output=False),
     }

@@ -125,7 +125,7 @@ def refuse_too_little(corpus: Corpus, data: TextData, context: int) -> None:
 
 
 def facts_of(corpus: Corpus, num_rows: int) -> dict[str, Any]:
-    """Return what the run's page is told of the data."""
+    """Return the facts about the data for the run's page."""
     return {
         "num_rows": num_rows,
         "digest": corpus.digest,

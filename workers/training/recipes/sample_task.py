@@ -17,7 +17,7 @@ from workers.training.data.storage.sample_files import Samples
 from workers.training.recipes import Batch
 from workers.training.recipes.parts import keep_part
 
-VALIDATION_ROWS = 4096  # at most: as many tell accuracy to a percent
+VALIDATION_ROWS = 4096  # at most: enough for accuracy to a percent
 
 
 class SampleTask:
@@ -99,4 +99,4 @@ class SampleTask:
     def _validation_variance(self) -> float:
         rows = self._validation_order.rows(slice(0, self.num_validation_rows))
         variance = float(np.var(np.asarray(self.samples.validation_targets[rows], dtype=np.float64)))
-        return variance or 1.0  # of rows that are all alike nothing can be explained: the error itself is told
+        return variance or 1.0  # equal rows have no variance to explain: the error itself is returned

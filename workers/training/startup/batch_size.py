@@ -100,8 +100,8 @@ def find_batch_size(
 def batch_size_found_before(settings: Train, store: Store) -> Train | None:
     """Return ``settings`` as an earlier attempt of this run had found them, None where there is nothing to go on from.
 
-    A collective: rank 0 reads the newest checkpoint that can be read, and tells. What an attempt finds is in all of
-    its checkpoints, so it does not matter which of them is restored.
+    A collective: rank 0 reads the newest readable checkpoint and sends the result. All checkpoints of an attempt have
+    it, so any of them may be restored.
     """
     if settings.find_batch_size == "none":
         return None
@@ -221,8 +221,8 @@ class BatchSizeTrials:
         return Trial(rows, fits, self._num_units(rows) / slowest, int(fullest), self._task.unit)
 
     def _has_room(self, rows: int) -> bool:
-        """Run one pass that waits for no other rank, so that one whose memory is full can say so. Shards cannot: their
-        weights come from others, and a rank that runs out there ends the run."""
+        """Run one pass without waiting for other ranks, so that a rank whose memory is full can report it. Shards
+        cannot: their weights come from other ranks, and a rank out of memory ends the run."""
         assert self._training is not None
         passes = self._training.passes
         assert isinstance(passes, PlainPasses)  # no other is in the table of what goes with this
@@ -252,8 +252,8 @@ class BatchSizeTrials:
         return (time.perf_counter() - started) / NUM_TIMED_STEPS
 
     def _is_sure_to_fail(self, rows: int) -> bool:
-        """Say what the sizes so far tell of ``rows``: weights stay, activations and the time of a step grow with the
-        rows. What surely does not fit would make this machine swap, or end its processes."""
+        """Whether ``rows`` surely do not fit, extrapolated from the sizes so far: activations grow with the rows,
+        weights do not. Trying them would make this machine swap, or end its processes."""
         known = sorted((trial.rows, trial.memory_bytes) for trial in self._trials.values() if 0 < trial.rows < rows)
         if not known:
             return False

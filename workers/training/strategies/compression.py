@@ -1,9 +1,8 @@
-"""Gradients that travel in fewer bytes: halved to 16 bits, or as factors of low rank (PowerSGD).
+"""Gradients sent in fewer bytes: halved to 16 bits, or as factors of low rank (PowerSGD).
 
-DDP hands each bucket of gradients to a hook as soon as backward has filled it. What a bucket has to say to the other
-ranks takes one or two legs. The first leg of each sets off at once and travels while backward goes on; the rest waits
-for the last bucket, so that collectives come in the same order on every rank, however many buckets there are. A hook
-that started its second leg when its first arrives would mix them up.
+DDP hands each bucket of gradients to a hook as soon as backward has filled it. A bucket is sent in one or two legs. Its
+first leg starts at once, while backward continues; the others wait for the last bucket, so that all ranks have the same
+order of collectives. A hook that started its second leg when its first arrives would mix them up.
 """
 
 # Without `from __future__ import annotations`: DDP compares the annotations of its hook, and not as strings.

@@ -63,10 +63,10 @@ export function summary(rows) {
 export function spoken(reading, rows, litKey, note = "") {
   const read = rows.filter(({ key }) => reading.texts.has(key));
   const lit = read.filter(({ key }) => key === litKey);
-  const said = (lit.length ? lit : read)
+  const texts = (lit.length ? lit : read)
     .slice(0, SPOKEN)
     .map(({ key, label }) => (rows.length > 1 ? `${label} ${reading.texts.get(key)}` : reading.texts.get(key)));
-  const rest = lit.length ? 0 : read.length - said.length;
-  const words = said.length ? said.join(", ") + (rest > 0 ? `, and ${rest} more` : "") : "no point";
+  const rest = lit.length ? 0 : read.length - texts.length;
+  const words = texts.length ? texts.join(", ") + (rest > 0 ? `, and ${rest} more` : "") : "no point";
   return `${reading.where}: ${words}${note ? `. ${note}` : ""}`;
 }

@@ -1,6 +1,5 @@
-// Pure: how a person looks at charts, as the page's address says it. An address that says anything of it says all of
-// it: what it leaves out is as at the start, whatever its reader kept. So that it always says something, the axis is
-// always there.
+// Pure: a person's view of charts in the page's address. An address with any part of the view has all of it: what it
+// leaves out is the default, whatever its reader kept. Therefore the axis is always in it.
 import { DEFAULTS } from "./state.js";
 
 const OURS = [
@@ -26,7 +25,7 @@ const OURS = [
 const FLAGS = { logx: "isLogX", logy: "isLogY", outliers: "ignoreOutliers" };
 const LONGEST = 6000; // characters of an address that servers and mail programs still take
 
-// What an address says: {patch of the state, zoom: {axis: range}, open: name | null}; isView: whether it says anything;
+// The view in an address: {patch of the state, zoom: {axis: range}, open: name | null}; isView: whether it has any;
 // hasLists: whether pins, folds, hidden runs and single charts are in it, too.
 export function readQuery(search) {
   const query = new URLSearchParams(search);
@@ -45,7 +44,7 @@ export function readQuery(search) {
   take("hide", "hidden", () => query.getAll("hide"));
   take("fold", "collapsed", () => query.getAll("fold"));
   take("chart", "charts", () => Object.fromEntries(query.getAll("chart").map(chartOf)));
-  // "hide=" is what the site's own links say, for what an earlier comparison hid; the rest of them is as one kept it.
+  // The site's own links have "hide=", for what an earlier comparison hid; the rest of the view is as one kept it.
   const isView = OURS.some((name) => (name === "hide" ? query.getAll(name).some(Boolean) : query.has(name)));
   return { patch, zoom: zooms(query.getAll("zoom")), open: query.get("open"), isView, hasLists: !query.has("lists") };
 }

@@ -10,13 +10,13 @@ export class Workspace {
   // kept: the state that the server had for this page; onChange(keys of the state that changed, the one chart that it
   // is about or null)
   constructor(kept, saving, onChange) {
-    const said = readQuery(location.search);
+    const query = readQuery(location.search);
     const { colours } = kept; // of runs they are each person's own
-    const lists = said.hasLists ? {} : Object.fromEntries(LISTS.map((name) => [name, kept[name]]));
+    const lists = query.hasLists ? {} : Object.fromEntries(LISTS.map((name) => [name, kept[name]]));
     this.own = kept;
-    this.state = tidy({ ...(said.isView ? { colours, ...lists } : kept), ...said.patch });
-    this.zoom = said.zoom;
-    this.open = said.open;
+    this.state = tidy({ ...(query.isView ? { colours, ...lists } : kept), ...query.patch });
+    this.zoom = query.zoom;
+    this.open = query.open;
     this.saving = saving;
     this.onChange = onChange;
     this.write();

@@ -80,8 +80,8 @@ class Feed:
         return batch
 
     def _read_all(self, places: list[slice]) -> list[Batch]:
-        """Return the batches at ``places``; that of the first alone where others cannot be read: whoever needs them
-        will be told."""
+        """Return the batches at ``places``, or only the first where others cannot be read: the step that needs those
+        raises the error."""
         if len(places) == 1:
             return [self._read(places[0])]
         sizes = [place.stop - place.start for place in places]

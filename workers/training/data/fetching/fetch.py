@@ -67,7 +67,7 @@ def _fetched(location: str, path: str, suffixes: Sequence[str], protocol: str, o
     if not entries:
         ends = f" that ends in {' or '.join(suffixes)}" if suffixes else ""
         raise DataProblem(f"task.data.location is {shown(location)}, where there is no file{ends}")
-    # Of a local archive the path holds its own state; a store that tells nothing is asked anew by each attempt.
+    # Of a local archive the path holds its own state; a store without versions is asked anew by each attempt.
     state = "\n".join(f"{entry.name}\0{entry.size}\0{entry.version}" for entry in entries)
     source = f"{location}\0{_state(options['fo'])}" if options else location
     if not options and not all(entry.version for entry in entries):
@@ -124,7 +124,7 @@ def _get(store: Any, entry: Entry, target: Path, progress: Progress) -> None:
         try:
             store.get_file(entry.path, str(target), callback=progress.callback())
             return
-        except Exception as error:  # each store has errors of its own: they are told apart by what they say
+        except Exception as error:  # each store has its own errors, recognised by their texts
             if number + 1 == NUM_TRIES or not is_passing(error):
                 raise
             time.sleep(PAUSE_S * 2**number)
@@ -132,7 +132,7 @@ def _get(store: Any, entry: Entry, target: Path, progress: Progress) -> None:
 
 @contextmanager
 def _in_words(location: str) -> Iterator[None]:
-    """Turn what a store raises into a sentence; a full disk is the cache's to tell."""
+    """Turn what a store raises into a sentence; a full disk is handled by the cache."""
     try:
         with only_allowed_hosts():
             yield

@@ -1,4 +1,4 @@
-"""Why something could not be fetched, in a sentence: every store has errors of its own, told apart by what they say."""
+"""Why something could not be fetched, in a sentence: every store has its own errors, recognised by their texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _shown(location: str) -> str:
 
 
 def explained(error: BaseException, location: str) -> Exception:
-    """Return the DataProblem for what a store raised; of a full disk that very error, which the cache tells."""
+    """Return the DataProblem for what a store raised; a full disk's error stays as it is, for the cache."""
     chain = list(_chain(error))
     for one in chain:
         if isinstance(one, OSError) and one.errno in NO_ROOM:

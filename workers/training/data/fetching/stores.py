@@ -43,7 +43,7 @@ class Inside(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A file of a store: where it is, its name below what was asked for, and what tells that it changed."""
+    """A file of a store: where it is, its name below what was asked for, and its version."""
 
     path: str
     name: str

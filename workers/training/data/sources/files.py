@@ -64,7 +64,7 @@ class Files:
         return sum(path.stat().st_size for path in self.paths)
 
     def name_of(self, path: Path) -> str:
-        """Return how people are told of one of the files."""
+        """Return how messages name one of the files."""
         if not self.is_folder:
             return self.location
         return f"{self.location.rstrip('/')}/{readable(self._names_by_path[path])}"

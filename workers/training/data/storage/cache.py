@@ -62,7 +62,7 @@ def cached(key: str, build: Build, *, needed_bytes: int = 0) -> Path:
 
     ``key`` is any text that says all that the content depends on. One process of a node builds, the others wait.
     ``build`` writes with ordinary writes (``NpyWriter``, ``np.save``), never through a memory map: on a full disk that
-    would kill the process, where a write says so.
+    would kill the process, where a write raises.
     ``needed_bytes`` is what the build will take, where that is known: it is then refused before it starts.
     Raises DataProblem where the disk, or TRAINYARD_CACHE_LIMIT_BYTES, has no room, and whatever ``build`` raises.
     """

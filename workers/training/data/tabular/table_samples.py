@@ -1,7 +1,7 @@
 """Samples of a table: its columns as standardised numbers, words one-hot, an indicator for what is missing.
 
-Two passes over the files, for what the columns hold and for the rows, and one over what the second wrote: only then
-are mean and deviation of the training rows known. Nothing is in memory but a block of rows and what is told of columns.
+There are two passes over the files, for the columns and for the rows, and one over the written rows, since only then
+the mean and deviation of the training rows are known. Memory holds a block of rows and statistics of the columns.
 """
 
 from __future__ import annotations
