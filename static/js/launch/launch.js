@@ -76,7 +76,13 @@ export function mount(form) {
     if (!words || event.submitter !== form.querySelector("[data-launch]")) return;
     event.preventDefault();
     const name = form.elements.name.value;
-    if (await confirm(`Launch ${name} although it ${words.includes("may not fit") ? "may" : "does"} not fit?`, words, "Launch anyway")) {
+    if (
+      await confirm(
+        `Launch ${name} although it ${words.includes("may not fit") ? "may" : "does"} not fit?`,
+        words,
+        "Launch anyway",
+      )
+    ) {
       form.requestSubmit(form.querySelector("[data-launch-anyway]"));
     }
   }
