@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dashboard.places import EXAMPLES
 from dashboard.up import database
 from dashboard.up.checks import CannotStart
+from trainyard.contract.base import JsonObject
 
 if TYPE_CHECKING:
     from dashboard.up.processes import Processes
@@ -18,7 +19,7 @@ EXAMPLE = EXAMPLES / "hello-gpt.yaml"
 
 async def launch(processes: Processes, started_s: float) -> str:
     """Submit the example, print where to watch it, and return the run's id."""
-    run_id = await processes.call(_submit, processes.owner)
+    run_id = await processes.call(_submit, processes.owner, len(processes.names))
     link = await processes.call(database.sign_in_url, processes.url, processes.owner, f"/runs/{run_id}/")
     say = processes.console.say
     say()
@@ -46,14 +47,22 @@ async def wait(processes: Processes, run_id: str) -> int:
     return 0 if facts["is_success"] else 1
 
 
-def _submit(owner: Any) -> str:
+def document_for(num_nodes: int) -> JsonObject:
+    """Return the example's spec, on no more nodes than there are."""
     import yaml
+
+    document: JsonObject = yaml.safe_load(EXAMPLE.read_text())
+    document["resources"]["nodes"] = min(num_nodes, document["resources"]["nodes"])
+    return document
+
+
+def _submit(owner: Any, num_nodes: int) -> str:
 
     from runs.actions import Refused, submit_run
     from trainyard.spec import SpecError
 
     try:
-        return submit_run(actor=owner, document=yaml.safe_load(EXAMPLE.read_text())).pk
+        return submit_run(actor=owner, document=document_for(num_nodes)).pk
     except (Refused, SpecError) as error:
         raise CannotStart(f"The example was refused: {error}") from error
 
