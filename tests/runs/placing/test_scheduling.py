@@ -147,3 +147,21 @@ def test_a_run_that_is_restarted_goes_to_the_nodes_that_have_its_working_folder(
     assert nodes_of(one(Request("a", 2, 1, before=frozenset({"z"})), *rooms)) == ["x", "z"]
     full = room("z", 8, free=0)
     assert nodes_of(one(Request("a", 1, 1, before=frozenset({"z"})), room("x"), full)) == ["x"]
+
+
+def test_a_node_that_is_excluded_is_never_taken_and_one_that_is_avoided_only_last() -> None:
+    avoiding = Request("a", 1, 1, avoided=frozenset({"x"}), before=frozenset({"x"}))
+    assert nodes_of(one(avoiding, room("x"), room("y"))) == ["y"]
+    assert nodes_of(one(avoiding, room("x"), room("y", free=0))) == ["x"]
+    excluding = Request("a", 1, 1, excluded=frozenset({"x"}))
+    assert nodes_of(one(excluding, room("x"), room("y"))) == ["y"]
+    assert sentence(one(excluding, room("x"), room("y", free=0))) == (
+        "Waiting for 1 more CPU slot on cluster lab: 0 of 2 free; x is left out."
+    )
+
+
+def test_who_waits_for_an_excluded_node_alone_keeps_nobody_from_the_others() -> None:
+    requests = [Request("a", 2, 1, excluded=frozenset({"x"})), Request("b", 1, 1)]
+    first, second = place("lab", requests, [room("x"), room("y")])
+    assert sentence(first) == "Waiting for other nodes on cluster lab: x is left out, and the rest cannot hold it."
+    assert isinstance(second, Placed)

@@ -19,6 +19,11 @@ def test_yaml_and_json_say_the_same(tmp_path: Path) -> None:
     assert load_spec_file(tmp_path / "run.yaml") == load_spec_file(tmp_path / "run.json")
 
 
+def test_a_key_that_yaml_takes_for_true_is_text() -> None:
+    found = parse_document("restarts:\n  on: {killed: stop}\ncompile: yes\n", "run.yaml")
+    assert found == {"restarts": {"on": {"killed": "stop"}}, "compile": True}
+
+
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
