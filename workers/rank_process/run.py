@@ -43,6 +43,7 @@ from workers.sandbox.process import Sandbox, enter
 
 MAX_TRACEBACK_CHARACTERS = 20_000
 INTERRUPTED = 130
+STACK_SIGNAL = signal.SIGRTMIN + 12 if hasattr(signal, "SIGRTMIN") else 0  # at which a rank writes its stacks
 OURS = f"{ROOT / 'workers'}{os.sep}"
 
 
@@ -188,6 +189,8 @@ def _reset_descriptors(plan: RankPlan) -> None:
     os.closerange(3, max(open_descriptors()) + 1)
     if plan.environment.get("PYTHONFAULTHANDLER"):  # Python itself looks at it only as it starts
         faulthandler.enable(2)
+    if STACK_SIGNAL:
+        faulthandler.register(STACK_SIGNAL, file=2)
     renew_streams()
 
 

@@ -13,6 +13,7 @@ from workers.attempt.folder import AttemptFolder
 from workers.forking.processes import cpu_s, descendants_of, state_of
 from workers.progress.marker import Marker
 from workers.supervisor.hangs.connections import unacknowledged
+from workers.supervisor.hangs.stacks import Stacks
 from workers.supervisor.hangs.tracker import Kind, Sample, Tracker
 from workers.supervisor.ranks.state import RankState
 
@@ -35,6 +36,7 @@ class HangWatch:
         self._kind = Kind(counts_steps=trains, is_gang=order.world_size > 1)
         self._trackers: dict[int, Tracker] = {}
         self._life = Life(folder)
+        self._stacks = Stacks(folder)
         self._looked_at = 0.0
 
     def update(self, ranks: Sequence[RankState]) -> bool:
@@ -56,11 +58,20 @@ class HangWatch:
                     is_alive=self._life.is_seen(rank, now),
                 )
                 stall = tracker.update(sample)
-                if stall is not None and stall.collective is not None:
-                    add_network(stall, rank.pid, sample.at)
+                if stall is not None:
+                    self._add_evidence(stall, rank, sample.at)
+                else:
+                    self._stacks.forget(rank.rank)
             if to_builtins(stall) != to_builtins(rank.stall):
                 rank.stall, changed = stall, True
         return changed
+
+    def _add_evidence(self, stall: RankStall, rank: RankState, at: float) -> None:
+        if stall.collective is not None:
+            add_network(stall, rank.pid, at)
+        if not stall.stack and not stall.is_stopped:
+            stall.stack = self._stacks.of(rank)
+            stall.line = self._stacks.line_in(stall.stack)
 
 
 def add_network(stall: RankStall, pid: int, at: float) -> None:
