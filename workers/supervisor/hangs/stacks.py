@@ -29,6 +29,9 @@ class Stacks:
     def forget(self, rank: int) -> None:
         self._asked.pop(rank, None)
 
+    def was_asked(self, rank: int) -> bool:
+        return rank in self._asked
+
     def of(self, rank: RankState) -> str:
         """Return the rank's stacks, empty until it has written them."""
         path = self._folder.stream_path(rank.rank, "stderr")

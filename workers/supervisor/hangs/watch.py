@@ -70,6 +70,8 @@ class HangWatch:
         if stall.collective is not None:
             add_network(stall, rank.pid, at)
         if not stall.stack and not stall.is_stopped:
+            if not self._stacks.was_asked(rank.rank):
+                self._life.ignore_next_output(rank.rank)
             stall.stack = self._stacks.of(rank)
             stall.line = self._stacks.line_in(stall.stack)
 
@@ -88,6 +90,11 @@ class Life:
     def __init__(self, folder: AttemptFolder) -> None:
         self._folder = folder
         self._seen: dict[int, tuple[float, int, float]] = {}  # when, bytes printed, seconds used, by rank
+        self._ignored: set[int] = set()
+
+    def ignore_next_output(self, rank: int) -> None:
+        """What the rank prints next was asked for: it is no sign of life."""
+        self._ignored.add(rank)
 
     def is_seen(self, rank: RankState, now: float) -> bool:
         """Whether the rank has printed or computed since the last answer, which is LIFE_EVERY_S old at least."""
@@ -97,7 +104,11 @@ class Life:
         printed = sum(self._size(rank.rank, stream) for stream in ("stdout", "stderr"))
         used_s = sum(map(cpu_s, (rank.pid, *descendants_of(rank.pid))))
         self._seen[rank.rank] = now, printed, used_s
-        return last is None or printed != last[1] or used_s - last[2] > BUSY_SHARE * (now - last[0])
+        has_printed = last is not None and printed != last[1]
+        if has_printed and rank.rank in self._ignored:
+            self._ignored.discard(rank.rank)
+            has_printed = False
+        return last is None or has_printed or used_s - last[2] > BUSY_SHARE * (now - last[0])
 
     def _size(self, rank: int, stream: str) -> int:
         try:
