@@ -69,6 +69,22 @@ class RestartsOut(Schema):
     left_out: list[LeftOutOut]
 
 
+class TimeOut(Schema):
+    """Where the time went, in seconds: the parts add up to `total_s`. What passed between an end and a restart by a
+    person is not counted."""
+
+    queued_s: float
+    starting_s: float = Field(description="from the placing to the first step")
+    productive_s: float = Field(description="steps that are trained once")
+    recomputed_s: float = Field(description="steps that are trained again after a restart")
+    checkpoint_s: float = Field(description="steps waited for a checkpoint to be saved")
+    detection_s: float = Field(description="from a failure until it is known")
+    restart_s: float = Field(description="from then to the first step of the next attempt")
+    paused_s: float
+    total_s: float
+    goodput: float | None = Field(description="`productive_s / total_s`; None before any time has passed")
+
+
 class RunOut(Schema):
     id: str
     name: str
@@ -93,5 +109,6 @@ class RunOut(Schema):
     archived_at: str | None
     troubles: list[TroubleOut] = Field(description="what went wrong with its records on their way, worst first")
     throughput: ThroughputOut
+    time: TimeOut | None = Field(description="None: it was logged outside of Trainyard")
     summary: dict[str, dict[str, Any]]
     spec: dict[str, Any]

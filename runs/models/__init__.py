@@ -7,6 +7,7 @@ from runs.models.data import Dataset
 from runs.models.jobs import CodeBundle, Job
 from runs.models.people import Invitation, Membership, Project, Role, User, Workspace
 from runs.models.runs import GoneRun, Run
+from runs.models.times import RunTime
 
 __all__ = [
     "Attempt",
@@ -26,6 +27,7 @@ __all__ = [
     "Project",
     "Role",
     "Run",
+    "RunTime",
     "SignInLink",
     "Token",
     "User",

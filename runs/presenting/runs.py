@@ -21,6 +21,8 @@ from runs.presenting.restarts import RestartsDocument, restarts_document
 from runs.presenting.throughput import Throughput, throughputs
 from runs.reconcile.judge import INCOMPLETE
 from runs.status import FINAL, Phase, Status
+from runs.time_use.split import TimeUse
+from runs.time_use.sums import times_shown
 from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.spec.values.durations import words_of
 
@@ -55,6 +57,21 @@ class ThroughputDocument(TypedDict):
     mfu: float | None
 
 
+class TimeDocument(TypedDict):
+    """Where the time of a run, or of many, went, in seconds; the parts add up to ``total_s``."""
+
+    queued_s: float
+    starting_s: float
+    productive_s: float
+    recomputed_s: float
+    checkpoint_s: float
+    detection_s: float
+    restart_s: float
+    paused_s: float
+    total_s: float
+    goodput: float | None
+
+
 class RunDocument(TypedDict):
     """A run in its REST shape: see RunOut of runs.api.shapes."""
 
@@ -81,6 +98,7 @@ class RunDocument(TypedDict):
     archived_at: str | None
     troubles: list[TroubleDocument]
     throughput: ThroughputDocument
+    time: TimeDocument | None
     summary: dict[str, Summary]
     spec: dict[str, Any]
 
@@ -231,6 +249,7 @@ def run_document(
     summary: dict[str, Summary] | None,
     now: datetime,
     throughput: Throughput | None = None,
+    time: TimeUse | None = None,
 ) -> RunDocument:
     """Return the run in its REST shape. For many runs, ``prefetch`` them first: each needs its attempts."""
     attempts = list(run.attempts.all())
@@ -263,6 +282,7 @@ def run_document(
             for one in _troubles(run, attempts[-1] if attempts else None, telemetry, summary)
         ],
         "throughput": {"value": speed.value, "unit": speed.unit, "mfu": speed.mfu},
+        "time": time_document(time) if time is not None else None,
         "summary": summary or {},
         "spec": run.spec,
     }
@@ -296,7 +316,25 @@ def run_documents(runs: Sequence[Run]) -> list[RunDocument]:
     ids = [run.pk for run in runs]
     telemetry, summaries, speeds = progress.telemetry(ids), read.summaries(ids), throughputs(ids)
     now = timezone.now()
-    return [run_document(run, telemetry[run.pk], summaries[run.pk], now, speeds[run.pk]) for run in runs]
+    times = times_shown(runs, now)
+    return [
+        run_document(run, telemetry[run.pk], summaries[run.pk], now, speeds[run.pk], times.get(run.pk)) for run in runs
+    ]
+
+
+def time_document(time: TimeUse) -> TimeDocument:
+    return {
+        "queued_s": time.queued_s,
+        "starting_s": time.starting_s,
+        "productive_s": time.productive_s,
+        "recomputed_s": time.recomputed_s,
+        "checkpoint_s": time.checkpoint_s,
+        "detection_s": time.detection_s,
+        "restart_s": time.restart_s,
+        "paused_s": time.paused_s,
+        "total_s": time.total_s,
+        "goodput": None if time.goodput is None else round(time.goodput, 6),
+    }
 
 
 def prefetch(runs: Sequence[Run]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
 from tests.browser.conftest import tiny
@@ -51,6 +53,14 @@ def test_a_paused_training_goes_on_with_the_losses_of_one_that_was_not_paused(ya
     assert yard.post(f"/runs/{run}/resume")["status"] in ("QUEUED", "SCHEDULED")
     ended = yard.wait_for_end(run)
     assert (ended["status"], ended["step"], ended["attempt"]) == ("SUCCEEDED", 600, 2)
+    time = ended["time"]
+    assert sum(value for name, value in time.items() if name.endswith("_s") and name != "total_s") == pytest.approx(
+        time["total_s"]
+    )
+    wall_s = (datetime.fromisoformat(ended["ended_at"]) - datetime.fromisoformat(ended["created_at"])).total_seconds()
+    assert time["total_s"] == pytest.approx(wall_s, abs=0.01)
+    assert time["paused_s"] > 0 and time["productive_s"] > 0
+    assert time["recomputed_s"] == time["detection_s"] == time["restart_s"] == 0
     found = losses(yard, run)
     assert sorted(found) == list(range(1, 601))
     assert found == losses(yard, undisturbed)

@@ -6,8 +6,11 @@ import argparse
 import itertools
 
 from trainyard.cli.screen import LAMP_STYLES, STATUS_STYLES, Screen, ago, figure, size
+from trainyard.formats.figures import duration, percent
 from trainyard.rest import answers
 from trainyard.rest.client import Client
+
+SHOWN_S = 0.5  # a shorter part of a run's time is left out
 
 
 def runs(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -42,6 +45,8 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         screen.line(f"speed      {speed}")
     if "restarts" in run and (words := _restarts(run["restarts"])):
         screen.line(f"restarts   {words}")
+    if time := _time(run.get("time")):
+        screen.line(f"time       {time}")
     for word, at in (("created", run["created_at"]), ("started", run["started_at"]), ("ended", run["ended_at"])):
         if at:
             screen.line(f"{word:9}  {at} ({ago(at)})")
@@ -135,6 +140,25 @@ def _restarts(restarts: answers.Restarts) -> str:
         return ""
     parts = [f"{restarts['total']} by itself, {restarts['used']} of {restarts['max']} count now"]
     return "; ".join([*parts, *(f"{one['node']} left out until {one['until']}" for one in restarts["left_out"])])
+
+
+def _time(time: answers.Time | None) -> str:
+    """Return where the time went, the largest part first."""
+    if not time or not time["total_s"]:
+        return ""
+    parts = {
+        "productive": time["productive_s"],
+        "saving checkpoints": time["checkpoint_s"],
+        "training again": time["recomputed_s"],
+        "noticing failures": time["detection_s"],
+        "restarting": time["restart_s"],
+        "starting": time["starting_s"],
+        "waiting": time["queued_s"],
+        "paused": time["paused_s"],
+    }
+    largest = sorted(parts.items(), key=lambda part: -part[1])
+    words = ", ".join(f"{name} {duration(took_s)}" for name, took_s in largest if took_s >= SHOWN_S)
+    return f"goodput {percent(time['goodput'])} of {duration(time['total_s'])}" + (f": {words}" if words else "")
 
 
 def _steps(run: answers.Run) -> str:

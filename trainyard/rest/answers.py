@@ -71,6 +71,21 @@ class Restarts(TypedDict):
     left_out: list[LeftOutNode]
 
 
+class Time(TypedDict):
+    """Where the time of a run went, in seconds; the parts add up to ``total_s``."""
+
+    queued_s: float
+    starting_s: float
+    productive_s: float
+    recomputed_s: float
+    checkpoint_s: float
+    detection_s: float
+    restart_s: float
+    paused_s: float
+    total_s: float
+    goodput: float | None
+
+
 class Run(TypedDict):
     id: str
     name: str
@@ -89,6 +104,7 @@ class Run(TypedDict):
     ended_at: str | None
     troubles: list[Trouble]
     throughput: NotRequired[Throughput]
+    time: NotRequired[Time | None]  # None: it was logged outside of Trainyard
     summary: dict[str, SeriesSummary]
 
 

@@ -12,11 +12,13 @@ from django.utils import timezone
 
 from dashboard.pages.shared.frame import page, show
 from dashboard.pages.shared.run_colours import colours_apart
+from dashboard.pages.shared.time_bar import TimeView, time_view
 from runs.access import Someone, can_manage_clusters, visible_clusters, visible_nodes, visible_runs
 from runs.models import Cluster, HeldSlot, Node, Run
 from runs.ordered import first_rows
 from runs.placing.queue import waiting_runs
 from runs.presenting.server_state import contact_time
+from runs.time_use.sums import time_of_all
 
 MAX_SLOTS = 128  # squares drawn of one node; the rest is counted
 MAX_QUEUE = 100
@@ -65,6 +67,7 @@ class ClusterView:
     unit: str  # GPU or slot
     queue: list[Waiter]
     num_waiting: int
+    time: TimeView | None  # of the runs on it that this person sees
 
 
 @page()
@@ -94,6 +97,7 @@ def describe(user: Someone, cluster: Cluster, now: datetime) -> ClusterView:
         unit="GPU" if nodes and all(node.accelerator == "gpu" for node in nodes) else "slot",
         queue=queue,
         num_waiting=waiting_runs(cluster).count(),
+        time=time_view(time_of_all(visible_runs(user).filter(cluster=cluster), now), "Where the time went"),
     )
 
 

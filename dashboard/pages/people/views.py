@@ -9,8 +9,10 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils import timezone
 
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
+from dashboard.pages.shared.time_bar import time_view
 from runs import actions
 from runs.access import (
     NotFound,
@@ -21,7 +23,8 @@ from runs.access import (
     require_project_maker,
     visible_projects,
 )
-from runs.models import Membership, Project, Role, User
+from runs.models import Membership, Project, Role, Run, User
+from runs.time_use.sums import time_of_all
 
 FRAGMENTS = {
     "members": "people/_members.html",
@@ -112,8 +115,10 @@ def _around(request: HttpRequest, project: Project) -> dict[str, Any]:
     members = Membership.objects.filter(project=project).select_related("user").order_by("user__username")
     invitations = open_invitations().filter(project=project)
     roles = [role for role in Role if is_owner or role != Role.OWNER]
+    time = time_of_all(Run.objects.filter(project=project), timezone.now())
     return {
         "project": project,
+        "time": time_view(time, "All runs"),
         "projects": visible_projects(request.user),
         "members": [(one, may_manage and (is_owner or one.role != Role.OWNER), Role(one.role)) for one in members],
         "invitations": invitations.select_related("created_by") if may_manage else [],

@@ -17,10 +17,12 @@ from dashboard.pages.shared.chart_runs import charts_context
 from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.shared.run_offers import give_up_words, offers_of, pause_words, stop_words
 from dashboard.pages.shared.run_rows import Row, rows
+from dashboard.pages.shared.time_bar import time_view
 from runs.access import can, get_run
 from runs.metrics import progress
 from runs.models import Role, Run
 from runs.placing.planning import BENCHMARK
+from runs.time_use.sums import times_shown
 
 TABS = (
     ("charts", "Charts", "run", "charts"),
@@ -115,8 +117,10 @@ def spec(request: HttpRequest, run_id: str) -> HttpResponse:
 @page()
 def timeline(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request.user, run_id)
+    time = times_shown([run], timezone.now()).get(run.pk)
     context = {
         **around(request, run, "timeline"),
+        "time": None if time is None else time_view(time, "Wall time"),
         "events": run.events.select_related("actor", "attempt").order_by("-at", "-id")[:500],
     }
     return show(request, "runs/timeline.html", context, fragments={**HEADER, "timeline": "runs/_timeline.html"})

@@ -117,7 +117,7 @@ def time_bar(estimate: Estimate) -> Bar:
     values = [(getattr(estimate.step_time, name), *words) for name, words in TIME_PARTS.items()]
     time = estimate.step_time
     return Bar(
-        "One step", seconds(time.total), between(time.low, time.high, seconds), _slices(values, time.total, seconds)
+        "One step", seconds(time.total), between(time.low, time.high, seconds), slices_of(values, time.total, seconds)
     )
 
 
@@ -136,7 +136,9 @@ def memory_bars(spec: RecipeSpec, estimate: Estimate) -> list[Bar]:
 
 def _memory_bar(label: str, memory: Memory, limit: float) -> Bar:
     values = [(getattr(memory, name), *words) for name, words in MEMORY_PARTS.items()]
-    found = Bar(label, size(memory.total), between(memory.low, memory.high, size), _slices(values, memory.total, size))
+    found = Bar(
+        label, size(memory.total), between(memory.low, memory.high, size), slices_of(values, memory.total, size)
+    )
     if limit <= 0:
         return found
     return found._replace(limit=size(limit), share=memory.high / limit, tone=TONES[memory.fit(limit)])
@@ -184,7 +186,7 @@ def suggestions(spec: RecipeSpec, proposals: Iterable[Proposal]) -> list[Suggest
     return made
 
 
-def _slices(values: Sequence[tuple[float, str, str, int]], total: float, words: Any) -> list[Slice]:
+def slices_of(values: Sequence[tuple[float, str, str, int]], total: float, words: Any) -> list[Slice]:
     made, left = [], 0.0
     for value, name, help_, colour in values:
         width = 100 * value / total if total > 0 else 0.0

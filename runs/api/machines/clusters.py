@@ -12,15 +12,16 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import can_manage_clusters, get_cluster, visible_clusters, visible_projects
+from runs.access import can_manage_clusters, get_cluster, visible_clusters, visible_projects, visible_runs
 from runs.api.auth import actor
 from runs.api.paging import Page, page
-from runs.api.shapes import Body
+from runs.api.shapes import Body, TimeOut
 from runs.api.training.history import ListQuery
 from runs.models import Cluster, Project, User
-from runs.presenting.runs import stamp
+from runs.presenting.runs import stamp, time_document
 from runs.presenting.server_state import contact_time
 from runs.status import Status
+from runs.time_use.sums import time_of_all
 
 router = Router(tags=["clusters"])
 
@@ -54,6 +55,10 @@ class ClusterOut(Schema):
     num_queued: int
 
 
+class ClusterWithTime(ClusterOut):
+    time: TimeOut = Field(description="summed over the runs on it that you see and that live or ended within 30 days")
+
+
 class JoinTokenOut(Schema):
     id: str
     token: str = Field(description="shown this once")
@@ -73,10 +78,12 @@ def create(request: HttpRequest, body: ClusterIn) -> Answer[ClusterOut]:
     return Answer(201, _clusters(user, [cluster])[0])
 
 
-@router.get("/clusters/{cluster_id}", response=ClusterOut)
-def show(request: HttpRequest, cluster_id: str) -> ClusterOut:
+@router.get("/clusters/{cluster_id}", response=ClusterWithTime)
+def show(request: HttpRequest, cluster_id: str) -> ClusterWithTime:
     user = actor(request)
-    return _clusters(user, [get_cluster(user, cluster_id)])[0]
+    cluster = get_cluster(user, cluster_id)
+    time = time_document(time_of_all(visible_runs(user).filter(cluster=cluster), timezone.now()))
+    return ClusterWithTime(**_clusters(user, [cluster])[0].dict(), time=TimeOut(**time))
 
 
 @router.patch("/clusters/{cluster_id}", response=ClusterOut)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
@@ -12,10 +13,11 @@ from runs import actions
 from runs.access import NotFound, get_project, visible_projects
 from runs.api.auth import actor
 from runs.api.paging import Page, page
-from runs.api.shapes import Body
+from runs.api.shapes import Body, TimeOut
 from runs.api.training.history import ListQuery
-from runs.models import Invitation, Membership, Project, Role, User
-from runs.presenting.runs import stamp
+from runs.models import Invitation, Membership, Project, Role, Run, User
+from runs.presenting.runs import stamp, time_document
+from runs.time_use.sums import time_of_all
 
 router = Router(tags=["projects"])
 
@@ -28,6 +30,10 @@ class ProjectOut(Schema):
     id: str
     name: str
     created_at: str
+
+
+class ProjectWithTime(ProjectOut):
+    time: TimeOut = Field(description="summed over its runs that live or ended within 30 days")
 
 
 class MemberOut(Schema):
@@ -70,9 +76,11 @@ def create(request: HttpRequest, body: ProjectIn) -> Answer[ProjectOut]:
     return Answer(201, _projects([actions.create_project(actor=actor(request), name=body.name)])[0])
 
 
-@router.get("/projects/{project_id}", response=ProjectOut)
-def show(request: HttpRequest, project_id: str) -> ProjectOut:
-    return _projects([get_project(actor(request), project_id)])[0]
+@router.get("/projects/{project_id}", response=ProjectWithTime)
+def show(request: HttpRequest, project_id: str) -> ProjectWithTime:
+    project = get_project(actor(request), project_id)
+    time = time_document(time_of_all(Run.objects.filter(project=project), timezone.now()))
+    return ProjectWithTime(**_projects([project])[0].dict(), time=TimeOut(**time))
 
 
 @router.get("/projects/{project_id}/members", response=Page[MemberOut])

@@ -1,0 +1,49 @@
+"""Where the time of the runs of a project or a cluster went: ended runs have a row each, live ones are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.db.models import F, Q, QuerySet, Sum
+
+from runs.models import Run, RunTime
+from runs.status import LIVE
+from runs.time_use.reading import times_of
+from runs.time_use.split import NAMES, TimeUse
+
+WINDOW = timedelta(days=30)
+LATELY = timedelta(hours=1)  # within which control writes the row of a run that has ended
+PER_ROUND = 50
+MAX_LIVE = 200  # whose time is read for a sum: the newest
+
+
+def record_ended(now: datetime) -> None:
+    """Write the rows of runs that have ended lately. One that was restarted since gets another."""
+    ended = Run.objects.filter(ended_at__gte=now - LATELY, ended_at__isnull=False, local_id=None)
+    is_old = Q(time=None) | ~Q(time__ended_at=F("ended_at"))
+    runs = list(ended.filter(is_old).order_by("ended_at", "pk")[:PER_ROUND])
+    if not runs:
+        return
+    found = times_of(runs, now)
+    for run in runs:
+        assert run.ended_at is not None
+        RunTime.objects.update_or_create(run=run, defaults={"ended_at": run.ended_at, **found[run.pk].by_name()})
+
+
+def times_shown(runs: Sequence[Run], now: datetime) -> dict[str, TimeUse]:
+    """Return where the time of each run went: of an ended one what was written, else what is known now."""
+    rows = RunTime.objects.filter(run__in=[run.pk for run in runs])
+    written = {row.run_id: row for row in rows}
+    is_current = {run.pk for run in runs if run.pk in written and written[run.pk].ended_at == run.ended_at}
+    known = {pk: TimeUse(**{name: getattr(written[pk], name) for name in NAMES}) for pk in is_current}
+    return known | times_of([run for run in runs if run.pk not in is_current], now)
+
+
+def time_of_all(runs: QuerySet[Run], now: datetime) -> TimeUse:
+    """Return the sum over the runs that have an attempt and that live, or ended within ``WINDOW``."""
+    ended = runs.filter(ended_at__gte=now - WINDOW, ended_at__isnull=False)
+    sums = ended.order_by().aggregate(**{name: Sum(f"time__{name}") for name in NAMES})
+    live = runs.filter(status__in=list(LIVE), ended_at=None, local_id=None, fence__gt=0).order_by("-created_at", "-pk")
+    parts = times_of(list(live[:MAX_LIVE]), now).values()
+    return TimeUse(**{name: (sums[name] or 0.0) + sum(getattr(one, name) for one in parts) for name in NAMES})
