@@ -75,7 +75,7 @@ def postgresql(url: str) -> Database:
         "HOST": unquote(parts.hostname or ""),
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": 0,
-        "OPTIONS": {"connect_timeout": 5, **dict(parse_qsl(parts.query))},
+        "OPTIONS": {"connect_timeout": 3, **dict(parse_qsl(parts.query))},
     }
 
 

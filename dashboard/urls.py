@@ -10,6 +10,7 @@ from runs.api import api
 # What no route answers, and what a view refuses by raising, looks like every other page.
 handler404 = "dashboard.pages.errors.not_found"
 handler403 = "dashboard.pages.errors.forbidden"
+handler500 = "dashboard.pages.errors.failed"
 
 urlpatterns = [
     path("api/v1/", api.urls),

@@ -96,13 +96,21 @@ class PostgreSQL:
                    "listen_addresses": "127.0.0.1", "unix_socket_directories": ""}  # fmt: skip
         words = [word for key, value in options.items() for word in ("-c", f"{key}={value}")]
         command = [str(self.programs / "postgres"), "-D", str(data), "-p", str(self.port), *words]
-        with (self.folder / "postgres.log").open("wb") as log:
+        self._begin(command)
+        self._run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", self.USER, "trainyard")
+
+    def _begin(self, command: list[str]) -> None:
+        self._command = command
+        with (self.folder / "postgres.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [*dies_with_us(), *command], stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder,
-                **self._as_owner(),
+                user=self._user, group=self._group,
             )  # fmt: skip
         self._wait()
-        self._run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", self.USER, "trainyard")
+
+    def start_again(self) -> None:
+        """Serve the same data at the same port, after ``stop``."""
+        self._begin(self._command)
 
     def stop(self) -> None:
         if self.process is not None:
@@ -121,12 +129,17 @@ class PostgreSQL:
     def _run(self, program: str, *words: str | Path) -> None:
         done = subprocess.run(
             [self.programs / program, *words], cwd=self.folder, capture_output=True, text=True, check=False,
-            env={**os.environ, "PGPASSWORD": self.password}, **self._as_owner(),
+            env={**os.environ, "PGPASSWORD": self.password}, user=self._user, group=self._group,
         )  # fmt: skip
         assert done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
 
-    def _as_owner(self) -> dict[str, int]:
-        return {} if self.owner is None else {"user": self.owner.pw_uid, "group": self.owner.pw_gid}
+    @property
+    def _user(self) -> int | None:
+        return None if self.owner is None else self.owner.pw_uid
+
+    @property
+    def _group(self) -> int | None:
+        return None if self.owner is None else self.owner.pw_gid
 
 
 def start_postgresql(folder: Path) -> PostgreSQL | None:

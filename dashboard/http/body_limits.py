@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from django.conf import settings
+from django.db import InterfaceError, OperationalError
+from django.http import HttpResponse
 
 from dashboard.http.callers import is_known
 from runs.api.metrics import points
-from runs.api.problems import problem
+from runs.api.problems import database_away, problem
 from runs.api.training import bundles, local
 from runs.files import outputs
+from runs.serving.database_away import is_away
 from trainyard.contract.limits import UPLOAD_PART_BYTES
 
 Message = dict[str, Any]
@@ -78,7 +81,16 @@ class BodyLimit:
             await body.drain(headers)
             await _refuse(send, 413, _too_large(body.limit))
             return
-        if found and (announced is None or announced > DEFAULT_BYTES) and not await is_known(scope, found.caller):
+        is_large = found is not None and (announced is None or announced > DEFAULT_BYTES)
+        try:
+            is_refused = is_large and found is not None and not await is_known(scope, found.caller)
+        except (OperationalError, InterfaceError) as error:
+            if not is_away(error):
+                raise
+            await body.drain(headers)
+            await _send(send, database_away())
+            return
+        if is_refused:
             await body.drain(headers)
             await _refuse(send, 401, f"Who sends more than {DEFAULT_BYTES:,} bytes here signs in or sends a token.")
             return
@@ -148,9 +160,12 @@ def _too_large(limit: int) -> str:
 
 
 async def _refuse(send: Send, status: int, detail: str) -> None:
-    answer = problem(status, detail)
+    await _send(send, problem(status, detail))
+
+
+async def _send(send: Send, answer: HttpResponse) -> None:
     headers = [(name.lower().encode(), value.encode()) for name, value in answer.items()]
     await send(
-        {"type": "http.response.start", "status": status, "headers": [*headers, (b"connection", b"close")]},
+        {"type": "http.response.start", "status": answer.status_code, "headers": [*headers, (b"connection", b"close")]},
     )
     await send({"type": "http.response.body", "body": answer.content})

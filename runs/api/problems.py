@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.core.exceptions import ValidationError as FieldsError
-from django.db import DataError
+from django.db import DataError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
@@ -16,6 +16,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 from runs.actions import Refused
 from runs.api.paging import BadCursor
 from runs.logs.read import BadCursor as BadLogCursor
+from runs.serving.database_away import RETRY_S, SENTENCE, is_away
 from trainyard.spec import SpecError
 
 log = structlog.get_logger(__name__)
@@ -30,6 +31,7 @@ TITLES = {
     413: "Too large",
     422: "The request is not valid",
     500: "Trainyard failed",
+    503: "Not available just now",
 }
 
 
@@ -72,6 +74,8 @@ def register(api: NinjaAPI) -> None:
         (HttpError, _http_error),
         (RequestDataTooBig, too_large),
         (DataError, _not_storable),
+        (OperationalError, _database_error),
+        (InterfaceError, _database_error),
         (PermissionDenied, _forbidden),
         (Http404, _not_found),
         (Exception, _failed),
@@ -131,6 +135,19 @@ def too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
 def _not_storable(request: HttpRequest, error: DataError) -> HttpResponse:
     log.warning("api.not_storable", path=request.path, method=request.method, error=str(error))
     return problem(422, "The request holds what the database does not take, such as a NUL character.", code="invalid")
+
+
+def _database_error(request: HttpRequest, error: Exception) -> HttpResponse:
+    if not is_away(error):
+        return _failed(request, error)
+    log.warning("api.database_away", path=request.path, method=request.method, error=str(error))
+    return database_away()
+
+
+def database_away() -> HttpResponse:
+    answer = problem(503, SENTENCE, code="database-away")
+    answer["Retry-After"] = str(RETRY_S)
+    return answer
 
 
 def _forbidden(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
