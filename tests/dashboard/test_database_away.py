@@ -175,7 +175,11 @@ def test_a_postgresql_that_is_stopped_is_answered_soon_and_served_again() -> Non
             with httpx.Client(base_url=up.url, headers={"Authorization": f"Bearer {up.token}"}, timeout=30) as http:
                 assert http.get("/api/v1/runs").status_code == 200
                 server.stop()
-                for method, path in (("GET", "/api/v1/runs"), ("GET", invitation), ("POST", "/api/v1/runs")):
+                for method, path in (
+                    ("GET", "/api/v1/runs"),
+                    ("GET", "/invitations/nobody-made-it/"),
+                    ("POST", "/api/v1/runs"),
+                ):
                     began = time.monotonic()
                     answer = http.request(method, path, json={} if method == "POST" else None)
                     took_s = time.monotonic() - began
