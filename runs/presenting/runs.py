@@ -18,6 +18,7 @@ from runs.points import read
 from runs.points.read import Summary
 from runs.presenting import endings, groups, server_state, unsent
 from runs.presenting.restarts import RestartsDocument, restarts_document
+from runs.presenting.run_times import TimeDocument, time_document
 from runs.presenting.throughput import Throughput, throughputs
 from runs.reconcile.judge import INCOMPLETE
 from runs.status import FINAL, Phase, Status
@@ -55,21 +56,6 @@ class ThroughputDocument(TypedDict):
     value: float | None
     unit: str
     mfu: float | None
-
-
-class TimeDocument(TypedDict):
-    """Where the time of a run, or of many, went, in seconds; the parts add up to ``total_s``."""
-
-    queued_s: float
-    starting_s: float
-    productive_s: float
-    recomputed_s: float
-    checkpoint_s: float
-    detection_s: float
-    restart_s: float
-    paused_s: float
-    total_s: float
-    goodput: float | None
 
 
 class RunDocument(TypedDict):
@@ -320,21 +306,6 @@ def run_documents(runs: Sequence[Run]) -> list[RunDocument]:
     return [
         run_document(run, telemetry[run.pk], summaries[run.pk], now, speeds[run.pk], times.get(run.pk)) for run in runs
     ]
-
-
-def time_document(time: TimeUse) -> TimeDocument:
-    return {
-        "queued_s": time.queued_s,
-        "starting_s": time.starting_s,
-        "productive_s": time.productive_s,
-        "recomputed_s": time.recomputed_s,
-        "checkpoint_s": time.checkpoint_s,
-        "detection_s": time.detection_s,
-        "restart_s": time.restart_s,
-        "paused_s": time.paused_s,
-        "total_s": time.total_s,
-        "goodput": None if time.goodput is None else round(time.goodput, 6),
-    }
 
 
 def prefetch(runs: Sequence[Run]) -> None:

@@ -16,7 +16,8 @@ from runs.api.paging import Page, page
 from runs.api.shapes import Body, TimeOut
 from runs.api.training.history import ListQuery
 from runs.models import Invitation, Membership, Project, Role, Run, User
-from runs.presenting.runs import stamp, time_document
+from runs.presenting.run_times import time_document
+from runs.presenting.runs import stamp
 from runs.time_use.sums import time_of_all
 
 router = Router(tags=["projects"])
