@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import psutil
 
@@ -24,6 +24,14 @@ VIEW = {"width": 1440, "height": 900}
 DRAWING = ("renderer", "GPU")  # the processes that a page costs: the script in one, the canvases in the other
 PROBES = (Path(__file__).parent / "probes.js").read_text()
 UPLOT = ROOT / "node_modules" / "uplot" / "dist" / "uPlot.esm.js"  # a peer: no page of ours has it
+
+
+class Process(TypedDict):
+    """A process of Chromium as its debugging protocol describes it."""
+
+    type: str
+    id: int
+    cpuTime: float
 
 
 @dataclass
@@ -52,8 +60,8 @@ class Window:
         """Run one of the functions of probes.js in the page and return what it returns."""
         return self.page.evaluate(f"([probe, value]) => {PROBES}[probe](value)", [probe, value])
 
-    def _processes(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.cdp.send("SystemInfo.getProcessInfo")["processInfo"]
+    def _processes(self) -> list[Process]:
+        found: list[Process] = self.cdp.send("SystemInfo.getProcessInfo")["processInfo"]
         return [one for one in found if one["type"] in DRAWING]
 
 

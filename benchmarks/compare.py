@@ -12,7 +12,6 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -28,11 +27,14 @@ STEPS = {"trackio": 200_000, "wandb": 50_000, "tensorboard": 10_000, "mlflow": 1
 OURS = ("TRAINYARD_", "DJANGO_", "PYTHONPATH", "REDIS_URL", "DATABASE_URL")
 
 
+Figures = dict[str, float]  # what a peer measured, by name
+
+
 @dataclass
 class Answers:
     """What the peers answered, by name, and why some did not."""
 
-    found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    found: dict[str, Figures] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
     def of(self, key: str) -> dict[str, float | None]:
@@ -86,7 +88,7 @@ class PeerFailed(Exception):
         self.output = output
 
 
-def one(name: str, task: str, count: int) -> dict[str, Any]:
+def one(name: str, task: str, count: int) -> Figures:
     """Put one peer through one task. Raises PeerFailed."""
     if not PYTHON.exists():
         raise PeerFailed("not installed (`make bench` installs it)")
@@ -109,7 +111,7 @@ def one(name: str, task: str, count: int) -> dict[str, Any]:
             raise PeerFailed(f"took more than {TIMEOUT_S} s for {count:,}") from error
         if process.returncode != 0 or not answer.exists():
             raise PeerFailed(f"ended with status {process.returncode}", said[-2_000:])
-        found: dict[str, Any] = json.loads(answer.read_text())
+        found: Figures = json.loads(answer.read_text())
         return {**found, "count": count}
 
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, TypeVarTuple
 import torch
 
 from benchmarks.stack import free_port
+from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec, parse_spec
 from workers.training.startup.place import Place
 
@@ -23,9 +24,7 @@ Answer = TypeVar("Answer")
 Arguments = TypeVarTuple("Arguments")
 
 
-def gpt_spec(
-    world: int, *, parallel: dict[str, Any] | None = None, accelerator: str = "cpu", **train: Any
-) -> RecipeSpec:
+def gpt_spec(world: int, *, parallel: JsonObject | None = None, accelerator: str = "cpu", **train: Any) -> RecipeSpec:
     """Return the spec of examples/hello-gpt.yaml for ``world`` ranks; ``train`` are changes to that part,
     ``model`` one of them to the model's sizes."""
     model = {"layers": 4, "width": 128, "heads": 4, "context": 128, **train.pop("model", {})}

@@ -21,6 +21,8 @@ import httpx
 import redis
 
 from dashboard.up.valkey import server_command, wait_until_it_answers
+from trainyard.contract.base import JsonObject
+from trainyard.rest import answers
 
 READY_S = 60.0
 FINAL = {"SUCCEEDED", "FAILED", "CANCELLED"}
@@ -41,7 +43,7 @@ class Stack:
     def num_in_contact(self) -> int:
         return sum(node["is_in_contact"] for node in self.get("/nodes")["items"])
 
-    def submit(self, spec: dict[str, Any]) -> str:
+    def submit(self, spec: JsonObject) -> str:
         """Launch ``spec`` and return the run's id."""
         answer = self.http.post("/api/v1/runs", json=spec)
         if answer.status_code != 201:
@@ -59,11 +61,11 @@ class Stack:
         answer.raise_for_status()
         return str(answer.json()["sha256"])
 
-    def wait(self, run_id: str, seconds: float = 120) -> dict[str, Any]:
+    def wait(self, run_id: str, seconds: float = 120) -> answers.Run:
         """Return the run once it is over. Raises SystemExit when that takes too long or it did not succeed."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            run: dict[str, Any] = self.get(f"/runs/{run_id}")
+            run: answers.Run = self.get(f"/runs/{run_id}")
             if run["status"] in FINAL:
                 if run["status"] != "SUCCEEDED":
                     raise SystemExit(f"run {run_id} ended {run['status']}: {run['reason']}")

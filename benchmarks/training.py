@@ -11,7 +11,7 @@ from workers.training.startup.place import Place, choose_device
 
 def prepared(spec: RecipeSpec, place: Place) -> Training:
     """Return the training of ``spec`` on this rank, which is in the default process group."""
-    mesh = make_mesh(spec.parallel.model_dump(), place.world_size, place.rank)
+    mesh = make_mesh(spec.parallel, place.world_size, place.rank)
     device = choose_device(spec.resources.accelerator, place)
     task = load_task(spec.task, seed=spec.train.seed, device=device)
     return build(spec, task, spec.train, mesh, device)

@@ -8,7 +8,7 @@ process's own connection, all of a round at once.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TypedDict
 
 import structlog
 from channels.layers import get_channel_layer
@@ -21,7 +21,15 @@ log = structlog.get_logger(__name__)
 
 OVERVIEW_GROUP = "overview"
 
-Message = dict[str, Any]
+# What a group of the channel layer carries; ``from`` and the rest are those of a batch: see runs.deltas.encoded.
+Message = TypedDict(
+    "Message",
+    {"type": str, "run": str, "cursor": int, "from": int, "texts": list[str], "steps": list[int] | None},
+    total=False,
+)
+
+
+CHANGED: Message = {"type": "run"}
 
 
 def run_group(run_id: str) -> str:
@@ -30,15 +38,15 @@ def run_group(run_id: str) -> str:
 
 def run_changed(run_id: str) -> None:
     """Say that the run's row, attempts, events or files changed."""
-    _send((run_group(run_id), {"type": "run"}), (OVERVIEW_GROUP, {"type": "run", "run": run_id}))
+    _send((run_group(run_id), CHANGED), (OVERVIEW_GROUP, _changed(run_id)))
 
 
 def runs_changed(run_ids: Iterable[str]) -> None:
     """The same for many runs, all at once."""
     ids = list(run_ids)
     _send(
-        *((run_group(run_id), {"type": "run"}) for run_id in ids),
-        *((OVERVIEW_GROUP, {"type": "run", "run": run_id}) for run_id in ids),
+        *((run_group(run_id), CHANGED) for run_id in ids),
+        *((OVERVIEW_GROUP, _changed(run_id)) for run_id in ids),
     )
 
 
@@ -51,8 +59,8 @@ def runs_progressed(batches: Iterable[tuple[str, Message]], run_ids: Iterable[st
     """Send each batch (see runs.deltas.encoded) to the pages of its run, and to the overview which runs have new
     points."""
     _send(
-        *((run_group(run_id), {"type": "batch", **batch}) for run_id, batch in batches),
-        *((OVERVIEW_GROUP, {"type": "run", "run": run_id}) for run_id in run_ids),
+        *((run_group(run_id), _batch(batch)) for run_id, batch in batches),
+        *((OVERVIEW_GROUP, _changed(run_id)) for run_id in run_ids),
     )
 
 
@@ -64,6 +72,14 @@ def nodes_changed() -> None:
 def datasets_changed() -> None:
     """Notify pages that some dataset was added, inspected or deleted; not which, since every page gets it."""
     _send((OVERVIEW_GROUP, {"type": "datasets"}))
+
+
+def _changed(run_id: str) -> Message:
+    return {"type": "run", "run": run_id}
+
+
+def _batch(batch: Message) -> Message:
+    return {**batch, "type": "batch"}
 
 
 def _send(*messages: tuple[str, Message]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from trainyard.contract.base import SpecDocument
 
 
 class Origin(NamedTuple):
@@ -13,7 +15,7 @@ class Origin(NamedTuple):
         return f"{self.run}@{self.step}"
 
 
-def origin_of(spec: dict[str, Any]) -> Origin | None:
+def origin_of(spec: SpecDocument) -> Origin | None:
     """Return what a resolved spec names in ``checkpoint.restore``; None where it starts anew."""
     run, _, step = str((spec.get("checkpoint") or {}).get("restore") or "").partition("@")
     return Origin(run, int(step)) if run and step.isdecimal() else None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from django.db.models import QuerySet
 
 from runs.models import Cluster, Dataset, Project, Run
+from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.spec import FieldInfo, Problem, Spec, SpecError, fields_of, merge, parse_spec
 from trainyard.spec.sections.data import SOURCE
 
@@ -18,8 +18,11 @@ NAME = f"{HERE}dataset"
 PLACE = ("source", "location", "digest")  # which only the dataset defines
 
 
-def recipe_of(source: str, options: Mapping[str, Any]) -> str:
-    """Return the recipe that reads such a dataset. Arrays are images, unless the options name a target."""
+DatasetOptions = Mapping[str, str | int]  # by the name of a field of ``task.data``
+
+
+def recipe_of(source: str, options: DatasetOptions) -> str:
+    """Return the recipe that reads such a dataset. Arrays are images, unless a column of them is to be told."""
     recipes = recipes_with(source)
     return "tabular" if "target" in options and "tabular" in recipes else recipes[0]
 
@@ -39,16 +42,16 @@ def options_of(source: str) -> dict[str, FieldInfo]:
     }
 
 
-def data_of(dataset: Dataset) -> dict[str, Any]:
-    """Return the whole ``task.data`` for a node's inspection, with any digest. A table without a named target has
-    none there."""
+def data_of(dataset: Dataset) -> JsonObject:
+    """Return the whole ``task.data`` with which a node looks at it: any digest will do there. Of a table for which
+    nobody named a target nothing is said of one."""
     fields = fields_of(recipe_of(dataset.source, dataset.options))
     defaults = {path.removeprefix(HERE): info.default for path, info in fields.items() if path.startswith(HERE)}
     defaults.pop("target", None)
     return {**defaults, **dataset.options, "source": dataset.source, "location": dataset.location}
 
 
-def named_in(document: Mapping[str, Any]) -> str:
+def named_in(document: JsonObject) -> str:
     """Return the dataset that a spec names; empty where it names none."""
     task = document.get("task")
     data = task.get("data") if isinstance(task, Mapping) else None
@@ -68,17 +71,17 @@ def resolve(spec: Spec, project: Project, cluster: Cluster) -> Spec:
     if problems := [*_refusals(dataset, document["task"]["recipe"], cluster), *_contradictions(dataset, document)]:
         raise SpecError(problems)
     filled = parse_spec(merge(document, {HERE + field: value for field, value in _filled(dataset, document).items()}))
-    if problem := _target_problem(dataset, filled.resolved()["task"]["data"]):
+    if problem := _target_problem(dataset, filled.resolved()["task"]["data"].get("target")):
         raise SpecError([problem])
     return filled
 
 
-def unresolved(document: dict[str, Any]) -> dict[str, Any]:
+def unresolved(document: SpecDocument) -> SpecDocument:
     """Return a spec as it was before ``resolve``, so that it takes the dataset as it is now."""
     if not named_in(document):
         return document
     data = {field: value for field, value in document["task"]["data"].items() if field not in PLACE}
-    return {**document, "task": {**document["task"], "data": data}}
+    return SpecDocument({**document, "task": {**document["task"], "data": data}})
 
 
 def runs_with(runs: QuerySet[Run], dataset: Dataset) -> QuerySet[Run]:
@@ -105,8 +108,8 @@ def _readers(dataset: Dataset) -> tuple[str, ...]:
     return (reader,) if reader else recipes_with(dataset.source)
 
 
-def _contradictions(dataset: Dataset, document: dict[str, Any]) -> Iterator[Problem]:
-    """Fields beside the dataset's name that contradict it."""
+def _contradictions(dataset: Dataset, document: SpecDocument) -> Iterator[Problem]:
+    """What was typed beside the dataset's name and says something else."""
     data, known = document["task"]["data"], dataset.fields()
     for field in PLACE:
         info = fields_of(document["task"]["recipe"])[HERE + field]
@@ -117,8 +120,8 @@ def _contradictions(dataset: Dataset, document: dict[str, Any]) -> Iterator[Prob
             )
 
 
-def _filled(dataset: Dataset, document: dict[str, Any]) -> dict[str, Any]:
-    """The dataset's place, and its options that the spec itself does not set."""
+def _filled(dataset: Dataset, document: SpecDocument) -> dict[str, str | int]:
+    """The dataset's place, and those of its options for which the spec itself does not say otherwise."""
     fields, data = fields_of(document["task"]["recipe"]), document["task"]["data"]
     options = {
         name: value
@@ -130,9 +133,8 @@ def _filled(dataset: Dataset, document: dict[str, Any]) -> dict[str, Any]:
     return {**options, "source": dataset.source, "location": dataset.location, "digest": digest}
 
 
-def _target_problem(dataset: Dataset, data: dict[str, Any]) -> Problem | None:
+def _target_problem(dataset: Dataset, target: str | None) -> Problem | None:
     columns = [str(column.get("name")) for column in dataset.facts.get("columns") or []]
-    target = data.get("target")
     if dataset.state != Dataset.State.READY or not columns or target is None or target in columns:
         return None
     if dataset.facts.get("num_columns", len(columns)) > len(columns):  # the node sent only some of them

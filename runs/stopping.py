@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import TypedDict
 
 from django.db import transaction
 
 from runs.models import Attempt, Run, User
 from runs.models.runs import StaleStatus
 from runs.status import Status, Wanted
-from trainyard.contract.base import BadDocument, convert
+from trainyard.contract.base import BadDocument, JsonObject, SpecDocument, convert
 from trainyard.contract.reports import AttemptReport, SavedStep, StopEvidence
 from trainyard.spec.values.durations import grace_s, time_limit_s, words_of
 
 ASKED, TIME_LIMIT, PAUSE = "asked", "time-limit", "pause"
 TWICE_S = 1.0  # so soon after the first, a second Stop is a double click
 MAX_NAMED = 4
+
+
+class StopDocument(TypedDict):
+    """The wish to end, as its attempt keeps it."""
+
+    why: str
+    at: float
+    at_once: bool
 
 
 def begin(
@@ -95,10 +103,10 @@ def what_a_pause_does(run: Run, attempt: Attempt | None) -> str:
 
 
 def outcome(
-    spec: Mapping[str, Any], stop: Mapping[str, Any] | None, reports: Sequence[AttemptReport]
-) -> tuple[str, str, dict[str, Any]]:
+    spec: SpecDocument, stop: StopDocument | None, reports: Sequence[AttemptReport]
+) -> tuple[str, str, JsonObject]:
     """Return code, sentence and evidence of a run that was stopped, of what its nodes reported last."""
-    stop = stop or {"why": ASKED, "at_once": False}
+    stop = stop or {"why": ASKED, "at": 0.0, "at_once": False}
     limit_s = time_limit_s(spec)
     is_late = stop["why"] == TIME_LIMIT and limit_s is not None
     first = f"Stopped at its time limit of {words_of(limit_s)}" if is_late and limit_s else "Stopped as asked"
@@ -127,7 +135,7 @@ def _stop_of(report: AttemptReport) -> StopEvidence | None:
 
 
 def _words(
-    spec: Mapping[str, Any],
+    spec: SpecDocument,
     stops: Sequence[StopEvidence],
     took_s: float,
     killed: Sequence[int],

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
+from trainyard.contract.base import JsonObject, SpecDocument
+
 if TYPE_CHECKING:
     from django.db.models import Model
 
@@ -141,9 +143,9 @@ def _tokens(person: User, count: int) -> None:
     )
 
 
-def spec(name: str, **more: Any) -> dict[str, Any]:
+def spec(name: str, **more: Any) -> SpecDocument:
     """A spec of usual length."""
-    return {
+    document: JsonObject = {
         "name": name,
         "project": "default",
         "cluster": "local",
@@ -159,6 +161,7 @@ def spec(name: str, **more: Any) -> dict[str, Any]:
         "checkpoint": {"every_steps": 100, "keep": 3},
         **more,
     }
+    return SpecDocument(document)
 
 
 def _runs(count: int, projects: list[Project], cluster: Cluster, jobs: list[Job], people: list[User]) -> Iterator[Run]:

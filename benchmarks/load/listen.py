@@ -14,7 +14,7 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 MOVED = re.compile(rb'"from":(\d+),"cursor":(\d+)\}$')
 PONG, PING, TEXT, CLOSE = 0x8A, 0x89, 0x81, 0x88
@@ -22,12 +22,22 @@ AT_ONCE = 50  # handshakes
 LAST_WORDS_S = 2.0
 
 Received = tuple[int, int, int, float]
+_tasks: list[asyncio.Task[None]] = []  # held, so that none is collected
+
+
+class Plan(TypedDict, total=False):
+    """What to listen to: sockets (path, token) of a server, or ``groups`` of the channel layer."""
+
+    host: str
+    port: int
+    sockets: list[tuple[str, str]]
+    groups: list[str]
 
 
 class Listener(asyncio.Protocol):
     """One WebSocket, without a library: what is measured is the server."""
 
-    def __init__(self, number: int, plan: dict[str, Any], received: list[Received]) -> None:
+    def __init__(self, number: int, plan: Plan, received: list[Received]) -> None:
         self.number, self.plan, self.received = number, plan, received
         self.is_open = asyncio.get_running_loop().create_future()
         self.waiting = b""
@@ -86,7 +96,7 @@ class Listener(asyncio.Protocol):
             self.is_open.set_exception(ConnectionError(f"socket {self.number} was refused"))
 
 
-async def open_all(plan: dict[str, Any], received: list[Received]) -> None:
+async def open_all(plan: Plan, received: list[Received]) -> None:
     """Open every socket; return when each has received a first word."""
     loop, gate = asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE)
 
@@ -100,7 +110,7 @@ async def open_all(plan: dict[str, Any], received: list[Received]) -> None:
     await asyncio.gather(*(one(number) for number in range(len(plan["sockets"]))))
 
 
-async def receive_bare(plan: dict[str, Any], received: list[Received]) -> None:
+async def receive_bare(plan: Plan, received: list[Received]) -> None:
     """Listen to the groups of runs themselves: a hop through the channel layer and nothing else."""
     from dashboard.up.database import set_up_django
 
@@ -118,11 +128,11 @@ async def receive_bare(plan: dict[str, Any], received: list[Received]) -> None:
     for number, group in enumerate(plan["groups"]):
         channel = await layer.new_channel()
         await layer.group_add(group, channel)
-        plan.setdefault("tasks", []).append(asyncio.create_task(one(number, channel)))
+        _tasks.append(asyncio.create_task(one(number, channel)))
 
 
 async def main(path: Path) -> None:
-    plan: dict[str, Any] = json.loads(path.read_text())
+    plan: Plan = json.loads(path.read_text())
     received: list[Received] = []
     await (receive_bare(plan, received) if "groups" in plan else open_all(plan, received))
     print("ready", flush=True)

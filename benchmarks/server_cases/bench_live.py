@@ -11,7 +11,6 @@ import json
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import redis
 from websockets.asyncio.client import connect
@@ -21,6 +20,7 @@ from benchmarks import goals
 from benchmarks.stack import Stack, node_of, percentile, running
 from benchmarks.table import Row, scaled
 from trainyard.bundle import pack
+from trainyard.contract.base import JsonObject
 
 NUM_RUNS, NUM_METRICS = 20, 10
 HZ, SECONDS = 10, 20
@@ -78,7 +78,7 @@ async def measure(stack: Stack, word: Path, num_steps: int) -> tuple[list[float]
     return latencies, await hops, sum(counts)
 
 
-def specs(stack: Stack, word: Path, num_steps: int) -> list[dict[str, Any]]:
+def specs(stack: Stack, word: Path, num_steps: int) -> list[JsonObject]:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "synthetic.py").write_text(SCRIPT)
         digest = stack.bundle(pack(Path(folder))[0])

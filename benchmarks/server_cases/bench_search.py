@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from benchmarks import goals
 from benchmarks.metrics_stack import metrics_stack
@@ -99,7 +99,21 @@ def line(values: random.Random, step: int) -> str:
     )
 
 
-def first_hit(client: Client, url: str, query: dict[str, Any]) -> float:
+Query = dict[str, str | int | bool]
+
+
+class Item(TypedDict):
+    index: int
+
+
+class Page(TypedDict):
+    """Lines of a log, of which only the place is looked at."""
+
+    items: list[Item]
+    next: str
+
+
+def first_hit(client: Client, url: str, query: Query) -> float:
     """Return the milliseconds until the hit is there, in as many requests as that takes."""
     began, after = time.perf_counter(), ""
     for _ in range(100):
@@ -115,10 +129,10 @@ def window(client: Client, url: str, start: int) -> None:
     assert len(page["items"]) == 200 and page["items"][0]["index"] == start
 
 
-def ask(client: Client, url: str, query: dict[str, Any]) -> dict[str, Any]:
+def ask(client: Client, url: str, query: Query) -> Page:
     answer = client.get(url, query)
     assert answer.status_code == 200, answer.content[:500]
-    found: dict[str, Any] = answer.json()
+    found: Page = answer.json()
     return found
 
 

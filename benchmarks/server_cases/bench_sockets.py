@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ import psutil
 
 from benchmarks import goals
 from benchmarks.load.flow import program
+from benchmarks.load.listen import Plan
 from benchmarks.metrics_stack import MetricsStack, metrics_stack, wait_for_line
 from benchmarks.stack import percentile
 from benchmarks.table import Row, scaled
@@ -49,8 +50,8 @@ def rows() -> list[Row]:
             (f"/ws/runs/{runs[number % NUM_RUNS].pk}/", tokens[number // NUM_RUNS % len(tokens)])
             for number in range(num_sockets)
         ]
-        hop_plan = {"groups": [f"run.{run.pk}" for run in runs]}
-        plan = {"host": "127.0.0.1", "port": port, "sockets": sockets}
+        hop_plan: Plan = {"groups": [f"run.{run.pk}" for run in runs]}
+        plan: Plan = {"host": "127.0.0.1", "port": port, "sockets": sockets}
         with listening(place, "hop", hop_plan) as hop, listening(place, "sockets", plan) as listeners:
             before, started_at = sum(process.cpu_times()[:2]), time.monotonic()
             published = publish(runs)
@@ -111,7 +112,7 @@ def people(count: int) -> list[str]:
 
 
 @contextmanager
-def listening(place: MetricsStack, name: str, plan: dict[str, Any]) -> Iterator[Any]:
+def listening(place: MetricsStack, name: str, plan: Plan) -> Iterator[Callable[[], Received]]:
     """A listening process; call what it yields to have everything that was received."""
     path = place.home / f"{name}.json"
     path.write_text(json.dumps(plan))

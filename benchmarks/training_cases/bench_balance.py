@@ -17,6 +17,7 @@ from benchmarks import goals
 from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Row, middle, scaled
 from benchmarks.training import prepared
+from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
 from workers.training.build import Training
 from workers.training.loop import StepResult, rebalance, settle, take_step
@@ -66,7 +67,7 @@ def rows() -> list[Row]:
     return [row_of(name, changes, sleep_s) for name, (changes, sleep_s) in MODELS.items()]
 
 
-def row_of(name: str, changes: dict[str, Any], sleep_s: float) -> Row:
+def row_of(name: str, changes: JsonObject, sleep_s: float) -> Row:
     spec = gpt_spec(WORLD, parallel={"balance": "speed"}, **changes)
     times, shares = on_ranks(WORLD, rank_times, spec, scaled(ROUNDS, least=2), sleep_s)[0]
     fast_s, slow_s, balanced_s = (middle(one) for one in times)

@@ -19,6 +19,7 @@ import torch
 from benchmarks import goals
 from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Row, middle, scaled, spread_of
+from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
 from workers.training.main import train
 from workers.training.recipes.gpt import GPT, Shape
@@ -36,7 +37,7 @@ class Watched:
     """Takes what a run of the SDK takes, and keeps when steps ended and what was told of checkpoints."""
 
     step_ends: dict[int, float] = field(default_factory=dict)
-    notes: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[JsonObject] = field(default_factory=list)
 
     def log(self, values: Mapping[str, float], step: int | None = None, labels: Any = None) -> None:
         if "rank/memory_bytes" in values and step is not None:  # each rank's own, once a step
@@ -47,7 +48,7 @@ class Watched:
             self.notes.append(dict(payload))
 
 
-def trained(place: Place, spec: RecipeSpec, folder: str) -> tuple[float, float, list[dict[str, Any]]]:
+def trained(place: Place, spec: RecipeSpec, folder: str) -> tuple[float, float, list[JsonObject]]:
     """In a rank: train, and return the wall time of its steps, the wait behind the last, and what was told."""
     if folder:
         os.environ["TRAINYARD_CHECKPOINTS"] = folder

@@ -17,6 +17,7 @@ from benchmarks import goals
 from benchmarks.ranks import on_ranks, recipe_spec
 from benchmarks.table import Row, scaled, spread_of
 from benchmarks.training import prepared
+from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec, load_spec_file
 from workers.training.build import Training
 from workers.training.data.batches.feed import positions
@@ -52,7 +53,7 @@ def rows() -> list[Row]:
     return [row_of(name, *example) for name, example in RECIPES.items()]
 
 
-def row_of(name: str, file: str, data: dict[str, Any], block: int) -> Row:
+def row_of(name: str, file: str, data: JsonObject, block: int) -> Row:
     num_turns = scaled(TURNS, least=2)
     document = load_spec_file(EXAMPLES / file)
     document["task"]["data"] = {**document["task"]["data"], **data}

@@ -10,6 +10,7 @@ import torch
 from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Row, middle, scaled
 from benchmarks.training import prepared
+from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
 from workers.training.loop import settle, take_step
 from workers.training.startup import process_group
@@ -40,7 +41,7 @@ def rows() -> list[Row]:
     return [row(name, world, changes, num_gpus) for name, (world, changes) in WAYS.items()]
 
 
-def row(name: str, world: int, changes: dict[str, Any], num_gpus: int) -> Row:
+def row(name: str, world: int, changes: JsonObject, num_gpus: int) -> Row:
     what, against = f"GPT of 12 layers and width 2,048 on a GPU, {name}", "a matrix product in bf16"
     if num_gpus < world:
         note = f"not measured: it needs {world} GPU{'s' * (world > 1)}, and this machine has {num_gpus or 'none'}"

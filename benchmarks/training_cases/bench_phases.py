@@ -23,6 +23,7 @@ from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Goal, Row, middle, scaled, spread_of
 from benchmarks.training import prepared
 from benchmarks.training_cases.bench_step import BLOCK, MODELS, WARM_STEPS, WORLD, Times, interval
+from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
 from workers.training.build import Training
 from workers.training.loop import report, report_measures, settle, take_step
@@ -86,7 +87,7 @@ def rows() -> list[Row]:
     return [row for name, (changes, goal) in MODELS.items() for row in rows_of(name, changes, goal)]
 
 
-def rows_of(name: str, changes: dict[str, Any], goal: Goal | None) -> list[Row]:
+def rows_of(name: str, changes: JsonObject, goal: Goal | None) -> list[Row]:
     num_pairs = scaled(PAIRS, least=2)
     spec = gpt_spec(WORLD, **{"steps": WARM_STEPS + (num_pairs + 1) * BLOCK, **changes})
     busy, wall = on_ranks(WORLD, rank_times, spec, num_pairs)[0]

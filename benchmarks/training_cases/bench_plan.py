@@ -23,6 +23,7 @@ from benchmarks.pacers import Pace, pacers
 from benchmarks.ranks import on_ranks
 from benchmarks.table import Goal, Row, middle, scaled, spread_of
 from benchmarks.training import prepared
+from trainyard.contract.base import JsonObject
 from trainyard.planner import DataFacts, Estimate, NodeFacts, Rates, estimate
 from trainyard.planner.results import MEMORY_RANGE, TIME_RANGE
 from trainyard.spec import parse_spec
@@ -51,13 +52,14 @@ SMALLEST_BYTES, LARGEST_BYTES, REPEATS = 1024, 16 * 2**20, 30
 TWO = {"nodes": WORLD, "accelerator": "cpu"}
 
 
-def language(layers: int, width: int, heads: int, context: int = 128) -> dict[str, Any]:
+def language(layers: int, width: int, heads: int, context: int = 128) -> JsonObject:
     sizes = {"layers": layers, "width": width, "heads": heads, "context": context}
     return {"recipe": "language-model", "model": sizes}
 
 
 # By name: task, parallel, train. Fixed before anything was fitted.
-PLANS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+Case = tuple[JsonObject, JsonObject, JsonObject]  # task, parallel and train of a spec
+PLANS: dict[str, Case] = {
     "GPT 4 x 128, data 2": (language(4, 128, 4), {}, {"batch_size": 32}),
     "GPT 6 x 192, data 2": (language(6, 192, 6, 256), {}, {"batch_size": 16}),
     "GPT 4 x 256, shard 2": (language(4, 256, 4), {"shard": 2}, {"batch_size": 32}),
@@ -149,7 +151,7 @@ def error(predicted: float, measured: float) -> float:
     return predicted / measured - 1
 
 
-def spec_of(name: str, plan: tuple[dict[str, Any], dict[str, Any], dict[str, Any]]) -> RecipeSpec:
+def spec_of(name: str, plan: Case) -> RecipeSpec:
     task, parallel, train = plan
     shared = dict(parallel)
     spec = parse_spec(
@@ -214,7 +216,7 @@ def _look(look: Pace | None) -> float:
     return max(gather_all(look() if look else 0.0))
 
 
-def compare(plans: Mapping[str, Any], found_by: Calibrated, num_steps: int) -> list[Compared]:
+def compare(plans: Mapping[str, Case], found_by: Calibrated, num_steps: int) -> list[Compared]:
     """Return what is predicted and measured of each plan, in ``num_steps`` or more."""
     node = NodeFacts("bench", 1, "cpu", os.cpu_count() or 1, memory_bytes=2**34, host="bench")
     found = []

@@ -9,13 +9,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks import goals
 from benchmarks.stack import Stack, free_port, running
 from benchmarks.table import Row, middle, scaled, spread_of
+from trainyard.contract.base import SpecDocument
 from trainyard.spec import parse_spec
 from trainyard.spooling.writer import read_frames
 
@@ -40,7 +40,7 @@ def warm_start(stack: Stack) -> float:
     return stack.column(run_id, "train/loss", "time")[0] - asked_at
 
 
-def cold_torchrun(folder: Path, spec: dict[str, Any]) -> float:
+def cold_torchrun(folder: Path, spec: SpecDocument) -> float:
     """Return the same for `torchrun --nproc-per-node 2 -m workers.training`, without anything warm."""
     path = folder / "spec.json"
     path.write_text(json.dumps(spec))

@@ -17,6 +17,7 @@ from benchmarks import goals
 from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Goal, Row, middle, scaled, spread_of
 from benchmarks.training import prepared
+from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
 from workers.training.build import Training
 from workers.training.data.batches.feed import positions
@@ -48,7 +49,7 @@ def rows() -> list[Row]:
     return [row for name, (changes, goal) in MODELS.items() for row in rows_of(name, changes, goal)]
 
 
-def rows_of(name: str, changes: dict[str, Any], goal: Goal | None) -> list[Row]:
+def rows_of(name: str, changes: JsonObject, goal: Goal | None) -> list[Row]:
     num_pairs = scaled(PAIRS, least=2)
     num_steps = WARM_STEPS + (num_pairs + 1) * BLOCK
     spec = gpt_spec(WORLD, **{"steps": num_steps, **changes})

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from django.http import HttpResponse
 
+from dashboard.http.asgi import Message, Receive, Scope, Send
 from dashboard.http.callers import is_known
 from runs.api.metrics import points
 from runs.api.problems import database_away, problem
@@ -22,9 +23,6 @@ from runs.files import outputs
 from runs.serving.database_away import is_away
 from trainyard.contract.limits import UPLOAD_PART_BYTES
 
-Message = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 DEFAULT_BYTES = 128 * 1024  # of everybody, on every path: sign-in, admin, what no route answers
@@ -69,7 +67,7 @@ class BodyLimit:
     def __init__(self, app: App) -> None:
         self._app = app
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

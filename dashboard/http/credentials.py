@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
@@ -13,6 +12,7 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
+from dashboard.http.asgi import Scope
 from runs.access import users_of_tokens
 from runs.models import User
 
@@ -25,7 +25,7 @@ class Credential:
     is_token: bool
 
 
-def credential_of(scope: dict[str, Any]) -> Credential:
+def credential_of(scope: Scope) -> Credential:
     """Return the ``Authorization: Bearer`` header's secret, else the session cookie's key (empty: none)."""
     secret = bearer_of(scope)
     if secret is not None:
@@ -69,10 +69,10 @@ def _is_of(session_hash: str, user: User) -> bool:
     return any(constant_time_compare(session_hash, one) for one in hashes)
 
 
-def bearer_of(scope: dict[str, Any]) -> str | None:
+def bearer_of(scope: Scope) -> str | None:
     for name, value in scope.get("headers", []):
         if name == b"authorization":
             scheme, _, secret = value.decode("latin1").partition(" ")
             if scheme.lower() == "bearer":
-                return str(secret.strip())
+                return secret.strip()
     return None

@@ -17,6 +17,7 @@ from channels.layers import get_channel_layer
 from dashboard.sockets.admission import UNAVAILABLE
 from dashboard.sockets.outbox import Outbox
 from runs.access import Sight
+from runs.broadcast import Message
 from runs.presenting import server_state
 
 log = structlog.get_logger(__name__)
@@ -52,7 +53,7 @@ class Feed:
         if not self.members:
             self._close()
 
-    def receive(self, message: dict[str, Any]) -> None:
+    def receive(self, message: Message) -> None:
         """Take a message of the group."""
         raise NotImplementedError
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from channels.db import database_sync_to_async
 
 from dashboard.sockets import feeds
 from dashboard.sockets.feeds import Feed, Member
 from runs.access import projects_of_runs
+from runs.broadcast import Message
 from runs.deltas.encoded import message_text
 
 PING = message_text({"type": "ping", "cursor": 0})
@@ -27,7 +27,7 @@ class OverviewFeed(Feed):
         if self._is_listening:
             member.outbox.hint(PING)
 
-    def receive(self, message: dict[str, Any]) -> None:
+    def receive(self, message: Message) -> None:
         if "run" in message:
             self._changed.add(message["run"])
             self._has_changes.set()

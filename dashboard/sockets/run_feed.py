@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
 
 from channels.db import database_sync_to_async
 
 from dashboard.sockets import feeds
 from dashboard.sockets.feeds import Feed, Member
+from runs.broadcast import Message
 from runs.deltas import changes
 from runs.deltas.delta import Delta
 from runs.deltas.encoded import EncodedDelta, encode, from_wire, message_text
@@ -54,7 +54,7 @@ class RunFeed(Feed):
             self._coming.pop(member, None)
         super().leave(member)
 
-    def receive(self, message: dict[str, Any]) -> None:
+    def receive(self, message: Message) -> None:
         if message["type"] not in ("batch", "moved"):
             self.hint(message_text(message))
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dashboard.places import EXAMPLES
 from dashboard.up import database
@@ -31,20 +31,27 @@ async def launch(processes: Processes, started_s: float) -> str:
     return run_id
 
 
+class Progress(NamedTuple):
+    status: str
+    sentence: str
+    is_final: bool
+    is_success: bool
+
+
 async def wait(processes: Processes, run_id: str) -> int:
     """Print each new status, then the summary. Returns 0 only for a run that succeeded."""
     seen = ""
     while True:
-        facts = await processes.call(_facts, run_id)
-        if facts["sentence"] != seen:
-            seen = facts["sentence"]
-            processes.console.say(f"  {facts['status']}: {seen}")
-        if facts["is_final"]:
+        facts = await processes.call(_progress, run_id)
+        if facts.sentence != seen:
+            seen = facts.sentence
+            processes.console.say(f"  {facts.status}: {seen}")
+        if facts.is_final:
             break
         await asyncio.sleep(0.5)
     for line in await processes.call(_summary, run_id):
         processes.console.say(line)
-    return 0 if facts["is_success"] else 1
+    return 0 if facts.is_success else 1
 
 
 def document_for(num_nodes: int) -> JsonObject:
@@ -67,17 +74,12 @@ def _submit(owner: Any, num_nodes: int) -> str:
         raise CannotStart(f"The example was refused: {error}") from error
 
 
-def _facts(run_id: str) -> dict[str, Any]:
+def _progress(run_id: str) -> Progress:
     from runs.models import Run
     from runs.status import Status
 
     run = Run.objects.get(pk=run_id)
-    return {
-        "status": run.status,
-        "sentence": run.reason_sentence,
-        "is_final": run.is_final,
-        "is_success": run.status == Status.SUCCEEDED,
-    }
+    return Progress(run.status, run.reason_sentence, run.is_final, run.status == Status.SUCCEEDED)
 
 
 def _summary(run_id: str) -> list[str]:

@@ -47,7 +47,7 @@ def check_launch(
     spec = resolve(spec, project, cluster)
     nodes = _nodes(cluster)
     problems = [*_code_problems(project, spec, packed or {}), *origin_problems(actor, spec.resolved(), cluster)]
-    if room := check_fits(spec, _facts(nodes)):
+    if room := check_fits(spec, nodes):
         raise NeverFits(cluster, [*room, *problems])
     if problems:
         raise SpecError(problems)
@@ -71,7 +71,7 @@ def parse_launch(actor: Someone, document: Any) -> Spec:
         return parse_spec(document)
     except SpecError as error:
         cluster = _cluster_of(actor, document)
-        room = check_room(document.get("resources"), _facts(_nodes(cluster))) if cluster else []
+        room = check_room(document.get("resources"), _nodes(cluster)) if cluster else []
         if cluster is None or not room:
             raise
         raise NeverFits(cluster, [*room, *error.errors]) from None
@@ -85,10 +85,6 @@ def _cluster_of(actor: Someone, document: Any) -> Cluster | None:
 
 def _nodes(cluster: Cluster) -> list[Node]:
     return list(cluster.nodes.filter(removed_at=None).select_related("cluster"))
-
-
-def _facts(nodes: Sequence[Node]) -> list[dict[str, Any]]:
-    return [{"name": node.name, "slots": node.slots, "accelerator": node.accelerator} for node in nodes]
 
 
 def _code_problems(project: Project, spec: Spec, packed: Packed) -> list[Problem]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from runs.access import NotFound, Someone, get_run, require
 from runs.checkpoint_reference import Origin, origin_of
 from runs.checkpoints import read as checkpoints
 from runs.metrics.models import Checkpoint
 from runs.models import Cluster, Role, Run, User
 from runs.refused import Refused
+from trainyard.contract.base import SpecDocument
 from trainyard.spec import Problem
 
 FIELD = "checkpoint.restore"
 MAX_NAMED = 5
 
 
-def origin_problems(actor: Someone, spec: dict[str, Any], cluster: Cluster) -> list[Problem]:
+def origin_problems(actor: Someone, spec: SpecDocument, cluster: Cluster) -> list[Problem]:
     """Return why a run of the resolved spec cannot go on from the checkpoint that it names; nothing where it can."""
     origin = origin_of(spec)
     if origin is None:
@@ -27,7 +26,7 @@ def origin_problems(actor: Someone, spec: dict[str, Any], cluster: Cluster) -> l
         return [Problem(FIELD, f"{origin}: there is no run {origin.run!r} that you can see")]
     if checkpoints.find(run.pk, origin.step) is None:
         return [Problem(FIELD, f"{origin}: {_what_there_is(run, origin.step)}")]
-    problems = _differences(spec["task"], run)
+    problems = _differences(spec, run)
     if run.cluster_id != cluster.pk:
         where = run.cluster.name if run.cluster else "no cluster"
         problems.append(Problem(FIELD, f"{origin}: its files are on {where}, and cluster {cluster.name} is asked for"))
@@ -43,9 +42,9 @@ def newest_checkpoint(*, actor: User, run: Run) -> Origin:
     return Origin(run.pk, found[0].step)
 
 
-def _differences(task: dict[str, Any], run: Run) -> list[Problem]:
+def _differences(spec: SpecDocument, run: Run) -> list[Problem]:
     """Name each part of the model that is not as it was in the run."""
-    there = run.spec.get("task", {})
+    task, there = spec["task"], run.spec.get("task", {})
     if task.get("recipe") != there.get("recipe"):
         words = f"{task.get('recipe')} is not the {there.get('recipe') or 'script'} of run {run.name} ({run.pk})"
         return [Problem("task.recipe", f"{words}, from whose checkpoint {FIELD} goes on")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import Any
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
@@ -13,15 +13,27 @@ from django.utils import timezone
 
 from runs import broadcast
 from runs.access import require, require_use
-from runs.datasets import options_of, recipe_of, runs_with
+from runs.datasets import DatasetOptions, options_of, recipe_of, runs_with
 from runs.models import Cluster, Dataset, Node, Project, Role, Run, User
 from runs.refused import Refused
 from runs.status import LIVE
+from trainyard.contract.inspections import DatasetFacts
 from trainyard.spec import SpecError, parse_spec
 from trainyard.spec.sections.data import LOCATED
 
 MAX_PROBLEM = 2_000
 State = Dataset.State
+
+
+class Findings(NamedTuple):
+    """The columns of a dataset that a node's answer fills."""
+
+    facts: DatasetFacts
+    size_bytes: int | None
+    digest: str
+    state: Dataset.State
+    problem: str
+    checked_at: datetime
 
 
 def create_dataset(
@@ -32,7 +44,7 @@ def create_dataset(
     name: str,
     source: str,
     location: str,
-    options: dict[str, Any] | None = None,
+    options: DatasetOptions | None = None,
 ) -> Dataset:
     """Name data, and have a node of the cluster look at it. Raises ValidationError by field, Refused for a taken name.
 
@@ -82,7 +94,7 @@ def delete_dataset(*, actor: User, dataset: Dataset) -> None:
         transaction.on_commit(broadcast.datasets_changed)
 
 
-def answer_dataset(*, node: Node, dataset_id: str, question: str, facts: dict[str, Any] | None, problem: str) -> bool:
+def answer_dataset(*, node: Node, dataset_id: str, question: str, facts: DatasetFacts | None, problem: str) -> bool:
     """Keep what the node found: facts, or the problem that kept it from finding any.
 
     False when nobody asked this node that question, or it has been answered, or another node was asked since.
@@ -92,18 +104,16 @@ def answer_dataset(*, node: Node, dataset_id: str, question: str, facts: dict[st
         return False
     asked = Dataset.objects.filter(pk=dataset_id, state=State.CHECKING, checked_by=node, asked_at=dataset.asked_at)
     with transaction.atomic():
-        is_taken = bool(asked.update(**_found(facts, problem, timezone.now())))
+        is_taken = bool(asked.update(**_found(facts, problem, timezone.now())._asdict()))
         if is_taken:
             transaction.on_commit(broadcast.datasets_changed)
     return is_taken
 
 
-def _found(facts: dict[str, Any] | None, problem: str, now: datetime) -> dict[str, Any]:
+def _found(facts: DatasetFacts | None, problem: str, now: datetime) -> Findings:
     if facts is None:
-        nothing: dict[str, Any] = {"facts": {}, "size_bytes": None, "digest": ""}
-        return {**nothing, "state": State.FAILED, "problem": _sentence(problem), "checked_at": now}
-    known = {"facts": facts, "size_bytes": facts.get("size_bytes"), "digest": facts.get("digest") or ""}
-    return {**known, "state": State.READY, "problem": "", "checked_at": now}
+        return Findings(DatasetFacts(), None, "", State.FAILED, _sentence(problem), now)
+    return Findings(facts, facts.get("size_bytes"), facts.get("digest") or "", State.READY, "", now)
 
 
 def _sentence(problem: str) -> str:

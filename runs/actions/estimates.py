@@ -51,8 +51,7 @@ def shown_run(user: Someone, known: KnownRates) -> str:
 
 def _nodes(spec: RecipeSpec, cluster: Cluster, now: datetime) -> list[Node]:
     nodes = {node.pk: node for node in cluster.nodes.filter(removed_at=None)}
-    facts = [{"name": one.name, "slots": one.slots, "accelerator": one.accelerator} for one in nodes.values()]
-    if problems := check_fits(spec, facts):
+    if problems := check_fits(spec, nodes.values()):
         raise SpecError(problems)
     answer = forecast(cluster, spec.resolved(), now)
     if isinstance(answer, Placed):

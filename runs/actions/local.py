@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
-from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -23,6 +22,7 @@ from runs.models import Project, Role, Run, User
 from runs.models.runs import StaleStatus
 from runs.refused import Refused
 from runs.status import FINAL, Status
+from trainyard.contract.base import SpecDocument
 
 FENCE = 1  # all that was logged counts as one attempt
 DEFAULT_PROJECT = "default"
@@ -125,14 +125,16 @@ def _insert(actor: User, project: Project, local_id: str, name: str, script: str
     return run
 
 
-def _spec(project: Project, local_id: str, name: str, script: str, host: str) -> dict[str, Any]:
+def _spec(project: Project, local_id: str, name: str, script: str, host: str) -> SpecDocument:
     """What is known of such a run, in the words of a spec. It is none that could be launched: there is no code."""
-    return {
-        "name": name,
-        "project": project.name,
-        "task": {"script": PurePath(script).name or "interactive session"},
-        "local": {"id": local_id, "script": script, "host": host},
-    }
+    return SpecDocument(
+        {
+            "name": name,
+            "project": project.name,
+            "task": {"script": PurePath(script).name or "interactive session"},
+            "local": {"id": local_id, "script": script, "host": host},
+        }
+    )
 
 
 def _check_is_ours(actor: User, run: Run, project: str | None) -> None:

@@ -22,7 +22,7 @@ from runs.refused import Refused
 from runs.retention import forget
 from runs.status import PLACED, Status, Wanted
 from runs.tasks import reconcile_soon, schedule_soon
-from trainyard.contract.base import to_builtins
+from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.formats.names import without_hidden
 from trainyard.formats.words import listed
 from trainyard.spec import merge
@@ -35,7 +35,7 @@ def submit_run(
     actor: User,
     document: Any = None,
     job: Job | None = None,
-    overrides: dict[str, Any] | None = None,
+    overrides: JsonObject | None = None,
     parent: Run | None = None,
 ) -> Run:
     """Queue a run of the document, or of the job, with the overrides (path -> value) laid over it.
@@ -181,14 +181,14 @@ def restart_run(*, actor: User, run: Run) -> Run:
     return run
 
 
-def clone_run(*, actor: User, run: Run, overrides: dict[str, Any] | None = None) -> Run:
+def clone_run(*, actor: User, run: Run, overrides: JsonObject | None = None) -> Run:
     """Queue a new run with the spec of this one and the overrides. Raises what submit_run raises."""
     require(actor, run.project, Role.VIEWER)
     _refuse_local(run, "Trainyard has not got its script, so there is nothing to launch.")
     return submit_run(actor=actor, document=unresolved(run.spec), overrides=overrides, parent=run)
 
 
-def continue_run(*, actor: User, run: Run, step: int | None = None, overrides: dict[str, Any] | None = None) -> Run:
+def continue_run(*, actor: User, run: Run, step: int | None = None, overrides: JsonObject | None = None) -> Run:
     """Queue a new run with the spec of this one and the overrides that goes on from its checkpoint of ``step``, or
     from its newest. Raises what submit_run raises, and Refused where there is no checkpoint."""
     origin = newest_checkpoint(actor=actor, run=run) if step is None else Origin(run.pk, step)

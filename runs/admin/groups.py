@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypedDict
 
 from django.contrib import admin
 from django.db import models as django_models
@@ -13,6 +14,29 @@ from runs import models
 from runs.metrics import models as metrics
 
 Model = type[django_models.Model]
+
+
+class Item(TypedDict, total=False):
+    """A link of the sidebar, as unfold reads it."""
+
+    title: str
+    link: str
+    active: bool
+    permission: Callable[[HttpRequest], bool]
+
+
+class Section(TypedDict, total=False):
+    title: str
+    separator: bool
+    items: list[Item]
+
+
+class Seen(TypedDict):
+    """A group on the admin's first page."""
+
+    title: str
+    words: str
+    rows: list[tuple[str, str, str]]
 
 
 class Group(NamedTuple):
@@ -93,12 +117,14 @@ MACHINERY = Group(
 )
 
 
-def navigation(request: HttpRequest) -> list[dict[str, Any]]:
+def navigation(request: HttpRequest) -> list[Section]:
     """Return the sidebar as unfold reads it: every table that people look for, and one link to the others."""
     home = reverse("admin:index")
-    shown = [{"title": one.title, "items": [_item(request, table) for table in one.tables]} for one in GROUPS]
+    shown: list[Section] = [
+        {"title": one.title, "items": [_item(request, table) for table in one.tables]} for one in GROUPS
+    ]
     inside = any(request.path.startswith(_address(model)) for model, _, _ in MACHINERY.tables)
-    others = {"title": MACHINERY.title, "link": f"{home}?machinery#machinery", "active": inside}
+    others: Item = {"title": MACHINERY.title, "link": f"{home}?machinery#machinery", "active": inside}
     return [*shown, {"separator": True, "items": [others]}]
 
 
@@ -110,7 +136,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     return context
 
 
-def _item(request: HttpRequest, table: tuple[Model, str, str]) -> dict[str, Any]:
+def _item(request: HttpRequest, table: tuple[Model, str, str]) -> Item:
     model, title, _ = table
     return {
         "title": title,
@@ -120,7 +146,7 @@ def _item(request: HttpRequest, table: tuple[Model, str, str]) -> dict[str, Any]
     }
 
 
-def _seen(request: HttpRequest, group: Group) -> dict[str, Any]:
+def _seen(request: HttpRequest, group: Group) -> Seen:
     rows = [(_address(model), title, words) for model, title, words in group.tables if _may_see(request, model)]
     return {"title": group.title, "words": group.words, "rows": rows}
 

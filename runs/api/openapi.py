@@ -11,9 +11,8 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
 from runs.api.problems import TITLES
+from trainyard.contract.base import JsonObject
 from trainyard.spec import json_schema
-
-Document = dict[str, Any]
 
 SCHEMAS = "#/components/schemas/"
 SPEC = {"$ref": f"{SCHEMAS}Spec"}
@@ -77,22 +76,22 @@ class Api(NinjaAPI):
         return document
 
 
-def body_of(schema: Document) -> Document:
+def body_of(schema: JsonObject) -> JsonObject:
     """Return ``openapi_extra`` of a handler that reads JSON of this schema."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def _refusal(status: int) -> Document:
+def _refusal(status: int) -> JsonObject:
     content = {"application/problem+json": {"schema": {"$ref": f"{SCHEMAS}Problem"}}}
     return {"description": TITLES[status], "content": content}
 
 
-def _operations(document: Document) -> Iterator[tuple[str, Document]]:
+def _operations(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
     for operations in document["paths"].values():
         yield from operations.items()
 
 
-def _refusals(method: str, operation: Document) -> list[int]:
+def _refusals(method: str, operation: JsonObject) -> list[int]:
     """Return the statuses with which any request of that shape may be refused."""
     is_joining = operation["operationId"].endswith("nodes_join")
     has_body, is_private = "requestBody" in operation, bool(operation.get("security"))
@@ -108,7 +107,7 @@ def _refusals(method: str, operation: Document) -> list[int]:
     return [status for status, may_be in found.items() if may_be]
 
 
-def _hoist(document: Document) -> None:
+def _hoist(document: JsonObject) -> None:
     """Move the definitions that schemas bring along to where the document has all of its own: there they are found."""
     schemas = document["components"]["schemas"]
     waiting: list[Any] = [document]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
@@ -41,7 +42,7 @@ def problem(
     *,
     code: str = "",
     errors: list[dict[str, str]] | None = None,
-    more: dict[str, Any] | None = None,
+    more: Mapping[str, int | str] | None = None,
 ) -> HttpResponse:
     """Return the answer. ``code`` names the kind of problem for programs, ``more`` is further data for them."""
     document: dict[str, Any] = {

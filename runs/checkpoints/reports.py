@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-SAVED, DELETED, INVALID, RESTORED, ANEW, OFF = STATES = ("saved", "deleted", "invalid", "restored", "anew", "off")
+SAVED, DELETED, INVALID, RESTORED, ANEW, OFF = ("saved", "deleted", "invalid", "restored", "anew", "off")
 
 
 @dataclass(frozen=True, slots=True)

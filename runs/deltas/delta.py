@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from runs.metrics.codec import Columns, joined
 from runs.metrics.json_numbers import numbers
@@ -14,7 +14,19 @@ from runs.points.store import Lines, Piece
 MAX_POINTS = 20_000
 MAX_LINES = 2_000
 
-Message = dict[str, Any]
+# What a browser gets: points or log lines, or that it is to read again.
+Message = TypedDict(
+    "Message",
+    {
+        "type": str,
+        "from": int,
+        "cursor": int,
+        "steps": list[int] | None,
+        "lines": "list[LineDocument]",
+        "series": "list[SeriesDocument]",
+    },
+    total=False,
+)
 
 
 class SeriesDocument(TypedDict):

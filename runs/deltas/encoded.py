@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
+from runs.broadcast import Message
 from runs.deltas.delta import Delta
 
 MAX_CHARS = 500_000  # some 9,000 points; more than this is better read in buckets
@@ -27,12 +27,12 @@ class EncodedDelta:
     def is_refetch(self) -> bool:
         return self.texts[0].startswith(REFETCH)
 
-    def wire(self) -> dict[str, Any]:
+    def wire(self) -> Message:
         """Return the delta as the channel layer carries it; from_wire() is the way back."""
         return {"from": self.start, "cursor": self.cursor, "texts": list(self.texts), "steps": self.steps}
 
 
-def from_wire(batch: dict[str, Any]) -> EncodedDelta:
+def from_wire(batch: Message) -> EncodedDelta:
     return EncodedDelta(batch["from"], batch["cursor"], tuple(batch["texts"]), batch["steps"])
 
 
@@ -58,7 +58,7 @@ def both(one: Steps, other: Steps) -> Steps:
     return [min(together), max(together)] if together else []
 
 
-def message_text(message: dict[str, Any]) -> str:
+def message_text(message: object) -> str:
     return json.dumps(message, separators=(",", ":"), allow_nan=False)
 
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import re
 import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.conf import settings
 
 from runs.files import outputs
 from runs.files.paths import run_folder
+from trainyard.contract.base import BadDocument, WireStruct, decode, encode
 from trainyard.contract.limits import UPLOAD_PART_BYTES as PART_BYTES
 
 KEY = re.compile(r"[0-9a-f]{16,64}")
@@ -46,6 +46,13 @@ class Begun(NamedTuple):
     is_done: bool
 
 
+class Announced(WireStruct):
+    """A file that comes in parts, as it was announced."""
+
+    path: str
+    size: int
+
+
 class Sender(NamedTuple):
     """Which of the attempt's nodes sends."""
 
@@ -59,14 +66,14 @@ def begin(sender: Sender, path: str, size: int, key: str) -> Begun:
     is not plainly inside the folder."""
     path = place_of(sender, path)
     file, meta = _places(sender.run_id, key)
-    wanted = {"path": path, "size": size}
+    wanted = Announced(path, size)
     if _read(meta) != wanted:
         file.unlink(missing_ok=True)
     offset = file.stat().st_size if file.exists() else 0
     check_room(sender.run_id, size - offset)
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = meta.with_suffix(".new")
-    temporary.write_text(json.dumps(wanted))
+    temporary.write_text(encode(wanted))
     temporary.replace(meta)
     if offset >= size:
         file.touch()
@@ -90,13 +97,13 @@ def write_part(run_id: str, key: str, offset: int, read: Callable[[int], bytes],
         here = opened.seek(0, os.SEEK_END)
         if here != offset:
             raise WrongOffset(here)
-        if here + len(data) > wanted["size"]:
-            raise ValueError(f"the file was announced with {wanted['size']:,} bytes")
+        if here + len(data) > wanted.size:
+            raise ValueError(f"the file was announced with {wanted.size:,} bytes")
         opened.write(data)
         offset += len(data)
-    if offset == wanted["size"]:
-        _finish(run_id, wanted["path"], file, meta)
-    return Begun(wanted["path"], offset, is_done=offset == wanted["size"])
+    if offset == wanted.size:
+        _finish(run_id, wanted.path, file, meta)
+    return Begun(wanted.path, offset, is_done=offset == wanted.size)
 
 
 def link(sender: Sender, path: str, same_as: str) -> str:
@@ -188,12 +195,11 @@ def _places(run_id: str, key: str) -> tuple[Path, Path]:
     return folder / key, folder / f"{key}.json"
 
 
-def _read(meta: Path) -> dict[str, Any] | None:
+def _read(meta: Path) -> Announced | None:
     try:
-        found = json.loads(meta.read_bytes())
-    except (FileNotFoundError, ValueError):
+        return decode(meta.read_bytes(), Announced)
+    except (FileNotFoundError, BadDocument):
         return None
-    return found if isinstance(found, dict) else None
 
 
 def _whole(read: Callable[[int], bytes]) -> bytes:

@@ -19,6 +19,7 @@ from runs.metrics.json_numbers import numbers, word_of
 from runs.metrics.models import Media
 from runs.metrics.rows import IDS_PER_QUERY
 from runs.points.tables import labels_key
+from trainyard.contract.base import JsonObject
 
 MAX_STEPS = 2_000  # of one name and labels, in an answer
 MAX_HISTOGRAMS = 4_000  # that one answer adds up; each takes up to 64 KB of memory
@@ -109,7 +110,7 @@ def steps_of(run_id: str, name: str, labels: dict[str, str], *, is_all: bool = F
     of more than MAX_STEPS an even choice is returned. ``is_all``: with those that a newer attempt hides."""
     places = [place for place in _places(run_id, name, labels) if is_all or not place.superseded]
     places, is_thinned = _thinned(places, MAX_STEPS)
-    rows: dict[int, tuple[float, str, dict[str, Any], int]] = {}
+    rows: dict[int, tuple[float, str, JsonObject, int]] = {}
     for start in range(0, len(places), IDS_PER_QUERY):
         ids = [place.pk for place in places[start : start + IDS_PER_QUERY]]
         for row in Media.objects.filter(pk__in=ids).only("time", "kind", "meta", "size"):
@@ -118,7 +119,7 @@ def steps_of(run_id: str, name: str, labels: dict[str, str], *, is_all: bool = F
     return found, is_thinned
 
 
-def _item(place: Place, time: float, kind: str, meta: dict[str, Any], size: int) -> MediaItem:
+def _item(place: Place, time: float, kind: str, meta: JsonObject, size: int) -> MediaItem:
     return {
         "id": place.pk,
         "step": place.step,

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from runs.metrics.models import Fact
+from trainyard.contract.base import BadDocument, JsonObject, convert
 
 MAX_PER_RUN = 10_000
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedFact:
     name: str
-    data: dict[str, Any]
+    data: JsonObject
     at: float
 
 
@@ -35,9 +39,14 @@ def write_facts(run_id: str, *, attempt: int, items: Iterable[tuple[int, Reporte
     return num_lost
 
 
-def facts_of(run_id: str, name: str, *, attempt: int | None = None) -> dict[int, dict[str, Any]]:
-    """Return the facts named ``name`` by rank: of that attempt (a fence), else of the newest that has any."""
+def facts_of(run_id: str, name: str, kind: type[T], *, attempt: int | None = None) -> dict[int, T]:
+    """Return by rank what was reported under ``name``: of that attempt (a fence), else of the newest with any. What is
+    no ``kind`` is left out: a script may report anything."""
     found = Fact.objects.filter(run_id=run_id, name=name)
     if attempt is None:
         attempt = found.order_by("-attempt").values_list("attempt", flat=True).first() or 0
-    return dict(found.filter(attempt=attempt).order_by("rank").values_list("rank", "data"))
+    made = {}
+    for rank, data in found.filter(attempt=attempt).order_by("rank").values_list("rank", "data"):
+        with suppress(BadDocument):
+            made[rank] = convert(data, kind)
+    return made

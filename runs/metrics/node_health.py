@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
 
 from runs.metrics.models import NodeSample
+from trainyard.contract.base import BadDocument, convert
+from trainyard.contract.machines import HealthSample
 
 MAX_SAMPLES = 20_000  # more than a day of one every five seconds
 
 
-def node_history(node_id: str, *, since: float, until: float, points: int = 120) -> list[dict[str, Any]]:
-    """Return at most ``points`` samples between two Unix times, oldest first: {"at": seconds, **health}.
+def node_history(node_id: str, *, since: float, until: float, points: int = 120) -> list[HealthSample]:
+    """Return at most ``points`` samples between two Unix times, oldest first.
 
     The range is cut into equal pieces, and each piece that has samples shows its last one.
     """
@@ -20,4 +22,8 @@ def node_history(node_id: str, *, since: float, until: float, points: int = 120)
     for pk, at in rows.values_list("pk", "at")[:MAX_SAMPLES]:
         kept.setdefault(min(points - 1, int((at - since) / width)), pk)
     found = NodeSample.objects.filter(pk__in=kept.values()).order_by("at")
-    return [{**sample.health, "at": sample.at} for sample in found]
+    samples = []
+    for row in found:
+        with suppress(BadDocument):  # of an older version
+            samples.append(convert({**row.health, "at": row.at}, HealthSample))
+    return samples

@@ -10,7 +10,7 @@ from runs.ids import new_id
 from runs.models.people import Project, User
 from trainyard.contract.base import BadDocument, convert
 from trainyard.contract.limits import CONTACT_LOST_S
-from trainyard.contract.machines import Inventory
+from trainyard.contract.machines import Health, Inventory
 
 
 class Cluster(models.Model):
@@ -65,6 +65,14 @@ class Node(models.Model):
             return convert(self.inventory or {}, Inventory)
         except BadDocument:
             return Inventory()
+
+    @property
+    def health_now(self) -> Health | None:
+        """How the node felt last; None where it has not reported, or reported something else."""
+        try:
+            return convert(self.health, Health) if self.health else None
+        except BadDocument:
+            return None
 
     @property
     def accelerator(self) -> str:

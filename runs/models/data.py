@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.db import models
 
 from runs.ids import new_id
@@ -57,6 +55,6 @@ class Dataset(models.Model):
         """Whether its inspection is not done yet."""
         return self.state in (self.State.WAITING, self.State.CHECKING)
 
-    def fields(self) -> dict[str, Any]:
-        """Return its fields of ``task.data`` in a spec."""
+    def fields(self) -> dict[str, str | int]:
+        """Return what it says of ``task.data`` in a spec."""
         return {**self.options, "source": self.source, "location": self.location, "digest": self.digest}

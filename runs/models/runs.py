@@ -21,7 +21,7 @@ from runs.models.jobs import Job
 from runs.models.people import Project, User
 from runs.models.recoveries import Recovery
 from runs.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
-from trainyard.contract.base import convert, to_builtins
+from trainyard.contract.base import JsonObject, SpecDocument, convert, to_builtins
 
 if TYPE_CHECKING:
     from runs.models.attempts import Attempt, Event
@@ -53,7 +53,7 @@ class Size(TypedDict, total=False):
     accelerator: str
 
 
-def size_of(spec: dict[str, Any]) -> Size:
+def size_of(spec: SpecDocument) -> Size:
     if "resources" not in spec:
         return {}
     resources = spec["resources"]
@@ -207,7 +207,7 @@ class Run(models.Model):
         *,
         code: str,
         sentence: str,
-        evidence: dict[str, Any] | None = None,
+        evidence: JsonObject | None = None,
         actor: User | None = None,
         attempt: Attempt | None = None,
         recover_at: datetime | None = None,
@@ -257,7 +257,7 @@ class Run(models.Model):
         code: str,
         sentence: str,
         *,
-        data: dict[str, Any] | None = None,
+        data: JsonObject | None = None,
         actor: User | None = None,
         attempt: Attempt | None = None,
     ) -> Event:

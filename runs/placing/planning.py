@@ -9,7 +9,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -19,6 +18,8 @@ from runs.placing.queue import request_of
 from runs.placing.scheduling import Placed, Room, place
 from runs.status import Status
 from trainyard import planner
+from trainyard.contract.base import JsonObject
+from trainyard.contract.facts import EstimateDocument
 from trainyard.contract.machines import Cpu
 from trainyard.planner import DataFacts, Estimate, NodeFacts, Proposal, Rates
 from trainyard.planner.roofline import find_link
@@ -130,7 +131,7 @@ def costs(spec: RecipeSpec, cluster: Cluster, nodes: Sequence[Node], *, num_prop
     return Costs(estimate, proposals, known)
 
 
-def frozen_estimate(spec: Spec, cluster: Cluster, nodes: Sequence[Node]) -> dict[str, Any] | None:
+def frozen_estimate(spec: Spec, cluster: Cluster, nodes: Sequence[Node]) -> EstimateDocument | None:
     """Return the estimate as a run keeps it, on those of ``nodes`` that would hold it; None where nobody can say."""
     if not isinstance(spec, RecipeSpec) or spec.world_size() > MAX_RANKS:
         return None
@@ -148,7 +149,7 @@ def _benchmarks(cluster: Cluster) -> list[Run]:
 
 
 def _told(run: Run) -> Rates | None:
-    document = facts_of(run.pk, RATES).get(0)
+    document = facts_of(run.pk, RATES, JsonObject).get(0)
     if document is None:
         return None
     try:

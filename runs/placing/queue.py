@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from django.db.models import QuerySet
 
@@ -15,6 +14,7 @@ from runs.models import Cluster, Placement, Run
 from runs.models.runs import size_of
 from runs.placing.scheduling import Placed, Request, Waiting, place
 from runs.status import Status, Wanted
+from trainyard.contract.base import SpecDocument
 
 MAX_RESTARTED = 500  # of a queue, whose last nodes are looked up
 NEW = "new"  # in place of a run's id: of one that nobody has submitted yet
@@ -50,11 +50,11 @@ def _with_nodes_before(requests: dict[str, Request], waiting: QuerySet[Run]) -> 
     return [replace(one, before=frozenset(nodes[one.run])) if nodes[one.run] else one for one in requests.values()]
 
 
-def request_of(run_id: str, spec: dict[str, Any]) -> Request:
+def request_of(run_id: str, spec: SpecDocument) -> Request:
     return Request(run_id, **size_of(spec))
 
 
-def forecast(cluster: Cluster, spec: dict[str, Any], now: datetime) -> Placed | Waiting:
+def forecast(cluster: Cluster, spec: SpecDocument, now: datetime) -> Placed | Waiting:
     """Where a run of the resolved spec would start if it were submitted now, else why it would wait."""
     requests = requests_of(waiting_runs(cluster))
     return place(cluster.name, [*requests, request_of(NEW, spec)], engine_of(cluster).capacity(cluster, now))[-1]

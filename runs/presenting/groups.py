@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from runs.ingest.troubles import Trouble
 from runs.status import LIVE, Status
-from trainyard.contract.base import JsonObject
+from trainyard.contract.base import SpecDocument
 from trainyard.contract.reports import AttemptReport, RankReport
 from trainyard.formats.words import listed
 
@@ -20,7 +20,7 @@ SHORT_S = 60.0
 MAX_NAMED = 4
 
 
-def remarks(status: Status, spec: JsonObject, world_size: int, reports: Sequence[AttemptReport]) -> list[Trouble]:
+def remarks(status: Status, spec: SpecDocument, world_size: int, reports: Sequence[AttemptReport]) -> list[Trouble]:
     """Return remarks on the newest attempt; ``reports`` are the last reports of its nodes."""
     if "script" not in spec.get("task", {}) or world_size < 2:
         return []

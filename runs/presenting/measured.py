@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from statistics import fmean
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from runs.metrics.facts import facts_of
 from runs.models import Run
 from runs.presenting.throughput import throughputs
+from trainyard.contract.facts import MEASURED, EstimateDocument, MeasuredFacts, StepTimeDocument
 
-MEASURED = "measured"  # the fact that every rank tells: see workers.training.measuring.measures
-Facts = dict[int, dict[str, Any]]
+Facts = Mapping[int, MeasuredFacts]  # by rank
 
 
 class Measured(TypedDict):
@@ -34,24 +34,22 @@ def measured_of(run: Run) -> Measured | None:
     Times are means over ranks, but for the step itself, which takes as long as for the slowest; ``communication`` has
     in it what a rank waits for others, so that a pipeline's bubble is there too.
     """
-    facts = facts_of(run.pk, MEASURED)
+    facts = facts_of(run.pk, MEASURED, MeasuredFacts)
     if not facts:
         return None
-    phases = {
-        name: _over(facts, fmean, "phases", name) for name in ("data", "communication", "optimizer", "checkpoint")
-    }
-    forward, backward = _over(facts, fmean, "phases", "forward"), _over(facts, fmean, "phases", "backward")
+    phases = {name: _phase(facts, name) for name in ("data", "communication", "optimizer", "checkpoint")}
+    forward, backward = _phase(facts, "forward"), _phase(facts, "backward")
     compute = None if forward is None or backward is None else forward + backward
-    total = _over(facts, max, "step_time_s")
+    total = _over(max, (one.step_time_s for one in facts.values()))
     mfu, units_per_second = _speed(run, facts, total)
     return {
         "num_ranks": len(facts),
-        "step": _over(facts, max, "step"),
-        "num_steps": _over(facts, min, "num_steps"),
-        "memory": {rank: _number(one.get("peak_memory_bytes")) for rank, one in facts.items()},
+        "step": _over(max, (one.step for one in facts.values())),
+        "num_steps": _over(min, (one.num_steps for one in facts.values())),
+        "memory": {rank: one.peak_memory_bytes for rank, one in facts.items()},
         "step_time": {"compute": compute, **phases, "total": total},
-        "sent_bytes": _over(facts, max, "sent_bytes"),
-        "flops_per_step": _over(facts, sum, "flops_per_step"),
+        "sent_bytes": _over(max, (one.sent_bytes for one in facts.values())),
+        "flops_per_step": _over(sum, (one.flops_per_step for one in facts.values())),
         "mfu": mfu,
         "units_per_second": units_per_second,
     }
@@ -60,27 +58,21 @@ def measured_of(run: Run) -> Measured | None:
 def _speed(run: Run, facts: Facts, total: float | None) -> tuple[float | None, float | None]:
     """Return MFU and units per second as everywhere; of a run that logged neither, what its ranks' facts say."""
     logged = throughputs([run.pk])[run.pk]
-    mfu = _over(facts, fmean, "mfu") if logged.mfu is None else logged.mfu
+    mfu = _over(fmean, (one.mfu for one in facts.values())) if logged.mfu is None else logged.mfu
     return mfu, _rate(run, total) if logged.value is None else logged.value
 
 
 def _rate(run: Run, total: float | None) -> float | None:
     """As many units as the plan counted with in a step, in the time that a step took: the batch is the same."""
-    estimate = run.estimate or {}
-    rate, seconds = estimate.get("units_per_second"), (estimate.get("step_time") or {}).get("total")
+    estimate: EstimateDocument = run.estimate or EstimateDocument()
+    rate, seconds = estimate.get("units_per_second"), estimate.get("step_time", StepTimeDocument()).get("total")
     return rate * seconds / total if rate and seconds and total else None
 
 
-def _over(facts: Facts, how: Callable[[Iterable[float]], float], *names: str) -> float | None:
-    values = []
-    for one in facts.values():
-        value: Any = one
-        for name in names:
-            value = value.get(name) if isinstance(value, dict) else None
-        if (number := _number(value)) is not None:
-            values.append(number)
-    return how(values) if values else None
+def _phase(facts: Facts, name: str) -> float | None:
+    return _over(fmean, (one.phases.get(name) for one in facts.values()))
 
 
-def _number(value: Any) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _over(how: Callable[[Iterable[float]], float], values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return how(known) if known else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median_low
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from trainyard.formats.words import listed
 
@@ -17,6 +17,8 @@ WAITING = "communication"
 SLOWER = 1.2  # times as long as others
 LEAST_WAIT = 0.1  # of a step
 MAX_NAMED = 4
+
+Phases = Mapping[str, float]  # seconds of a step by phase
 
 
 class Stragglers(NamedTuple):
@@ -28,12 +30,12 @@ class Stragglers(NamedTuple):
     wait: float
 
 
-def stragglers(measured: Mapping[int, Mapping[str, Any]]) -> Stragglers | None:
-    """Return the stragglers among the ranks measured; None where there are none, or most ranks are as slow."""
-    phases = {rank: one["phases"] for rank, one in measured.items() if isinstance(one.get("phases"), dict)}
+def stragglers(phases: Mapping[int, Phases]) -> Stragglers | None:
+    """Return the stragglers among the ranks whose phases these are; None where there are none, or most ranks are as
+    slow."""
     if len(phases) < 2:
         return None
-    busy = {rank: sum(float(one.get(name) or 0.0) for name in BUSY) for rank, one in phases.items()}
+    busy = {rank: sum(one.get(name, 0.0) for name in BUSY) for rank, one in phases.items()}
     usual = median_low(busy.values())
     slow = tuple(sorted(rank for rank, seconds in busy.items() if seconds > SLOWER * usual))
     if not slow or usual <= 0 or len(slow) > len(busy) / 2:
@@ -57,10 +59,10 @@ def sentence(found: Stragglers, nodes: Mapping[int, str], *, num_ranks: int) -> 
     )
 
 
-def _waiting(phases: Mapping[str, Any]) -> float:
+def _waiting(phases: Phases) -> float:
     """Return the share of a rank's steps that it waits in collectives."""
-    total = sum(float(phases.get(name) or 0.0) for name in (*BUSY, WAITING))
-    return float(phases.get(WAITING) or 0.0) / total if total else 0.0
+    total = sum(phases.get(name, 0.0) for name in (*BUSY, WAITING))
+    return phases.get(WAITING, 0.0) / total if total else 0.0
 
 
 def _who(ranks: Sequence[int], nodes: Mapping[int, str]) -> str:

@@ -49,13 +49,12 @@ class Hints(threading.Thread):
             while not self._over.is_set():
                 if (message := channel.get_message(timeout=LISTEN_S)) is None:
                     continue
-                runs = {_run_of(message)}
+                runs = {_run_of(message["data"])}
                 while (more := channel.get_message(timeout=COLLECT_S)) is not None and len(runs) < 100:
-                    runs.add(_run_of(more))
+                    runs.add(_run_of(more["data"]))
                 for run in runs - {""}:
                     control_hints.request_reconcile(run)
 
 
-def _run_of(message: dict[str, Any]) -> str:
-    run = message["data"]
+def _run_of(run: object) -> str:
     return run.decode("ascii", "replace") if isinstance(run, bytes) and len(run) <= MAX_ID else ""

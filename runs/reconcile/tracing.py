@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Literal, TypedDict
 
 from django.db import transaction
 
 from runs.metrics.facts import facts_of
 from runs.models import Attempt
+from trainyard.contract.facts import TRACE, TraceFacts
 
 MAX_NAMED = 3
+NO_ANSWER = TraceFacts()
+
+
+class TraceDocument(TypedDict):
+    """A trace as its attempt keeps it."""
+
+    id: str
+    first: int
+    steps: int
+    ranks: Literal["all"] | list[int]
+    asked_at: float
+    is_told: bool  # its event is written
 
 
 def record_traces(attempts: Iterable[Attempt]) -> None:
@@ -19,16 +32,16 @@ def record_traces(attempts: Iterable[Attempt]) -> None:
         trace = attempt.trace
         if trace is None or trace["is_told"]:
             continue
-        facts = facts_of(attempt.run_id, "trace", attempt=attempt.fence)
-        found = {rank: data for rank, data in facts.items() if data.get("id") == trace["id"]}
+        said = facts_of(attempt.run_id, TRACE, TraceFacts, attempt=attempt.fence)
+        found = {rank: one for rank, one in said.items() if one.id == trace["id"]}
         ranks = range(attempt.world_size) if trace["ranks"] == "all" else trace["ranks"]
         if attempt.ended_at is not None or all(rank in found for rank in ranks):
-            _record(attempt, trace, {rank: found.get(rank, {}) for rank in ranks})
+            _record(attempt, trace, {rank: found.get(rank, NO_ANSWER) for rank in ranks})
 
 
-def _record(attempt: Attempt, trace: dict[str, Any], found: dict[int, dict[str, Any]]) -> None:
-    recorded = {**trace, "is_told": True}
-    files = [str(data["file"]) for data in found.values() if data.get("file")]
+def _record(attempt: Attempt, trace: TraceDocument, found: dict[int, TraceFacts]) -> None:
+    told: TraceDocument = {**trace, "is_told": True}
+    files = [one.file for one in found.values() if one.file]
     with transaction.atomic():
         current = Attempt.objects.select_for_update().values_list("trace", flat=True).get(pk=attempt.pk)
         if current is None or current["id"] != trace["id"] or current["is_told"]:
@@ -39,13 +52,11 @@ def _record(attempt: Attempt, trace: dict[str, Any], found: dict[int, dict[str, 
     attempt.trace = recorded
 
 
-def sentence_of(trace: dict[str, Any], found: dict[int, dict[str, Any]]) -> str:
+def sentence_of(trace: TraceDocument, found: dict[int, TraceFacts]) -> str:
     """Say which steps were traced on how many ranks, and why not on the others."""
     first, last = trace["first"], trace["first"] + trace["steps"] - 1
     steps = f"step {first:,}" if first == last else f"steps {first:,} to {last:,}"
-    missing = {
-        rank: str(data.get("why") or "its node did not answer") for rank, data in found.items() if not data.get("file")
-    }
+    missing = {rank: one.why or "its node did not answer" for rank, one in found.items() if not one.file}
     done = len(found) - len(missing)
     why = "; ".join(f"rank {rank}: {words}" for rank, words in list(missing.items())[:MAX_NAMED])
     if not done:

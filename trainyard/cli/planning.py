@@ -8,7 +8,7 @@ from typing import get_args
 
 from trainyard.cli.launching import read_spec
 from trainyard.cli.screen import Screen, size
-from trainyard.contract.estimates import (
+from trainyard.contract.facts import (
     EstimateDocument,
     MemoryDocument,
     MemoryPart,

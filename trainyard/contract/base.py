@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NewType, TypeVar
 
 import msgspec
 
@@ -21,7 +21,9 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Name = Annotated[str, msgspec.Meta(max_length=200)]
 Id = Annotated[str, msgspec.Meta(max_length=40)]
 Sentence = Annotated[str, msgspec.Meta(max_length=1_000)]
-JsonObject = dict[str, Any]  # of which this package does not know the fields: a spec, the evidence of a reason
+JsonObject = dict[str, Any]  # free-form: a spec as somebody typed it, the evidence of a reason
+# A spec as it is kept and sent: the JSON of ``Spec.resolved``, which ``trainyard.spec.read_spec`` reads.
+SpecDocument = NewType("SpecDocument", JsonObject)
 
 T = TypeVar("T")
 PLACE = re.compile(r"(?P<problem>.*) - at (?P<inside>`key(?: in|\[\.\.\.\] in)?` in )?`(?P<path>\$[^`]*)`", re.DOTALL)

@@ -5,7 +5,7 @@ Both travel in ``Desired``, and for speed in the ``Nudge`` that announces it.
 
 from __future__ import annotations
 
-from trainyard.contract.base import JsonObject, WireStruct
+from trainyard.contract.base import SpecDocument, WireStruct
 from trainyard.contract.limits import DEFAULT_LEASE_S
 
 
@@ -35,7 +35,7 @@ class Order(WireStruct, kw_only=True):
     slots: list[int] = []  # one for each rank here
     shard: int = 0  # of the stream
     name: str = ""  # of the run
-    spec: JsonObject = {}  # frozen, as `trainyard.spec` reads it
+    spec: SpecDocument = SpecDocument({})  # frozen, as `trainyard.spec` reads it
     accelerator: str = "cpu"  # or "gpu"
     code: CodeReference | None = None
     restart: int = 0  # how often ranks of the run were started before

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import cast
+
+from trainyard.contract.facts import EstimateDocument, ProposalDocument
+
+Changes = Mapping[str, str | int | float | bool | None]  # by dotted path in the spec
 
 MEMORY_RANGE = 0.15  # that a rank may hold less or more; docs/decisions/planner.md has how often that was so
 TIME_RANGE = 0.25  # that a step may take less or more
@@ -99,21 +103,24 @@ class Estimate:
         found = {memory.fit(limit) for memory, limit in zip(self.memory, self.memory_limits, strict=True)}
         return next(one for one in reversed(Fit) if one in found or one is Fit.FITS)
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> EstimateDocument:
         """Return it as JSON, as a run keeps it: ``low`` to ``high`` is the range, ``total`` its middle."""
         parts: list[Memory | StepTime] = [*self.memory, self.step_time]
         *memory, time = [asdict(one) | {"total": one.total, "low": one.low, "high": one.high} for one in parts]
         changes = {name: list(getattr(self, name)) for name in ("memory_limits", "warnings")}
-        return {**asdict(self), **changes, "memory": memory, "step_time": time, "fit": self.fit.value}
+        return cast(
+            EstimateDocument,
+            {**asdict(self), **changes, "memory": memory, "step_time": time, "fit": self.fit.value},
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """A plan that was found: ``changes`` of the spec by dotted path, what that would be, and why in words."""
 
-    changes: Mapping[str, Any]
+    changes: Changes
     estimate: Estimate
     sentence: str
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> ProposalDocument:
         return {"changes": dict(self.changes), "estimate": self.estimate.as_document(), "sentence": self.sentence}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Generic, NotRequired, TypedDict, TypeVar
 
 from trainyard.contract.base import JsonObject
-from trainyard.contract.estimates import EstimateDocument, ProposalDocument
+from trainyard.contract.facts import EstimateDocument, ProposalDocument
 
 T = TypeVar("T")
 

@@ -87,9 +87,6 @@ class Client:
         """Return what a run of it would cost, and ``proposals`` that would cost less."""
         return self._json("POST", "plans", answers.Plans, params={"count": count}, json=spec)
 
-    def submit_job(self, job: str, overrides: JsonObject | None = None) -> answers.Run:
-        return self._json("POST", "runs", answers.Run, json={"job": job, "overrides": overrides or {}})
-
     def runs(self, **filters: QueryValue) -> Iterator[answers.Run]:
         return self._pages("runs", filters, answers.Run)
 

@@ -16,8 +16,9 @@ import time
 from pathlib import Path
 from typing import Self
 
-from trainyard.rest import config, sync
+from trainyard.rest import config
 from trainyard.rest.client import ApiError, Client, Unreachable
+from trainyard.sdk import sync
 from trainyard.sdk.streaming import Warn
 from trainyard.spooling.reader import SpoolReader
 

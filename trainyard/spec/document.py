@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from trainyard.contract.base import JsonObject
 from trainyard.spec.problems import Problem, SpecError, show
 
 
@@ -54,9 +55,9 @@ def parse_value(text: str) -> Any:
         raise SpecError([Problem("", f"{show(text)} cannot be read: {_on_one_line(error)}")]) from None
 
 
-def merge(document: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+def merge(document: JsonObject, overrides: JsonObject) -> JsonObject:
     """Return a copy of ``document`` with each dotted path set to its value. Raises SpecError where none can be."""
-    merged = dict(document)
+    merged = {**document}
     for path, value in overrides.items():
         *above, last = path.split(".")
         if not all((*above, last)):
@@ -74,8 +75,8 @@ def merge(document: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str
     return merged
 
 
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _without_doubles(pairs: list[tuple[str, Any]]) -> JsonObject:
+    found: JsonObject = {}
     for name, value in pairs:
         if name in found:
             raise ValueError(f"the key {show(name)} is there twice")

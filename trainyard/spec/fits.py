@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import Protocol
 
 from pydantic import ValidationError
 
@@ -11,8 +11,18 @@ from trainyard.spec.models import Resources, Spec
 from trainyard.spec.problems import Problem
 
 
-def check_fits(spec: Spec, nodes: Iterable[Mapping[str, Any]]) -> list[Problem]:
-    """Return why ``spec`` can never start on ``nodes`` (``name``, ``slots``, ``accelerator``), or nothing.
+class NodeRoom(Protocol):
+    """A node as far as it matters here."""
+
+    @property
+    def slots(self) -> int: ...
+
+    @property
+    def accelerator(self) -> str: ...
+
+
+def check_fits(spec: Spec, nodes: Iterable[NodeRoom]) -> list[Problem]:
+    """Return why ``spec`` can never start on ``nodes`` or nothing.
 
     Counts every registered node, offline and drained ones too. A cluster without nodes may still get some: nothing
     is said. All nodes of a run have the same kind of accelerator.
@@ -20,7 +30,7 @@ def check_fits(spec: Spec, nodes: Iterable[Mapping[str, Any]]) -> list[Problem]:
     return _problems(spec.resources, list(nodes))
 
 
-def check_room(resources: object, nodes: Iterable[Mapping[str, Any]]) -> list[Problem]:
+def check_room(resources: object, nodes: Iterable[NodeRoom]) -> list[Problem]:
     """Return the same of the ``resources`` of a document that is no valid spec; nothing where they say nothing."""
     try:
         return _problems(Resources.model_validate({} if resources is None else resources), list(nodes))
@@ -28,15 +38,15 @@ def check_room(resources: object, nodes: Iterable[Mapping[str, Any]]) -> list[Pr
         return []
 
 
-def _problems(resources: Resources, nodes: list[Mapping[str, Any]]) -> list[Problem]:
+def _problems(resources: Resources, nodes: list[NodeRoom]) -> list[Problem]:
     if not nodes:
         return []
     wanted, each, kind = resources.nodes, resources.processes_per_node, resources.accelerator
-    of_kind = [node for node in nodes if kind in ("auto", node["accelerator"])]
+    of_kind = [node for node in nodes if kind in ("auto", node.accelerator)]
     if not of_kind:
         return [Problem("resources.accelerator", f"{kind} is on none of the {len(nodes)} nodes of this cluster")]
     words = "" if kind == "auto" else f"{kind} "
-    largest = max(int(node["slots"]) for node in of_kind)
+    largest = max(int(node.slots) for node in of_kind)
     if each > largest:
         return [
             Problem(
@@ -45,8 +55,8 @@ def _problems(resources: Resources, nodes: list[Mapping[str, Any]]) -> list[Prob
                 f"{'slot' if largest == 1 else 'slots'}",
             )
         ]
-    kinds = {node["accelerator"] for node in of_kind}
-    most = max(sum(node["accelerator"] == one and int(node["slots"]) >= each for node in of_kind) for one in kinds)
+    kinds = {node.accelerator for node in of_kind}
+    most = max(sum(node.accelerator == one and int(node.slots) >= each for node in of_kind) for one in kinds)
     if wanted > most:
         alike = f" of one kind ({' or '.join(sorted(kinds))})" if len(kinds) > 1 else ""
         slots = "slot" if each == 1 else "slots"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from trainyard.contract.base import SpecDocument
 from trainyard.spec.sections.hangs import Hangs
 from trainyard.spec.sections.parallel import Parallel
 from trainyard.spec.sections.restarts import Restarts
@@ -55,9 +56,9 @@ class Spec(Part):
     limits: Limits = Limits()
     hangs: Hangs = Hangs()
 
-    def resolved(self) -> dict[str, Any]:
+    def resolved(self) -> SpecDocument:
         """Return the document with everything filled in, ready for JSON. ``parse_spec`` of it gives this Spec."""
-        return self.model_dump(mode="json")
+        return SpecDocument(self.model_dump(mode="json"))
 
     def world_size(self, num_nodes: int | None = None) -> int:
         """Return the number of ranks on ``num_nodes`` nodes (as many as the spec asks for, where not given)."""
@@ -81,7 +82,7 @@ class RecipeSpec(Spec):
     def mesh(self, num_nodes: int | None = None) -> Mesh:
         """Return how the ranks share the work. Raises ValueError where the degrees do not multiply to the world size,
         which ``parse_spec`` refuses for the nodes that the spec asks for."""
-        return make_mesh(self.parallel.model_dump(), self.world_size(num_nodes))
+        return make_mesh(self.parallel, self.world_size(num_nodes))
 
 
 class LanguageModelSpec(RecipeSpec):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, Union
+from typing import Union
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.spec.models import KINDS, LanguageModelSpec, RecipeSpec, Spec
 from trainyard.spec.problems import Problem, SpecError, problems_of, show
 from trainyard.spec.rules import broken_rules
@@ -40,26 +40,26 @@ def parse_spec(document: object) -> Spec:
     return spec
 
 
-def read_spec(document: Mapping[str, object]) -> Spec:
+def read_spec(document: SpecDocument) -> Spec:
     """Return the Spec of a resolved document, as a rank gets it from a server that has checked it by ``parse_spec``.
 
     The server may have another version: a field that it does not know takes its default, and one that is unknown here
     is ignored. Raises SpecError for a value that a field does not accept.
     """
-    kind = _kind_of(dict(document), [])
+    kind = _kind_of(document, [])
     try:
         return kind.model_validate(document, extra="ignore")
     except ValidationError as error:
         raise SpecError(_first_per_path(problems_of(error, {}))) from None
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> JsonObject:
     """Return the JSON Schema of a spec."""
-    schema: dict[str, Any] = TypeAdapter(Union[*KINDS.values()]).json_schema()  # type: ignore[arg-type]  # made of values
+    schema: JsonObject = TypeAdapter(Union[*KINDS.values()]).json_schema()  # type: ignore[arg-type]  # made of values
     return schema
 
 
-def _kind_of(document: dict[str, Any], unbuilt: list[Problem]) -> type[Spec]:
+def _kind_of(document: JsonObject, unbuilt: list[Problem]) -> type[Spec]:
     task = document.get("task")
     if not isinstance(task, dict):
         return LanguageModelSpec  # which says what is wrong with it
@@ -77,7 +77,7 @@ def _kind_of(document: dict[str, Any], unbuilt: list[Problem]) -> type[Spec]:
     return KINDS[name]
 
 
-def _refuse_unsafe(document: dict[str, Any]) -> None:
+def _refuse_unsafe(document: JsonObject) -> None:
     """Raise SpecError for what databases and terminals choke on, however deep it lies, and for cycles of aliases."""
     waiting: list[tuple[str, int, object]] = [("", 0, document)]
     num_seen = 0

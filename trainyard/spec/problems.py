@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from trainyard.formats.names import visible
 
@@ -42,7 +43,7 @@ def show(value: object) -> str:
 def problems_of(error: ValidationError, accepted_at: dict[str, list[str]]) -> list[Problem]:
     """Return what pydantic found, in our words. ``accepted_at`` has the names of the fields below each path."""
     return [
-        Problem(dotted(detail["loc"]), _sentence(dict(detail), accepted_at))
+        Problem(dotted(detail["loc"]), _sentence(detail, accepted_at))
         for detail in error.errors(include_url=False)
         if detail["type"] != "default_factory_not_called"  # follows from another error, which is there too
     ]
@@ -53,7 +54,7 @@ def dotted(location: Iterable[int | str]) -> str:
     return ".".join(str(part) for part in location if part != "[key]")
 
 
-def _sentence(detail: dict[str, Any], accepted_at: dict[str, list[str]]) -> str:
+def _sentence(detail: ErrorDetails, accepted_at: dict[str, list[str]]) -> str:
     kind, value, context = detail["type"], show(detail["input"]), detail.get("ctx", {})
     if kind == "missing":
         return "is required"

@@ -183,7 +183,7 @@ def _metric_problems(spec: RecipeSpec) -> Iterator[Problem]:
 
 def _degree_problems(spec: RecipeSpec) -> Iterator[Problem]:
     parallel, resources, world = spec.parallel, spec.resources, spec.world_size()
-    degrees = inner_degrees(parallel.model_dump())
+    degrees = inner_degrees(parallel)
     words, inner = inner_words(degrees), math.prod(degrees.values())
     ranks = f"{resources.nodes} nodes x {resources.processes_per_node} processes = {world}"
     if parallel.data == "auto":

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from trainyard.contract.base import SpecDocument
 
 
-def outlives_workers(spec: Mapping[str, Any]) -> bool:
+def outlives_workers(spec: SpecDocument) -> bool:
     """Whether a run of this spec goes on when a rank dies, as long as rank 0, which holds its weights, lives."""
     parallel = spec.get("parallel") or {}
     return bool((parallel.get("synchronization") or {}).get("kind") == "parameter-server")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from trainyard.contract.base import JsonObject
 from trainyard.spec.problems import Problem, show
 
 
@@ -12,10 +13,6 @@ class Unbuilt(NamedTuple):
     path: str
     is_asked: Callable[[Any], bool]
     accepted: str
-
-
-def _one_of(*values: str) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, str) and value in values
 
 
 def _is_git_url(value: Any) -> bool:
@@ -28,7 +25,7 @@ UNBUILT = (
 )
 
 
-def unbuilt_problems(document: dict[str, Any]) -> list[Problem]:
+def unbuilt_problems(document: JsonObject) -> list[Problem]:
     """Return a problem for each thing in ``document`` that is designed and not built yet."""
     found = []
     for path, is_asked, accepted in UNBUILT:
@@ -38,7 +35,7 @@ def unbuilt_problems(document: dict[str, Any]) -> list[Problem]:
     return found
 
 
-def _look(document: dict[str, Any], path: str) -> tuple[bool, Any]:
+def _look(document: JsonObject, path: str) -> tuple[bool, Any]:
     value: Any = document
     for part in path.split("."):
         if not isinstance(value, dict) or part not in value:

@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+
+from trainyard.contract.base import JsonObject
 
 # What Python, its libraries or the linker read once, before the first line of a script: too late after a fork.
 READ_AT_START = (
@@ -20,7 +21,7 @@ CUSTOM = ("sitecustomize", "usercustomize")
 OURS = "workers"  # purged from a warm rank, so a user's module of that name is found
 
 
-def why_cold(task: Mapping[str, Any], code: Path) -> str:
+def why_cold(task: JsonObject, code: Path) -> str:
     """Return why the script cannot run warm, empty where it can. ``code`` is the folder it is started in."""
     own = {name: str(value) for name, value in (task.get("environment") or {}).items()}
     for name, value in own.items():

@@ -20,7 +20,7 @@ from typing import NoReturn
 
 import msgspec
 
-from trainyard.contract.base import JsonObject, decode, encode
+from trainyard.contract.base import JsonObject, SpecDocument, decode, encode
 from trainyard.contract.reports import RankError
 from trainyard.spec import read_spec
 from trainyard.spec.values.variables import expand
@@ -52,7 +52,7 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     rank: int
     path: str  # of the attempt's folder
-    spec: JsonObject
+    spec: SpecDocument
     environment: dict[str, str]
     threads: int
     python: str = ""  # the interpreter to start cold with; empty is this one, which is warm

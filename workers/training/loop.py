@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 import torch
 
+from trainyard.contract.base import to_builtins
+from trainyard.contract.facts import MEASURED
 from workers.progress import marker
 from workers.progress.marker import VALIDATION
 from workers.training.build import Training
@@ -240,7 +242,7 @@ def report_measures(
     if stalled := training.measures.kept(0.0 if is_last else stall_s):  # nothing waits for what the last one writes
         metrics.log(stalled, step=step, labels=labels)
     if facts := training.measures.facts(step, rows=rows, is_last=is_last):
-        metrics.note(facts, kind="facts")
+        metrics.note({"name": MEASURED, "data": to_builtins(facts), "at": time.time()}, kind="facts")
 
 
 def report_late_losses(late: Mapping[int, float] | None, metrics: Metrics) -> None:

@@ -25,7 +25,7 @@ from workers.training.data.together import load_together
 from workers.training.loop import Metrics, Stopped, run_loop
 from workers.training.measuring.phases import CHECKPOINT
 from workers.training.mesh import make_mesh
-from workers.training.recipes import load_task
+from workers.training.recipes import ModelDocument, load_task
 from workers.training.startup import process_group
 from workers.training.startup.batch_size import batch_size_found_before, find_batch_size
 from workers.training.startup.place import Place, choose_device, num_threads, read_place
@@ -56,7 +56,7 @@ def train(spec: RecipeSpec, place: Place, metrics: Metrics) -> Stopped | None:
     Returns where it ended when it was asked to stop. Then its checkpoint is all that it leaves.
     """
     settings = spec.train
-    mesh = make_mesh(spec.parallel.model_dump(), place.world_size, place.rank)
+    mesh = make_mesh(spec.parallel, place.world_size, place.rank)
     torch.set_num_threads(num_threads(os.environ, place))
     device = choose_device(spec.resources.accelerator, place)
     if device.type == "cuda":
@@ -80,7 +80,7 @@ def train(spec: RecipeSpec, place: Place, metrics: Metrics) -> Stopped | None:
     if stopped is not None:
         write_stop_report(stopped, place)
     elif output := os.environ.get("TRAINYARD_OUTPUT"):
-        config = {**task.describe(), "steps": settings.steps, "seed": settings.seed}
+        config: ModelDocument = {**task.describe(), "steps": settings.steps, "seed": settings.seed}
         save_weights(training, config, Path(output))
     del training, checkpoints  # nothing may hold the process group when it is left
     process_group.leave()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -18,11 +19,40 @@ from runs.models import Project
 FIELDS = ("name", "region", "labels")
 
 
+class Values(NamedTuple):
+    """What the form's fields hold."""
+
+    name: str
+    region: str
+    labels: str  # one NAME=VALUE a line
+    projects: list[str]
+
+    @property
+    def by_name(self) -> dict[str, str]:
+        return _labels(self.labels)
+
+
+class ClusterForm(NamedTuple):
+    values: Values
+    heading: str
+    button: str
+
+
 @page(methods=("GET", "POST"))
 def create(request: HttpRequest) -> HttpResponse:
     require_manager(request.user)
-    context = {"values": _asked(request), "heading": "New cluster", "button": "Create cluster"}
-    return _form(request, context, lambda values: actions.create_cluster(actor=person(request), **values))
+    form = ClusterForm(_asked(request), "New cluster", "Create cluster")
+
+    def save(values: Values) -> None:
+        actions.create_cluster(
+            actor=person(request),
+            name=values.name,
+            region=values.region,
+            labels=values.by_name,
+            projects=values.projects,
+        )
+
+    return _form(request, form, save)
 
 
 @page(methods=("GET", "POST"))
@@ -30,12 +60,22 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
     cluster = get_cluster(request.user, cluster_id, manage=True)
     labels = "\n".join(f"{name}={value}" for name, value in cluster.labels.items())
     projects = list(cluster.projects.values_list("name", flat=True))
-    values = {"name": cluster.name, "region": cluster.region, "labels": labels, "projects": projects}
+    values = Values(cluster.name, cluster.region, labels, projects)
     if request.method == "POST":
         values = _asked(request)
-    context = {"values": values, "heading": f"Edit cluster {cluster.name}", "button": "Save"}
-    change = actions.edit_cluster
-    return _form(request, context, lambda new: change(actor=person(request), cluster=cluster, **new))
+    form = ClusterForm(values, f"Edit cluster {cluster.name}", "Save")
+
+    def change(new: Values) -> None:
+        actions.edit_cluster(
+            actor=person(request),
+            cluster=cluster,
+            name=new.name,
+            region=new.region,
+            labels=new.by_name,
+            projects=new.projects,
+        )
+
+    return _form(request, form, change)
 
 
 @page(methods=("POST",))
@@ -58,27 +98,24 @@ def add_node(request: HttpRequest, cluster_id: str) -> HttpResponse:
     return show(request, "nodes/add_node.html", context, fragments={"dialog": "nodes/_add_node.html"})
 
 
-def _form(request: HttpRequest, context: dict[str, Any], act: Any) -> HttpResponse:
+def _form(request: HttpRequest, form: ClusterForm, act: Callable[[Values], None]) -> HttpResponse:
     problems: dict[str, str] = {}
     if request.method == "POST":
-        values = {**context["values"], "labels": _labels(context["values"]["labels"])}
         try:
-            act(values)
+            act(form.values)
         except ValidationError as error:
             problems = problems_of(error)
         except actions.Refused as error:
             problems = {"name": error.sentence}
         else:
             return redirect("clusters")
-    context = {**context, "problems": problems, "projects": Project.objects.values_list("name", flat=True)}
+    context = {**form._asdict(), "problems": problems, "projects": Project.objects.values_list("name", flat=True)}
     return show(request, "nodes/cluster_form.html", context, status=422 if problems else 200)
 
 
-def _asked(request: HttpRequest) -> dict[str, Any]:
-    return {
-        **{name: request.POST.get(name, "").strip() for name in FIELDS},
-        "projects": request.POST.getlist("projects"),
-    }
+def _asked(request: HttpRequest) -> Values:
+    name, region, labels = (request.POST.get(field, "").strip() for field in FIELDS)
+    return Values(name, region, labels, request.POST.getlist("projects"))
 
 
 def _labels(text: str) -> dict[str, str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dashboard.pages.compare.specs import Fields, group_text
 from dashboard.pages.shared.badges import Badge, badge
 from runs.models import Run
 from runs.points import read
+from runs.points.read import Summary
 from runs.presenting.throughput import MFU, RATES
 
 MAX_FACTS = 4
@@ -24,7 +25,7 @@ ORDERS = {
 }
 
 Number = float | str | None  # what JSON has no number for comes as a word
-Summaries = Mapping[str, Mapping[str, Mapping[str, Any]]]  # run, series, statistic
+Summaries = Mapping[str, Mapping[str, Summary]]  # by run and series
 
 
 class Fact(NamedTuple):
@@ -65,7 +66,13 @@ class Metric(NamedTuple):
         if self.statistic == MEDIAN:
             medians = read.steady_medians(list(summaries), [self.name])
             return {run_id: medians.get(run_id, {}).get(self.name) for run_id in summaries}
-        return {run_id: summary.get(self.name, {}).get(self.statistic) for run_id, summary in summaries.items()}
+        return {run_id: _statistic(summary.get(self.name), self.statistic) for run_id, summary in summaries.items()}
+
+
+def _statistic(summary: Summary | None, name: str) -> Number:
+    if summary is None:
+        return None
+    return {"last": summary["last"], "min": summary["min"], "max": summary["max"]}[name]
 
 
 def choose_metric(summaries: Summaries, name: str, statistic: str) -> Metric:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 from django.http import HttpRequest, HttpResponse
 
-from dashboard.pages.compare.rows import ORDERS, STATISTICS, choose_metric, grouped, ordered, rows_of
+from dashboard.pages.compare.rows import ORDERS, STATISTICS, Group, Metric, choose_metric, grouped, ordered, rows_of
 from dashboard.pages.compare.specs import Fields, differing, spec_table
 from dashboard.pages.shared.chart_runs import charts_context
 from dashboard.pages.shared.frame import page, person, show
@@ -21,6 +21,21 @@ MAX_CHARS = 500  # of a parameter
 BANDS = {"minmax": "min to max", "sd": "± SD", "ci": "95 % CI"}
 COLOURS = ("blue", "copper", "teal", "pink", "olive", "sky", "brick", "violet", "grey", "green")
 FRAGMENTS = {"list": "runs/_compare_list.html", "specs": "runs/_compare_specs.html"}
+
+
+class ComparedList(TypedDict):
+    """What the list beside the charts shows."""
+
+    groups: list[Group]
+    is_grouped: bool
+    group_by: list[tuple[str, bool]]
+    group_names: str
+    bands: dict[str, str]
+    band: str
+    metric: Metric
+    statistics: dict[str, str]
+    order: str
+    orders: dict[str, str]
 
 
 @page()
@@ -46,7 +61,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 def _list(
     request: HttpRequest, runs: Sequence[Run], colours: dict[str, int], fields: dict[str, Fields], differ: list[str]
-) -> dict[str, Any]:
+) -> ComparedList:
     summaries = read.summaries([run.pk for run in runs])
     metric = choose_metric(summaries, _asked(request, "metric"), _asked(request, "statistic"))
     by = [path for path in _asked(request, "group").split(",") if path in differ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dashboard.pages.shared.badges import Badge
 from dashboard.pages.shared.numbers import count, number
 from runs.models import Dataset
+from trainyard.contract.inspections import ColumnFacts, DatasetFacts, Picture
 
 BADGES = {
     Dataset.State.WAITING: Badge("waiting", "grey", "status-queued"),
@@ -69,7 +70,7 @@ def badge_of(dataset: Dataset) -> Badge:
 
 
 def preview(dataset: Dataset) -> Preview:
-    facts = dataset.facts
+    facts: DatasetFacts = dataset.facts
     columns = facts.get("columns") or []
     classes = sorted(facts.get("classes") or [], key=lambda one: -one["count"])
     return Preview(
@@ -86,7 +87,7 @@ def preview(dataset: Dataset) -> Preview:
     )
 
 
-def cell(value: Any) -> str:
+def cell(value: object) -> str:
     """A value of the data in few characters; nothing for one that is missing."""
     if value is None:
         return ""
@@ -95,7 +96,7 @@ def cell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _column(one: dict[str, Any], target: str) -> ColumnRow:
+def _column(one: ColumnFacts, target: str) -> ColumnRow:
     mean = one.get("mean")
     return ColumnRow(
         name=one["name"],
@@ -110,7 +111,7 @@ def _column(one: dict[str, Any], target: str) -> ColumnRow:
     )
 
 
-def _pictures(images: Iterable[dict[str, Any]]) -> list[ClassPictures]:
+def _pictures(images: Iterable[Picture]) -> list[ClassPictures]:
     by_class: dict[str, list[str]] = {}
     for one in images:  # checked to be base64 of a PNG when it came
         by_class.setdefault(str(one.get("label", "")), []).append(f"data:image/png;base64,{one['png']}")

@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
@@ -18,6 +18,7 @@ from runs.models import Node, Project, Role
 from runs.placing.planning import likely_nodes
 from runs.placing.queue import forecast
 from runs.placing.scheduling import Placed
+from trainyard.contract.base import JsonObject
 from trainyard.formats.words import listed
 from trainyard.spec import Problem, Spec, SpecError, parse_spec
 
@@ -49,7 +50,7 @@ class Plan(NamedTuple):
 
 def plan(
     user: Someone,
-    document: dict[str, Any],
+    document: JsonObject,
     url: str,
     now: datetime,
     *,
@@ -104,7 +105,7 @@ def _problems(error: SpecError | NotFound | Forbidden) -> list[Problem]:
     return error.errors if isinstance(error, SpecError) else [Problem("project", str(error))]
 
 
-def _typed(document: dict[str, Any]) -> tuple[Spec | None, dict[str, Any]]:
+def _typed(document: JsonObject) -> tuple[Spec | None, JsonObject]:
     """The spec and the whole document, or the document as it was typed."""
     try:
         spec = parse_spec(document)
@@ -129,7 +130,7 @@ def as_command(text: str) -> str:
     return f"trainyard submit - <<'END_OF_SPEC'\n{text}END_OF_SPEC"
 
 
-def as_curl(document: dict[str, Any], url: str) -> str:
+def as_curl(document: JsonObject, url: str) -> str:
     body = shlex.quote(json.dumps(document, ensure_ascii=False))
     return (
         f'curl -X POST {shlex.quote(url + "/api/v1/runs")} -H "Authorization: Bearer $TRAINYARD_TOKEN"'

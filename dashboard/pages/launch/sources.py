@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.conf import settings
 
@@ -14,6 +14,7 @@ from runs.datasets import recipe_of, unresolved
 from runs.models import Dataset, Job, Run
 from runs.ordered import first_rows, is_none
 from trainyard import bundle
+from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.spec import SpecError, load_spec_file, merge, parse_spec
 
 FOLDER = settings.BASE_DIR / "examples"
@@ -29,7 +30,7 @@ class Source(NamedTuple):
 
     key: str
     label: str
-    document: dict[str, Any]
+    document: JsonObject
     job: Job | None = None
     run: Run | None = None
 
@@ -64,7 +65,7 @@ def find(user: Someone, key: str) -> Source:
     raise NotFound(f"There is nothing called {key!r} to start from.")
 
 
-def _benchmark(where: str) -> dict[str, Any]:
+def _benchmark(where: str) -> JsonObject:
     """What measures ``CLUSTER@NODESxPROCESSES``, as the planner asks for it."""
     cluster, _, shape = where.rpartition("@")
     nodes, _, processes = shape.partition("x")
@@ -80,11 +81,11 @@ def _benchmark(where: str) -> dict[str, Any]:
     }
 
 
-def _with_dataset(dataset: Dataset) -> dict[str, Any]:
+def _with_dataset(dataset: Dataset) -> JsonObject:
     """An example of the recipe that reads such data, with this in place of its own, on no more nodes than there are."""
     recipe = recipe_of(dataset.source, dataset.options)
     found = (one for one in examples().values() if one["task"].get("recipe") == recipe)
-    document: dict[str, Any] = next(found, {"task": {"recipe": recipe}})
+    document: JsonObject = next(found, SpecDocument({"task": {"recipe": recipe}}))
     data = {**dataset.options, "dataset": dataset.name, "source": dataset.source}
     nodes = min(
         document.get("resources", {}).get("nodes", 1), max(1, dataset.cluster.nodes.filter(removed_at=None).count())
@@ -94,7 +95,7 @@ def _with_dataset(dataset: Dataset) -> dict[str, Any]:
     return merge(document, {**names, "resources.nodes": nodes})
 
 
-def _steps_behind(step: str, document: dict[str, Any]) -> int:
+def _steps_behind(step: str, document: JsonObject) -> int:
     """As many steps as the run had; behind its last one, as many again."""
     steps = int(document["train"]["steps"])
     is_number = step.isdecimal() and len(step) <= 20
@@ -112,7 +113,7 @@ def offered(user: Someone) -> dict[str, list[tuple[str, str]]]:
 
 
 @cache
-def examples() -> dict[str, dict[str, Any]]:
+def examples() -> dict[str, SpecDocument]:
     """The shipped specs by name, the first one first. A script's code is named as the example's own."""
     found = {}
     for document in _shipped():
@@ -122,7 +123,7 @@ def examples() -> dict[str, dict[str, Any]]:
     return found
 
 
-def _shipped() -> Iterator[dict[str, Any]]:
+def _shipped() -> Iterator[SpecDocument]:
     for path in sorted(FOLDER.glob("*.yaml"), key=lambda path: (path.stem != FIRST, path.stem)):
         try:
             yield parse_spec(load_spec_file(path)).resolved()

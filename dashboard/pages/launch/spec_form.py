@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from dashboard.pages.shared.field_text import WORDS, as_text
 from runs.datasets import HERE, NAME, PLACE
+from trainyard.contract.base import JsonObject
 from trainyard.spec import KINDS, FieldInfo, Problem, fields_of, form_fields, merge
 from trainyard.spec.sections.data import SOURCE
 
@@ -105,7 +106,7 @@ def kinds(examples: Mapping[str, list[tuple[str, str]]]) -> list[TaskKind]:
     return [TaskKind(name, name.replace("-", " ").capitalize(), words[name], examples.get(name, [])) for name in TASKS]
 
 
-def typed_of(document: Mapping[str, Any]) -> Typed:
+def typed_of(document: JsonObject) -> Typed:
     """The text of each field for a document; a field that the document does not have shows its default."""
     task = document.get("task") or {}
     name = "script" if "script" in task else str(task.get("recipe"))
@@ -134,7 +135,7 @@ def _is_checks(info: FieldInfo) -> bool:
     return info.kind == "list" and bool(info.choices)
 
 
-def document_of(typed: Typed) -> dict[str, Any]:
+def document_of(typed: Typed) -> JsonObject:
     """The document that the texts say. A field left empty is left out, unless it must be there, and so is one that
     nothing reads while another field says what it does: the form does not show it."""
     values: dict[str, Any] = {}

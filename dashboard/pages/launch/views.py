@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from dashboard.pages.launch import code_upload
 from dashboard.pages.launch import sources as launch_sources
-from dashboard.pages.launch.plan import plan
+from dashboard.pages.launch.plan import Plan, plan
 from dashboard.pages.launch.sources import OWN, Source
 from dashboard.pages.launch.spec_form import (
     TASKS,
@@ -37,10 +37,18 @@ from runs.actions import save_job, store_bundle, submit_run
 from runs.datasets import recipes_with
 from runs.models import CodeBundle, Dataset, Role, Run
 from trainyard.bundle import BundleError
+from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, SpecError
 
 NUM_BUNDLES = 20
 NUM_DATASETS = 200
+
+
+class Prospect(TypedDict):
+    """What would come of a launch: the right column of the page."""
+
+    plan: Plan
+    found_problems: dict[str, str]  # by the path of the field
 
 
 @page(methods=("GET", "POST"))
@@ -104,7 +112,7 @@ def _at_home(request: HttpRequest, source: Source) -> Typed:
     return typed
 
 
-def _submit(request: HttpRequest, source: Source, document: dict[str, Any]) -> Run:
+def _submit(request: HttpRequest, source: Source, document: JsonObject) -> Run:
     user = person(request)
     if source.job is not None and source.job.spec["task"].get("recipe") == document["task"].get("recipe"):
         # It stays a run of that job, without those of its tags that were taken away.
@@ -112,7 +120,7 @@ def _submit(request: HttpRequest, source: Source, document: dict[str, Any]) -> R
     return submit_run(actor=user, document=document, parent=source.run)
 
 
-def _with_code(request: HttpRequest, typed: Typed) -> dict[str, Any]:
+def _with_code(request: HttpRequest, typed: Typed) -> JsonObject:
     """Store the code that came along, note its digest in ``typed``, and return the document."""
     if typed["task"] == "script":
         try:
@@ -154,7 +162,7 @@ def _show(
     return show(request, "launch/launch.html", context, status=status)
 
 
-def _prospect(request: HttpRequest, typed: Typed) -> dict[str, Any]:
+def _prospect(request: HttpRequest, typed: Typed) -> Prospect:
     code, packed = typed["task.code"], {}
     if code.startswith(OWN):
         _, code, files = launch_sources.own_code(code.removeprefix(OWN))
@@ -163,7 +171,7 @@ def _prospect(request: HttpRequest, typed: Typed) -> dict[str, Any]:
     now = timezone.now()
     found = plan(request.user, document, settings.PUBLIC_URL, now, coloured_by=coloured_by, packed=packed)
     by_path = {path: words for path, words in problems_by_path(found.problems).items() if path}
-    return {"plan": found, "found_problems": by_path}
+    return Prospect(plan=found, found_problems=by_path)
 
 
 def _choices(request: HttpRequest, typed: Typed) -> dict[str, list[Option]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dashboard.pages.shared.numbers import number, percent, size, speed
+from trainyard.contract.machines import GpuHealth, Health, HealthSample
 
 WIDTH, HEIGHT = 240.0, 48.0
 NEARLY_FULL = 0.95
-Health = dict[str, Any]
 Read = Callable[[Health], float | None]
 
 
@@ -26,60 +26,56 @@ class Gauge(NamedTuple):
     memory_path: str = ""  # of a GPU: the line of its memory beside that of its use
 
 
-def gauges(health: Health, history: Sequence[Health], since: float, until: float) -> list[Gauge]:
+def gauges(health: Health | None, history: Sequence[HealthSample], since: float, until: float) -> list[Gauge]:
     """``history`` has samples with ``at`` between the two Unix times, oldest first."""
-    if not health and history:
+    if health is None and history:
         health = history[-1]
-    if not health:
+    if health is None:
         return []
     made = [
-        _share("CPU", health, history, since, until, _of("cpu_percent"), f"load {number(health.get('load'))}"),
-        _part("Memory", health, history, since, until, "memory_used_bytes", "memory_bytes"),
-        _part("Disk", health, history, since, until, "disk_used_bytes", "disk_bytes"),
-        _rate("Network in", health, history, since, until, "network_received_bytes_per_s"),
-        _rate("Network out", health, history, since, until, "network_sent_bytes_per_s"),
+        _share("CPU", health, history, since, until, lambda one: one.cpu_percent, f"load {number(health.load)}"),
+        _part("Memory", health, history, since, until, lambda one: one.memory_used_bytes, lambda one: one.memory_bytes),
+        _part("Disk", health, history, since, until, lambda one: one.disk_used_bytes, lambda one: one.disk_bytes),
+        _rate("Network in", health, history, since, until, lambda one: one.network_received_bytes_per_s),
+        _rate("Network out", health, history, since, until, lambda one: one.network_sent_bytes_per_s),
     ]
-    made += [_gpu(gpu, health, history, since, until) for gpu in health.get("gpus") or []]
+    made += [_gpu(gpu, health, history, since, until) for gpu in health.gpus or []]
     return made
 
 
-def _gpu(gpu: Health, health: Health, history: Sequence[Health], since: float, until: float) -> Gauge:
-    index = gpu.get("index")
+def _gpu(gpu: GpuHealth, health: Health, history: Sequence[HealthSample], since: float, until: float) -> Gauge:
     facts = [
-        number(gpu["temperature_c"], "°C") if gpu.get("temperature_c") is not None else "",
-        number(gpu["power_w"], "W") if gpu.get("power_w") is not None else "",
+        number(gpu.temperature_c, "°C") if gpu.temperature_c is not None else "",
+        number(gpu.power_w, "W") if gpu.power_w is not None else "",
     ]
-    held = (
-        f"memory {size(gpu.get('memory_used_bytes'))} of {size(gpu['memory_bytes'])}" if gpu.get("memory_bytes") else ""
-    )
-    use = _of_gpu(index, _of("utilization_percent"))
-    memory = _of_gpu(index, _share_of("memory_used_bytes", "memory_bytes"))
-    made = _share(f"GPU {index}", health, history, since, until, use, held)
-    path = line([(one["at"], memory(one)) for one in history], since, until, 100.0)[0]
+    held = f"memory {size(gpu.memory_used_bytes)} of {size(gpu.memory_bytes)}" if gpu.memory_bytes else ""
+    use = _of_gpu(gpu.index, lambda one: one.utilization_percent)
+    memory = _of_gpu(gpu.index, lambda one: _share_of(one.memory_used_bytes, one.memory_bytes))
+    made = _share(f"GPU {gpu.index}", health, history, since, until, use, held)
+    path = line([(one.at, memory(one)) for one in history], since, until, 100.0)[0]
     return made._replace(note=" · ".join(filter(None, facts)), memory_path=path)
 
 
 def _share(
-    label: str, health: Health, history: Sequence[Health], since: float, until: float, read: Read, detail: str
+    label: str, health: Health, history: Sequence[HealthSample], since: float, until: float, read: Read, detail: str
 ) -> Gauge:
     value = read(health)
-    path, area = line([(one["at"], read(one)) for one in history], since, until, 100.0)
+    path, area = line([(one.at, read(one)) for one in history], since, until, 100.0)
     words = percent(None if value is None else value / 100)
     share = None if value is None else min(1.0, max(0.0, value / 100))
     return Gauge(label, words, detail, share, False, path, area, "100 %")
 
 
 def _part(
-    label: str, health: Health, history: Sequence[Health], since: float, until: float, used: str, whole: str
+    label: str, health: Health, history: Sequence[HealthSample], since: float, until: float, used: Read, whole: Read
 ) -> Gauge:
-    detail = f"{size(health.get(used))} of {size(health.get(whole))}"
-    made = _share(label, health, history, since, until, _share_of(used, whole), detail)
+    detail = f"{size(used(health))} of {size(whole(health))}"
+    made = _share(label, health, history, since, until, lambda one: _share_of(used(one), whole(one)), detail)
     return made._replace(is_high=made.share is not None and made.share >= NEARLY_FULL)  # a busy processor is no trouble
 
 
-def _rate(label: str, health: Health, history: Sequence[Health], since: float, until: float, name: str) -> Gauge:
-    read = _of(name)
-    values = [(one["at"], read(one)) for one in history]
+def _rate(label: str, health: Health, history: Sequence[HealthSample], since: float, until: float, read: Read) -> Gauge:
+    values = [(one.at, read(one)) for one in history]
     top = max([value for _, value in values if value is not None] + [1024.0])
     path, area = line(values, since, until, top)
     value = read(health)
@@ -111,24 +107,9 @@ def line(values: Sequence[tuple[float, float | None]], since: float, until: floa
     return "".join(strokes), "".join(areas)
 
 
-def _of(name: str) -> Read:
-    def read(health: Health) -> float | None:
-        value = health.get(name)
-        return float(value) if isinstance(value, int | float) else None
-
-    return read
+def _of_gpu(index: int | None, read: Callable[[GpuHealth], float | None]) -> Read:
+    return lambda health: next((read(gpu) for gpu in health.gpus or [] if gpu.index == index), None)
 
 
-def _of_gpu(index: Any, read: Read) -> Read:
-    def find(health: Health) -> float | None:
-        return next((read(gpu) for gpu in health.get("gpus") or [] if gpu.get("index") == index), None)
-
-    return find
-
-
-def _share_of(used: str, whole: str) -> Read:
-    def read(health: Health) -> float | None:
-        part, total = _of(used)(health), _of(whole)(health)
-        return 100.0 * part / total if part is not None and total else None
-
-    return read
+def _share_of(used: float | None, whole: float | None) -> float | None:
+    return 100.0 * used / whole if used is not None and whole else None

@@ -68,7 +68,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
     context = {
         "node": found,
         "box": boxes_of(request.user, [found], now)[0],
-        "gauges": gauges(found.health, history, now.timestamp() - seconds, now.timestamp()),
+        "gauges": gauges(found.health_now, history, now.timestamp() - seconds, now.timestamp()),
         "facts": facts(found),
         "rows": rows(list(here[:NUM_RUNS])),
         "may_manage": can_manage_clusters(request.user),

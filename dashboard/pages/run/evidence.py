@@ -12,7 +12,7 @@ from runs.models import Run
 from runs.presenting import endings, groups, unsent
 from runs.presenting.runs import TroubleDocument
 from runs.status import Status
-from trainyard.contract.base import convert
+from trainyard.contract.base import JsonObject, convert
 from trainyard.contract.causes import Cause, CauseClass, RankStack
 
 # status -> (colour, headline): the sentence under it is the run's own reason
@@ -131,7 +131,7 @@ def _hang(run: Run) -> Trouble | None:
     return Trouble("red", "This run makes no step", hang.sentence, stacks_text(hang.stacks)[:MAX_CHARS], [])
 
 
-def _traceback(found: dict[str, Any]) -> str:
+def _traceback(found: JsonObject) -> str:
     """Take the traceback, or the last lines, out of the evidence; the rest of the lines is on the tab of the logs."""
     if stacks := found.pop("stacks", None):
         return stacks_text(convert(stacks, list[RankStack]))

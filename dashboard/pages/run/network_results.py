@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dashboard.pages.shared.numbers import scaled, seconds, size, speed
 from runs.metrics.facts import facts_of
 from runs.models import Run
 from runs.placing.planning import RATES
+from trainyard.contract.base import JsonObject
+from trainyard.contract.facts import COMMUNICATION, CommunicationFacts, LinkFacts, TransferPoint
 from trainyard.planner import Rates
 
-FOUND = "communication"  # the fact that rank 0 reports: see workers.training.communication.reports
 NUM_SHADES = 6
 MAX_SIDE = 32  # nodes in the matrix
 
@@ -38,28 +39,28 @@ class NetworkResults(NamedTuple):
 
 
 def network_results(run: Run) -> NetworkResults | None:
-    """Return the results; None until rank 0 has reported them."""
-    found = facts_of(run.pk, FOUND).get(0)
-    if not isinstance(found, dict):
+    """None until rank 0 has told."""
+    found = facts_of(run.pk, COMMUNICATION, CommunicationFacts).get(0)
+    if found is None:
         return None
-    operations = {name: points for name, points in (found.get("operations") or {}).items() if points}
-    links = [link for link in found.get("links") or [] if isinstance(link, dict)]
-    sizes = sorted({int(point[0]) for points in operations.values() for point in points})
-    fastest = max((point[2] for points in operations.values() for point in points), default=0.0)
-    names = sorted({str(link[end]) for link in links for end in ("from", "to")})
+    operations = {name: points for name, points in found.operations.items() if points}
+    links = found.links
+    sizes = sorted({int(point.size_bytes) for points in operations.values() for point in points})
+    fastest = max((point.bytes_per_s for points in operations.values() for point in points), default=0.0)
+    names = sorted({end for link in links for end in (link.first, link.second)})
     return NetworkResults(
-        world_size=int(found.get("world_size") or 0),
+        world_size=found.world_size,
         sizes=[size(one) for one in sizes],
         operations=[Line(name, _cells(points, sizes, fastest)) for name, points in operations.items()],
         names=names[:MAX_SIDE],
         pairs=_matrix(names[:MAX_SIDE], links),
         slowest=_slowest(links),
         num_hidden=max(0, len(names) - MAX_SIDE),
-        compute=_compute(facts_of(run.pk, RATES).get(0)),
+        compute=_compute(facts_of(run.pk, RATES, JsonObject).get(0)),
     )
 
 
-def _compute(document: Any) -> list[tuple[str, str]]:
+def _compute(document: object) -> list[tuple[str, str]]:
     try:
         rates = Rates.from_document(document)
     except ValueError:  # nothing was reported, or nothing that is understood here
@@ -72,9 +73,9 @@ def _compute(document: Any) -> list[tuple[str, str]]:
     ]
 
 
-def _cells(points: list[list[float]], sizes: list[int], fastest: float) -> list[Cell | None]:
-    by_size = {int(point[0]): point for point in points}
-    return [_cell(by_size[one][1], by_size[one][2], fastest) if one in by_size else None for one in sizes]
+def _cells(points: list[TransferPoint], sizes: list[int], fastest: float) -> list[Cell | None]:
+    by_size = {int(point.size_bytes): point for point in points}
+    return [_cell(by_size[one].seconds, by_size[one].bytes_per_s, fastest) if one in by_size else None for one in sizes]
 
 
 def _cell(latency_s: float, bytes_per_s: float, fastest: float) -> Cell:
@@ -82,20 +83,20 @@ def _cell(latency_s: float, bytes_per_s: float, fastest: float) -> Cell:
     return Cell(seconds(latency_s), speed(bytes_per_s), min(NUM_SHADES - 1, int(share * NUM_SHADES)))
 
 
-def _matrix(names: list[str], links: list[dict[str, Any]]) -> list[Line]:
-    fastest = max((link["bytes_per_s"] for link in links), default=0.0)
+def _matrix(names: list[str], links: list[LinkFacts]) -> list[Line]:
+    fastest = max((link.bytes_per_s for link in links), default=0.0)
     cells = {}
     for link in links:
-        cell = _cell(link["latency_s"], link["bytes_per_s"], fastest)
-        cells[str(link["from"]), str(link["to"])] = cells[str(link["to"]), str(link["from"])] = cell
+        cell = _cell(link.latency_s, link.bytes_per_s, fastest)
+        cells[link.first, link.second] = cells[link.second, link.first] = cell
     return [Line(one, [cells.get((one, other)) for other in names]) for one in names]
 
 
-def _slowest(links: list[dict[str, Any]]) -> str:
+def _slowest(links: list[LinkFacts]) -> str:
     if len(links) < 2:
         return ""
-    ordered = sorted(links, key=lambda link: link["bytes_per_s"])
+    ordered = sorted(links, key=lambda link: link.bytes_per_s)
     slow, middle = ordered[0], ordered[len(ordered) // 2]
-    ratio = middle["bytes_per_s"] / slow["bytes_per_s"] if slow["bytes_per_s"] else 0
-    words = f"{slow['from']} and {slow['to']} have the slowest link: {speed(slow['bytes_per_s'])}"
+    ratio = middle.bytes_per_s / slow.bytes_per_s if slow.bytes_per_s else 0
+    words = f"{slow.first} and {slow.second} have the slowest link: {speed(slow.bytes_per_s)}"
     return f"{words}, {ratio:.1f} times less than the middle one." if ratio >= 1.2 else f"{words}."

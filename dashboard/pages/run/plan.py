@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from dashboard.pages.shared.estimate import ASSUMED, spans
 from dashboard.pages.shared.numbers import between, percent, rate, scaled, seconds, size
 from runs.models import Run
-from runs.presenting.measured import measured_of
+from runs.presenting.measured import Measured, measured_of
+from trainyard.contract.facts import EstimateDocument, MemoryDocument, StepTimeDocument
 
 NEAR = 0.2  # a difference above this gets a word…
 SLIGHT = 0.02  # …unless it is less than this of a step: a part of a millisecond may be off by as much
@@ -41,8 +41,8 @@ class PlanTab(NamedTuple):
 
 
 def plan_tab(run: Run) -> PlanTab:
-    predicted: dict[str, Any] = run.estimate or {}
-    measured: dict[str, Any] = dict(measured_of(run) or {})
+    predicted: EstimateDocument = run.estimate or EstimateDocument()
+    measured = measured_of(run)
     is_measured = bool(predicted.get("is_measured"))
     return PlanTab(
         time=_said_once(_time_rows(predicted, measured, is_measured)),
@@ -50,7 +50,7 @@ def plan_tab(run: Run) -> PlanTab:
         memory=_said_once(_memory_rows(predicted, measured)),
         warnings=[one for one in predicted.get("warnings") or [] if not one.startswith(ASSUMED)],
         has_prediction=bool(predicted),
-        num_steps=measured.get("num_steps"),
+        num_steps=int(measured["num_steps"]) if measured and measured["num_steps"] else None,
         is_measured=is_measured,
     )
 
@@ -63,8 +63,9 @@ def _said_once(rows: Iterator[Row]) -> list[Row]:
     return made
 
 
-def _time_rows(predicted: dict[str, Any], measured: dict[str, Any], is_measured: bool) -> Iterator[Row]:
-    plan, found = predicted.get("step_time") or {}, measured.get("step_time") or {}
+def _time_rows(predicted: EstimateDocument, measured: Measured | None, is_measured: bool) -> Iterator[Row]:
+    plan = predicted.get("step_time", StepTimeDocument())
+    found = measured["step_time"] if measured else {}
     slight = SLIGHT * (plan.get("total") or 0.0)
     slower = (
         "Something else ran on the machines, or their clocks were lowered: the Ranks tab says which rank was slow."
@@ -109,30 +110,33 @@ def _time_rows(predicted: dict[str, Any], measured: dict[str, Any], is_measured:
         yield _row("Checkpoint", "what one takes from training, over all steps", None, found["checkpoint"], seconds)
 
 
-def _rate_rows(predicted: dict[str, Any], measured: dict[str, Any]) -> Iterator[Row]:
+def _rate_rows(predicted: EstimateDocument, measured: Measured | None) -> Iterator[Row]:
     pace = "It follows from the time of a step."
     unit = str(predicted.get("unit") or "samples")
     yield _row(
         "Throughput",
         f"{unit} in a second, over all ranks",
-        *_both(predicted, measured, "units_per_second"),
+        predicted.get("units_per_second"),
+        measured and measured["units_per_second"],
         lambda value: rate(value, unit),
         pace,
         pace,
     )
     sent = "A run sends more at its start and end, and when it validates; over few steps that counts."
-    yield _row("Sent in a step", "by the busiest rank", *_both(predicted, measured, "sent_bytes"), size, sent, sent)
-    yield _row("Model FLOPs in a step", "over all ranks", *_both(predicted, measured, "flops_per_step"), _flops)
+    found_bytes = measured and measured["sent_bytes"]
+    yield _row("Sent in a step", "by the busiest rank", predicted.get("sent_bytes"), found_bytes, size, sent, sent)
+    found_flops = measured and measured["flops_per_step"]
+    yield _row("Model FLOPs in a step", "over all ranks", predicted.get("flops_per_step"), found_flops, _flops)
     if bubble := predicted.get("bubble"):
         yield _row("Pipeline bubble", "as a share of a step; measured, it is in communication", bubble, None, percent)
-    if measured.get("mfu") is not None:
-        yield _row("MFU", "of what the devices can do at best", None, measured.get("mfu"), percent)
+    if measured and measured["mfu"] is not None:
+        yield _row("MFU", "of what the devices can do at best", None, measured["mfu"], percent)
 
 
-def _memory_rows(predicted: dict[str, Any], measured: dict[str, Any]) -> Iterator[Row]:
+def _memory_rows(predicted: EstimateDocument, measured: Measured | None) -> Iterator[Row]:
     parts = dict(enumerate(predicted.get("memory") or []))
     plan = {rank: one.get("total") for rank, one in parts.items()}
-    found: dict[int, float | None] = measured.get("memory") or {}
+    found = measured["memory"] if measured else {}
     kinds: dict[tuple[int | None, int | None], list[int]] = {}
     for rank in sorted({*plan, *found}):
         key = (_rounded(plan.get(rank)), None if len(plan) > MAX_KINDS else _rounded(found.get(rank)))
@@ -148,7 +152,7 @@ def _memory_rows(predicted: dict[str, Any], measured: dict[str, Any]) -> Iterato
             size,
             "Something holds memory that the plan does not know of, such as a library's own buffers.",
             "Less was kept than counted, such as buffers that were used again.",
-            range_of=parts.get(ranks[0], {}),
+            range_of=parts.get(ranks[0]),
         )
 
 
@@ -162,9 +166,10 @@ def _row(
     less: str = "",
     *,
     slight: float = 0.0,
-    range_of: Mapping[str, Any] = MappingProxyType({}),
+    range_of: MemoryDocument | StepTimeDocument | None = None,
 ) -> Row:
     difference, tone, why = "", "", ""
+    range_of = range_of or StepTimeDocument()
     low, high = range_of.get("low"), range_of.get("high")  # a run that is older has none
     if predicted and measured is not None:
         off = measured / predicted - 1
@@ -182,10 +187,6 @@ def _difference(off: float) -> str:
         return f"{1 + off:.3g} times"
     points = round(100 * off)
     return f"{points:+d} %".replace("-", "−") if points else "0 %"
-
-
-def _both(predicted: dict[str, Any], measured: dict[str, Any], name: str) -> tuple[float | None, float | None]:
-    return predicted.get(name), measured.get(name)
 
 
 def _sum(*values: float | None) -> float | None:

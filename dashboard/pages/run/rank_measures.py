@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dashboard.pages.shared.estimate import Slice
 from dashboard.pages.shared.numbers import percent, seconds
+from runs.metrics.facts import facts_of
 from runs.metrics.models import Fact
 from runs.models import Attempt
 from runs.presenting import stragglers
-from runs.presenting.measured import MEASURED
+from trainyard.contract.base import SpecDocument
+from trainyard.contract.facts import MEASURED, MeasuredFacts
 from trainyard.spec.strategies.mesh import Mesh
 
 # Names, what they are, and their series' colours: computing and communication as in the bars of a plan.
@@ -55,43 +57,45 @@ class Measures(NamedTuple):
     is_balanced: bool
 
 
-def measures(attempt: Attempt, nodes: Mapping[int, str], spec: Mapping[str, Any], mesh: Mesh | None) -> Measures | None:
-    """Return the last measures of the ranks of ``attempt``; None where there are none. ``nodes`` are names by rank."""
+def measures(attempt: Attempt, nodes: Mapping[int, str], spec: SpecDocument, mesh: Mesh | None) -> Measures | None:
+    """Return what the ranks of ``attempt`` told last; None where none told anything. ``nodes`` are names by rank."""
     if "script" in spec.get("task", {}):
-        return None  # a script's fact of this name may be anything
-    facts = {one.rank: one for one in Fact.objects.filter(run_id=attempt.run_id, attempt=attempt.fence, name=MEASURED)}
-    measured = {rank: one.data for rank, one in sorted(facts.items()) if isinstance(one.data.get("phases"), dict)}
-    if not measured:
+        return None  # what it tells under this name is its own, and may be anything
+    found_facts = facts_of(attempt.run_id, MEASURED, MeasuredFacts, attempt=attempt.fence)
+    told = {rank: one for rank, one in found_facts.items() if one.phases}
+    if not told:
         return None
-    # Stages of a pipeline have different work and wait by design: there, no rank is a straggler.
-    found = stragglers.stragglers(measured) if mesh is None or mesh.stages == 1 else None
+    newest = Fact.objects.filter(run_id=attempt.run_id, attempt=attempt.fence, name=MEASURED, rank__in=told)
+    # Stages of a pipeline have other work each and wait by plan: there, nobody is to blame.
+    phases = {rank: one.phases for rank, one in told.items()}
+    found = stragglers.stragglers(phases) if mesh is None or mesh.stages == 1 else None
     parallel = spec.get("parallel", {})
     ranks = [_rank(rank, nodes.get(rank, ""), data, found) for rank, data in measured.items()]
     return Measures(
         ranks,
         [Slice(*words, "", "", "") for words in PHASES.values()],
-        stragglers.sentence(found, nodes, num_ranks=len(measured)) if found else "",
-        BALANCE if found and _could_balance(parallel, mesh) else "",
-        min(int(data.get("num_steps") or 0) for data in measured.values()),
-        max(int(data.get("step") or 0) for data in measured.values()),
-        datetime.fromtimestamp(max(facts[rank].at for rank in measured), UTC),
-        len({data.get("rows") for data in measured.values()}) > 1 or parallel.get("balance") == "speed",
+        stragglers.sentence(found, nodes, num_ranks=len(told)) if found else "",
+        BALANCE if found and _could_balance(spec, mesh) else "",
+        min(data.num_steps for data in told.values()),
+        max(data.step for data in told.values()),
+        datetime.fromtimestamp(max(newest.values_list("at", flat=True)), UTC),
+        len({data.rows for data in told.values()}) > 1 or parallel.get("balance") == "speed",
     )
 
 
-def _rank(rank: int, node: str, data: Mapping[str, Any], found: stragglers.Stragglers | None) -> RankMeasures:
-    phases = {name: float(data["phases"].get(name) or 0.0) for name in PHASES}
+def _rank(rank: int, node: str, data: MeasuredFacts, found: stragglers.Stragglers | None) -> RankMeasures:
+    phases = {name: data.phases.get(name, 0.0) for name in PHASES}
     total = sum(phases.values()) or 1.0
     return RankMeasures(
         rank,
         node,
         _slices(phases, total),
-        seconds(float(data.get("step_time_s") or 0.0)),
+        seconds(data.step_time_s or 0.0),
         percent(phases[stragglers.WAITING] / total),
-        data.get("rows"),
-        data.get("peak_memory_bytes"),
-        data.get("sent_bytes"),
-        percent(data.get("mfu")),
+        data.rows,
+        data.peak_memory_bytes,
+        data.sent_bytes,
+        percent(data.mfu),
         found is not None and rank in found.ranks,
     )
 
@@ -107,6 +111,7 @@ def _slices(phases: Mapping[str, float], total: float) -> list[Slice]:
     return made
 
 
-def _could_balance(parallel: Mapping[str, Any], mesh: Mesh | None) -> bool:
+def _could_balance(spec: SpecDocument, mesh: Mesh | None) -> bool:
+    parallel = spec.get("parallel", {})
     is_plain = parallel.get("compression") == "none" and parallel.get("synchronization", {}).get("kind") == "every-step"
     return is_plain and parallel.get("balance") == "none" and mesh is not None and mesh.data == mesh.world_size

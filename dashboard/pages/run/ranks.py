@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dashboard.pages.run.evidence import CAUSE_WORDS
 from dashboard.pages.run.rank_measures import Measures, measures
@@ -13,8 +13,10 @@ from runs.ingest.commit import REST
 from runs.metrics.models import Producer
 from runs.models import Attempt, Placement, Run
 from runs.status import Phase
+from trainyard.contract.base import SpecDocument
 from trainyard.contract.causes import HangFinding
 from trainyard.contract.reports import RankReport, RankStall
+from trainyard.spec import RecipeSpec, read_spec
 from trainyard.spec.strategies.mesh import Mesh, make_mesh
 
 
@@ -53,7 +55,7 @@ def processes_elsewhere(run: Run) -> list[Producer]:
     return list(Producer.objects.filter(run_id=run.pk).exclude(role=REST).order_by("rank", "pk"))
 
 
-def _view(attempt: Attempt, spec: dict[str, Any]) -> AttemptView:
+def _view(attempt: Attempt, spec: SpecDocument) -> AttemptView:
     mesh = _mesh(spec, attempt.world_size)
     ranks = _ranks(attempt, mesh)
     found = measures(attempt, {one.rank: one.node for one in ranks}, spec, mesh)
@@ -64,11 +66,12 @@ def _view(attempt: Attempt, spec: dict[str, Any]) -> AttemptView:
     return AttemptView(attempt, placements, ranks, axes, found, word, hang, stacks)
 
 
-def _mesh(spec: dict[str, Any], world_size: int) -> Mesh | None:
+def _mesh(spec: SpecDocument, world_size: int) -> Mesh | None:
     """How the ranks of an attempt share the work; None for a script, and where the degrees give no such world."""
     try:
-        return make_mesh(spec["parallel"], world_size)
-    except (KeyError, ValueError):
+        found = read_spec(spec)
+        return make_mesh(found.parallel, world_size) if isinstance(found, RecipeSpec) else None
+    except ValueError:
         return None
 
 

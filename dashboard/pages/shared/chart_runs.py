@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 from dashboard.pages.shared.run_colours import colour_of
 from runs.metrics.models import Series
 from runs.models import Attempt, Event, Run, User, Workspace
+from trainyard.contract.base import JsonObject, SpecDocument
 
 TOLD = ("restarted", "restored")  # of what happens between two attempts, what people ask about
 MAX_FIELDS = 400
@@ -104,7 +105,7 @@ def chart_runs(runs: Sequence[Run]) -> list[ChartRun]:
     ]
 
 
-def fields_of(spec: Mapping[str, Any]) -> dict[str, str]:
+def fields_of(spec: SpecDocument) -> dict[str, str]:
     """Return the leaves of a spec by their paths: ``{"train.batch_size": "32"}``; no more than people would look at."""
     found: dict[str, str] = {}
     for path, value in _leaves(spec):
@@ -115,7 +116,7 @@ def fields_of(spec: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def _leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(value: JsonObject, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, one in value.items():
         if isinstance(one, dict) and one:
             yield from _leaves(one, f"{prefix}{name}.")

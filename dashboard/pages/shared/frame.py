@@ -6,7 +6,7 @@ closed until somebody says who may open it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Concatenate
 from urllib.parse import urlencode
@@ -79,7 +79,7 @@ def person(request: HttpRequest) -> User:
 def show(
     request: HttpRequest,
     template: str,
-    context: dict[str, Any] | None = None,
+    context: Mapping[str, object] | None = None,
     *,
     fragments: dict[str, str] | None = None,
     status: int = 200,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja.errors import HttpError
 
 from runs.access import NotFound
-from runs.files.uploads import Sender
+from runs.files import outputs
+from runs.files.uploads import NoRoom, Sender
 from runs.models import Node, Placement
 
 
@@ -25,6 +29,19 @@ def placement_of(request: HttpRequest, run_id: str, fence: int, *, is_newest: bo
     if not placement.takes_files(timezone.now()):
         raise HttpError(410, "The attempt is over, and its node had sent everything or had time enough to.")
     return placement
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Answer what the storing of files raises."""
+    try:
+        yield
+    except outputs.TooLarge as error:
+        raise HttpError(413, str(error)) from error
+    except NoRoom as error:
+        raise HttpError(507, str(error)) from error
+    except ValueError as error:
+        raise HttpError(422, str(error)) from error
 
 
 def sender_of(placement: Placement) -> Sender:

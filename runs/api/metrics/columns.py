@@ -6,7 +6,7 @@ import json
 import struct
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,33 @@ PREFIX = struct.Struct("<4sII")  # magic, version, length of the header
 ALIGNED = 8
 EXACT = 2**53  # up to here a float64 holds every integer
 
-Head = dict[str, Any]
+
+class Head(TypedDict, total=False):
+    """What stands before the series: the cursor (of each run), and when time began where it is relative."""
+
+    cursor: int
+    cursors: dict[str, int]
+    origin: float | None
+    origins: dict[str, float]
+
+
+class Described(TypedDict, total=False):
+    """What stands beside the columns of a curve."""
+
+    run: str  # in an answer about several
+    name: str
+    labels: dict[str, str]
+    attempt: int
+    kind: str
+    superseded: bool
+
+
+class Place(TypedDict):
+    """Where a column lies."""
+
+    dtype: str
+    offset: int
+    length: int
 
 
 def as_json(head: Head, curves: Sequence[Curve], *, is_many: bool) -> bytes:
@@ -55,10 +81,11 @@ def as_columns(head: Head, curves: Sequence[Curve], *, is_many: bool) -> bytes:
     return b"".join((PREFIX.pack(MAGIC, VERSION, len(header)), header, *(column.data for column in layout.columns)))
 
 
-def described(curve: Curve, is_many: bool) -> dict[str, Any]:
-    known: dict[str, Any] = {"run": curve.run_id} if is_many else {}
-    known |= {"name": curve.name, "labels": curve.labels, "attempt": curve.attempt, "kind": curve.kind}
-    return known | {"superseded": True} if curve.is_superseded else known
+def described(curve: Curve, is_many: bool) -> Described:
+    known: Described = {"name": curve.name, "labels": curve.labels, "attempt": curve.attempt, "kind": curve.kind}
+    if curve.is_superseded:
+        known["superseded"] = True
+    return {"run": curve.run_id, **known} if is_many else known
 
 
 class _Layout:
@@ -66,16 +93,16 @@ class _Layout:
 
     def __init__(self) -> None:
         self.columns: list[NDArray[Any]] = []
-        self._places: dict[int, dict[str, Any]] = {}
+        self._places: dict[int, Place] = {}
         self._seen: list[NDArray[Any]] = []  # held, so that no other column gets the id of one that is gone
         self._size = 0
 
-    def place(self, column: NDArray[Any]) -> dict[str, Any]:
+    def place(self, column: NDArray[Any]) -> Place:
         known = self._places.get(id(column))
         if known is not None:
             return known
         wire = _wire(column)
-        place = {"dtype": "<i8" if wire.dtype.kind == "i" else "<f8", "offset": self._size, "length": wire.size}
+        place: Place = {"dtype": "<i8" if wire.dtype.kind == "i" else "<f8", "offset": self._size, "length": wire.size}
         self._size += wire.nbytes
         self.columns.append(wire)
         self._seen.append(column)

@@ -14,6 +14,7 @@ from runs.api.problems import problem
 from runs.api.shapes import Body
 from runs.models import Workspace
 from runs.presenting.runs import stamp
+from trainyard.contract.base import JsonObject
 
 router = Router(tags=["projects"])
 
@@ -50,7 +51,7 @@ def _answer(row: Workspace | None) -> WorkspaceOut:
     return WorkspaceOut(state=row.state, saved_at=stamp(row.saved_at)) if row else WorkspaceOut(state={}, saved_at=None)
 
 
-def _why_not(state: dict[str, Any]) -> str:
+def _why_not(state: JsonObject) -> str:
     """Return why the state cannot be kept; "" where it can."""
     try:
         num_bytes = len(json.dumps(state, ensure_ascii=False, allow_nan=False).encode())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from ninja import Schema
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from runs.ingest.validation.rules import storable
+from trainyard.contract.inspections import DatasetFacts as FactsDocument
 from trainyard.formats.pictures import PNG_SIGNATURE, size_of
 
 MAX_SIDE = 64  # pixels of a thumbnail
@@ -66,8 +67,8 @@ class Picture(Part):
     png: Annotated[str, Field(max_length=2 * MAX_PNG_BYTES), AfterValidator(_picture)]
 
 
-class Facts(Part):
-    """See workers.training.data.inspection.inspect."""
+class DatasetFacts(Part):
+    """What a node found in a dataset; which fields there are depends on the kind."""
 
     kind: Literal["text", "table", "images"]
     num_rows: Count | None = None
@@ -89,6 +90,7 @@ class Facts(Part):
     is_sample: bool = False  # the statistics are of the first rows alone
     num_sampled: Count | None = None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> FactsDocument:
         """Return what is kept of it."""
-        return self.model_dump(mode="json", exclude_none=True, exclude_defaults=True) | {"kind": self.kind}
+        kept = self.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+        return cast(FactsDocument, kept | {"kind": self.kind})

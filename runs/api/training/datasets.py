@@ -17,7 +17,7 @@ from runs.api.auth import actor
 from runs.api.machines.node_auth import NodeAuth
 from runs.api.paging import Page, page
 from runs.api.shapes import Body
-from runs.api.training.dataset_facts import Clean, Facts
+from runs.api.training.dataset_facts import Clean, DatasetFacts
 from runs.api.training.history import ListQuery
 from runs.datasets import recipe_of
 from runs.models import Dataset, Node, Role
@@ -71,7 +71,7 @@ class DatasetWithFacts(DatasetOut):
 
 class NodeAnswer(Body):
     question: str = Field(max_length=40)
-    facts: Facts | None = None
+    facts: DatasetFacts | None = None
     problem: Annotated[Clean, Field(max_length=4_000)] = ""
 
 

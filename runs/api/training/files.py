@@ -8,13 +8,12 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Field, Router, Schema
 from ninja import Status as Answer
-from ninja.errors import HttpError
 
 from runs import actions
 from runs.access import NotFound, get_run
 from runs.api.auth import actor
 from runs.api.machines.node_auth import NodeAuth
-from runs.api.machines.node_files import placement_of, sender_of
+from runs.api.machines.node_files import placement_of, refusals, sender_of
 from runs.api.shapes import Body
 from runs.api.streaming import file_response
 from runs.files import outputs, uploads
@@ -113,14 +112,8 @@ def store(request: HttpRequest, run_id: str, fence: int, path: str) -> Answer[No
     """Only a node of the run's newest attempt may, until it has said that everything was sent: what an older attempt
     leaves, or what comes after the end, does not change the run."""
     sender = sender_of(placement_of(request, run_id, fence))
-    try:
+    with refusals():
         uploads.check_room(run_id, int(request.headers.get("Content-Length") or 0))
         place = uploads.place_of(sender, path)
         outputs.store(run_id, place, request.read, request.sealed_digest)  # type: ignore[attr-defined]
-    except outputs.TooLarge as error:
-        raise HttpError(413, str(error)) from error
-    except uploads.NoRoom as error:
-        raise HttpError(507, str(error)) from error
-    except ValueError as error:
-        raise HttpError(422, str(error)) from error
     return Answer(204, None)

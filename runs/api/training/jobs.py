@@ -17,6 +17,7 @@ from runs.api.openapi import SPEC, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.models import Job, Role
 from runs.presenting.runs import stamp
+from trainyard.contract.base import JsonObject
 
 router = Router(tags=["jobs"])
 
@@ -39,7 +40,7 @@ class JobOut(Schema):
 
 
 @router.post("/jobs", response={201: JobOut}, openapi_extra=body_of(SPEC), summary="Save a spec under its name")
-def save(request: HttpRequest, document: InBody[dict[str, Any]]) -> Answer[JobOut]:
+def save(request: HttpRequest, document: InBody[JsonObject]) -> Answer[JobOut]:
     """The body is a spec. Under a name that exists it becomes the next version."""
     return Answer(201, _jobs([actions.save_job(actor=actor(request), document=document)])[0])
 

@@ -15,6 +15,7 @@ from runs.api.auth import actor
 from runs.api.openapi import SPEC, body_of
 from runs.presenting.measured import measured_of
 from runs.presenting.runs import stamp
+from trainyard.contract.base import JsonObject
 
 router = Router(tags=["plans"])
 
@@ -48,14 +49,17 @@ class RunPlanOut(Schema):
 
 
 @router.post("/plans", response=PlansOut, openapi_extra=body_of(SPEC), summary="What a spec would cost")
-def make(request: HttpRequest, document: InBody[dict[str, Any]], query: Query[PlansQuery]) -> PlansOut:
+def make(request: HttpRequest, document: InBody[JsonObject], query: Query[PlansQuery]) -> PlansOut:
     """The body is a spec. Nothing is written."""
     user = actor(request)
     found = plans_of(user, document, count=query.count, now=timezone.now())
     known = found.costs.known
     return PlansOut(
-        estimate=found.costs.estimate.as_document(),
-        proposals=[ProposalOut(**one.as_document()) for one in found.costs.proposals],
+        estimate=dict(found.costs.estimate.as_document()),
+        proposals=[
+            ProposalOut(changes=dict(one.changes), sentence=one.sentence, estimate=dict(one.estimate.as_document()))
+            for one in found.costs.proposals
+        ],
         nodes=[node.name for node in found.nodes],
         rates=RatesOut(is_measured=known.rates.is_measured, run=shown_run(user, known) or None, at=stamp(known.at)),
     )

@@ -19,6 +19,7 @@ from runs.models import Role, Run
 from runs.presenting.listing import find_runs
 from runs.presenting.runs import RunDocument, run_documents
 from runs.status import Status
+from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, SpecError
 
 router = Router(tags=["runs"])
@@ -50,7 +51,7 @@ class Clone(Body):
 
 
 @router.post("/runs", response={201: RunOut}, openapi_extra=body_of(SPEC_OR_JOB), summary="Submit a run")
-def submit(request: HttpRequest, document: InBody[dict[str, Any]]) -> Answer[RunDocument]:
+def submit(request: HttpRequest, document: InBody[JsonObject]) -> Answer[RunDocument]:
     """The body is a spec, or `{"job": id, "overrides": {path: value}}`."""
     user = actor(request)
     if "job" not in document:

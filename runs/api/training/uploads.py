@@ -10,7 +10,7 @@ from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs.api.machines.node_auth import NodeAuth
-from runs.api.machines.node_files import placement_of, sender_of
+from runs.api.machines.node_files import placement_of, refusals, sender_of
 from runs.api.shapes import Body
 from runs.files import outputs, uploads
 from runs.models import Placement
@@ -51,18 +51,14 @@ _PATH = "/node/runs/{run_id}/fences/{fence}"
 @router.post(f"{_PATH}/uploads", auth=NodeAuth(), response=Begun, summary="Begin a large file, or a link (nodes only)")
 def begin(request: HttpRequest, run_id: str, fence: int, body: Begin) -> Begun:
     sender = sender_of(placement_of(request, run_id, fence))
-    try:
-        if body.same_as:
-            return Begun(path=uploads.link(sender, body.path, body.same_as), offset=0, is_done=True)
-        return Begun(**uploads.begin(sender, body.path, body.size_bytes, body.key)._asdict())
-    except LookupError as error:
-        raise HttpError(422, f"{body.same_as!r}, which {body.path!r} is a link to, is not among the files.") from error
-    except outputs.TooLarge as error:
-        raise HttpError(413, str(error)) from error
-    except uploads.NoRoom as error:
-        raise HttpError(507, str(error)) from error
-    except ValueError as error:
-        raise HttpError(422, str(error)) from error
+    with refusals():
+        try:
+            if body.same_as:
+                return Begun(path=uploads.link(sender, body.path, body.same_as), offset=0, is_done=True)
+            return Begun(**uploads.begin(sender, body.path, body.size_bytes, body.key)._asdict())
+        except LookupError as error:
+            missing = f"{body.same_as!r}, which {body.path!r} is a link to, is not among the files."
+            raise HttpError(422, missing) from error
 
 
 @router.put(
@@ -75,17 +71,14 @@ def begin(request: HttpRequest, run_id: str, fence: int, body: Begin) -> Begun:
 def store_part(request: HttpRequest, run_id: str, fence: int, key: str, offset: int) -> Begun:
     """Where the part does not begin where the last one ended, the answer says where the next one begins."""
     placement_of(request, run_id, fence)
-    try:
-        digest: str = request.sealed_digest  # type: ignore[attr-defined]
-        return Begun(**uploads.write_part(run_id, key, offset, request.read, digest)._asdict())
-    except uploads.WrongOffset as error:
-        return Begun(path="", offset=error.offset, is_done=False)
-    except LookupError as error:
-        raise HttpError(428, "Nothing was begun under this key. Begin the file again.") from error
-    except outputs.TooLarge as error:
-        raise HttpError(413, str(error)) from error
-    except ValueError as error:
-        raise HttpError(422, str(error)) from error
+    digest: str = request.sealed_digest  # type: ignore[attr-defined]
+    with refusals():
+        try:
+            return Begun(**uploads.write_part(run_id, key, offset, request.read, digest)._asdict())
+        except uploads.WrongOffset as error:
+            return Begun(path="", offset=error.offset, is_done=False)
+        except LookupError as error:
+            raise HttpError(428, "Nothing was begun under this key. Begin the file again.") from error
 
 
 @router.post(f"{_PATH}/gained", auth=NodeAuth(), response={204: None}, summary="List what was not sent (nodes only)")

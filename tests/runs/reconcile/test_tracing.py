@@ -12,9 +12,10 @@ from runs.ingest.commit import Source, commit
 from runs.ingest.validation.records import incoming
 from runs.metrics.models import Telemetry
 from runs.models import Event
-from runs.reconcile.tracing import sentence_of
+from runs.reconcile.tracing import TraceDocument, sentence_of
 from tests.runs.reconcile.conftest import Yard
 from tests.spools import Spool
+from trainyard.contract.facts import TraceFacts
 
 
 @pytest.fixture
@@ -84,8 +85,11 @@ def test_an_attempt_that_ends_before_says_that_nothing_was_heard(training: Yard)
 
 
 def test_a_trace_of_some_ranks_alone_says_why_not_of_the_others() -> None:
-    trace = {"first": 120, "steps": 3}
-    found = {0: {"file": "traces/a"}, 1: {"why": "step 120 was over when the wish arrived, at step 124"}}
+    trace: TraceDocument = {
+        "id": "t", "first": 120, "steps": 3, "ranks": [0, 1], "asked_at": 0.0, "is_told": False,
+    }  # fmt: skip
+    why = "step 120 was over when the wish arrived, at step 124"
+    found = {0: TraceFacts(file="traces/a"), 1: TraceFacts(why=why)}
     assert sentence_of(trace, found) == (
         "Traced steps 120 to 122 on 1 rank of 2; rank 1: step 120 was over when the wish arrived, at step 124."
     )

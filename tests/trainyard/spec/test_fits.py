@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,8 +14,13 @@ def spec(nodes: int, each: int, accelerator: str = "auto") -> Any:
     return parse_spec({"name": "x", "task": {"script": "a.py"}, "resources": resources})
 
 
-def cluster(*slots: int, accelerator: str = "cpu") -> list[dict[str, Any]]:
-    return [{"name": f"node-{i}", "slots": count, "accelerator": accelerator} for i, count in enumerate(slots)]
+class Room(NamedTuple):
+    slots: int
+    accelerator: str
+
+
+def cluster(*slots: int, accelerator: str = "cpu") -> list[Room]:
+    return [Room(count, accelerator) for count in slots]
 
 
 MIXED = cluster(4, 4) + cluster(8, 8, 8, accelerator="gpu")
@@ -31,7 +36,7 @@ MIXED = cluster(4, 4) + cluster(8, 8, 8, accelerator="gpu")
         (spec(100, 100), []),
     ],
 )
-def test_it_fits(asked: Any, nodes: list[dict[str, Any]]) -> None:
+def test_it_fits(asked: Any, nodes: list[Room]) -> None:
     assert check_fits(asked, nodes) == []
 
 
@@ -46,7 +51,7 @@ def test_it_fits(asked: Any, nodes: list[dict[str, Any]]) -> None:
         (spec(4, 1), MIXED, "resources.nodes", "3 nodes of one kind (cpu or gpu)"),
     ],
 )
-def test_it_can_never_fit(asked: Any, nodes: list[dict[str, Any]], path: str, sentence: str) -> None:
+def test_it_can_never_fit(asked: Any, nodes: list[Room], path: str, sentence: str) -> None:
     [problem] = check_fits(asked, nodes)
     assert problem.path == path and sentence in problem.message
 

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from trainyard.spec.sections.parallel import Parallel, Pipeline
 from workers.training.mesh import make_mesh, share_batch
 
 
-def parallel(data: int | str = "auto", shard: int = 1, tensor: int = 1, stages: int = 1) -> dict[str, Any]:
-    return {"data": data, "shard": shard, "tensor": tensor, "pipeline": {"stages": stages}}
+def parallel(data: int | str = "auto", shard: int = 1, tensor: int = 1, stages: int = 1, **more: int) -> Parallel:
+    pipeline = Pipeline.model_construct(stages=stages)
+    return Parallel.model_construct(data=data, shard=shard, tensor=tensor, pipeline=pipeline, **more)
 
 
 def test_auto_gives_the_data_degree_what_the_others_leave() -> None:
@@ -24,7 +24,7 @@ def test_auto_gives_the_data_degree_what_the_others_leave() -> None:
         (parallel(shard=0), 4, r"degrees start at 1, got shard 0"),
     ],
 )
-def test_a_wrong_product_is_refused_naming_the_numbers(degrees: dict[str, Any], world_size: int, message: str) -> None:
+def test_a_wrong_product_is_refused_naming_the_numbers(degrees: Parallel, world_size: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_mesh(degrees, world_size)
 

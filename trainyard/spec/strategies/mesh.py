@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from trainyard.spec.sections.parallel import Parallel
 from trainyard.spec.strategies import AXES as TABLE
 from trainyard.spec.strategies import Axis
 
@@ -103,14 +103,14 @@ class Mesh:
         return math.prod(self.degree(axis.name) for axis in TABLE if is_counted(axis))
 
 
-def make_mesh(parallel: Mapping[str, Any], world_size: int, rank: int = 0) -> Mesh:
+def make_mesh(parallel: Parallel, world_size: int, rank: int = 0) -> Mesh:
     """Return the mesh for ``parallel`` of a spec. Raises ValueError, naming the numbers, when they do not multiply."""
     inner = inner_degrees(parallel)
     others = math.prod(inner.values())
     if min(inner.values()) < 1:
         raise ValueError(f"parallel: degrees start at 1, got {inner_words(inner, between=', ')}")
-    data = parallel["data"]
-    if data == "auto":
+    data = parallel.data
+    if not isinstance(data, int):  # auto
         if world_size % others:
             raise ValueError(f"parallel: {inner_words(inner)} = {others} does not divide the {world_size} ranks")
         data = world_size // others
@@ -129,16 +129,15 @@ def inner_words(degrees: Mapping[str, int], between: str = " x ") -> str:
     return between.join(f"{axis.path.removeprefix('parallel.')} {degrees[axis.name]}" for axis in ordered)
 
 
-def inner_degrees(parallel: Mapping[str, Any]) -> dict[str, int]:
+def inner_degrees(parallel: Parallel) -> dict[str, int]:
     """Return the degrees of ``parallel`` of a spec, but for data."""
     return {axis.name: _asked(parallel, axis) for axis in INNER}
 
 
-def _asked(parallel: Mapping[str, Any], axis: Axis) -> int:
-    """Return the degree that a spec asks for; 1 where it is older than the axis."""
-    value: Any = parallel
+def _asked(parallel: Parallel, axis: Axis) -> int:
+    """Return the degree that a spec asks for."""
+    value: object = parallel
     for name in axis.path.split(".")[1:]:
-        if name not in value:
-            return 1
-        value = value[name]
-    return int(value)
+        value = getattr(value, name)
+    assert isinstance(value, int)
+    return value

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
+from trainyard.contract.base import SpecDocument
 from trainyard.spec.problems import show
 
 UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
@@ -48,13 +47,13 @@ def words_of(seconds: float) -> str:
     return re.sub(r"\bm\b", "min", spaced)
 
 
-def time_limit_s(spec: Mapping[str, Any]) -> float | None:
+def time_limit_s(spec: SpecDocument) -> float | None:
     """Return after how many seconds a run of the resolved spec is stopped; None where it may go on for ever."""
     text = (spec.get("limits") or {}).get("time")
     return seconds_of(text) if text else None
 
 
-def grace_s(spec: Mapping[str, Any]) -> float:
+def grace_s(spec: SpecDocument) -> float:
     """Return how many seconds the ranks of the resolved spec have to save and end once they are asked to."""
     text = (spec.get("limits") or {}).get("grace")
     return seconds_of(text) if text else OLD_GRACE_S

@@ -16,8 +16,8 @@ from typing import IO, Protocol
 import httpx
 import structlog
 
-from trainyard.contract.base import BadDocument, JsonObject, WireStruct, decode, encode
-from trainyard.contract.inspections import Answer, Question
+from trainyard.contract.base import BadDocument, WireStruct, decode, encode
+from trainyard.contract.inspections import Answer, DatasetFacts, Question
 from trainyard.contract.limits import MAX_FACTS_BYTES
 from workers.data_access.roots import CLOSED, location_problem
 from workers.machine.passed_variables import passed_variables
@@ -42,7 +42,7 @@ ROOT = Path(__file__).resolve().parents[3]
 class Findings(WireStruct):
     """What the child prints."""
 
-    facts: JsonObject | None = None
+    facts: DatasetFacts | None = None
     problem: str = ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 
-from trainyard.contract.base import JsonObject
+from trainyard.contract.base import SpecDocument
 from trainyard.contract.reports import RankError, RankReport
 from trainyard.failures.ranks import explain_rank
 from trainyard.spec.survival import outlives_workers
@@ -28,7 +28,7 @@ class RankState(RankReport, kw_only=True):
         """Sort a rank that only felt another rank's end behind that one: both may be found dead at the same time."""
         return explain_rank(self, "").standing, self.ended_at or 0.0
 
-    def is_fatal(self, spec: JsonObject) -> bool:
+    def is_fatal(self, spec: SpecDocument) -> bool:
         """Whether its end is the end of all ranks, since no other can step without it. A run that outlives its workers
         does so once they are together; before that, rank 0 would wait for a worker that never comes."""
         is_spare = outlives_workers(spec) and self.rank != 0 and self.has_joined

@@ -20,6 +20,7 @@ from workers.training.checkpoints.random_state import RandomState, random_state
 from workers.training.checkpoints.snapshot import Snapshot
 from workers.training.checkpoints.store import Mark
 from workers.training.files import sync
+from workers.training.recipes import ModelDocument
 
 # How long rank 0 waits for the parts of the others, and training for a disk that still writes the one before.
 PARTS_TIMEOUT_S = 600.0
@@ -38,7 +39,7 @@ class Facts:
     keep: int
     rank: int
     writers: tuple[int, ...]
-    model: dict[str, Any]
+    model: ModelDocument
     world_size: int
     degrees: dict[str, int]
     device: torch.device

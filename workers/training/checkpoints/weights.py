@@ -6,7 +6,6 @@ import json
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -15,6 +14,7 @@ from safetensors.torch import save_file
 from workers.training.build import Training
 from workers.training.checkpoints.pieces import Piece, Region, Shape, piece_of
 from workers.training.files import write_whole
+from workers.training.recipes import ModelDocument
 
 WEIGHTS = "model.safetensors"
 CONFIG = "model.json"
@@ -22,7 +22,7 @@ CONFIG = "model.json"
 Held = dict[str, tuple[Region, torch.dtype]]  # what a rank has of each tensor, by name
 
 
-def save_weights(training: Training, config: dict[str, Any], folder: Path) -> None:
+def save_weights(training: Training, config: ModelDocument, folder: Path) -> None:
     """Write ``model.safetensors``, ``model.json`` and the task's assets into ``folder`` on rank 0. Every rank calls it.
 
     The weights go last: those that are there can always be read.

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from trainyard.contract.base import to_builtins
+from trainyard.contract.facts import COMMUNICATION
 from trainyard.spec import CommunicationSpec
 from workers.training.checkpoints.agreement import gather_all
 from workers.training.communication import reports
@@ -57,7 +59,7 @@ def measure(spec: CommunicationSpec, place: Place, metrics: Metrics) -> None:
         if links:
             lines["send-receive"] = worst(links)
         facts = reports.facts(place.world_size, nodes, found, links)
-        metrics.note({"name": "communication", "data": facts, "at": time.time()}, kind="facts")
+        metrics.note({"name": COMMUNICATION, "data": to_builtins(facts), "at": time.time()}, kind="facts")
         if compute:
             rates = reports.rates(compute, lines, place.world_size, place.local_world_size)
             metrics.note({"name": "rates", "data": rates, "at": time.time()}, kind="facts")

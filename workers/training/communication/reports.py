@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trainyard.contract.facts import CommunicationFacts, LinkFacts, TransferPoint
 from workers.training.communication.exchanges import bus_factor
 from workers.training.communication.pairs import Link
 from workers.training.communication.timing import Fit
@@ -29,27 +30,21 @@ def log_links(links: Sequence[Link], metrics: Metrics) -> None:
         print(f"    send-receive  {words}", flush=True)
 
 
-def facts(world: int, nodes: Sequence[str], found: Found, links: Sequence[Link]) -> dict[str, Any]:
-    """Return the document that a page shows: by operation [bytes, seconds, bytes/s on the bus], and the links."""
+def facts(world: int, nodes: Sequence[str], found: Found, links: Sequence[Link]) -> CommunicationFacts:
+    """Return what a page shows: the operations with bytes a second on the bus, and the links."""
     slowest_first = sorted(links, key=lambda link: link.fit.bytes_per_s)[:MAX_LINKS]
-    return {
-        "world_size": world,
-        "nodes": list(dict.fromkeys(nodes)),
-        "operations": {
-            operation: [[size, seconds, size / seconds * bus_factor(operation, world)] for size, seconds in points]
+    return CommunicationFacts(
+        world_size=world,
+        nodes=list(dict.fromkeys(nodes)),
+        operations={
+            operation: [
+                TransferPoint(size, seconds, size / seconds * bus_factor(operation, world)) for size, seconds in points
+            ]
             for operation, points in found.items()
         },
-        "num_links": len(links),
-        "links": [
-            {
-                "from": link.first,
-                "to": link.second,
-                "latency_s": link.fit.latency_s,
-                "bytes_per_s": link.fit.bytes_per_s,
-            }
-            for link in slowest_first
-        ],
-    }
+        num_links=len(links),
+        links=[LinkFacts(link.first, link.second, link.fit.latency_s, link.fit.bytes_per_s) for link in slowest_first],
+    )
 
 
 def rates(compute: Mapping[str, Any], lines: Mapping[str, Fit], world: int, forked: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainyard.spec.sections.data import ImageData, TableData
-from workers.training.data.sources.builtin import BUILTIN, builtin_version, write_builtin
+from workers.training.data.builtin import BUILTIN, builtin_version, write_builtin
 from workers.training.data.sources.files import SUFFIXES, Files, content_digest, find_files, refuse_other_content
 from workers.training.data.sources.images import write_arrays, write_folder
 from workers.training.data.storage.cache import Facts, cached, write_facts

@@ -6,17 +6,17 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from statistics import fmean, median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
+from trainyard.contract.facts import MeasuredFacts
 from workers.training.measuring import memory
 from workers.training.measuring.collectives import watch
 from workers.training.measuring.flops import peak_flops
 from workers.training.measuring.phases import CHECKPOINT, NAMES, OPTIMIZER, Phases
 from workers.training.mesh import Mesh
 
-FACTS = "measured"
 NOTE_PERIOD_S = 10.0
 FIRST_NOTE_STEP = 3  # of an attempt: the first is slower than all others
 WINDOW = 50  # steps in a fact, at most
@@ -97,9 +97,9 @@ class Measures:
             values["train/mfu"] = each / peak
         return values
 
-    def facts(self, step: int, *, rows: int, is_last: bool = False) -> dict[str, Any] | None:
-        """Return the fact to report after ``step``, of which this rank computed ``rows``; None where none is due.
-        Called between two steps: the first times it measures a CPU's peak, which takes 20 ms."""
+    def facts(self, step: int, *, rows: int, is_last: bool = False) -> MeasuredFacts | None:
+        """Return what is to be told behind ``step``, of which this rank has computed ``rows``; None where nothing is
+        due. Called between two steps: the first times it looks what a CPU can reach, which takes 20 ms."""
         now = time.monotonic()
         is_due = self._num_steps >= FIRST_NOTE_STEP and now - self._noted_at >= NOTE_PERIOD_S
         if not (is_due or is_last):
@@ -109,10 +109,9 @@ class Measures:
             self._num_probes += 1
             found = peak_flops(self._device, self._precision)
             self._peak_flops = None if found is None else max(found, self._peak_flops or 0.0)
-        data = self._document(step, rows)
-        return {"name": FACTS, "data": data, "at": time.time()}
+        return self._facts(step, rows)
 
-    def _document(self, step: int, rows: int) -> dict[str, Any]:
+    def _facts(self, step: int, rows: int) -> MeasuredFacts:
         steps = list(self._steps)[-WINDOW:]
         if len(steps) > 1 and self._num_steps <= WINDOW:
             steps = steps[1:]  # the first makes what the others only use
@@ -122,18 +121,18 @@ class Measures:
         # Ranks that share a model by its layers or its weights' pieces share its FLOPs as well.
         flops = self._flops_per_row * rows * self._mesh.num_batch_parts / self._mesh.world_size
         peak = self._peak_above(flops / step_time_s)
-        return {
-            "step": step,
-            "num_steps": len(steps),
-            "step_time_s": step_time_s,
-            "phases": phases,
-            "memory_bytes": memory.memory_bytes(self._device),
-            "peak_memory_bytes": memory.peak_bytes(self._device),
-            "sent_bytes": fmean(one.measured.sent_bytes for one in steps),
-            "rows": rows,
-            "flops_per_step": flops,
-            "mfu": flops / step_time_s / peak if peak else None,
-        }
+        return MeasuredFacts(
+            step=step,
+            num_steps=len(steps),
+            step_time_s=step_time_s,
+            phases=phases,
+            memory_bytes=memory.memory_bytes(self._device),
+            peak_memory_bytes=memory.peak_bytes(self._device),
+            sent_bytes=fmean(one.measured.sent_bytes for one in steps),
+            rows=rows,
+            flops_per_step=flops,
+            mfu=flops / step_time_s / peak if peak else None,
+        )
 
     def _peak_above(self, reached: float) -> float | None:
         """Return the device's peak. A CPU that has ``reached`` more than was found was busy when it was looked for."""

@@ -17,6 +17,9 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from trainyard.contract.base import to_builtins
+from trainyard.contract.facts import TRACE, TraceFacts
+
 
 class Notes(Protocol):
     def note(self, payload: Mapping[str, Any], kind: str = "checkpoint") -> None: ...
@@ -128,12 +131,12 @@ class Tracing:
         except (OSError, RuntimeError) as error:
             self._finish(request, why=f"it could not be written: {error}")
         else:
-            self._finish(request, file=f"traces/{name}", bytes=path.stat().st_size)
+            self._finish(request, file=f"traces/{name}", num_bytes=path.stat().st_size)
 
-    def _finish(self, request: TraceRequest, **more: Any) -> None:
+    def _finish(self, request: TraceRequest, *, file: str = "", num_bytes: int = 0, why: str = "") -> None:
         self._request = self._profile = self._mark = None
-        self._report(request, **more)
+        self._report(request, file=file, num_bytes=num_bytes, why=why)
 
-    def _report(self, request: TraceRequest, **more: Any) -> None:
-        data = {"id": request.id, "first": request.first, "last": request.last, **more}
-        self._notes.note({"name": "trace", "data": data, "at": time.time()}, kind="facts")
+    def _report(self, request: TraceRequest, *, file: str = "", num_bytes: int = 0, why: str = "") -> None:
+        found = TraceFacts(id=request.id, first=request.first, last=request.last, file=file, bytes=num_bytes, why=why)
+        self._notes.note({"name": TRACE, "data": to_builtins(found), "at": time.time()}, kind="facts")

@@ -8,12 +8,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NotRequired, Protocol, TypedDict
 
 import torch
 from torch import nn
 from torch.distributed.tensor.parallel import ParallelStyle
 
+from trainyard.contract.base import JsonObject
 from trainyard.extras import explained
 from trainyard.spec.sections.tasks import RecipeTask
 from workers.training.data.batches.order import Rows
@@ -26,6 +27,17 @@ RECIPES: dict[str, str] = {
     "image-classifier": "workers.training.recipes.image_classifier",
     "tabular": "workers.training.recipes.tabular",
 }
+
+
+class ModelDocument(TypedDict):
+    """``model.json``: the sizes of the model and what it was trained on."""
+
+    recipe: str
+    model: JsonObject  # the fields of the recipe's ``Shape``
+    data: JsonObject
+    classes: NotRequired[list[str]]
+    steps: NotRequired[int]
+    seed: NotRequired[int]
 
 
 class Task(Protocol):
@@ -72,7 +84,7 @@ class Task(Protocol):
     def tensor_plan(self) -> dict[str, ParallelStyle]:
         """Return how tensor-parallel ranks cut the modules, by name, a star for any child; every parameter is in it."""
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> ModelDocument:
         """Return what ``model.json`` says beside the weights: enough to build the model again."""
 
 

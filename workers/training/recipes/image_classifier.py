@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import nn
 from torch.distributed.tensor import Replicate
@@ -16,7 +14,7 @@ from torch.distributed.tensor.parallel import (
 
 from trainyard.spec.sections import tasks as spec
 from workers.training.data.storage.sample_files import Samples
-from workers.training.recipes import resnet, vit
+from workers.training.recipes import ModelDocument, resnet, vit
 from workers.training.recipes.alike import Alike
 from workers.training.recipes.parts import run_of
 from workers.training.recipes.sample_task import SampleTask
@@ -67,7 +65,7 @@ class ImageClassifierTask(SampleTask):
             "head": Alike(is_last=True),
         }
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> ModelDocument:
         document = self.describe_with("image-classifier", self.shape, {"source": self.source})
         document["model"]["architecture"] = "vit" if isinstance(self.shape, vit.Shape) else "resnet"
         return document

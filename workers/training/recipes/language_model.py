@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +19,7 @@ from workers.training.data.batches.transfer import on_device
 from workers.training.data.corpus import TOKENIZER, Corpus, Tokens, load_corpus
 from workers.training.data.fetching.problems import shown
 from workers.training.data.problems import DataProblem
-from workers.training.recipes import Batch
+from workers.training.recipes import Batch, ModelDocument
 from workers.training.recipes.gpt import GPT, Shape
 from workers.training.recipes.gpt_plan import tensor_plan
 from workers.training.recipes.parts import keep_part
@@ -94,7 +93,7 @@ class LanguageModelTask:
     def tensor_plan(self) -> dict[str, ParallelStyle]:
         return tensor_plan()
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> ModelDocument:
         data = self.data.model_dump(include=DESCRIBED) | {"location": shown(self.data.location)}
         return {
             "recipe": "language-model",
@@ -124,8 +123,8 @@ def refuse_too_little(corpus: Corpus, data: TextData, context: int) -> None:
         )
 
 
-def facts_of(corpus: Corpus, num_rows: int) -> dict[str, Any]:
-    """Return the facts about the data for the run's page."""
+def facts_of(corpus: Corpus, num_rows: int) -> dict[str, int | str]:
+    """Return what the run's page is told of the data."""
     return {
         "num_rows": num_rows,
         "digest": corpus.digest,

@@ -11,10 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from trainyard.contract.base import JsonObject
 from workers.training.data.batches.order import EpochOrder, Rows
 from workers.training.data.batches.transfer import on_device
 from workers.training.data.storage.sample_files import Samples
-from workers.training.recipes import Batch
+from workers.training.recipes import Batch, ModelDocument
 from workers.training.recipes.parts import keep_part
 
 VALIDATION_ROWS = 4096  # at most: enough for accuracy to a percent
@@ -78,7 +79,7 @@ class SampleTask:
         assert isinstance(layers, nn.ModuleDict)
         return list(layers.values())
 
-    def describe_with(self, recipe: str, model: Any, data: dict[str, Any]) -> dict[str, Any]:
+    def describe_with(self, recipe: str, model: Any, data: JsonObject) -> ModelDocument:
         """Return the document of a recipe whose model has the sizes of the dataclass ``model``."""
         return {
             "recipe": recipe,

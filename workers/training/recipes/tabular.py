@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import nn
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel
 
 from trainyard.spec.sections import tasks as spec
 from workers.training.data.storage.sample_files import Samples
+from workers.training.recipes import ModelDocument
 from workers.training.recipes.alike import Alike
 from workers.training.recipes.mlp import MLP, Shape
 from workers.training.recipes.sample_task import SampleTask
@@ -40,7 +39,7 @@ class TabularTask(SampleTask):
             "head": Alike(is_last=True),
         }
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> ModelDocument:
         data = {"source": self.source, "facts": self.samples.facts, "encoding": self.samples.encoding}
         return self.describe_with("tabular", self.shape, data)
 

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainyard.spec.sections.parallel import Parallel, Pipeline
 from trainyard.spec.strategies.mesh import AXES, Mesh, make_mesh
 
 
-def parallel(data: int | str = "auto", shard: int = 1, tensor: int = 1, stages: int = 1) -> dict[str, object]:
-    return {"data": data, "shard": shard, "tensor": tensor, "pipeline": {"stages": stages}}
+def parallel(data: int | str = "auto", shard: int = 1, tensor: int = 1, stages: int = 1, **more: int) -> Parallel:
+    pipeline = Pipeline.model_construct(stages=stages)
+    return Parallel.model_construct(data=data, shard=shard, tensor=tensor, pipeline=pipeline, **more)
 
 
 def test_tensor_runs_fastest_and_stages_slowest() -> None:
@@ -33,8 +35,8 @@ def test_tensor_runs_fastest_and_stages_slowest() -> None:
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4), st.integers(1, 4), st.integers(1, 3))
 def test_every_rank_has_a_place_of_its_own(data: int, shard: int, tensor: int, stages: int, context: int) -> None:
     world = data * shard * tensor * stages * context
-    mesh = make_mesh({**parallel("auto", shard, tensor, stages), "context": context}, world)
-    assert mesh == make_mesh({**parallel(data, shard, tensor, stages), "context": context}, world)
+    mesh = make_mesh(parallel("auto", shard, tensor, stages, context=context), world)
+    assert mesh == make_mesh(parallel(data, shard, tensor, stages, context=context), world)
     places = [tuple(mesh.coordinates_of(rank).values()) for rank in range(world)]
     assert len(set(places)) == world
     for rank in range(world):
@@ -58,6 +60,6 @@ def test_a_rank_that_is_not_there_has_no_place(rank: int) -> None:
         (parallel(shard=0), 4, "degrees start at 1, got shard 0"),
     ],
 )
-def test_degrees_that_do_not_multiply_are_refused(degrees: dict[str, object], world: int, message: str) -> None:
+def test_degrees_that_do_not_multiply_are_refused(degrees: Parallel, world: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_mesh(degrees, world)

@@ -9,18 +9,13 @@ import pytest
 
 from tests.workers.training.checkpoints.yard import Yard
 from tests.workers.training.ranks import Point, series, tiny_spec, train_on
+from trainyard.spec.sections.parallel import Parallel
 from workers.training.mesh import make_mesh, share_batch
 from workers.training.strategies.balance import LEAST_GAIN, Balance, better_sizes, make_balance, whole_rows
 
 TOLERANCE = 1e-6  # relative; without the weights 1e-3 at the second step
 SPEED = {"balance": "speed"}
-PARALLEL: dict[str, Any] = {
-    "data": "auto",
-    "shard": 1,
-    "tensor": 1,
-    "pipeline": {"stages": 1},
-    "synchronization": {"kind": "every-step"},
-}
+PARALLEL = Parallel()
 
 
 def rounds(sizes: tuple[int, ...], row_s: list[float], *, rest_s: float = 0.0, num: int = 6) -> list[tuple[int, ...]]:

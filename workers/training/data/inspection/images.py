@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
+from trainyard.contract.inspections import DatasetFacts
 from workers.training.data.inspection.request import InspectionRequest
 from workers.training.data.sources.files import Files
 from workers.training.data.sources.images import channels_first, classes_of, num_channels_of, open_all_arrays
 from workers.training.data.sources.picture import read_picture
 from workers.training.data.storage.arrays import Array
-from workers.training.data.storage.cache import Facts
 
 NUM_SHOWN = 24
 NUM_TRIED = 300  # that are read, evenly taken, so that most kinds of broken ones are found before a run
@@ -25,7 +25,7 @@ MAX_CLASSES_SHOWN = 200
 MAX_CHARS = 60
 
 
-def describe_folder(files: Files, request: InspectionRequest) -> Facts:
+def describe_folder(files: Files, request: InspectionRequest) -> DatasetFacts:
     """Return the facts of a folder of images."""
     classes, num_channels = classes_of(files), num_channels_of(files)
     tried = set(range(0, len(files.paths), max(1, len(files.paths) // NUM_TRIED)))
@@ -45,7 +45,7 @@ def describe_folder(files: Files, request: InspectionRequest) -> Facts:
     }
 
 
-def describe_arrays(files: Files, request: InspectionRequest) -> Facts:
+def describe_arrays(files: Files, request: InspectionRequest) -> DatasetFacts:
     """Return the facts of images in NPZ files; those that are shown are of the first rows."""
     pairs, (channels, size, _), answers = open_all_arrays(files)
     classes = [str(value) for value in answers.tolist()]
@@ -60,7 +60,7 @@ def describe_arrays(files: Files, request: InspectionRequest) -> Facts:
     }
 
 
-def _counts(classes: Sequence[str]) -> Facts:
+def _counts(classes: Sequence[str]) -> DatasetFacts:
     counted = Counter(classes)
     return {
         "kind": "images",

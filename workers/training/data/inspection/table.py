@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
+from trainyard.contract.inspections import Cell, ClassFacts, ColumnFacts, DatasetFacts
 from workers.training.data.inspection.request import InspectionRequest
 from workers.training.data.problems import DataProblem
 from workers.training.data.sources.files import Files
-from workers.training.data.storage.cache import Facts
 from workers.training.data.tabular.columns import Column, look_at
 from workers.training.data.tabular.features import read_features
 from workers.training.data.tabular.table_parts import Table
@@ -25,7 +25,7 @@ MAX_CHARS = 60
 MAX_NAME_CHARS = 200  # as many as a spec's target may have
 
 
-def describe_table(files: Files, request: InspectionRequest) -> Facts:
+def describe_table(files: Files, request: InspectionRequest) -> DatasetFacts:
     """Return the facts of a table. Without a target they do not name what is learnt."""
     source, target = request.source, request.target
     table = open_table(source, files, target) if target else open_columns(source, files)
@@ -34,7 +34,7 @@ def describe_table(files: Files, request: InspectionRequest) -> Facts:
     if not num_sampled:
         raise DataProblem(f"{files.location} has no rows below its columns' names")
     is_sample = num_sampled >= SAMPLED_ROWS
-    learnt: Facts = {}
+    learnt: DatasetFacts = {}
     if target:
         place = table.names.index(target)
         others = [*columns[:place], *columns[place + 1 :]]
@@ -55,12 +55,13 @@ def describe_table(files: Files, request: InspectionRequest) -> Facts:
     }
 
 
-def _learnt(targets: Targets, others: list[Column], location: str) -> Facts:
+def _learnt(targets: Targets, others: list[Column], location: str) -> DatasetFacts:
     counted = zip(targets.classes, targets.class_counts, strict=False)  # a quantity has no classes
+    classes: list[ClassFacts] = [{"name": name[:MAX_CHARS], "count": count} for name, count in counted]
     return {
         "num_features": read_features(others, location).width,
         "num_classes": len(targets.classes),
-        "classes": [{"name": name[:MAX_CHARS], "count": count} for name, count in counted][:MAX_CLASSES_SHOWN],
+        "classes": classes[:MAX_CLASSES_SHOWN],
     }
 
 
@@ -69,10 +70,10 @@ def _has_one_value(column: Column) -> bool:
     return counts is not None and len(counts) == 1
 
 
-def _column(column: Column) -> Facts:
+def _column(column: Column) -> ColumnFacts:
     """Return the facts of a column, without those that its kind does not have."""
     counts = column.words if column.is_text else column.numbers
-    described = {
+    described: dict[str, Cell | list[Cell]] = {
         "name": column.name[:MAX_NAME_CHARS],
         "type": _type(column),
         "missing": column.num_missing,
@@ -81,7 +82,7 @@ def _column(column: Column) -> Facts:
     }
     if column.num_numbers and not column.is_words:
         described |= {"min": _shown(column.smallest), "max": _shown(column.largest), "mean": _shown(column.mean)}
-    return {name: value for name, value in described.items() if value is not None}
+    return cast(ColumnFacts, {name: value for name, value in described.items() if value is not None})
 
 
 def _type(column: Column) -> str:
@@ -92,7 +93,7 @@ def _type(column: Column) -> str:
     return "whole numbers" if column.are_whole else "numbers"
 
 
-def _first_rows(table: Table, names: list[str]) -> list[list[Any]]:
+def _first_rows(table: Table, names: list[str]) -> list[list[Cell]]:
     """Return the first rows as they are in the file, their columns in the order of ``names``."""
     places = [table.names.index(name) for name in names[:SHOWN_COLUMNS]]
     for batch in table.batches():
@@ -101,9 +102,10 @@ def _first_rows(table: Table, names: list[str]) -> list[list[Any]]:
     return []
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: Any) -> Cell:
     if isinstance(value, float):
         if not math.isfinite(value):
             return None
         return int(value) if value.is_integer() and abs(value) < 2**53 else float(f"{value:.6g}")
-    return value[:MAX_CHARS] if isinstance(value, str) else value
+    shown: Cell = value[:MAX_CHARS] if isinstance(value, str) else value
+    return shown

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import islice
 
+from trainyard.contract.inspections import DatasetFacts
 from workers.training.data.inspection.request import InspectionRequest
 from workers.training.data.problems import DataProblem
 from workers.training.data.sources.files import Files
 from workers.training.data.sources.text import JsonLines
-from workers.training.data.storage.cache import Facts
 
 SAMPLED_ROWS = 100_000
 SHOWN_CHARS = 3_000
@@ -16,7 +16,7 @@ COUNTED_BYTES = 2**30  # of which the lines are counted
 BLOCK_BYTES = 2**20
 
 
-def describe_text(files: Files, request: InspectionRequest) -> Facts:
+def describe_text(files: Files, request: InspectionRequest) -> DatasetFacts:
     """Return the facts of text. Of JSON lines, the first SAMPLED_ROWS are read."""
     if not files.size_bytes:
         raise DataProblem(f"{files.location} is empty: there is no text to learn from")

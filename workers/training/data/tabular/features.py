@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,17 @@ from workers.training.data.storage.arrays import Array
 from workers.training.data.tabular.columns import Cells, Column
 
 MAX_WORDS = 100
+
+
+class FeatureDocument(TypedDict, total=False):
+    """What made a feature of its column: a word, a number with its scale, or that the cell is missing."""
+
+    name: str
+    column: str
+    word: str
+    mean: float
+    deviation: float
+    missing: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +60,26 @@ class Features:
                 place += 1
         return rows
 
-    def described(self, mean: Array, deviation: Array) -> list[dict[str, Any]]:
+    def described(self, mean: Array, deviation: Array) -> list[FeatureDocument]:
         """Return for each feature what made it of its column: enough to make it of other rows. ``mean`` and
         ``deviation`` are those of the training rows, as ``encode`` left them."""
-        encoded: list[dict[str, Any]] = []
+        encoded: list[FeatureDocument] = []
         for column, words in zip(self.columns, self.words, strict=True):
             encoded += [{"column": column.name, "word": word} for word in words]
             if not words:
                 scale, place = column.deviation or 1.0, len(encoded)
-                exact = {"mean": column.mean + float(mean[place]) * scale, "deviation": float(deviation[place]) * scale}
-                encoded.append({"column": column.name, **exact})
+                encoded.append(
+                    {
+                        "column": column.name,
+                        "mean": column.mean + float(mean[place]) * scale,
+                        "deviation": float(deviation[place]) * scale,
+                    }
+                )
             if column.num_missing:
                 encoded.append({"column": column.name, "missing": True})
-        return [{"name": name, **one} for name, one in zip(self.names, encoded, strict=True)]
+        for name, one in zip(self.names, encoded, strict=True):
+            one["name"] = name
+        return encoded
 
 
 def read_features(columns: Sequence[Column], location: str) -> Features:

@@ -22,8 +22,8 @@ from tests.trainyard.command import Trainyard
 from tests.up_process import ROOT
 from trainyard.contract import records
 from trainyard.contract.records import Begin, Group
-from trainyard.rest import sync
 from trainyard.rest.client import Client
+from trainyard.sdk import sync
 from trainyard.spooling import frames
 from trainyard.spooling.writer import SpoolWriter
 

@@ -1,0 +1,30 @@
+"""ASGI's documents, as far as our own layers read them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypedDict
+
+
+class Scope(TypedDict, total=False):
+    """A connection: a request, or the handshake of a socket."""
+
+    type: str
+    method: str
+    path: str
+    headers: Iterable[tuple[bytes, bytes]]
+    cookies: dict[str, str]
+
+
+class Message(TypedDict, total=False):
+    """A part of a request or of an answer."""
+
+    type: str
+    body: bytes
+    more_body: bool
+    status: int
+    headers: Iterable[tuple[bytes, bytes]]
+
+
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]

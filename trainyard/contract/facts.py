@@ -1,0 +1,122 @@
+"""What is found out about a run, as JSON: what its ranks measured and report by name, and what the planner estimated.
+
+A script may report anything under these names, and a document of an older version lacks fields: who reads leaves out
+what does not fit.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypedDict
+
+from trainyard.contract.base import WireStruct
+
+MEASURED, COMMUNICATION, TRACE = "measured", "communication", "trace"
+
+
+class MeasuredFacts(WireStruct, kw_only=True):
+    """What a rank measured of its steps: means over the last ``num_steps``, behind ``step``."""
+
+    step: int = 0
+    num_steps: int = 0
+    step_time_s: float | None = None
+    phases: dict[str, float] = {}  # seconds of a step by phase
+    memory_bytes: float | None = None
+    peak_memory_bytes: float | None = None
+    sent_bytes: float | None = None
+    rows: int | None = None
+    flops_per_step: float | None = None
+    mfu: float | None = None
+
+
+class TraceFacts(WireStruct, kw_only=True, omit_defaults=True):
+    """What became of a trace on a rank: its file in the run's output, or why there is none."""
+
+    id: str = ""
+    first: int = 0
+    last: int = 0
+    file: str = ""
+    bytes: int = 0
+    why: str = ""
+
+
+class LinkFacts(WireStruct, rename={"first": "from", "second": "to"}):
+    """The connection between two nodes."""
+
+    first: str
+    second: str
+    latency_s: float
+    bytes_per_s: float
+
+
+class TransferPoint(NamedTuple):
+    """An operation on a message of that size."""
+
+    size_bytes: float
+    seconds: float
+    bytes_per_s: float
+
+
+class CommunicationFacts(WireStruct, kw_only=True):
+    """What a communication benchmark found. Of many links some are listed, the slowest first."""
+
+    world_size: int = 0
+    nodes: list[str] = []
+    operations: dict[str, list[TransferPoint]] = {}
+    num_links: int = 0
+    links: list[LinkFacts] = []
+
+
+# What the planner estimated. A run keeps the document of its submission.
+
+MemoryPart = Literal["base", "parameters", "gradients", "optimizer", "activations", "copies", "margin"]
+StepPart = Literal["compute", "communication", "bubble", "optimizer"]
+
+
+class MemoryDocument(TypedDict, total=False):
+    """Bytes of one rank by part, their sum, and the range in which it lies."""
+
+    base: float
+    parameters: float
+    gradients: float
+    optimizer: float
+    activations: float
+    copies: float
+    margin: float
+    total: float
+    low: float
+    high: float
+
+
+class StepTimeDocument(TypedDict, total=False):
+    """Seconds of one step by part, their sum, and the range in which it lies."""
+
+    compute: float
+    communication: float
+    bubble: float
+    optimizer: float
+    total: float
+    low: float
+    high: float
+
+
+class EstimateDocument(TypedDict, total=False):
+    """See ``Estimate`` of trainyard.planner for the meaning of each field."""
+
+    memory: list[MemoryDocument]  # by rank
+    memory_limits: list[float]
+    fit: Literal["fits", "may not fit", "does not fit"]
+    step_time: StepTimeDocument
+    sent_bytes: float
+    bubble: float
+    num_parameters: int
+    flops_per_step: float
+    unit: str
+    units_per_second: float
+    warnings: list[str]
+    is_measured: bool
+
+
+class ProposalDocument(TypedDict):
+    changes: dict[str, str | int | float | bool | None]  # by dotted path in the spec, as overrides take it
+    estimate: EstimateDocument
+    sentence: str
