@@ -40,7 +40,7 @@ def record_traces(attempts: Iterable[Attempt]) -> None:
 
 
 def _record(attempt: Attempt, trace: TraceDocument, found: dict[int, TraceFacts]) -> None:
-    told: TraceDocument = {**trace, "is_told": True}
+    recorded: TraceDocument = {**trace, "is_told": True}
     files = [one.file for one in found.values() if one.file]
     with transaction.atomic():
         current = Attempt.objects.select_for_update().values_list("trace", flat=True).get(pk=attempt.pk)

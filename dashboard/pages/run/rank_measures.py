@@ -58,28 +58,28 @@ class Measures(NamedTuple):
 
 
 def measures(attempt: Attempt, nodes: Mapping[int, str], spec: SpecDocument, mesh: Mesh | None) -> Measures | None:
-    """Return what the ranks of ``attempt`` told last; None where none told anything. ``nodes`` are names by rank."""
+    """Return what the ranks of ``attempt`` measured last; None where none measured anything. ``nodes`` are names by rank."""
     if "script" in spec.get("task", {}):
         return None  # what it tells under this name is its own, and may be anything
     found_facts = facts_of(attempt.run_id, MEASURED, MeasuredFacts, attempt=attempt.fence)
-    told = {rank: one for rank, one in found_facts.items() if one.phases}
-    if not told:
+    measured = {rank: one for rank, one in found_facts.items() if one.phases}
+    if not measured:
         return None
-    newest = Fact.objects.filter(run_id=attempt.run_id, attempt=attempt.fence, name=MEASURED, rank__in=told)
+    newest = Fact.objects.filter(run_id=attempt.run_id, attempt=attempt.fence, name=MEASURED, rank__in=measured)
     # Stages of a pipeline have other work each and wait by plan: there, nobody is to blame.
-    phases = {rank: one.phases for rank, one in told.items()}
+    phases = {rank: one.phases for rank, one in measured.items()}
     found = stragglers.stragglers(phases) if mesh is None or mesh.stages == 1 else None
     parallel = spec.get("parallel", {})
     ranks = [_rank(rank, nodes.get(rank, ""), data, found) for rank, data in measured.items()]
     return Measures(
         ranks,
         [Slice(*words, "", "", "") for words in PHASES.values()],
-        stragglers.sentence(found, nodes, num_ranks=len(told)) if found else "",
+        stragglers.sentence(found, nodes, num_ranks=len(measured)) if found else "",
         BALANCE if found and _could_balance(spec, mesh) else "",
-        min(data.num_steps for data in told.values()),
-        max(data.step for data in told.values()),
+        min(data.num_steps for data in measured.values()),
+        max(data.step for data in measured.values()),
         datetime.fromtimestamp(max(newest.values_list("at", flat=True)), UTC),
-        len({data.rows for data in told.values()}) > 1 or parallel.get("balance") == "speed",
+        len({data.rows for data in measured.values()}) > 1 or parallel.get("balance") == "speed",
     )
 
 
