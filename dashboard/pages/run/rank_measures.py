@@ -58,7 +58,7 @@ class Measures(NamedTuple):
 
 
 def measures(attempt: Attempt, nodes: Mapping[int, str], spec: SpecDocument, mesh: Mesh | None) -> Measures | None:
-    """Return what the ranks of ``attempt`` measured last; None where none measured anything. ``nodes`` are names by rank."""
+    """Return the last measures of the ranks of ``attempt``; None where there are none. ``nodes`` are names by rank."""
     if "script" in spec.get("task", {}):
         return None  # what it tells under this name is its own, and may be anything
     found_facts = facts_of(attempt.run_id, MEASURED, MeasuredFacts, attempt=attempt.fence)
