@@ -1,10 +1,11 @@
-"""What the planner predicts beside what is measured, over twelve plans that it has not seen: memory at the peak of each
-rank, and the time of a step.
+"""What the planner predicts beside what is measured, over twelve plans: memory at the peak of each rank, and the
+time of a step.
 
 One calibration, as a run of the communication benchmark does it, comes first: what two ranks compute at once, and their
 links. The same small model is timed then and each second between a plan's steps, so that a machine whose speed changes
 is told from a prediction that is wrong: steps are given as they would have been at the calibration. The planner is
-right where the measured value lies in its range. The plans were chosen before its margin was, which others set.
+right where the measured value lies in its range. Other plans set the margin, but these twelve were looked at while it
+was chosen: this shows how well it fits, not how it does on plans that nobody had looked at.
 """
 
 from __future__ import annotations

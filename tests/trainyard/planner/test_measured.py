@@ -1,5 +1,5 @@
-"""The twelve plans of the benchmark, none of which set the margin: peaks of memory measured on two ranks of one machine
-lie in the range."""
+"""The twelve plans of the benchmark, other than those that set the margin: peaks of memory that were measured on two
+ranks of one machine lie in the range."""
 
 import sys
 from dataclasses import replace
