@@ -128,7 +128,7 @@ class Scene:
 
     def _steps(self, run: str) -> Counter[int]:
         """How often each step of the loss is stored, in what the newest attempts show."""
-        series = self.yard.get(f"/runs/{run}/series/data", name="train/loss", points=100_000)["series"]
+        series = self.yard.get(f"/runs/{run}/series/data", name="train/loss", points=10_000)["series"]
         assert all(one["kind"] == "raw" for one in series)
         return Counter(step for one in series for step in one["step"])
 
