@@ -132,6 +132,9 @@ def shown(run: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> str:
         def run(self, _: str) -> dict[str, Any]:
             return run
 
+        def attempts(self, _: str) -> list[dict[str, Any]]:
+            return []
+
     arguments = type("Arguments", (), {"id": run["id"], "json": False})
     reading.show(Known(), arguments, Screen())  # type: ignore[arg-type]
     return capsys.readouterr().out
