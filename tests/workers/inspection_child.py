@@ -19,7 +19,7 @@ def main() -> None:
         adjusted = int(Path("/proc/self/oom_score_adj").read_text())
         seen = {"priority": priority, "names": names, "home": os.environ["HOME"], "adjusted": adjusted}
         seen["attempt"] = os.environ.get("TRAINYARD_ATTEMPT")
-        print(json.dumps({"facts": {"recipe": asked["recipe"], "seen": seen}}))
+        print(json.dumps({"facts": {"kind": "text", "target": asked["recipe"], "text": json.dumps(seen)}}))
     elif how == "/refuse":
         print(json.dumps({"problem": "Line 3 of /refuse is no JSON."}))
     elif how == "/talk":

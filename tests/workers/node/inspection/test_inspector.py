@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable
@@ -77,8 +78,8 @@ def test_it_looks_in_a_child_that_gives_way_and_answers(
     inspector.take(question("/see"))
     until(lambda: server.received and not inspector.questions())
     (answer,) = server.received
-    assert (answer["dataset"], answer["question"], answer["facts"]["recipe"]) == ("d", "d@1", "tabular")
-    seen = answer["facts"]["seen"]
+    assert (answer["dataset"], answer["question"], answer["facts"]["target"]) == ("d", "d@1", "tabular")
+    seen = json.loads(answer["facts"]["text"])
     assert seen["priority"] == os.getpriority(os.PRIO_PROCESS, 0) + 10 and seen["adjusted"] == 1000
     assert "TRAINYARD_CACHE" in seen["names"] and not {"SECRET_KEY", "TRAINYARD_JOIN"} & set(seen["names"])
     assert Path(seen["home"]).parent == tmp_path / "looks" and not Path(seen["home"]).exists()
@@ -86,7 +87,7 @@ def test_it_looks_in_a_child_that_gives_way_and_answers(
 
 def test_each_question_asks_anew_what_tells_no_version(make: Make) -> None:
     inspector = make()
-    seen = [inspector.inspect(question("/see", name)).facts["seen"]["attempt"] for name in ("d@1", "d@2")]
+    seen = [json.loads(inspector.inspect(question("/see", name)).facts["text"])["attempt"] for name in ("d@1", "d@2")]
     assert seen == ["d@1", "d@2"]
 
 
