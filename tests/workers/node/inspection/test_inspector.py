@@ -16,11 +16,12 @@ import pytest
 from runs.api.training.dataset_facts import DatasetFacts
 from tests.workers.control import until
 from trainyard.contract.base import JsonObject, to_builtins
+from trainyard.contract.desired import DesiredAttempt
 from trainyard.contract.inspections import Answer, Question
 from trainyard.contract.locks import lock
 from trainyard.contract.orders import Order
 from trainyard.contract.seals import order_scope
-from trainyard.contract.statuses import Phase
+from trainyard.contract.statuses import Phase, WantedPhase
 from trainyard.spec.values.locations import PROTOCOLS
 from workers.attempt.folder import AttemptFolder
 from workers.data_access.roots import REMOTE, ROOTS, location_problem
@@ -237,7 +238,8 @@ def test_a_run_with_other_data_is_refused_before_it_starts(roots: Path, tmp_path
     nobody: Any = None  # neither a warm process nor a server is asked
     attempts = Attempts(config, home, address="127.0.0.1", zygote=nobody, source=nobody, finished=nobody)
     task = {"recipe": "tabular", "data": {"location": "/etc/passwd"}}
-    attempts.prepare(lock(config.key, order_scope(config.id), order_with(task)))
+    order = lock(config.key, order_scope(config.id), order_with(task))
+    attempts.begin({"a": DesiredAttempt(run="r", fence=1, wanted=WantedPhase.PREPARE, order=order)})
     until(lambda: "a" in attempts.listed() and attempts.listed()["a"].phase == Phase.REFUSED)
     report = AttemptFolder(home / "attempts" / "a").report()
     assert report is not None and report.reason is not None
