@@ -99,6 +99,7 @@ MACHINERY = Group(
         (models.IdempotencyKey, "Idempotency keys", "answers that are kept for requests that are sent again"),
         (models.Placement, "Placements", "the part of an attempt on one node"),
         (models.HeldSlot, "Held slots", "slots of nodes that an attempt has"),
+        (models.RunTime, "Times of runs", "where the time of a run that has ended went"),
         (models.GoneRun, "Deleted runs", "ids that no run gets again"),
         (metrics.Telemetry, "Telemetry of runs", "how far the records of each run are stored"),
         (metrics.Producer, "Producers", "processes that sent records, and up to which one all are stored"),

@@ -9,8 +9,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from runs.admin.base import OfRuns, Written, WrittenInline
-from runs.admin.columns import size_of
-from runs.models import Attempt, CodeBundle, Dataset, Event, GoneRun, Job, Placement, Run
+from runs.admin.columns import size_of, time_of
+from runs.models import Attempt, CodeBundle, Dataset, Event, GoneRun, Job, Placement, Run, RunTime
 from runs.models.runs import choices
 from runs.ordered import one_of
 from runs.status import Status
@@ -70,6 +70,21 @@ class PlacementAdmin(Written):
         """Fetch what belongs to the rows of a page apart: in a join SQLite begins with the nodes, and sorts."""
         found: QuerySet[Placement] = super().get_queryset(request)
         return found.prefetch_related("attempt__run", "node")
+
+
+@admin.register(RunTime)
+class RunTimeAdmin(OfRuns):
+    ordering = ("-run_id",)
+    list_display = (
+        "run",
+        "ended_at",
+        time_of("queued_s", "queued"),
+        time_of("productive_s", "productive"),
+        time_of("recomputed_s", "trained again"),
+        time_of("restart_s", "restarts"),
+    )
+    search_fields = ("run__id", "run__name")
+    list_select_related = ("run",)
 
 
 @admin.register(GoneRun)

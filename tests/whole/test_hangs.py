@@ -51,7 +51,8 @@ def test_a_stopped_rank_of_a_training_on_two_nodes_is_named_and_ended(yard: Yard
     assert (evidence["rank"], evidence["node"], evidence["collective"]) == (1, node, "all_reduce")
     (attempt,) = yard.get(f"/runs/{run}/attempts")["items"]
     assert (attempt["cause"]["class"], attempt["cause"]["rank"], attempt["hang"]["kind"]) == ("hang", 1, "stopped")
-    assert attempt["cause"]["consequences"] == []  # nobody is blamed for having waited
+    blamed = [one for one in attempt["cause"]["consequences"] if one["rank"] is not None]
+    assert blamed == []  # for having waited; that a node was asked to stop may stand there
     stacks = {one["rank"]: one for one in evidence["stacks"]}
     assert "stopped by a signal" in stacks[1]["state"]
     assert "workers/training/loop.py" in stacks[0]["stack"]

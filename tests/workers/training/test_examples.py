@@ -23,6 +23,7 @@ MESHES = {
     "compressed": {"data": 2},
     "digits": {"data": 2},
     "digits-vit": {"data": 2},
+    "context": {"context": 2},
     "diloco": {"data": 2},
     "grouped-queries": {"data": 2},
     "hello-gpt": {"data": 2},
