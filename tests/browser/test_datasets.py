@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -41,7 +42,7 @@ def test_data_is_added_looked_at_and_trained_on(seat: Seat, yard: Yard, open_fol
     main.get_by_label("Steps", exact=True).fill("20")
     main.get_by_role("button", name="Launch", exact=True).click()
     expect(page.get_by_role("heading", name="saplings", level=1)).to_be_visible()
-    run_id = page.url.rstrip("/").rpartition("/")[2]
+    run_id = urlsplit(page.url).path.rstrip("/").rpartition("/")[2]
     run = yard.wait_for_end(run_id)
     assert run["status"] == "SUCCEEDED", run["reason"]
     assert run["spec"]["task"]["data"]["digest"] == yard.get("/datasets", name="saplings")["items"][0]["digest"]
