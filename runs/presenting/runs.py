@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict, overload
@@ -23,7 +23,7 @@ from runs.presenting.throughput import Throughput, throughputs
 from runs.reconcile.judge import INCOMPLETE
 from runs.status import FINAL, Phase, Status
 from runs.time_use.split import TimeUse
-from runs.time_use.sums import times_shown
+from runs.time_use.sums import times_shown, times_written
 from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.spec.values.durations import words_of
 
@@ -297,12 +297,21 @@ def _is_sent(placement: Placement) -> bool:
 
 
 def run_documents(runs: Sequence[Run]) -> list[RunDocument]:
-    """Return the runs in their REST shape, in few queries for any number of them."""
+    """Return the runs of a list in their REST shape, in few queries for any number of them: where the time of a run
+    went that goes on is not among it."""
+    return _documents(runs, times_written(runs))
+
+
+def single_document(run: Run) -> RunDocument:
+    """Return one run in its REST shape, whole."""
+    return _documents([run], times_shown([run], timezone.now()))[0]
+
+
+def _documents(runs: Sequence[Run], times: Mapping[str, TimeUse]) -> list[RunDocument]:
     prefetch(runs)
     ids = [run.pk for run in runs]
     telemetry, summaries, speeds = progress.telemetry(ids), read.summaries(ids), throughputs(ids)
     now = timezone.now()
-    times = times_shown(runs, now)
     return [
         run_document(run, telemetry[run.pk], summaries[run.pk], now, speeds[run.pk], times.get(run.pk)) for run in runs
     ]

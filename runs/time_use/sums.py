@@ -22,7 +22,7 @@ def record_ended(now: datetime) -> None:
     """Write the rows of runs that have ended lately. One that was restarted since gets another."""
     ended = Run.objects.filter(ended_at__gte=now - LATELY, ended_at__isnull=False, local_id=None)
     is_old = Q(time=None) | ~Q(time__ended_at=F("ended_at"))
-    runs = list(ended.filter(is_old).order_by("ended_at", "pk")[:PER_ROUND])
+    runs = list(ended.filter(is_old).defer("spec", "estimate").order_by("ended_at", "pk")[:PER_ROUND])
     if not runs:
         return
     found = times_of(runs, now)
@@ -31,13 +31,17 @@ def record_ended(now: datetime) -> None:
         RunTime.objects.update_or_create(run=run, defaults={"ended_at": run.ended_at, **found[run.pk].by_name()})
 
 
+def times_written(runs: Sequence[Run]) -> dict[str, TimeUse]:
+    """Return where the time of each run went that has ended and has its row: one query, which a list can afford."""
+    rows = {row.run_id: row for row in RunTime.objects.filter(run__in=[run.pk for run in runs if run.ended_at])}
+    current = {run.pk: rows[run.pk] for run in runs if run.pk in rows and rows[run.pk].ended_at == run.ended_at}
+    return {pk: TimeUse(**{name: getattr(row, name) for name in NAMES}) for pk, row in current.items()}
+
+
 def times_shown(runs: Sequence[Run], now: datetime) -> dict[str, TimeUse]:
     """Return where the time of each run went: of an ended one what was written, else what is known now."""
-    rows = RunTime.objects.filter(run__in=[run.pk for run in runs])
-    written = {row.run_id: row for row in rows}
-    is_current = {run.pk for run in runs if run.pk in written and written[run.pk].ended_at == run.ended_at}
-    known = {pk: TimeUse(**{name: getattr(written[pk], name) for name in NAMES}) for pk in is_current}
-    return known | times_of([run for run in runs if run.pk not in is_current], now)
+    known = times_written(runs)
+    return known | times_of([run for run in runs if run.pk not in known], now)
 
 
 def time_of_all(runs: QuerySet[Run], now: datetime) -> TimeUse:

@@ -15,7 +15,7 @@ from runs.api.auth import actor
 from runs.api.shapes import Body, RunOut
 from runs.ingest.local import Foreign, store_frames, watermarks
 from runs.models import Role
-from runs.presenting.runs import run_documents
+from runs.presenting.runs import single_document
 from trainyard.spec.values.fields import Name
 
 router = Router(tags=["points"])
@@ -81,7 +81,7 @@ def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> L
         processes={producer: actions.Process(**one.model_dump()) for producer, one in body.processes.items()},
         is_live=body.is_live,
     )
-    return LocalOut(run=RunOut.model_validate(run_documents([run])[0]), watermarks=watermarks(run))
+    return LocalOut(run=RunOut.model_validate(single_document(run)), watermarks=watermarks(run))
 
 
 @router.post("/runs/{run_id}/frames", response=FramesOut, openapi_extra=_raw, summary="Store frames of a spool")

@@ -17,7 +17,7 @@ from runs.api.paging import MAX_LIMIT, Page, page
 from runs.api.shapes import Body, RunOut
 from runs.models import Role, Run
 from runs.presenting.listing import find_runs
-from runs.presenting.runs import RunDocument, run_documents
+from runs.presenting.runs import RunDocument, run_documents, single_document
 from runs.status import Status
 from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, SpecError
@@ -160,4 +160,4 @@ def resume(request: HttpRequest, run_id: str) -> RunDocument:
 
 
 def _one(run: Run) -> RunDocument:
-    return run_documents([run])[0]
+    return single_document(run)

@@ -176,13 +176,21 @@ class Experiment:
         wait_until(lambda: self.up.processes().get(name, pid) != pid, f"{name} is restarted", patience_s=20)
 
     def _kill_of_attempt(self, choose: Callable[[dict[str, Any]], int]) -> None:
-        """SIGKILL a process of a run's newest attempt, once it logs; a run that had ended is restarted first."""
+        """SIGKILL a process of a run's newest attempt, once it logs, and wait for the next attempt, which follows by
+        itself. A run that had ended is restarted first."""
         run = self.choice.choice(self.runs)
         self._revive(run)
         self._wait_until_it_logs(run)
+        num_attempts = self._num_attempts_of(run)
         wait_until(lambda: self._has_killed(run, choose), "a process of the attempt is killed", patience_s=20)
-        self._wait_for_end(run)
+        wait_until(lambda: self._num_attempts_of(run) > num_attempts or self._has_ended(run), "it carries on", 60)
         self._revive(run)
+
+    def _num_attempts_of(self, run: str) -> int:
+        return len(self.yard.get(f"/runs/{run}/attempts")["items"])
+
+    def _has_ended(self, run: str) -> bool:
+        return self.yard.run(run)["status"] in FINAL
 
     def _has_killed(self, run: str, choose: Callable[[dict[str, Any]], int]) -> bool:
         """Whether there was such a process; a report may be a little older than the end of what it names."""
@@ -203,9 +211,6 @@ class Experiment:
         if self.yard.run(run)["status"] in FINAL:
             answer = self._ask(lambda: self.yard.http.post(f"/runs/{run}/restart"))
             assert answer.status_code in (200, 409), answer.text
-
-    def _wait_for_end(self, run: str) -> None:
-        self.yard.wait_for_end(run, 60)
 
     def _wait_until_it_logs(self, run: str) -> None:
         def logs() -> bool:
