@@ -15,10 +15,12 @@ from runs.models import Attempt, Event, Run
 from runs.points import read
 from runs.status import Phase, Status
 from runs.time_use.split import AttemptSpan, Outcome, StatusSpan, TimeUse, time_use
+from trainyard.contract.causes import CauseClass
 
 LOSS, STEP_TIME = "train/loss", "train/step_time_s"
 SETTLED_S = 60.0  # behind its end nothing of an attempt is on its way any more
 GIVEN_UP = "given-up"
+STOOD_STILL = (CauseClass.HANG, CauseClass.NETWORK, CauseClass.COLLECTIVE_TIMEOUT)
 
 
 def times_of(runs: Sequence[Run], now: datetime) -> dict[str, TimeUse]:
@@ -108,7 +110,7 @@ class _Attempts:
             first_step_at=first_at,
             last_step_at=last_at,
             repeated_until=self._repeated_until(attempt, reached, last_step, last_at),
-            broke_at=_broke_at(attempt) if outcome == Outcome.FAILED else None,
+            broke_at=_broke_at(attempt, last_at) if outcome == Outcome.FAILED else None,
             stall_s=self._stalls.get((self._run.pk, attempt.fence), 0.0),
             counts_steps=self._run.steps is not None and self._run.counts_steps,
             is_silent=attempt.ended_at is None and attempt.contact_lost_at is not None,
@@ -159,8 +161,12 @@ class _Attempts:
         return _time_of(self._run.pk, self._series, attempt.fence, reached)
 
 
-def _broke_at(attempt: Attempt) -> float | None:
-    """Return when the first of its ranks ended, by the nodes' clocks."""
+def _broke_at(attempt: Attempt, last_at: float | None) -> float | None:
+    """Return when the first of its ranks ended, by the nodes' clocks; of ranks that stood still, when the last step did
+    (``last_at``)."""
+    cause = attempt.known_cause
+    if cause is not None and cause.cause_class in STOOD_STILL and last_at is not None:
+        return last_at
     reports = [one.reported for one in attempt.placements.all() if one.phase == Phase.ENDED]
     return min((rank.ended_at for report in reports for rank in report.ranks if rank.ended_at), default=None)
 

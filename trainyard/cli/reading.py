@@ -139,7 +139,12 @@ def _restarts(restarts: answers.Restarts) -> str:
     if not restarts["total"]:
         return ""
     parts = [f"{restarts['total']} by itself, {restarts['used']} of {restarts['max']} count now"]
-    return "; ".join([*parts, *(f"{one['node']} left out until {one['until']}" for one in restarts["left_out"])])
+    parts += [f"{one['node']} {_left_out(one)} until {one['until']}" for one in restarts["left_out"]]
+    return "; ".join(parts)
+
+
+def _left_out(node: answers.LeftOutNode) -> str:
+    return "left out" if node["is_excluded"] else "taken only where there is no other"
 
 
 def _time(time: answers.Time | None) -> str:

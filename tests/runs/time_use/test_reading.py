@@ -20,6 +20,8 @@ from tests.runs.api.conftest import Api
 from tests.runs.presenting.test_throughput import shown
 from tests.series import START_S, write_series
 from tests.voices import rank
+from trainyard.contract.base import to_builtins
+from trainyard.contract.causes import Cause, CauseClass
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 MakeRun = Callable[..., Run]
@@ -70,6 +72,14 @@ def test_the_time_of_a_failed_run_adds_up(run: Run) -> None:
     found = times_of([run], after(1_000))[run.pk]
     expected = TimeUse(queued_s=10, starting_s=11, productive_s=97.5, checkpoint_s=1.5, recomputed_s=2, detection_s=3)
     assert found.by_name() == pytest.approx(expected.by_name())
+    assert found.total_s == pytest.approx(125)
+
+
+def test_ranks_that_stood_still_did_nothing_since_their_last_step(run: Run) -> None:
+    cause = Cause(cause_class=CauseClass.HANG, sentence="Rank 1 is stopped.")
+    Attempt.objects.filter(run=run).update(cause=to_builtins(cause))
+    found = times_of([run], after(1_000))[run.pk]
+    assert (found.recomputed_s, found.detection_s) == (0, pytest.approx(5))  # steps until 100, known at 105
     assert found.total_s == pytest.approx(125)
 
 

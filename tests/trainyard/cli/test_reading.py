@@ -67,11 +67,13 @@ def test_show_says_what_ended_a_failed_run_and_what_followed(
 def test_show_says_what_a_run_did_by_itself(trainyard: Trainyard, make_run: Callable[..., Run]) -> None:
     now = time.time()
     left_out = LeftOutNode(node="b", name="node-b", why="gpu-fault there", until=now + 60)
-    recovery = Recovery(number=1, total=4, failed_at=now, left_out=[left_out])
+    avoided = LeftOutNode(node="c", name="node-c", why="2 failures there", until=now + 60, is_excluded=False)
+    recovery = Recovery(number=1, total=4, failed_at=now, left_out=[left_out, avoided])
     document = spec(restarts={"max": 3, "window": "1h", "backoff": "2s", "on": {}})
     run = make_run(status=Status.RUNNING, spec=document, recovery=to_builtins(recovery))
     out = trainyard("show", run.pk).out
     assert "restarts   4 by itself, 1 of 3 count now; node-b left out until 2" in out
+    assert "; node-c taken only where there is no other until 2" in out
     assert "restarts " not in trainyard("show", make_run().pk).out
 
 
