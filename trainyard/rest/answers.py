@@ -60,6 +60,7 @@ class LeftOutNode(TypedDict):
     node: str
     why: str
     until: str
+    is_excluded: bool  # else others only come before it
 
 
 class Restarts(TypedDict):
