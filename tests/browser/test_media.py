@@ -248,7 +248,10 @@ def test_it_fits_a_phone(sit: Sit, logged: str) -> None:
     assert full["x"] + full["width"] <= page.evaluate("document.documentElement.clientWidth")
 
 
-def test_what_could_not_be_loaded_is_said_and_tried_again(media: Page, seat: Seat) -> None:
+def test_what_could_not_be_loaded_is_said_and_tried_again(sit: Sit, logged: str) -> None:
+    sit()  # the one whose cache may have it from other tests
+    seat = sit()
+    media = seat.go(f"/runs/{logged}/media/")
     seat.watch.expect("net::ERR_INTERNET_DISCONNECTED", "WebSocket")
     table = seen(media, "answers/table")
     expect(table).to_contain_text("step 40,")
