@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, WebSocketRoute, expect
+from playwright.sync_api import Error, Locator, WebSocketRoute, expect
 
 from benchmarks.load.planting import START_S, Writer, plant, send
 from tests.browser.conftest import Seat
@@ -76,7 +76,7 @@ def test_every_series_is_drawn_without_a_problem(drawing: str, seat: Seat, bad: 
     page = seat.go(f"/runs/{bad}/{drawing}")
     for name in (*VALUES, *CLOCKS, "bad/single", "bad/far_steps"):
         card = chart(page, name)
-        card.scroll_into_view_if_needed()
+        scroll_to(card)
         wait_until_built(card)
         card.get_by_role("application").press("ArrowLeft")
     assert seat.watch.unexpected() == []
@@ -119,7 +119,7 @@ def test_a_clock_that_goes_back_leaves_every_point(seat: Seat, bad: str) -> None
         page = seat.go(f"/runs/{bad}/?x={axis}")
         for name in CLOCKS:
             card = chart(page, name)
-            card.scroll_into_view_if_needed()
+            scroll_to(card)
             wait_until_built(card)
             assert len(drawn(page, name)) == NUM
             xs = card.evaluate("(card) => [...card.chart.built.x]")
@@ -158,6 +158,20 @@ def test_a_connection_that_flaps_loses_and_repeats_nothing(seat: Seat, office: Y
     wait_until(lambda: len(drawn(page, "train/loss")) >= sent, "all that was sent is drawn", patience_s=30)
     assert [int(point["step"]) for point in drawn(page, "train/loss")] == list(range(1, sent + 1))
     assert len(sockets) >= 7
+
+
+def scroll_to(card: Locator) -> None:
+    """Bring the card into view. A page that is being built may take it out for a moment and put it in elsewhere."""
+
+    def is_in_view() -> bool:
+        try:
+            card.scroll_into_view_if_needed()
+        except Error as error:
+            assert "not attached" in error.message, error
+            return False
+        return True
+
+    wait_until(is_in_view, "the card is in view")
 
 
 def wait_until_built(card: Locator) -> None:
