@@ -57,7 +57,9 @@ def test_of_a_cold_rank_nothing_is_known(calm_node: ControlledNode) -> None:
 def test_of_cold_ranks_it_is_seen_whether_rank_0_opened_the_port(calm_node: ControlledNode) -> None:
     spec = {"task": {"script": "train.py", "python": sys.executable}}
     seen = []
-    for script in (MEETS, "print('Unable to locate sufficient 2 gpus to run this example. Exiting.')"):
+    # The port is looked at every 0.1 s.
+    stays = MEETS.replace("dist.destroy", "import time; time.sleep(0.5)\ndist.destroy")
+    for script in (stays, "print('Unable to locate sufficient 2 gpus to run this example. Exiting.')"):
         order = calm_node.order(script, ranks=2, spec=spec)
         calm_node.launch(order)
         report = calm_node.wait_for(order, "ended")
