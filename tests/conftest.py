@@ -2,7 +2,7 @@
 
 Each pytest process (each xdist worker, too) has its own TRAINYARD_HOME in a temporary folder, set before Django's
 settings are read. The database is SQLite in real files; with TRAINYARD_TEST_DATABASE=postgresql it is a PostgreSQL
-that the first process starts for all. `make test` runs everything on SQLite and `tests/runs` on PostgreSQL as well.
+that the first process starts for all. `make test` runs on SQLite, `make test-all` runs `tests/runs` on PostgreSQL too.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ settings.STORAGES["staticfiles"]["BACKEND"] = "django.contrib.staticfiles.storag
 Path(settings.STATIC_ROOT).mkdir(parents=True)
 django.setup()
 
+from django.core.cache import cache  # noqa: E402
 from playwright.sync_api import Browser, sync_playwright  # noqa: E402
 
 from dashboard.setup.machine import find_chromium  # noqa: E402
@@ -102,6 +103,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if marker is None and "transactional_db" in fixtures:
             wanted["transaction"] = True
         item.add_marker(pytest.mark.django_db(**wanted), append=False)
+
+
+@pytest.fixture(autouse=True)
+def empty_cache() -> None:
+    """Rows that are rolled back give their keys to the next test's, which must not find what was kept of them."""
+    cache.clear()
 
 
 @pytest.fixture

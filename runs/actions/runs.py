@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.db import transaction
@@ -74,12 +75,17 @@ def stop_run(*, actor: User, run: Run) -> Run:
     Asking again, a second later or more, ends them at once. A run that has ended is Refused.
     """
     require(actor, run.project, Role.MEMBER)
-    for _ in range(3):  # it may be placed, or end, between our reading and our writing
+    return _while_it_changes(_stop, actor, run, "stopped")
+
+
+def _while_it_changes(act: Callable[[User, Run], Run], actor: User, run: Run, done: str) -> Run:
+    """Act, again where the run was placed or ended between our reading and our writing."""
+    for _ in range(3):
         try:
-            return _stop(actor, run)
+            return act(actor, run)
         except StaleStatus:
             run.refresh_from_db()
-    raise Refused("busy", f"Run {run.name} is changing faster than it can be stopped. Try again.")
+    raise Refused("busy", f"Run {run.name} is changing faster than it can be {done}. Try again.")
 
 
 def _stop(actor: User, run: Run) -> Run:
@@ -115,12 +121,7 @@ def pause_run(*, actor: User, run: Run) -> Run:
     Refused where nothing would be left to go on from, and where the run has ended or is being stopped.
     """
     require(actor, run.project, Role.MEMBER)
-    for _ in range(3):  # it may be placed, or end, between our reading and our writing
-        try:
-            return _pause(actor, run)
-        except StaleStatus:
-            run.refresh_from_db()
-    raise Refused("busy", f"Run {run.name} is changing faster than it can be paused. Try again.")
+    return _while_it_changes(_pause, actor, run, "paused")
 
 
 def _pause(actor: User, run: Run) -> Run:

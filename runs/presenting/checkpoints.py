@@ -12,7 +12,7 @@ from runs.checkpoint_reference import Origin, origin_of
 from runs.checkpoints.reports import INVALID, RESTORED
 from runs.metrics.models import Checkpoint, CheckpointUse
 from runs.models import Attempt, Run
-from runs.presenting.runs import stamp
+from runs.presenting.stamps import stamp
 
 
 class RestoredBy(TypedDict):

@@ -7,6 +7,7 @@ from typing import TypedDict
 
 from runs.models import Run
 from runs.models.recoveries import Recovery
+from runs.presenting.stamps import stamp
 from trainyard.spec.sections.restarts import RestartRules
 
 
@@ -34,17 +35,18 @@ def restarts_document(run: Run, now: datetime) -> RestartsDocument:
         "max": rules.max,
         "used": recovery.number if now.timestamp() - recovery.failed_at <= rules.window_s else 0,
         "total": recovery.total,
-        "due_at": None if run.recover_at is None else _stamp(run.recover_at.timestamp()),
+        "due_at": stamp(run.recover_at),
         "left_out": [] if run.is_final else _left_out(recovery, now),
     }
 
 
 def _left_out(recovery: Recovery, now: datetime) -> list[LeftOutDocument]:
     return [
-        {"node": one.name, "why": one.why, "until": _stamp(one.until), "is_excluded": one.is_excluded}
+        {
+            "node": one.name,
+            "why": one.why,
+            "until": stamp(datetime.fromtimestamp(one.until, UTC)),
+            "is_excluded": one.is_excluded,
+        }
         for one in recovery.left_out_at(now.timestamp())
     ]
-
-
-def _stamp(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypedDict, overload
+from typing import Any, TypedDict
 
 from django.db.models import prefetch_related_objects
 from django.utils import timezone
@@ -19,6 +19,7 @@ from runs.points.read import Summary
 from runs.presenting import endings, groups, server_state, unsent
 from runs.presenting.restarts import RestartsDocument, restarts_document
 from runs.presenting.run_times import TimeDocument, time_document
+from runs.presenting.stamps import stamp
 from runs.presenting.throughput import Throughput, throughputs
 from runs.reconcile.judge import INCOMPLETE
 from runs.status import FINAL, Phase, Status
@@ -371,12 +372,3 @@ def share_done(facts: Facts) -> float | None:
     if facts.status == Status.SUCCEEDED:
         return 1.0
     return min(1.0, max(0, facts.step or 0) / facts.steps) if facts.steps else 0.0
-
-
-@overload
-def stamp(at: datetime) -> str: ...
-@overload
-def stamp(at: datetime | None) -> str | None: ...
-def stamp(at: datetime | None) -> str | None:
-    """Return the time as ISO 8601 in UTC."""
-    return at.isoformat().replace("+00:00", "Z") if at else None

@@ -129,9 +129,9 @@ def grace_of(attempt: Attempt) -> float | None:
 
 
 def may_replace(attempt: Attempt) -> bool:
-    """Whether the server may place another attempt of the run after a lease of silence alone. It places none by itself,
-    and a person's restart waits until the nodes have confirmed the end (`runs.actions`): so its ranks need not fear a
-    successor, and go on while the server is away."""
+    """Whether the server may place another attempt of the run after a lease of silence alone. It never does: a restart,
+    by itself or by a person, waits until nodes have confirmed the end (`runs.recovery.fencing`). So the ranks need not
+    fear a successor, and go on while the server is away."""
     return False
 
 

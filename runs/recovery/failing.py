@@ -105,7 +105,7 @@ def _recovery(former: Recovery, rules: RestartRules, restart: Restart, failure: 
 def _failure(attempt: Attempt, placements: Sequence[Placement], cause: Cause, now: datetime) -> AttemptFailure:
     name = cause.node or _first_silent(cause.evidence)
     node = next((one.node_id for one in placements if one.node.name == name), "")
-    told = Telemetry.objects.filter(pk=attempt.run_id, attempt=attempt.fence).values_list("step", flat=True).first()
+    step = Telemetry.objects.filter(pk=attempt.run_id, attempt=attempt.fence).values_list("step", flat=True).first()
     kept = checkpoints.candidates(attempt.run_id, before=attempt.fence + 1, number=1)
     return AttemptFailure(
         fence=attempt.fence,
@@ -114,7 +114,7 @@ def _failure(attempt: Attempt, placements: Sequence[Placement], cause: Cause, no
         signature=signature_of(cause.cause_class, cause.evidence),
         node=node,
         node_name=name,
-        step=told,
+        step=step,
         kept_step=kept[0].step if kept else None,
     )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from django.core.cache import cache
 from django.db.models import F, Q, QuerySet, Sum
 
 from runs.models import Run, RunTime
@@ -15,6 +17,7 @@ from runs.time_use.split import NAMES, TimeUse
 WINDOW = timedelta(days=30)
 LATELY = timedelta(hours=1)  # within which control writes the row of a run that has ended
 PER_ROUND = 50
+KEPT_S = 60
 MAX_LIVE = 200  # whose time is read for a sum: the newest
 
 
@@ -45,7 +48,20 @@ def times_shown(runs: Sequence[Run], now: datetime) -> dict[str, TimeUse]:
 
 
 def time_of_all(runs: QuerySet[Run], now: datetime) -> TimeUse:
-    """Return the sum over the runs that have an attempt and that live, or ended within ``WINDOW``."""
+    """Return the sum over the runs that have an attempt and that live, or ended within ``WINDOW``.
+
+    It is kept for KEPT_S: pages that are fetched again with every change of a node show it.
+    """
+    question = f"{int(now.timestamp() // KEPT_S)} {runs.query}"
+    key = f"time-of-all:{hashlib.sha256(question.encode()).hexdigest()}"
+    kept: dict[str, float] | None = cache.get(key)
+    if kept is None:
+        kept = _sum(runs, now).by_name()
+        cache.set(key, kept, KEPT_S)
+    return TimeUse(**kept)
+
+
+def _sum(runs: QuerySet[Run], now: datetime) -> TimeUse:
     ended = runs.filter(ended_at__gte=now - WINDOW, ended_at__isnull=False)
     sums = ended.order_by().aggregate(**{name: Sum(f"time__{name}") for name in NAMES})
     live = runs.filter(status__in=list(LIVE), ended_at=None, local_id=None, fence__gt=0).order_by("-created_at", "-pk")

@@ -19,8 +19,8 @@ from runs.api.shapes import Body, TimeOut
 from runs.api.training.history import ListQuery
 from runs.models import Cluster, Project, User
 from runs.presenting.run_times import time_document
-from runs.presenting.runs import stamp
 from runs.presenting.server_state import contact_time
+from runs.presenting.stamps import stamp
 from runs.status import Status
 from runs.time_use.sums import time_of_all
 

@@ -19,8 +19,8 @@ from runs.api.paging import Page, page
 from runs.api.shapes import Body
 from runs.api.training.history import ListQuery
 from runs.models import Node
-from runs.presenting.runs import stamp
 from runs.presenting.server_state import contact_time
+from runs.presenting.stamps import stamp
 
 router = Router(tags=["nodes"])
 

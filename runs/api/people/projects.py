@@ -17,7 +17,7 @@ from runs.api.shapes import Body, TimeOut
 from runs.api.training.history import ListQuery
 from runs.models import Invitation, Membership, Project, Role, Run, User
 from runs.presenting.run_times import time_document
-from runs.presenting.runs import stamp
+from runs.presenting.stamps import stamp
 from runs.time_use.sums import time_of_all
 
 router = Router(tags=["projects"])

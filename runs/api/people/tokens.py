@@ -17,7 +17,7 @@ from runs.api.paging import Page, page
 from runs.api.shapes import Body
 from runs.api.training.history import ListQuery
 from runs.models import Membership, Role, Token, User
-from runs.presenting.runs import stamp
+from runs.presenting.stamps import stamp
 
 router = Router(tags=["people"])
 

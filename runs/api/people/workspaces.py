@@ -13,7 +13,7 @@ from runs.api.auth import actor
 from runs.api.problems import problem
 from runs.api.shapes import Body
 from runs.models import Workspace
-from runs.presenting.runs import stamp
+from runs.presenting.stamps import stamp
 from trainyard.contract.base import JsonObject
 
 router = Router(tags=["projects"])

@@ -21,7 +21,7 @@ from runs.api.training.dataset_facts import Clean, DatasetFacts
 from runs.api.training.history import ListQuery
 from runs.datasets import recipe_of
 from runs.models import Dataset, Node, Role
-from runs.presenting.runs import stamp
+from runs.presenting.stamps import stamp
 from trainyard.contract.limits import MAX_FACTS_BYTES
 
 router = Router(tags=["datasets"])

@@ -13,7 +13,7 @@ from runs.access import get_run
 from runs.api.auth import actor
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.models import Attempt, Event, Placement
-from runs.presenting.runs import stamp
+from runs.presenting.stamps import stamp
 from trainyard.contract.base import to_builtins
 from trainyard.contract.causes import CauseClass
 

@@ -16,7 +16,7 @@ from runs.api.auth import actor
 from runs.api.openapi import SPEC, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.models import Job, Role
-from runs.presenting.runs import stamp
+from runs.presenting.stamps import stamp
 from trainyard.contract.base import JsonObject
 
 router = Router(tags=["jobs"])

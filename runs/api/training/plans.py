@@ -14,7 +14,7 @@ from runs.actions.estimates import plans_of, shown_run
 from runs.api.auth import actor
 from runs.api.openapi import SPEC, body_of
 from runs.presenting.measured import measured_of
-from runs.presenting.runs import stamp
+from runs.presenting.stamps import stamp
 from trainyard.contract.base import JsonObject
 
 router = Router(tags=["plans"])

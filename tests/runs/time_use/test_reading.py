@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -122,6 +123,18 @@ def test_a_sum_is_over_ended_and_live_runs_that_have_started(run: Run, make_run:
     assert found.total_s == pytest.approx(125 + 110)
     assert found.starting_s == pytest.approx(11 + 100)
     assert sums.time_of_all(Run.objects.all(), after(110) + sums.WINDOW).detection_s == 0
+
+
+def test_a_sum_is_kept_for_a_minute(run: Run, django_assert_num_queries: Any) -> None:
+    sums.record_ended(after(110))
+    everything = Run.objects.all()
+    first = sums.time_of_all(everything, after(110))
+    with django_assert_num_queries(0):
+        assert sums.time_of_all(everything, after(110)) == first
+    assert first.total_s == pytest.approx(125)
+    assert sums.time_of_all(Run.objects.filter(pk="another"), after(110)).total_s == 0
+    RunTime.objects.all().delete()
+    assert sums.time_of_all(everything, after(110 + sums.KEPT_S)).total_s == 0
 
 
 def test_rest_the_pages_and_the_terminal_say_it(run: Run, cast: Cast, capsys: pytest.CaptureFixture[str]) -> None:
