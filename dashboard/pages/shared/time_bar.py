@@ -13,11 +13,11 @@ PARTS = {
     "productive_s": ("Productive", "steps that are trained once", 3),
     "checkpoint_s": ("Checkpoints", "steps waited for a checkpoint to be saved", 5),
     "recomputed_s": ("Trained again", "steps that an earlier attempt had trained already", 2),
-    "detection_s": ("Noticing failures", "from a failure until it was known", 4),
+    "detection_s": ("Noticing failures", "from a failure until it was known", 7),
     "restart_s": ("Restarting", "from a failure to the first step of the next attempt", 6),
     "starting_s": ("Starting", "from the placing to the first step", 1),
     "queued_s": ("Waiting", "for a place on the cluster", 9),
-    "paused_s": ("Paused", "by a person", 7),
+    "paused_s": ("Paused", "by a person", 4),
 }
 LEAST_SHARE = 0.0005  # of all the time: what is less is not drawn
 
