@@ -41,7 +41,7 @@ from trainyard.contract.seals import (
 )
 from trainyard.spooling.frames import Frame, frames
 from workers.attempt.folder import AttemptFolder
-from workers.node.config import NodeConfig, make_home, node_home, store_config
+from workers.transport.node_config import NodeConfig, make_home, node_home, store_config
 from workers.transport.celery_app import make_app
 from workers.transport.control_socket import socket_path
 

@@ -7,7 +7,7 @@ and, written by ranks, a ``RankError`` (logs/rank-N.error.json) and a ``SavedSte
 from __future__ import annotations
 
 from trainyard.contract.base import WireStruct
-from workers.forking.processes import Process
+from workers.machine.processes import Process
 
 # Of a file: size and modification time in ns. They stay as long as the content does.
 Stamp = list[int]

@@ -18,7 +18,7 @@ from trainyard.contract.reports import AttemptReport
 from trainyard.contract.statuses import OVER, Phase
 from workers.attempt.documents import RecordedProcesses, SentOutput
 from workers.attempt.json_files import read_document, write_document
-from workers.forking.processes import Process
+from workers.machine.processes import Process
 
 # Linux's struct flock: type, whence, start, length, pid.
 FLOCK = struct.Struct("hhqqi4x")

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from workers.attempt.folder import AttemptFolder
-from workers.forking.messages import StartRequest
-from workers.forking.processes import adopt_orphans, die_with_parent, kill_children, name_process, open_descriptors
-from workers.forking.safe_output import make_output_safe
+from workers.attempt.zygote_messages import StartRequest
+from workers.machine.processes import adopt_orphans, die_with_parent, kill_children, name_process, open_descriptors
+from workers.machine.safe_output import make_output_safe
 from workers.supervisor.main import supervise
 
 

@@ -15,8 +15,8 @@ import sys
 import traceback
 
 from trainyard.contract.base import BadDocument, decode, encode
-from workers.forking.messages import Forked, Ready, StartRequest
-from workers.forking.processes import name_process, num_threads
+from workers.attempt.zygote_messages import Forked, Ready, StartRequest
+from workers.machine.processes import name_process, num_threads
 
 # What supervisors and ranks need is imported here, once, and shared by all of them.
 from workers.forking.reaper import become_reaper

@@ -23,8 +23,8 @@ from trainyard.contract.seals import order_scope
 from trainyard.contract.statuses import Phase, WantedPhase
 from workers.attempt.folder import AttemptFolder, attempts_in
 from workers.data_access.roots import location_problem
-from workers.forking.messages import StartRequest
-from workers.node.config import NodeConfig, checkpoints_root, project_cache
+from workers.attempt.zygote_messages import StartRequest
+from workers.transport.node_config import NodeConfig, checkpoints_root, project_cache
 from workers.node.dead_supervisors import StillAlive, finish_dead
 from workers.node.finished import FinishedAttempts
 from workers.node.output import working_folder

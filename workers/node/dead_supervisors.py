@@ -14,7 +14,7 @@ from trainyard.contract.statuses import Phase
 from trainyard.failures.node_endings import ending_sentence
 from trainyard.spooling.reader import last_sequences
 from workers.attempt.folder import AttemptFolder
-from workers.forking.processes import Process, descendants_of, identify, is_alive, send, with_environment
+from workers.machine.processes import Process, descendants_of, identify, is_alive, send, with_environment
 from workers.supervisor.records.log_tail import save_unread_output
 from workers.supervisor.reports import make_report
 from workers.transport.control_socket import socket_path

@@ -12,7 +12,7 @@ from trainyard.contract.keys import stream_key
 from trainyard.contract.limits import STREAM_LIMIT_ENTRIES
 from trainyard.contract.machines import Health, HealthSample
 from trainyard.contract.seals import frames_scope, mac
-from workers.node.config import NodeConfig
+from workers.transport.node_config import NodeConfig
 
 HEALTH_SHARD = 0
 

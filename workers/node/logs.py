@@ -6,7 +6,7 @@ import logging
 
 import structlog
 
-from workers.forking.safe_output import SafeOutput
+from workers.machine.safe_output import SafeOutput
 
 
 def configure_logs() -> None:

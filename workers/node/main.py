@@ -17,7 +17,7 @@ from celery.exceptions import SecurityWarning
 from trainyard import __version__, lifeline
 from workers.data_access.roots import CLOSED
 from workers.machine.inventory import take_inventory
-from workers.node.config import (
+from workers.transport.node_config import (
     CannotStart,
     NodeConfig,
     check_redis_url,

@@ -16,7 +16,7 @@ from trainyard.contract.base import BadDocument, decode, encode
 from trainyard.contract.inspections import Answer
 from trainyard.contract.seals import http_scope, mac
 from trainyard.spooling.plain_files import open_plain
-from workers.node.config import CannotStart, NodeConfig
+from workers.transport.node_config import CannotStart, NodeConfig
 from workers.node.rest_documents import (
     DeletedRuns,
     GainedFiles,

@@ -26,7 +26,7 @@ from workers.machine.health import HealthReader
 from workers.machine.inventory import take_inventory
 from workers.node.attempts import Attempts
 from workers.node.checkpoints import sweep
-from workers.node.config import NodeConfig, checkpoints_root, store_config
+from workers.transport.node_config import NodeConfig, checkpoints_root, store_config
 from workers.node.finished import FinishedAttempts
 from workers.node.health_sender import HealthSender
 from workers.node.inspection.inspector import Inspector

@@ -27,7 +27,7 @@ from trainyard.spec.values.variables import expand
 from workers.attempt.documents import RankExit
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.json_files import write_document
-from workers.forking.processes import die_with_parent, name_process, open_descriptors
+from workers.machine.processes import die_with_parent, name_process, open_descriptors
 from workers.rank_process.fresh_interpreter import (
     ROOT,
     flush_files,

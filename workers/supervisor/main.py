@@ -24,10 +24,10 @@ from trainyard.spec.values.durations import grace_s
 from trainyard.spooling.reader import last_sequences
 from workers.attempt.folder import AttemptFolder, AttemptTaken
 from workers.attempt.json_files import write_document
-from workers.forking.messages import StartRequest
-from workers.forking.processes import Exit, descendants_of, identify, kill_children, send
+from workers.attempt.zygote_messages import StartRequest
+from workers.machine.processes import Exit, descendants_of, identify, kill_children, send
 from workers.machine.memory_kills import count_memory_kills
-from workers.node.config import load_config
+from workers.transport.node_config import load_config
 from workers.rank_process.group_formation import can_watch
 from workers.supervisor.contact import Contact
 from workers.supervisor.failure_sentences import reason_of

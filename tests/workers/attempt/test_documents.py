@@ -17,9 +17,9 @@ from trainyard.contract.statuses import Phase
 from workers.attempt.documents import FileStamps, RankExit, SentOutput
 from workers.attempt.folder import AttemptFolder, attempts_in
 from workers.attempt.json_files import read_document, write_document
-from workers.forking.processes import Process
+from workers.machine.processes import Process
 from workers.node.attempts import Attempts
-from workers.node.config import NodeConfig
+from workers.transport.node_config import NodeConfig
 
 PREVIOUS = Path(__file__).parent / "previous"  # files as the version before typed documents wrote them
 ENDED, NEVER_STARTED, READY = "4f0c2a917b3e", "93d1c0ffee00", "0a1b2c3d4e5f"

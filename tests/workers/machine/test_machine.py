@@ -18,7 +18,7 @@ from trainyard.contract.keys import broker_url, stream_key
 from trainyard.contract.machines import Health, Inventory
 from trainyard.contract.seals import check_mac, frames_scope
 from workers.attempt.folder import AttemptFolder, AttemptTaken
-from workers.forking.processes import Process, children_of, identify, is_alive, start_of, with_environment
+from workers.machine.processes import Process, children_of, identify, is_alive, start_of, with_environment
 from workers.machine.health import GpuReader, HealthReader
 from workers.machine.inventory import CORES, num_cpus, num_usable_cpus, take_inventory
 from workers.transport.celery_app import make_app

@@ -20,7 +20,7 @@ from trainyard.contract.keys import new_key
 from trainyard.contract.limits import UPLOAD_PART_BYTES
 from trainyard.contract.orders import CodeReference, Order
 from workers.attempt.folder import AttemptFolder
-from workers.node.config import NodeConfig, make_home
+from workers.transport.node_config import NodeConfig, make_home
 from workers.node.output import sending
 from workers.node.output.files import list_files
 from workers.node.output.sending import carry_out_decision, output_state, upload_finished, upload_output

@@ -22,10 +22,10 @@ from trainyard.contract.reports import AttemptReport
 from trainyard.contract.seals import seal
 from trainyard.contract.statuses import Phase, WantedPhase
 from workers.attempt.folder import AttemptFolder
-from workers.forking.messages import StartRequest
+from workers.attempt.zygote_messages import StartRequest
 from workers.node import finished as module
 from workers.node import zygote_keeper
-from workers.node.config import NodeConfig, make_home
+from workers.transport.node_config import NodeConfig, make_home
 from workers.node.finished import FinishedAttempts
 from workers.node.server_client import ServerClient
 from workers.node.zygote_keeper import ZygoteKeeper, ZygoteUnavailable

@@ -10,7 +10,7 @@ from tests.disks import disk
 from tests.servers import Valkey, short_folder
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.base import JsonObject
-from workers.forking.processes import children_of, start_of
+from workers.machine.processes import children_of, start_of
 
 # Each rank has a child that left its session, whose pid it prints; the child has one as well.
 FAMILY = """

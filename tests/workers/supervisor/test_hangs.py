@@ -7,7 +7,7 @@ import signal
 
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.base import JsonObject
-from workers.forking.processes import start_of
+from workers.machine.processes import start_of
 
 WAITS = """
 import threading

@@ -11,7 +11,7 @@ import pytest
 
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.base import JsonObject
-from workers.forking.processes import with_environment
+from workers.machine.processes import with_environment
 from workers.sandbox.node import find_isolation
 
 HELLO = """

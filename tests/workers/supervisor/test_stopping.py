@@ -11,7 +11,7 @@ from tests.workers.junk import JUNK
 from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.contract.keys import INSPECT, NUDGE, new_key, node_queue
 from trainyard.contract.seals import command_scope, seal
-from workers.forking.processes import start_of
+from workers.machine.processes import start_of
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(3600)"
 POLITE = """

@@ -15,7 +15,7 @@ from runs.models import Node
 from tests.servers import Valkey
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.keys import new_key, stream_key, up_key
-from workers.node.config import NodeConfig, store_config
+from workers.transport.node_config import NodeConfig, store_config
 
 SCRIPT = "for step in range(20): print(step, flush=True)"
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from trainyard.contract.base import decode
-from workers.forking.processes import die_with_parent, name_process
+from workers.machine.processes import die_with_parent, name_process
 from workers.sandbox.process import SANDBOX, Sandbox, enter
 
 

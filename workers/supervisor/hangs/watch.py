@@ -10,7 +10,7 @@ from trainyard.contract.orders import Order
 from trainyard.contract.reports import RankStall
 from trainyard.spec.sections.hangs import HangRules
 from workers.attempt.folder import AttemptFolder
-from workers.forking.processes import cpu_s, descendants_of, state_of
+from workers.machine.processes import cpu_s, descendants_of, state_of
 from workers.progress.marker import Marker
 from workers.supervisor.hangs.connections import unacknowledged
 from workers.supervisor.hangs.stacks import Stacks

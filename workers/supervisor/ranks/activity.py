@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 
 from workers.attempt.folder import AttemptFolder
-from workers.forking.processes import cpu_s, descendants_of
+from workers.machine.processes import cpu_s, descendants_of
 from workers.supervisor.ranks.state import RankState
 
 UPDATE_EVERY_S = 5.0

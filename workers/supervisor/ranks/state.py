@@ -11,7 +11,7 @@ from trainyard.spec.survival import outlives_workers
 from workers.attempt.documents import RankExit
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.json_files import read_document
-from workers.forking.processes import Exit
+from workers.machine.processes import Exit
 from workers.supervisor.failure_sentences import explained
 from workers.supervisor.ranks.tracebacks import TRACEBACK_BYTES, error_in, last_text
 

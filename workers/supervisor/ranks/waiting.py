@@ -14,7 +14,7 @@ import sys
 import traceback
 from typing import NoReturn
 
-from workers.forking.processes import die_with_parent, name_process, open_descriptors
+from workers.machine.processes import die_with_parent, name_process, open_descriptors
 from workers.progress import marker
 from workers.rank_process.run import RankPlan, become_rank
 

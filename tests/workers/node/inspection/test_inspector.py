@@ -26,7 +26,7 @@ from trainyard.spec.values.locations import PROTOCOLS
 from workers.attempt.folder import AttemptFolder
 from workers.data_access.roots import REMOTE, ROOTS, location_problem
 from workers.node.attempts import Attempts, refuse_data
-from workers.node.config import NodeConfig, make_home
+from workers.transport.node_config import NodeConfig, make_home
 from workers.node.inspection.inspector import Inspector
 
 Make = Callable[..., Inspector]

@@ -9,7 +9,7 @@ import pytest
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import RankError
 from workers.attempt.folder import AttemptFolder
-from workers.forking.processes import Exit
+from workers.machine.processes import Exit
 from workers.supervisor.failure_sentences import explained
 from workers.supervisor.ranks.state import RankState
 from workers.supervisor.ranks.tracebacks import error_in
