@@ -13,8 +13,8 @@ import pytest
 from tests.browser.conftest import packed, tiny
 from tests.whole.runs import Yard
 from workers.node.checkpoints import sweep
-from workers.transport.node_config import load_config, node_home
 from workers.node.server_client import ServerClient
+from workers.transport.node_config import load_config, node_home
 
 # Keeps a checkpoint every 10 steps; in its first life it is killed in step 35.
 SCRIPT = """

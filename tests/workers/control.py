@@ -41,9 +41,9 @@ from trainyard.contract.seals import (
 )
 from trainyard.spooling.frames import Frame, frames
 from workers.attempt.folder import AttemptFolder
-from workers.transport.node_config import NodeConfig, make_home, node_home, store_config
 from workers.transport.celery_app import make_app
 from workers.transport.control_socket import socket_path
+from workers.transport.node_config import NodeConfig, make_home, node_home, store_config
 
 LIMIT_S = 120.0
 LOCKED = {INSPECT: question_scope}

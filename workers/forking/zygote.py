@@ -16,10 +16,10 @@ import traceback
 
 from trainyard.contract.base import BadDocument, decode, encode
 from workers.attempt.zygote_messages import Forked, Ready, StartRequest
-from workers.machine.processes import name_process, num_threads
 
 # What supervisors and ranks need is imported here, once, and shared by all of them.
 from workers.forking.reaper import become_reaper
+from workers.machine.processes import name_process, num_threads
 from workers.training.startup.warm import warm
 
 MAX_REQUEST_BYTES = 1 << 16

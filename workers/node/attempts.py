@@ -22,9 +22,8 @@ from trainyard.contract.reports import Reason
 from trainyard.contract.seals import order_scope
 from trainyard.contract.statuses import Phase, WantedPhase
 from workers.attempt.folder import AttemptFolder, attempts_in
-from workers.data_access.roots import location_problem
 from workers.attempt.zygote_messages import StartRequest
-from workers.transport.node_config import NodeConfig, checkpoints_root, project_cache
+from workers.data_access.roots import location_problem
 from workers.node.dead_supervisors import StillAlive, finish_dead
 from workers.node.finished import FinishedAttempts
 from workers.node.output import working_folder
@@ -36,6 +35,7 @@ from workers.sandbox.node import NO_ISOLATION, Isolation
 from workers.supervisor.failure_sentences import NEWER_ATTEMPT, STOPPED_BEFORE_START
 from workers.supervisor.reports import make_report
 from workers.transport.control_socket import Request, send_request, socket_path
+from workers.transport.node_config import NodeConfig, checkpoints_root, project_cache
 
 log = structlog.get_logger(__name__)
 

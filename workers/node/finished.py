@@ -20,13 +20,13 @@ from trainyard.contract.orders import Order
 from trainyard.contract.reports import AttemptReport
 from trainyard.contract.seals import report_scope, seal
 from workers.attempt.folder import AttemptFolder
-from workers.transport.node_config import NodeConfig
 from workers.node.output.sending import carry_out_decision, report_taken, upload_finished, upload_output
 from workers.node.output.traces import send_traces
 from workers.node.server_client import ServerClient, problem_of
 from workers.supervisor.contact import REPORT_KEPT_S, Contact
 from workers.supervisor.records.shipper import Shipper
 from workers.supervisor.valkey_thread import ValkeyThread
+from workers.transport.node_config import NodeConfig
 
 log = structlog.get_logger(__name__)
 

@@ -17,6 +17,13 @@ from celery.exceptions import SecurityWarning
 from trainyard import __version__, lifeline
 from workers.data_access.roots import CLOSED
 from workers.machine.inventory import take_inventory
+from workers.node.logs import configure_logs
+from workers.node.rest_documents import JoinRequest
+from workers.node.server_client import JoinRefused, join
+from workers.node.worker import NodeWorker
+from workers.sandbox.node import Isolation, find_isolation
+from workers.transport.celery_app import make_app
+from workers.transport.commands import CommandReader, register
 from workers.transport.node_config import (
     CannotStart,
     NodeConfig,
@@ -27,13 +34,6 @@ from workers.transport.node_config import (
     node_home,
     store_config,
 )
-from workers.node.logs import configure_logs
-from workers.node.rest_documents import JoinRequest
-from workers.node.server_client import JoinRefused, join
-from workers.node.worker import NodeWorker
-from workers.sandbox.node import Isolation, find_isolation
-from workers.transport.celery_app import make_app
-from workers.transport.commands import CommandReader, register
 
 NUM_COMMAND_THREADS = 4
 LAST_REPORTS_S = 4.0

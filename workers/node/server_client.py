@@ -16,7 +16,6 @@ from trainyard.contract.base import BadDocument, decode, encode
 from trainyard.contract.inspections import Answer
 from trainyard.contract.seals import http_scope, mac
 from trainyard.spooling.plain_files import open_plain
-from workers.transport.node_config import CannotStart, NodeConfig
 from workers.node.rest_documents import (
     DeletedRuns,
     GainedFiles,
@@ -27,6 +26,7 @@ from workers.node.rest_documents import (
     UploadRequest,
 )
 from workers.node.server_clock import ServerClock
+from workers.transport.node_config import CannotStart, NodeConfig
 
 log = structlog.get_logger(__name__)
 

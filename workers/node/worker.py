@@ -26,7 +26,6 @@ from workers.machine.health import HealthReader
 from workers.machine.inventory import take_inventory
 from workers.node.attempts import Attempts
 from workers.node.checkpoints import sweep
-from workers.transport.node_config import NodeConfig, checkpoints_root, store_config
 from workers.node.finished import FinishedAttempts
 from workers.node.health_sender import HealthSender
 from workers.node.inspection.inspector import Inspector
@@ -35,6 +34,7 @@ from workers.node.server_clock import ServerClock
 from workers.node.zygote_keeper import ZygoteKeeper
 from workers.sandbox.node import Isolation
 from workers.transport.desired_reader import DesiredReader
+from workers.transport.node_config import NodeConfig, checkpoints_root, store_config
 from workers.transport.valkey import connect
 
 log = structlog.get_logger(__name__)

@@ -13,9 +13,9 @@ from pathlib import Path
 import structlog
 
 from trainyard.contract.base import BadDocument, decode, encode
+from workers.attempt.zygote_messages import Forked, Ready, StartRequest
 from workers.data_access.hosts import HOSTS
 from workers.data_access.roots import ROOTS
-from workers.attempt.zygote_messages import Forked, Ready, StartRequest
 from workers.machine.gpus import VISIBLE
 from workers.machine.inventory import CORES
 from workers.machine.passed_variables import passed_variables

@@ -25,9 +25,8 @@ from trainyard.spooling.reader import last_sequences
 from workers.attempt.folder import AttemptFolder, AttemptTaken
 from workers.attempt.json_files import write_document
 from workers.attempt.zygote_messages import StartRequest
-from workers.machine.processes import Exit, descendants_of, identify, kill_children, send
 from workers.machine.memory_kills import count_memory_kills
-from workers.transport.node_config import load_config
+from workers.machine.processes import Exit, descendants_of, identify, kill_children, send
 from workers.rank_process.group_formation import can_watch
 from workers.supervisor.contact import Contact
 from workers.supervisor.failure_sentences import reason_of
@@ -43,6 +42,7 @@ from workers.supervisor.records.shipper import Shipper
 from workers.supervisor.reports import make_report
 from workers.supervisor.valkey_thread import ValkeyThread
 from workers.transport.control_socket import Answer, Request, listen, serve_one, socket_path
+from workers.transport.node_config import load_config
 from workers.transport.valkey import connect
 
 log = structlog.get_logger(__name__)

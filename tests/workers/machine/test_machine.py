@@ -18,9 +18,9 @@ from trainyard.contract.keys import broker_url, stream_key
 from trainyard.contract.machines import Health, Inventory
 from trainyard.contract.seals import check_mac, frames_scope
 from workers.attempt.folder import AttemptFolder, AttemptTaken
-from workers.machine.processes import Process, children_of, identify, is_alive, start_of, with_environment
 from workers.machine.health import GpuReader, HealthReader
 from workers.machine.inventory import CORES, num_cpus, num_usable_cpus, take_inventory
+from workers.machine.processes import Process, children_of, identify, is_alive, start_of, with_environment
 from workers.transport.celery_app import make_app
 from workers.transport.control_socket import Answer, Request, listen, send_request, serve_one, socket_path
 

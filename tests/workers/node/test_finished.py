@@ -25,7 +25,6 @@ from workers.attempt.folder import AttemptFolder
 from workers.attempt.zygote_messages import StartRequest
 from workers.node import finished as module
 from workers.node import zygote_keeper
-from workers.transport.node_config import NodeConfig, make_home
 from workers.node.finished import FinishedAttempts
 from workers.node.server_client import ServerClient
 from workers.node.zygote_keeper import ZygoteKeeper, ZygoteUnavailable
@@ -34,6 +33,7 @@ from workers.supervisor.contact import Contact
 from workers.supervisor.records.shipper import Shipper
 from workers.supervisor.reports import make_report
 from workers.supervisor.valkey_thread import ValkeyThread
+from workers.transport.node_config import NodeConfig, make_home
 from workers.transport.valkey import connect
 
 SCRIPT = "print('hello')"

@@ -21,10 +21,10 @@ from trainyard.contract.inspections import Answer, DatasetFacts, Question
 from trainyard.contract.limits import MAX_FACTS_BYTES
 from workers.data_access.roots import CLOSED, location_problem
 from workers.machine.passed_variables import passed_variables
-from workers.transport.node_config import project_cache
 from workers.node.zygote_keeper import ONE_THREAD, ZYGOTE_VARIABLES
 from workers.sandbox.node import NO_ISOLATION, Isolation
 from workers.sandbox.process import SANDBOX
+from workers.transport.node_config import project_cache
 
 log = structlog.get_logger(__name__)
 

@@ -14,8 +14,8 @@ from trainyard.contract.orders import Order
 from trainyard.contract.records import STREAMS, Begin, Group, LossCounts, Lost, Points
 from trainyard.spooling.writer import SpoolLimit, SpoolWriter
 from workers.attempt.folder import AttemptFolder
-from workers.machine.processes import descendants_of, identify
 from workers.machine.health import GpuReader
+from workers.machine.processes import descendants_of, identify
 from workers.supervisor.ranks.state import RankState
 from workers.supervisor.records.folder_watch import FolderWatch
 from workers.supervisor.records.log_tail import ROOM_WAIT_S, LogTail

@@ -26,8 +26,8 @@ from trainyard.spec.values.locations import PROTOCOLS
 from workers.attempt.folder import AttemptFolder
 from workers.data_access.roots import REMOTE, ROOTS, location_problem
 from workers.node.attempts import Attempts, refuse_data
-from workers.transport.node_config import NodeConfig, make_home
 from workers.node.inspection.inspector import Inspector
+from workers.transport.node_config import NodeConfig, make_home
 
 Make = Callable[..., Inspector]
 
