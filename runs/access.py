@@ -231,6 +231,17 @@ def require_manager(user: Someone) -> None:
         raise Forbidden("Only staff may change clusters and nodes.")
 
 
+def can_run_on(user: Someone, cluster: Cluster) -> bool:
+    """Whether they are staff, or a member of a project that may use the cluster."""
+    return can_manage_clusters(user) or projects_with(user, Role.MEMBER).filter(clusters=cluster).exists()
+
+
+def require_runner(user: Someone, cluster: Cluster) -> None:
+    """Raise Forbidden for who may not run on the cluster."""
+    if not can_run_on(user, cluster):
+        raise Forbidden(f"You need to be a member of a project that may use cluster {cluster.name} to do this.")
+
+
 def require(user: Someone, project: Project, role: Role) -> None:
     """Raise NotFound for who cannot see the project, Forbidden for who has less than ``role`` in it."""
     if not can(user, project, Role.VIEWER):

@@ -29,7 +29,7 @@ AGAIN_S = 60.0  # after Valkey refused
 
 # What kombu's reader of one queue sends, and what a node worker and its supervisors send besides.
 COMMANDS = ("ping", "select", "client|setinfo", "client|setname", "multi", "exec", "discard", "brpop", "llen", "sadd",
-            "get", "set", "publish", "xadd", "xlen", "memory|usage")  # fmt: skip
+            "get", "set", "time", "publish", "xadd", "xlen", "memory|usage")  # fmt: skip
 
 _made: dict[str, str] = {}  # what this process has made: the user's name and the hash of its password
 _refused_at: float | None = None

@@ -24,6 +24,7 @@ class Voice:
         self.inspecting: list[str] = []
         self.troubles: dict[str, str] = {}
         self.asked: dict[str, int] = {}  # the number of --slots, where it was started with one
+        self.self_check: dict[str, Any] | None = None  # None: of a version that does not check itself
 
     def up(self, now: datetime) -> None:
         """What the node worker says every second."""
@@ -40,6 +41,7 @@ class Voice:
             "attempts": self.listed,
             "troubles": self.troubles,
             "inspecting": self.inspecting,
+            **({} if self.self_check is None else {"self_check": self.self_check}),
         }
         redis().set(key, seals.seal(self.node.key, key, document))
 

@@ -57,6 +57,7 @@ urlpatterns = [
     route("nodes/clusters/<slug:cluster_id>/edit/", cluster_verbs.edit, "edit-cluster"),
     route("nodes/clusters/<slug:cluster_id>/delete/", cluster_verbs.delete, "delete-cluster"),
     route("nodes/clusters/<slug:cluster_id>/add-node/", cluster_verbs.add_node, "add-node"),
+    route("nodes/clusters/<slug:cluster_id>/check/", cluster_verbs.check, "check-cluster"),
     route("nodes/<slug:node_id>/", node.node, "node"),
     route("nodes/<slug:node_id>/slots/", node.slots, "node-slots"),
     route("nodes/<slug:node_id>/do/<slug:verb>/", node.do, "do-node"),

@@ -5,7 +5,15 @@ and sends control a hint on commit.
 """
 
 from runs.actions.bundles import store_bundle
-from runs.actions.clusters import cluster_of_this_machine, create_cluster, delete_cluster, edit_cluster, new_join_token
+from runs.actions.clusters import (
+    check_cluster,
+    check_run,
+    cluster_of_this_machine,
+    create_cluster,
+    delete_cluster,
+    edit_cluster,
+    new_join_token,
+)
 from runs.actions.datasets import answer_dataset, check_dataset, create_dataset, delete_dataset
 from runs.actions.handed_out import void_handed_out
 from runs.actions.jobs import delete_job, save_job
@@ -62,7 +70,9 @@ __all__ = [
     "answer_dataset",
     "archive_run",
     "change_role",
+    "check_cluster",
     "check_dataset",
+    "check_run",
     "clone_run",
     "cluster_of_this_machine",
     "continue_run",

@@ -1,4 +1,4 @@
-"""Clusters, and the tokens that let machines into them."""
+"""Clusters, the tokens that let machines into them, and checks of their nodes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from runs.access import require_manager
-from runs.models import Cluster, JoinToken, Node, Project, User
+from runs import broadcast
+from runs.access import require, require_manager, require_runner
+from runs.models import Cluster, JoinToken, Node, Preflight, Project, Role, Run, User
 from runs.models.access import digest_of
 from runs.refused import Refused
 from runs.tasks import schedule_soon
@@ -106,3 +107,33 @@ def _save(cluster: Cluster, projects: list[Project] | None = None) -> Cluster:
     except IntegrityError as error:
         raise Refused("name-taken", f"There is already a cluster named {cluster.name}.") from error
     return cluster
+
+
+def check_cluster(*, actor: User, cluster: Cluster, nodes: Sequence[Node] | None = None) -> Preflight:
+    """Have the nodes checked now: all of the cluster, or these. Return the preflight that is under way already where
+    there is one for them. Raises Forbidden for who may not run there, Refused where there is nothing to check."""
+    require_runner(actor, cluster)
+    members = list(cluster.nodes.filter(removed_at=None)) if nodes is None else list(nodes)
+    if not members:
+        raise Refused("no-nodes", f"Cluster {cluster.name} has no node that could be checked.")
+    ids = sorted(node.pk for node in members)
+    with transaction.atomic():
+        Cluster.objects.select_for_update().get(pk=cluster.pk)  # one preflight at a time
+        under_way = cluster.preflights.filter(ended_at=None).first()
+        if under_way is not None and set(ids) <= set(under_way.nodes):
+            return under_way
+        if under_way is not None:
+            raise Refused("under-way", f"Other nodes of cluster {cluster.name} are just being checked. Ask again soon.")
+        made = Preflight.objects.create(cluster=cluster, why=Preflight.Why.ASKED, asked_by=actor, nodes=ids)
+        transaction.on_commit(broadcast.nodes_changed)
+    return made
+
+
+def check_run(*, actor: User, run: Run) -> Preflight:
+    """Have the nodes of the run's newest attempt checked now; of one that was never placed, those of its cluster."""
+    require(actor, run.project, Role.MEMBER)
+    if run.cluster is None:
+        raise Refused("logged-elsewhere", f"Run {run.name} was logged outside of Trainyard: it has no nodes here.")
+    attempt = run.attempts.order_by("-number").first()
+    nodes = None if attempt is None else list(Node.objects.filter(placements__attempt=attempt, removed_at=None))
+    return check_cluster(actor=actor, cluster=run.cluster, nodes=nodes)

@@ -6,6 +6,7 @@ from runs.models.clusters import Cluster, JoinToken, Node
 from runs.models.data import Dataset
 from runs.models.jobs import CodeBundle, Job
 from runs.models.people import Invitation, Membership, Project, Role, User, Workspace
+from runs.models.preflights import Preflight
 from runs.models.runs import GoneRun, Run
 from runs.models.times import RunTime
 
@@ -24,6 +25,7 @@ __all__ = [
     "Membership",
     "Node",
     "Placement",
+    "Preflight",
     "Project",
     "Role",
     "Run",

@@ -10,7 +10,7 @@ from runs.ids import new_id
 from runs.models.people import Project, User
 from trainyard.contract.base import BadDocument, convert
 from trainyard.contract.limits import CONTACT_LOST_S
-from trainyard.contract.machines import Health, Inventory
+from trainyard.contract.machines import Health, Inventory, SelfCheck
 
 
 class Cluster(models.Model):
@@ -46,6 +46,7 @@ class Node(models.Model):
     slots = models.PositiveIntegerField(default=1)
     inventory = models.JSONField(default=dict, blank=True)
     health = models.JSONField(default=dict, blank=True)
+    self_check = models.JSONField(default=dict, blank=True)  # a SelfCheck: see `own_checks`
     version = models.CharField(max_length=40, blank=True)
     is_draining = models.BooleanField(default=False)
     joined_at = models.DateTimeField(auto_now_add=True)
@@ -71,6 +72,14 @@ class Node(models.Model):
         """How the node felt last; None where it has not reported, or reported something else."""
         try:
             return convert(self.health, Health) if self.health else None
+        except BadDocument:
+            return None
+
+    @property
+    def own_checks(self) -> SelfCheck | None:
+        """What the node found when it checked itself; None where it has not reported, or reported something else."""
+        try:
+            return convert(self.self_check, SelfCheck) if self.self_check else None
         except BadDocument:
             return None
 

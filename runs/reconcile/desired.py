@@ -18,7 +18,7 @@ from runs.serving.transport import redis
 from runs.status import Phase, Wanted
 from trainyard.contract import keys
 from trainyard.contract.base import convert
-from trainyard.contract.desired import Desired, DesiredAttempt, TraceRequest
+from trainyard.contract.desired import Desired, DesiredAttempt, ProbeRequest, TraceRequest
 from trainyard.contract.node_status import ListedAttempt, NodeStatus
 from trainyard.contract.seals import seal
 from trainyard.contract.statuses import WantedPhase
@@ -27,10 +27,17 @@ SETTLING_GRACE_S = 5.0
 Watermarks = Mapping[tuple[str, int], list[Producer]]  # by run and fence
 NO_WATERMARKS: Watermarks = MappingProxyType({})
 Entries = dict[str, DesiredAttempt]  # by attempt
+NO_PROBES: Mapping[str, ProbeRequest] = MappingProxyType({})
 
 
-def write_desired(nodes: Iterable[Node], statuses: Mapping[str, NodeStatus], now: datetime) -> None:
-    """Write the nodes' documents. ``statuses`` are theirs, by id: attempts in them that we ended must stop."""
+def write_desired(
+    nodes: Iterable[Node],
+    statuses: Mapping[str, NodeStatus],
+    now: datetime,
+    probes: Mapping[str, ProbeRequest] = NO_PROBES,
+) -> None:
+    """Write the nodes' documents. ``statuses`` are theirs, by id: attempts in them that we ended must stop. ``probes``
+    are for nodes that get another list of peers; the others keep theirs."""
     nodes = list(nodes)
     if not nodes:
         return
@@ -44,7 +51,7 @@ def write_desired(nodes: Iterable[Node], statuses: Mapping[str, NodeStatus], now
     for node in nodes:
         if node.pk in ended:
             entries[node.pk] |= ended[node.pk].entries(watermarks)
-    _write(nodes, entries, now)
+    _write(nodes, entries, probes, now)
 
 
 class EndedAttempts:
@@ -162,12 +169,15 @@ def _watermarks(runs: set[str]) -> Watermarks:
     return found
 
 
-def _write(nodes: list[Node], entries: Mapping[str, Entries], now: datetime) -> None:
+def _write(
+    nodes: list[Node], entries: Mapping[str, Entries], probes: Mapping[str, ProbeRequest], now: datetime
+) -> None:
     pipe: Any = redis().pipeline(transaction=False)
     epoch = _epoch()
     for node in nodes:
         key = keys.down_key(node.pk)
-        desired = Desired(now.timestamp(), node.pk, epoch, settings.PUBLIC_URL, entries[node.pk])
+        probe = probes.get(node.pk)
+        desired = Desired(now.timestamp(), node.pk, epoch, settings.PUBLIC_URL, entries[node.pk], probe)
         pipe.set(key, seal(node.key, key, desired))
     pipe.execute()
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import structlog
 from django.db.models import Q
@@ -18,6 +18,7 @@ from runs.engines import engine_of
 from runs.engines.control_hints import request_reconcile
 from runs.models import Attempt, Node, Run
 from runs.models.clusters import MAX_SLOTS
+from runs.preflight.rounds import column_of, follow_preflights, probes_for, troubles_of
 from runs.reconcile import datasets
 from runs.reconcile.acting import WRITE_EVERY_S, follow, free_slots, live_attempts
 from runs.reconcile.desired import write_desired
@@ -39,6 +40,8 @@ from trainyard.contract.machines import Health, Inventory
 __all__ = ["reconcile_run", "schedule", "tick"]
 
 log = structlog.get_logger(__name__)
+
+Done = TypeVar("Done")
 
 LOCK_KEY = f"{keys.PREFIX}:control:lock"
 LOCK_S = 5  # whoever is killed in the middle of a round keeps the others waiting for so long
@@ -83,7 +86,9 @@ def _round(now: datetime) -> None:
     queued = Run.objects.filter(Q(status=Status.QUEUED) | Q(status=Status.RECOVERING, recover_at__lte=now)).order_by()
     for cluster_id in queued.values_list("cluster_id", flat=True).distinct():
         _guarded(partial(schedule, cluster_id, now), cluster=cluster_id)
-    write_desired(nodes, listener.statuses, now)
+    _guarded(partial(follow_preflights, nodes, now))
+    probes = _guarded(partial(probes_for, nodes, listener.statuses, now)) or {}
+    write_desired(nodes, listener.statuses, now, probes)
     for attempt in changed:
         _guarded(partial(_notify, attempt), run=attempt.run_id)
     _guarded(partial(datasets.inspect, nodes, listener))
@@ -99,7 +104,7 @@ def _record_times(now: datetime) -> None:
         record_ended(now)
 
 
-def _guarded(part: Callable[[], object], **about: Any) -> object:
+def _guarded(part: Callable[[], Done], **about: Any) -> Done | None:
     """Do one part of the round; one that fails must not keep the others waiting. A broker that is away fails all."""
     try:
         return part()
@@ -177,11 +182,13 @@ def _take_node(node: Node, listener: Listener) -> bool:
         changes["inventory"] = to_builtins(status.inventory)
         if (slots := _requested_slots(node, status.inventory)) is not None:
             changes["slots"] = slots
+    own = to_builtins(column_of(status) or {})
     is_new = not was_in_contact or any(getattr(node, name) != value for name, value in changes.items())
+    is_new |= troubles_of(own) != troubles_of(node.self_check)
     due = node.seen_at is None or (listener.now - node.seen_at).total_seconds() >= WRITE_EVERY_S
     if not is_new and not due:
         return False
-    changes |= {"health": to_builtins(status.health or Health()), "seen_at": listener.now}
+    changes |= {"health": to_builtins(status.health or Health()), "self_check": own, "seen_at": listener.now}
     Node.objects.filter(pk=node.pk).update(**changes)
     for name, value in changes.items():
         setattr(node, name, value)

@@ -18,6 +18,8 @@ from runs.models.runs import StaleStatus
 from runs.placing.queue import requests_of, waiting_runs
 from runs.placing.recovering import Recovering, recovering_runs
 from runs.placing.scheduling import Placed, Waiting, place
+from runs.preflight.rounds import record_placed
+from runs.preflight.vetting import Vetted, place_vetted
 from runs.reconcile.desired import wanted_of_placement, write_desired
 from runs.reconcile.listening import Listener
 from runs.status import Status
@@ -34,19 +36,19 @@ def schedule(cluster_id: str, now: datetime) -> None:
     if cluster is None:
         return
     placed: list[Placement] = []
-    answers = _answers(cluster, now)  # outside the lock: most rounds place nothing
-    if any(isinstance(answer, Placed) for answer in answers):
+    vetted = _answers(cluster, now)  # outside the lock: most rounds place nothing
+    if any(isinstance(answer, Placed) for answer in vetted.answers):
         with transaction.atomic():
             Cluster.objects.select_for_update().get(pk=cluster_id)
-            answers = _answers(cluster, now)
-            for answer in answers:
+            vetted = _answers(cluster, now)
+            for answer in vetted.answers:
                 if isinstance(answer, Placed):
-                    placed += _write(answer)
+                    placed += _write(answer, vetted.sentence_for(answer.run))
         _start(cluster, placed, now)
-    _write_reasons(cluster, [answer for answer in answers if isinstance(answer, Waiting)])
+    _write_reasons(cluster, [answer for answer in vetted.answers if isinstance(answer, Waiting)])
 
 
-def _answers(cluster: Cluster, now: datetime) -> list[Placed | Waiting]:
+def _answers(cluster: Cluster, now: datetime) -> Vetted:
     let = list(cluster.projects.values_list("pk", flat=True))
     waiting = waiting_runs(cluster)
     sentence = f"Its project may not use cluster {cluster.name} any more."
@@ -58,19 +60,22 @@ def _answers(cluster: Cluster, now: datetime) -> list[Placed | Waiting]:
     recovering = Recovering(recovering_runs(cluster).filter(project__in=let), now)
     requests = [*recovering.requests, *requests_of(waiting.filter(project__in=let))]
     if not requests:
-        return shut_out
-    answers = place(cluster.name, requests, engine_of(cluster).capacity(cluster, now))
-    return [*recovering.checked(answers), *shut_out]
+        return Vetted(shut_out)
+    rooms = engine_of(cluster).capacity(cluster, now)
+    vetted = place_vetted(requests, lambda ones: place(cluster.name, ones, rooms), now)
+    return Vetted([*recovering.checked(vetted.answers), *shut_out], vetted.left_out)
 
 
-def _write(placed: Placed) -> list[Placement]:
-    """Make the attempt with its placements and slots. Another process may take the run or its slots first."""
+def _write(placed: Placed, left_out: str = "") -> list[Placement]:
+    """Make the attempt with its placements and slots. Another process may take the run or its slots first.
+    ``left_out``: sentences about nodes that a check keeps it from."""
     try:
         with transaction.atomic():
             run = Run.objects.get(pk=placed.run)
             attempt, placements = _make_attempt(run, placed)
             names = listed([placement.node.name for placement in placements])
             sentence = f"Placed on {names}.{_without_folder(run, attempt, placements)}"
+            sentence = f"{sentence} Left out: {left_out}" if left_out else sentence
             run.move_to(Status.SCHEDULED, code="placed", sentence=sentence, attempt=attempt)
     except (StaleStatus, IntegrityError, ValueError, Run.DoesNotExist) as error:
         log.info("place.overtaken", run=placed.run, error=str(error))
@@ -128,6 +133,7 @@ def _start(cluster: Cluster, placements: Sequence[Placement], now: datetime) -> 
     listener = Listener(now, now.timestamp())
     listener.read_statuses(nodes.values())
     write_desired(nodes.values(), listener.statuses, now)
+    record_placed(placements, now)  # nobody waits for it
 
 
 def _write_reasons(cluster: Cluster, answers: Sequence[Waiting]) -> None:

@@ -7,7 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 from trainyard import __version__
-from trainyard.cli import acting, datasets, files, launching, logs, metrics, planning, programs, reading, syncing
+from trainyard.cli import (
+    acting,
+    checking,
+    datasets,
+    files,
+    launching,
+    logs,
+    metrics,
+    planning,
+    programs,
+    reading,
+    syncing,
+)
 
 Command = Callable[..., int]
 LEVELS = ("error", "warning", "info", "debug", "none")
@@ -155,6 +167,10 @@ def _add_acting(commands: Any) -> None:
     for verb, sentence in acting.NODE_VERBS.items():
         command = _command(commands, verb, acting.act_on_node, sentence)
         command.add_argument("node", metavar="NODE", help="the node's name or id")
+    checks = _command(commands, "preflight", checking.preflight, "check nodes now; exit 1 if a check fails")
+    checks.add_argument("id", nargs="?", metavar="RUN", help="check the nodes of this run instead of a cluster's")
+    checks.add_argument("--cluster", default="local", help="check the nodes of this cluster (default: local)")
+    _speaks_json(checks)
     token = commands.add_parser("token", help="tokens for programs", description="Tokens for programs.")
     tokens = token.add_subparsers(dest="token_command", required=True, metavar="COMMAND")
     create = _command(tokens, "create", acting.create_token, "make a token and print its secret, this once")

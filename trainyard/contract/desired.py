@@ -19,6 +19,22 @@ class TraceRequest(WireStruct):
     ranks: Literal["all"] | list[int] = "all"
 
 
+class Peer(WireStruct):
+    """Another node of the cluster, and where it answers."""
+
+    node: str  # id
+    name: str
+    address: str
+    port: int
+
+
+class ProbeRequest(WireStruct):
+    """To which nodes connections are tried from now on."""
+
+    peers: list[Peer] = []
+    id: str = ""  # of a preflight that somebody waits for: everything is looked at now
+
+
 class DesiredAttempt(WireStruct, kw_only=True):
     """What is wanted of a node's part of one attempt."""
 
@@ -48,6 +64,7 @@ class Desired(WireStruct):
     epoch: str = ""  # of Valkey's data
     server: str = ""  # URL of the server's REST, for a node that finds nobody where it used to be
     attempts: dict[str, DesiredAttempt] = {}  # by attempt id
+    probe: ProbeRequest | None = None  # None: as before
 
 
 class Nudge(WireStruct):

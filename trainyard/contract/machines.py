@@ -1,4 +1,4 @@
-"""What a node's machine is made of, and how it feels."""
+"""What a node's machine is made of, how it feels, and what it finds when it checks itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Annotated
 
 import msgspec
 
-from trainyard.contract.base import Name, Seconds, Whole, WireStruct
+from trainyard.contract.base import Id, Name, Seconds, Sentence, Whole, WireStruct
+
+MAX_PEERS = 32  # other nodes to which one node tries connections
 
 
 class Gpu(WireStruct):
@@ -65,3 +67,42 @@ class HealthSample(Health, kw_only=True):
     """A sample on its way through the stream."""
 
     at: Seconds
+
+
+class FolderState(WireStruct, kw_only=True):
+    """A folder that the node writes into. ``problem``: why nothing can be written there, as the end of a sentence."""
+
+    path: Annotated[str, msgspec.Meta(max_length=1_000)]
+    problem: Sentence = ""
+    free_bytes: Whole | None = None
+    total_bytes: Whole | None = None
+
+
+class GpuFaults(WireStruct, kw_only=True):
+    """What a GPU reports of itself beside its load. None where NVML does not know."""
+
+    index: Whole
+    ecc_errors: Whole | None = None  # uncorrected, since the driver was loaded
+    xid: Whole | None = None  # the last one since the node worker began
+    slowed_by: list[Name] = []  # heat or power: why its clock is lower than it could be
+
+
+class PeerResult(WireStruct, kw_only=True):
+    """A connection to another node, tried ``at`` Unix seconds. ``problem``: the end of a sentence about it."""
+
+    at: Seconds
+    problem: Sentence = ""
+    seconds: float | None = None  # from a message to its answer
+
+
+class SelfCheck(WireStruct, kw_only=True):
+    """What a node finds when it looks at itself and at the nodes around it."""
+
+    at: Seconds
+    home: FolderState | None = None  # attempts, their spools and output, and what is cached
+    checkpoints: FolderState | None = None
+    clock_ahead_s: float | None = None  # of Valkey's; in the node's row: of the server's
+    port: Whole | None = None  # at which it answers other nodes
+    peers: Annotated[dict[Id, PeerResult], msgspec.Meta(max_length=MAX_PEERS)] = {}  # by node id
+    gpus: list[GpuFaults] | None = None
+    answers: Id = ""  # the preflight that was asked for last, once this look is newer than it

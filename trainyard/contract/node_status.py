@@ -18,7 +18,7 @@ from trainyard.contract.base import (
     WireStruct,
     convert,
 )
-from trainyard.contract.machines import Health, Inventory
+from trainyard.contract.machines import Health, Inventory, SelfCheck
 
 MAX_ATTEMPTS = 10_000  # that have a folder on one node
 MAX_FILES = 100  # of each kind in an OutputState
@@ -63,18 +63,21 @@ class NodeStatus(WireStruct, kw_only=True):
     pid: Whole | None = None
     inventory: Inventory | None = None
     health: Health | None = None
+    self_check: SelfCheck | None = None
     attempts: Annotated[dict[Id, ListedAttempt], msgspec.Meta(max_length=MAX_ATTEMPTS)] = {}  # by attempt id
     troubles: Annotated[dict[Id, str], msgspec.Meta(max_length=MAX_ATTEMPTS)] = {}  # why an attempt is not prepared yet
     inspecting: list[Id] = []  # questions about datasets that are worked on, or whose answer waits
 
 
 def lenient_status(document: JsonObject) -> tuple[NodeStatus, dict[str, str]]:
-    """Return the status, and why an inventory or health was left out: a node whose sensors are wrong stays in contact.
+    """Return the status, and why an inventory, health or check of itself was left out: a node whose sensors are wrong
+    stays in contact.
     Raises BadDocument where the rest has another shape."""
     kept, left_out = dict(document), {}
-    for section, kind in (("inventory", Inventory), ("health", Health)):
+    for section, kind in (("inventory", Inventory), ("health", Health), ("self_check", SelfCheck)):
         try:
-            convert(kept.get(section) or {}, kind)
+            if kept.get(section) is not None:
+                convert(kept[section], kind)
         except BadDocument as error:
             left_out[section] = str(error)
             del kept[section]

@@ -297,6 +297,27 @@ class Node(TypedDict):
     seen_at: str | None
 
 
+class Check(TypedDict):
+    name: str
+    state: str  # ok, warn or fail
+    sentence: str
+    node: str
+    peer: str
+    value: float | None
+    limit: float | None
+    unit: str
+
+
+class Preflight(TypedDict):
+    """Checks of some nodes; ``state`` is ``running``, or the worst of them."""
+
+    id: str
+    cluster: str
+    nodes: list[str]
+    state: str
+    checks: list[Check]
+
+
 class NewToken(TypedDict):
     token: str  # shown this once
 

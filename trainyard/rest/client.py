@@ -206,6 +206,18 @@ class Client:
     def act_on_node(self, node: str, verb: str) -> answers.Node:
         return self._json("POST", f"nodes/{_part(node)}/{verb}", answers.Node, json={})
 
+    def check_cluster(self, cluster: str) -> answers.Preflight:
+        """Have the cluster's nodes checked; ``preflight`` returns what they found once they have."""
+        return self._json("POST", f"clusters/{_part(cluster)}/preflight", answers.Preflight, json={})
+
+    def check_run(self, run: str) -> answers.Preflight:
+        """Have the nodes of the run's newest attempt checked."""
+        return self._json("POST", f"runs/{_part(run)}/preflight", answers.Preflight, json={})
+
+    def preflights(self, cluster: str) -> Iterator[answers.Preflight]:
+        """Yield the preflights of a cluster that somebody asked for, the newest first."""
+        return self._pages(f"clusters/{_part(cluster)}/preflights", {}, answers.Preflight)
+
     def create_token(self, name: str, expires_at: str | None = None) -> answers.NewToken:
         return self._json("POST", "tokens", answers.NewToken, json={"name": name, "expires_at": expires_at})
 

@@ -22,6 +22,7 @@ from trainyard.contract.keys import down_key, up_key
 from trainyard.contract.locks import unlock
 from trainyard.contract.node_status import NodeStatus
 from trainyard.contract.seals import question_scope, seal
+from workers.machine.gpu_faults import GpuFaultReader
 from workers.machine.health import HealthReader
 from workers.machine.inventory import take_inventory
 from workers.node.attempts import Attempts
@@ -29,6 +30,7 @@ from workers.node.checkpoints import sweep
 from workers.node.finished import FinishedAttempts
 from workers.node.health_sender import HealthSender
 from workers.node.inspection.inspector import Inspector
+from workers.node.preflight.self_check import SelfChecker
 from workers.node.server_client import ServerClient
 from workers.node.server_clock import ServerClock
 from workers.node.zygote_keeper import ZygoteKeeper
@@ -44,6 +46,7 @@ DESIRED_EVERY_S = 1.0
 HEALTH_EVERY_S = 2.0
 WATCH_EVERY_S = 0.25
 SWEEP_EVERY_S = 60.0
+CHECK_EVERY_S = 1.0
 LONGEST_PAUSE_S = 5.0
 
 
@@ -77,6 +80,14 @@ class NodeWorker:
             isolation=isolation,
         )
         self._inspector = Inspector(home, server, isolation)
+        self._checker = SelfChecker(
+            self._client,
+            node=config.id,
+            address=address,
+            home=home,
+            checkpoints=checkpoints_root(home),
+            gpus=GpuFaultReader(),
+        )
         self._over = threading.Event()
         self._nudged = threading.Event()
         self._reader = DesiredReader(config.key, config.id)
@@ -90,11 +101,14 @@ class NodeWorker:
         self._loop("desired", DESIRED_EVERY_S, self._read_desired, self._nudged)
         self._loop("watch", WATCH_EVERY_S, self._attempts.watch)
         self._loop("sweep", SWEEP_EVERY_S, self._sweep)
+        self._checker.start()
+        self._loop("preflight", CHECK_EVERY_S, self._checker.step, self._checker.sooner)
 
     def stop(self) -> None:
         self._over.set()
         self._nudged.set()
         self._inspector.stop()
+        self._checker.stop()
         self._zygote.stop()
 
     def wait_for_supervisors(self, limit_s: float) -> None:
@@ -130,6 +144,7 @@ class NodeWorker:
             attempts=self._attempts.listed(),
             troubles=self._attempts.troubles(),
             inspecting=self._inspector.questions(),
+            self_check=self._checker.latest,
         )
         self._client.set(key, seal(self._config.key, key, status))
 
@@ -142,6 +157,8 @@ class NodeWorker:
             self.clock.set(desired.at)
         self._has_read = True
         self._server.offer_address(desired.server)
+        if desired.probe is not None:
+            self._checker.take(desired.probe)
         self._attempts.reconcile(desired.attempts)
 
     def _loop(

@@ -1,4 +1,4 @@
-"""Making, changing and deleting clusters, and letting machines into them."""
+"""Making, changing, checking and deleting clusters, and letting machines into them."""
 
 from __future__ import annotations
 
@@ -96,6 +96,15 @@ def add_node(request: HttpRequest, cluster_id: str) -> HttpResponse:
         context["command"] = f"trainyard node --join {secret} --server {settings.PUBLIC_URL}"
         context["is_local"] = settings.PUBLIC_URL.startswith(("http://127.", "http://localhost", "http://[::1]"))
     return show(request, "nodes/add_node.html", context, fragments={"dialog": "nodes/_add_node.html"})
+
+
+@page(methods=("POST",))
+def check(request: HttpRequest, cluster_id: str) -> HttpResponse:
+    cluster = get_cluster(request.user, cluster_id)
+    actions.check_cluster(actor=person(request), cluster=cluster)
+    return answer(
+        request, f"Checking the nodes of cluster {cluster.name}; the results come in seconds.", home="clusters"
+    )
 
 
 def _form(request: HttpRequest, form: ClusterForm, act: Callable[[Values], None]) -> HttpResponse:

@@ -10,13 +10,16 @@ from typing import NamedTuple
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
+from dashboard.pages.shared.check_rows import CheckTable, check_table
 from dashboard.pages.shared.frame import page, show
 from dashboard.pages.shared.run_colours import colours_apart
 from dashboard.pages.shared.time_bar import TimeView, time_view
-from runs.access import Someone, can_manage_clusters, visible_clusters, visible_nodes, visible_runs
-from runs.models import Cluster, HeldSlot, Node, Run
+from runs.access import Someone, can_manage_clusters, can_run_on, visible_clusters, visible_nodes, visible_runs
+from runs.models import Cluster, HeldSlot, Node, Preflight, Run
 from runs.ordered import first_rows
 from runs.placing.queue import waiting_runs
+from runs.preflight.nodes import checked_nodes
+from runs.preflight.vetting import checks_together
 from runs.presenting.server_state import contact_time
 from runs.time_use.sums import time_of_all
 
@@ -68,6 +71,9 @@ class ClusterView:
     queue: list[Waiter]
     num_waiting: int
     time: TimeView | None  # of the runs on it that this person sees
+    checks: CheckTable
+    preflight: Preflight | None  # the newest that somebody asked for
+    may_check: bool
 
 
 @page()
@@ -98,6 +104,9 @@ def describe(user: Someone, cluster: Cluster, now: datetime) -> ClusterView:
         queue=queue,
         num_waiting=waiting_runs(cluster).count(),
         time=time_view(time_of_all(visible_runs(user).filter(cluster=cluster), now), "Where the time went"),
+        checks=check_table(checks_together(checked_nodes(nodes, contact_time(now)))),
+        preflight=cluster.preflights.filter(why=Preflight.Why.ASKED).first(),
+        may_check=bool(nodes) and can_run_on(user, cluster),
     )
 
 

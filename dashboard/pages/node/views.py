@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.core.exceptions import ValidationError
@@ -13,6 +14,7 @@ from django.utils import timezone
 
 from dashboard.pages.clusters.views import boxes_of
 from dashboard.pages.node.gauges import gauges
+from dashboard.pages.shared.check_rows import check_table
 from dashboard.pages.shared.frame import answer, page, person, problems_of, refusal, show
 from dashboard.pages.shared.numbers import size
 from dashboard.pages.shared.run_rows import rows
@@ -20,6 +22,10 @@ from runs import actions
 from runs.access import can_manage_clusters, get_node, visible_runs
 from runs.metrics.node_health import node_history
 from runs.models import Node
+from runs.models.checks import Check
+from runs.preflight.nodes import checked_nodes
+from runs.preflight.vetting import checks_together
+from runs.presenting.server_state import contact_time
 from trainyard.contract.machines import Cpu
 
 RANGES = (("30 min", 1800), ("3 h", 3 * 3600), ("24 h", 24 * 3600))
@@ -71,6 +77,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
         "gauges": gauges(found.health_now, history, now.timestamp() - seconds, now.timestamp()),
         "facts": facts(found),
         "rows": rows(list(here[:NUM_RUNS])),
+        "checks": check_table(checks_at(found, now)),
         "may_manage": can_manage_clusters(request.user),
         "most_slots": actions.most_slots(found),
         "isolation": ISOLATION.get(found.machine.isolation or "none", ISOLATION["none"]),
@@ -125,3 +132,9 @@ def facts(node: Node) -> list[tuple[str, str | int, str]]:
     kinds = Counter((str(gpu.name), gpu.memory_bytes) for gpu in found.gpus or [])
     gpus = [("GPUs", f"{num} × {name}, {size(memory)} each", "text") for (name, memory), num in kinds.items()]
     return [(name, value, kind) for name, value, kind in [*gpus, *pairs] if value]
+
+
+def checks_at(node: Node, now: datetime) -> list[Check]:
+    """What the node, and others about it, report now."""
+    members = checked_nodes(node.cluster.nodes.filter(removed_at=None), contact_time(now))
+    return [one for one in checks_together(members) if node.name in (one.node, one.peer)]

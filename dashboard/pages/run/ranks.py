@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from dashboard.pages.run.evidence import CAUSE_WORDS
 from dashboard.pages.run.rank_measures import Measures, measures
+from dashboard.pages.shared.check_rows import CheckTable, check_table
 from runs.hangs.sentences import stacks_text
 from runs.ingest.commit import REST
 from runs.metrics.models import Producer
@@ -42,11 +43,12 @@ class AttemptView(NamedTuple):
     cause_word: str
     hang: HangFinding | None
     stacks: str  # where each rank stood when it hung
+    checks: CheckTable | None  # of its nodes, when it was placed
 
 
 def attempts(run: Run) -> list[AttemptView]:
     """Newest first."""
-    found = run.attempts.order_by("-number").prefetch_related("placements__node")
+    found = run.attempts.order_by("-number").prefetch_related("placements__node", "preflights")
     return [_view(one, run.spec) for one in found]
 
 
@@ -63,7 +65,9 @@ def _view(attempt: Attempt, spec: SpecDocument) -> AttemptView:
     word = CAUSE_WORDS[cause.cause_class] if cause else ""
     stacks = stacks_text(hang.stacks) if hang is not None else ""
     placements, axes = list(attempt.placements.all()), mesh.used if mesh else {}
-    return AttemptView(attempt, placements, ranks, axes, found, word, hang, stacks)
+    preflight = next(iter(attempt.preflights.all()), None)
+    checks = check_table(preflight.checks) if preflight is not None else None
+    return AttemptView(attempt, placements, ranks, axes, found, word, hang, stacks, checks)
 
 
 def _mesh(spec: SpecDocument, world_size: int) -> Mesh | None:

@@ -1,0 +1,123 @@
+"""``/clusters/{id}/preflights`` and ``/runs/{id}/preflights``: checks of nodes, asked for or made at a placement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Field, Query, Router, Schema
+from ninja import Status as Answer
+
+from runs import actions
+from runs.access import get_cluster, get_run
+from runs.api.auth import actor
+from runs.api.paging import Page, page
+from runs.api.training.history import ListQuery
+from runs.models import Node, Preflight, Role
+from runs.models.checks import Check
+from runs.preflight.nodes import checked_nodes
+from runs.preflight.vetting import checks_together
+from runs.presenting.server_state import contact_time
+from runs.presenting.stamps import stamp
+
+router = Router(tags=["clusters"])
+
+
+class CheckOut(Schema):
+    name: str = Field(description="contact, versions, connection, clock, memory, gpu, checkpoints-folder and so on")
+    state: str = Field(description="ok, warn or fail; what fails keeps runs off the node")
+    sentence: str
+    node: str = Field(description="empty: all of them")
+    peer: str = Field(description="another node, of a connection")
+    value: float | None
+    limit: float | None
+    unit: str
+
+
+class PreflightOut(Schema):
+    id: str
+    cluster: str
+    why: str = Field(description="asked, or placed: before an attempt")
+    attempt: int | None = Field(description="the number of the run's attempt, where it was made for one")
+    asked_by: str | None
+    nodes: list[str]
+    state: str = Field(description="running, or the worst of its checks: ok, warn, fail")
+    created_at: str
+    ended_at: str | None
+    checks: list[CheckOut]
+
+
+class ChecksOut(Schema):
+    checks: list[CheckOut]
+
+
+@router.get("/clusters/{cluster_id}/checks", response=ChecksOut, summary="What its nodes report of themselves now")
+def current(request: HttpRequest, cluster_id: str) -> ChecksOut:
+    cluster = get_cluster(actor(request), cluster_id)
+    now = contact_time(timezone.now())
+    found = checks_together(checked_nodes(cluster.nodes.filter(removed_at=None), now))
+    return ChecksOut(checks=[_check(one) for one in found])
+
+
+@router.post("/clusters/{cluster_id}/preflight", response={202: PreflightOut}, summary="Check its nodes now")
+def check(request: HttpRequest, cluster_id: str) -> Answer[PreflightOut]:
+    """The checks are there a few seconds later: see `GET /clusters/{cluster_id}/preflights`."""
+    user = actor(request)
+    made = actions.check_cluster(actor=user, cluster=get_cluster(user, cluster_id))
+    return Answer(202, _preflights([made])[0])
+
+
+@router.get("/clusters/{cluster_id}/preflights", response=Page[PreflightOut], summary="Checks that were asked for")
+def of_cluster(request: HttpRequest, cluster_id: str, query: Query[ListQuery]) -> Page[PreflightOut]:
+    rows = get_cluster(actor(request), cluster_id).preflights.filter(why=Preflight.Why.ASKED)
+    rows = rows.select_related("cluster", "attempt", "asked_by")
+    return page(rows, _preflights, sort="-created_at", cursor=query.cursor, limit=query.limit)
+
+
+@router.post("/runs/{run_id}/preflight", response={202: PreflightOut}, summary="Check its nodes now", tags=["runs"])
+def check_run(request: HttpRequest, run_id: str) -> Answer[PreflightOut]:
+    """The nodes of its newest attempt; of a run that was never placed, those of its cluster."""
+    user = actor(request)
+    made = actions.check_run(actor=user, run=get_run(user, run_id, Role.MEMBER))
+    return Answer(202, _preflights([made])[0])
+
+
+@router.get("/runs/{run_id}/preflights", response=Page[PreflightOut], summary="Checks of its nodes", tags=["runs"])
+def of_run(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[PreflightOut]:
+    """What was known of the nodes of each attempt when it was placed."""
+    run = get_run(actor(request), run_id)
+    rows = Preflight.objects.filter(attempt__run=run).select_related("cluster", "attempt", "asked_by")
+    return page(rows, _preflights, sort="-created_at", cursor=query.cursor, limit=query.limit)
+
+
+def _preflights(rows: Sequence[Preflight]) -> list[PreflightOut]:
+    names = dict(Node.objects.filter(pk__in={node for row in rows for node in row.nodes}).values_list("pk", "name"))
+    return [
+        PreflightOut(
+            id=row.pk,
+            cluster=row.cluster.name,
+            why=row.why,
+            attempt=row.attempt.number if row.attempt else None,
+            asked_by=row.asked_by.username if row.asked_by else None,
+            nodes=sorted(names.get(node, node) for node in row.nodes),
+            state=row.state,
+            created_at=stamp(row.created_at),
+            ended_at=stamp(row.ended_at),
+            checks=[_check(one) for one in row.checks],
+        )
+        for row in rows
+    ]
+
+
+def _check(one: Check) -> CheckOut:
+    return CheckOut(
+        name=one.name,
+        state=one.state,
+        sentence=one.sentence,
+        node=one.node,
+        peer=one.peer,
+        value=one.value,
+        limit=one.limit,
+        unit=one.unit,
+    )

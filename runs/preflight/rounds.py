@@ -1,0 +1,147 @@
+"""What control does each second: it keeps what nodes report of their checks, names to each node the others that it is
+to try, and ends the preflights that somebody waits for."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from runs import broadcast
+from runs.models import Attempt, Node, Placement, Preflight
+from runs.models.checks import Check, CheckState
+from runs.preflight.needs import Needs
+from runs.preflight.nodes import CheckedNode, checked_nodes
+from runs.preflight.vetting import checks_of_placement, checks_together
+from runs.serving.transport import redis
+from trainyard.contract.base import to_builtins
+from trainyard.contract.desired import Peer, ProbeRequest
+from trainyard.contract.machines import MAX_PEERS, SelfCheck
+from trainyard.contract.node_status import NodeStatus
+
+PEERS_EVERY = 5  # ticks between two lists of peers for one node: a node keeps the last
+ASKED_LIMIT_S = 15.0  # so long a node may take to answer a preflight
+KEPT = 50  # preflights of a cluster that somebody asked for
+SERVER_CLOCK_S = 30.0  # how long the server's own distance from Valkey's clock counts
+
+Statuses = Mapping[str, NodeStatus]
+_server_clock: tuple[float, float] | None = None  # when it was measured (monotonic), and what
+
+
+def column_of(status: NodeStatus) -> SelfCheck | None:
+    """Return a node's own checks as its row keeps them: its clock is held against the server's."""
+    own = status.self_check
+    if own is None or own.clock_ahead_s is None:
+        return own
+    return replace(own, clock_ahead_s=round(own.clock_ahead_s - _server_ahead_s(), 3))
+
+
+def troubles_of(own: object) -> list[object]:
+    """Return what changes a verdict in a row's checks: a change of it is written at once."""
+    if not isinstance(own, dict):
+        return []
+    folders = [(own.get(name) or {}).get("problem") for name in ("home", "checkpoints")]
+    peers = sorted(peer for peer, result in (own.get("peers") or {}).items() if result.get("problem"))
+    return [*folders, *peers, own.get("answers"), own.get("port")]
+
+
+def probes_for(nodes: Sequence[Node], statuses: Statuses, now: datetime) -> dict[str, ProbeRequest]:
+    """Return by id for which nodes a list of peers is due, and what stands in it. Cheap for most nodes in most
+    ticks."""
+    asked = {node: one.pk for one in Preflight.objects.filter(ended_at=None) for node in one.nodes}
+    by_cluster: dict[str, list[Node]] = defaultdict(list)
+    for node in sorted(nodes, key=lambda one: one.name):
+        if node.pk in statuses and node.is_in_contact(now):
+            by_cluster[node.cluster_id].append(node)
+    found: dict[str, ProbeRequest] = {}
+    for members in by_cluster.values():
+        for place, node in enumerate(members):
+            if node.pk in asked or (int(now.timestamp()) + place) % PEERS_EVERY == 0:
+                around = (members[place + 1 :] + members[:place])[:MAX_PEERS]
+                peers = [_peer(one, statuses[one.pk]) for one in around]
+                found[node.pk] = ProbeRequest([one for one in peers if one is not None], asked.get(node.pk, ""))
+    return found
+
+
+def _peer(node: Node, status: NodeStatus) -> Peer | None:
+    port = status.self_check.port if status.self_check else None
+    return None if port is None else Peer(node.pk, node.name, status.address, port)
+
+
+def follow_preflights(nodes: Sequence[Node], now: datetime) -> None:
+    """End the preflights whose nodes have all answered, or had the time to."""
+    for preflight in Preflight.objects.filter(ended_at=None):
+        members = [node for node in nodes if node.pk in preflight.nodes]
+        waiting = [node for node in members if not _has_answered(node, preflight, now)]
+        if waiting and (now - preflight.created_at).total_seconds() <= ASKED_LIMIT_S:
+            continue
+        checked = checked_nodes(members, now)
+        late = [_late(node) for node in checked if node.id in {one.pk for one in waiting} and node.is_in_contact]
+        preflight.results = to_builtins([*late, *checks_together(checked)])
+        preflight.ended_at = now
+        preflight.save(update_fields=["results", "ended_at"])
+        _forget_old(preflight)
+        broadcast.nodes_changed()
+
+
+def _has_answered(node: Node, preflight: Preflight, now: datetime) -> bool:
+    """One that is out of contact will not answer: nobody waits for it."""
+    own = node.own_checks
+    return not node.is_in_contact(now) or (own is not None and own.answers == preflight.pk)
+
+
+def _late(node: CheckedNode) -> Check:
+    sentence = f"{node.name} did not check itself within {ASKED_LIMIT_S:g} s; what it reported before is shown."
+    return Check(name="contact", state=CheckState.WARN, sentence=sentence, node=node.name)
+
+
+def _forget_old(preflight: Preflight) -> None:
+    asked = Preflight.objects.filter(cluster=preflight.cluster_id, why=Preflight.Why.ASKED)
+    old = list(asked.values_list("pk", flat=True)[KEPT:])
+    if old:
+        Preflight.objects.filter(pk__in=old).delete()
+
+
+def record_placed(placements: Iterable[Placement], now: datetime) -> None:
+    """Keep with each attempt what was known of its nodes when it was placed on them."""
+    by_attempt: dict[str, list[Placement]] = defaultdict(list)
+    for placement in placements:
+        by_attempt[placement.attempt_id].append(placement)
+    made = [_of_attempt(parts[0].attempt, parts, now) for parts in by_attempt.values()]
+    Preflight.objects.bulk_create([one for one in made if one is not None])
+
+
+def _of_attempt(attempt: Attempt, parts: Sequence[Placement], now: datetime) -> Preflight | None:
+    if attempt.run.cluster_id is None:
+        return None
+    nodes = {node.id: node for node in checked_nodes([part.node for part in parts], now)}
+    placed = [
+        (nodes[part.node_id], range(part.first_rank, part.first_rank + part.num_ranks))
+        for part in parts
+        if nodes[part.node_id].own is not None
+    ]
+    if not placed:
+        return None  # of versions that do not check themselves
+    needs = Needs.of(attempt.run.spec, attempt.run.estimate)
+    return Preflight(
+        cluster_id=attempt.run.cluster_id,
+        attempt=attempt,
+        why=Preflight.Why.PLACED,
+        nodes=[part.node_id for part in parts],
+        results=to_builtins(checks_of_placement(placed, needs)),
+        created_at=now,
+        ended_at=now,
+    )
+
+
+def _server_ahead_s() -> float:
+    """Return by how much the server's clock is ahead of Valkey's, which may be another machine's."""
+    global _server_clock
+    if _server_clock is None or time.monotonic() - _server_clock[0] > SERVER_CLOCK_S:
+        before = time.time()
+        seconds, micros = redis().time()
+        _server_clock = time.monotonic(), (before + time.time()) / 2 - (seconds + micros / 1e6)
+    return _server_clock[1]

@@ -1,0 +1,146 @@
+"""Control and nodes with a real Valkey: bad nodes are left out and return, and preflights that are asked for end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from runs import actions
+from runs.access import Forbidden
+from runs.models import Preflight, Run
+from tests.cast import Cast, make_node, spec
+from tests.runs.reconcile.conftest import Yard
+from tests.voices import Voice
+
+MakeRun = Callable[..., Run]
+FOLDER = {"path": "/ckpt", "free_bytes": 10**12, "total_bytes": 10**12}
+
+
+def checks(yard: Yard, number: int, **changes: Any) -> None:
+    """Let a node report checks: in order, but for the changes."""
+    node = yard.voices[number].node
+    others = {voice.node.pk: {"at": yard.now.timestamp(), "seconds": 0.001} for voice in yard.voices}
+    del others[node.pk]
+    yard.voices[number].self_check = {
+        "at": yard.now.timestamp(),
+        "home": FOLDER,
+        "checkpoints": FOLDER,
+        "clock_ahead_s": 0.0,
+        "port": 40_000 + number,
+        "peers": others,
+        "gpus": [],
+        **changes,
+    }
+
+
+def in_order(yard: Yard) -> None:
+    for number in range(len(yard.voices)):
+        checks(yard, number)
+
+
+def test_what_was_known_of_the_nodes_is_kept_with_the_attempt(yard: Yard) -> None:
+    in_order(yard)
+    yard.start()
+    (kept,) = Preflight.objects.filter(attempt=yard.attempt)
+    assert kept.why == Preflight.Why.PLACED and kept.state == "ok" and kept.ended_at is not None
+    assert {check.name for check in kept.checks} >= {"connection", "clock", "checkpoints-disk", "home-disk"}
+
+
+def test_a_run_waits_for_a_node_that_fails_and_is_placed_once_it_passes(yard: Yard) -> None:
+    in_order(yard)
+    checks(yard, 1, checkpoints={**FOLDER, "problem": "is a file, not a folder"})
+    assert yard.tick() == "QUEUED"
+    assert yard.run.reason_sentence == (
+        "Waiting for other nodes on cluster local: node-b is left out, and the rest cannot hold it. "
+        "The folder of checkpoints on node-b, /ckpt, is a file, not a folder."
+    )
+    checks(yard, 1)
+    assert yard.tick() == "SCHEDULED"
+
+
+def test_a_run_goes_to_other_nodes_and_says_which_it_goes_without(yard: Yard) -> None:
+    yard.voices.append(Voice(make_node(yard.cast.cluster, "node-c")))
+    in_order(yard)
+    problem = {yard.voices[1].node.pk: {"at": yard.now.timestamp(), "problem": "nothing answers"}}
+    checks(yard, 0, peers={**yard.voices[0].self_check["peers"], **problem})
+    checks(yard, 2, peers={**yard.voices[2].self_check["peers"], **problem})
+    assert yard.tick() == "SCHEDULED"
+    assert [one.node.name for one in yard.placements] == ["node-a", "node-c"]
+    event = yard.run.events.get(code="placed")
+    assert event.sentence == ("Placed on node-a and node-c. Left out: node-a does not reach node-b: nothing answers.")
+
+
+def test_a_run_that_wants_no_checks_is_placed_all_the_same(yard: Yard) -> None:
+    in_order(yard)
+    checks(yard, 1, clock_ahead_s=7200.0)
+    yard.run.spec = {**yard.run.spec, "preflight": "never"}
+    yard.run.save()
+    assert yard.tick() == "SCHEDULED"
+
+
+def test_nodes_of_a_version_without_checks_are_placed_as_before(yard: Yard) -> None:
+    yard.start()
+    assert not Preflight.objects.exists()
+
+
+def test_nodes_hear_of_each_other_within_five_seconds(yard: Yard) -> None:
+    in_order(yard)
+    asked: dict[int, Any] = {}
+    for _ in range(6):
+        yard.tick()
+        for number, voice in enumerate(yard.voices):
+            asked[number] = voice.heard().get("probe") or asked.get(number)
+    assert [peer["name"] for peer in asked[0]["peers"]] == ["node-b"]
+    assert asked[1]["peers"] == [
+        {"node": yard.voices[0].node.pk, "name": "node-a", "address": "127.0.0.1", "port": 40_000}
+    ]
+
+
+def test_a_preflight_ends_when_every_node_has_answered(yard: Yard) -> None:
+    in_order(yard)
+    yard.tick()
+    asked = actions.check_cluster(actor=yard.cast.mate, cluster=yard.cast.cluster)
+    assert actions.check_cluster(actor=yard.cast.mate, cluster=yard.cast.cluster) == asked
+    yard.tick()
+    assert yard.voices[0].heard()["probe"]["id"] == asked.pk
+    for number in (0, 1):
+        checks(yard, number, answers=asked.pk)
+    yard.tick()
+    asked.refresh_from_db()
+    assert asked.ended_at is not None and asked.state == "ok"
+
+
+def test_a_node_that_does_not_answer_is_named(yard: Yard) -> None:
+    in_order(yard)
+    yard.tick()
+    asked = actions.check_cluster(actor=yard.cast.mate, cluster=yard.cast.cluster)
+    checks(yard, 0, answers=asked.pk)
+    for _ in range(20):
+        yard.tick()
+    asked.refresh_from_db()
+    assert asked.state == "warn"
+    (late,) = [one for one in asked.checks if one.name == "contact"]
+    assert late.sentence == "node-b did not check itself within 15 s; what it reported before is shown."
+
+
+def test_only_who_may_run_there_may_ask(yard: Yard, cast: Cast) -> None:
+    for person in (cast.viewer, cast.outsider):
+        with pytest.raises(Forbidden):
+            actions.check_cluster(actor=person, cluster=cast.cluster)
+    assert not Preflight.objects.exists()
+
+
+def test_a_cluster_without_nodes_is_refused(cast: Cast, db: None) -> None:
+    with pytest.raises(actions.Refused, match="has no node that could be checked"):
+        actions.check_cluster(actor=cast.owner, cluster=cast.cluster)
+
+
+def test_a_run_is_checked_where_it_was_placed(yard: Yard, make_run: MakeRun) -> None:
+    single = make_run(name="single", spec=spec(resources={"nodes": 1, "processes_per_node": 1}))
+    in_order(yard)
+    yard.start()
+    asked = actions.check_run(actor=yard.cast.mate, run=yard.run)
+    assert set(asked.nodes) == {voice.node.pk for voice in yard.voices}
+    assert actions.check_run(actor=yard.cast.mate, run=single) == asked  # never placed: the cluster's nodes
