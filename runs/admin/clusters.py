@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 
 from runs.admin.base import Editable, Written
-from runs.models import Cluster, HeldSlot, JoinToken, Node
+from runs.models import Cluster, HeldSlot, JoinToken, Node, Preflight
 
 
 @admin.register(Cluster)
@@ -34,3 +34,9 @@ class JoinTokenAdmin(Written):
 class HeldSlotAdmin(Written):
     list_display = ("node", "index", "placement")
     list_filter = ("node",)
+
+
+@admin.register(Preflight)
+class PreflightAdmin(Written):
+    list_display = ("cluster", "why", "attempt", "asked_by", "created_at", "ended_at")
+    list_filter = ("cluster", "why")

@@ -76,6 +76,7 @@ GROUPS = (
             (models.Cluster, "Clusters", "nodes that belong together"),
             (models.Node, "Nodes", "machines that run ranks"),
             (models.JoinToken, "Join tokens", "by which a machine becomes a node"),
+            (models.Preflight, "Preflights", "checks of nodes, and what they found"),
         ),
     ),
     Group(

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from django.db.models import Exists, OuterRef, QuerySet
 from msgspec.structs import replace
 
 from runs import broadcast
@@ -48,10 +49,21 @@ def troubles_of(own: object) -> list[object]:
     return [*folders, *peers, own.get("answers"), own.get("port")]
 
 
+def with_asked(nodes: QuerySet[Node]) -> QuerySet[Node]:
+    """Add to each node whether somebody waits for a preflight of its cluster: most ticks read no preflight then."""
+    asked = Preflight.objects.filter(cluster=OuterRef("cluster"), ended_at=None)
+    return nodes.annotate(is_asked=Exists(asked))
+
+
+def _open_ones(nodes: Sequence[Node]) -> list[Preflight]:
+    is_any = any(getattr(node, "is_asked", False) for node in nodes)
+    return list(Preflight.objects.filter(ended_at=None)) if is_any else []
+
+
 def probes_for(nodes: Sequence[Node], statuses: Statuses, now: datetime) -> dict[str, ProbeRequest]:
     """Return by id for which nodes a list of peers is due, and what stands in it. Cheap for most nodes in most
     ticks."""
-    asked = {node: one.pk for one in Preflight.objects.filter(ended_at=None) for node in one.nodes}
+    asked = {node: one.pk for one in _open_ones(nodes) for node in one.nodes}
     by_cluster: dict[str, list[Node]] = defaultdict(list)
     for node in sorted(nodes, key=lambda one: one.name):
         if node.pk in statuses and node.is_in_contact(now):
@@ -73,7 +85,7 @@ def _peer(node: Node, status: NodeStatus) -> Peer | None:
 
 def follow_preflights(nodes: Sequence[Node], now: datetime) -> None:
     """End the preflights whose nodes have all answered, or had the time to."""
-    for preflight in Preflight.objects.filter(ended_at=None):
+    for preflight in _open_ones(nodes):
         members = [node for node in nodes if node.pk in preflight.nodes]
         waiting = [node for node in members if not _has_answered(node, preflight, now)]
         if waiting and (now - preflight.created_at).total_seconds() <= ASKED_LIMIT_S:

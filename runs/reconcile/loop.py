@@ -18,7 +18,7 @@ from runs.engines import engine_of
 from runs.engines.control_hints import request_reconcile
 from runs.models import Attempt, Node, Run
 from runs.models.clusters import MAX_SLOTS
-from runs.preflight.rounds import column_of, follow_preflights, probes_for, troubles_of
+from runs.preflight.rounds import column_of, follow_preflights, probes_for, troubles_of, with_asked
 from runs.reconcile import datasets
 from runs.reconcile.acting import WRITE_EVERY_S, follow, free_slots, live_attempts
 from runs.reconcile.desired import write_desired
@@ -67,7 +67,7 @@ def tick(now: datetime) -> bool:
 
 
 def _round(now: datetime) -> None:
-    nodes = list(Node.objects.filter(removed_at=None))
+    nodes = list(with_asked(Node.objects.filter(removed_at=None)))
     since = _since(now)
     listener = Listener(now, since)
     listener.read_statuses(nodes)
