@@ -13,7 +13,7 @@ from runs.models.access import digest_of
 from runs.models.clusters import MAX_SLOTS
 from runs.refused import Refused
 from runs.tasks import schedule_soon
-from trainyard.contract.base import BadDocument, JsonObject, convert, to_builtins
+from trainyard.contract.base import to_builtins
 from trainyard.contract.keys import new_key
 from trainyard.contract.machines import Cpu, Inventory
 
@@ -24,7 +24,7 @@ def join_node(
     name: str,
     address: str = "",
     slots: int | None = None,
-    inventory: JsonObject | None = None,
+    machine: Inventory | None = None,
     version: str = "",
 ) -> Node:
     """Let a machine in with a join token: new, or set up anew under its old name.
@@ -33,7 +33,7 @@ def join_node(
     of another cluster, ValidationError for a bad name. A refused join does not use the token up.
     """
     now = timezone.now()
-    machine = _checked(inventory or {})
+    machine = machine or Inventory()
     with transaction.atomic():
         token = join_tokens_that_open().filter(digest=digest_of(secret)).select_related("cluster").first()
         if token is None or not JoinToken.objects.filter(pk=token.pk, used_at=None).update(used_at=now):
@@ -104,13 +104,6 @@ def remove_node(*, actor: User, node: Node) -> None:
         node.save(update_fields=["removed_at", "key"])
         transaction.on_commit(lambda: valkey_users.remove(node))
         transaction.on_commit(broadcast.nodes_changed)
-
-
-def _checked(inventory: JsonObject) -> Inventory:
-    try:
-        return convert(inventory, Inventory)
-    except BadDocument as error:
-        raise ValidationError({"inventory": str(error)}) from error
 
 
 def _set_draining(node: Node, *, is_draining: bool) -> Node:

@@ -11,9 +11,9 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, TypedDict
 
 from runs.files.paths import output_folder
+from trainyard.contract.limits import MAX_PATH
 
 MAX_FILES = 10_000
-MAX_PATH = 500
 MAX_PART_BYTES = 200
 MAX_FILE_BYTES = 2 * 1024**3
 CHUNK_BYTES = 1024 * 1024

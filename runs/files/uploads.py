@@ -21,6 +21,7 @@ from django.conf import settings
 from runs.files import outputs
 from runs.files.paths import run_folder
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
+from trainyard.contract.calls.output_files import UploadProgress
 from trainyard.contract.limits import UPLOAD_PART_BYTES as PART_BYTES
 
 KEY = re.compile(r"[0-9a-f]{16,64}")
@@ -36,14 +37,22 @@ class WrongOffset(ValueError):
         self.offset = offset
 
 
+class NotBegun(LookupError):
+    """Nothing was begun under this key."""
+
+    def __init__(self) -> None:
+        super().__init__("Nothing was begun under this key. Begin the file again.")
+
+
+class NoTarget(LookupError):
+    """The file that a link is to is not here."""
+
+    def __init__(self, path: str, same_as: str) -> None:
+        super().__init__(f"{same_as!r}, which {path!r} is a link to, is not among the files.")
+
+
 class NoRoom(OSError):
     """The server's disk is full, or nearly so: it may have room later."""
-
-
-class Begun(NamedTuple):
-    path: str  # where the file will stand
-    offset: int  # so much of it is here
-    is_done: bool
 
 
 class Announced(WireStruct):
@@ -61,7 +70,7 @@ class Sender(NamedTuple):
     num_nodes: int
 
 
-def begin(sender: Sender, path: str, size: int, key: str) -> Begun:
+def begin(sender: Sender, path: str, size: int, key: str) -> UploadProgress:
     """Make room for a file, or find what is here of it. Raises outputs.TooLarge, NoRoom, and ValueError for a path that
     is not plainly inside the folder."""
     path = place_of(sender, path)
@@ -78,17 +87,17 @@ def begin(sender: Sender, path: str, size: int, key: str) -> Begun:
     if offset >= size:
         file.touch()
         _finish(sender.run_id, path, file, meta)
-        return Begun(path, size, is_done=True)
-    return Begun(path, offset, is_done=False)
+        return UploadProgress(path, size, is_done=True)
+    return UploadProgress(path, offset, is_done=False)
 
 
-def write_part(run_id: str, key: str, offset: int, read: Callable[[int], bytes], sha256: str) -> Begun:
-    """Append one part. Raises WrongOffset, LookupError where nothing was begun, and ValueError for other content than
+def write_part(run_id: str, key: str, offset: int, read: Callable[[int], bytes], sha256: str) -> UploadProgress:
+    """Append one part. Raises WrongOffset, NotBegun, and ValueError for other content than
     ``sha256`` says, or more than was announced."""
     file, meta = _places(run_id, key)
     wanted = _read(meta)
     if wanted is None:
-        raise LookupError(key)
+        raise NotBegun
     data = _whole(read)
     if hashlib.sha256(data).hexdigest() != sha256:
         raise ValueError("the body is not the one that was sealed")
@@ -103,15 +112,15 @@ def write_part(run_id: str, key: str, offset: int, read: Callable[[int], bytes],
         offset += len(data)
     if offset == wanted.size:
         _finish(run_id, wanted.path, file, meta)
-    return Begun(wanted.path, offset, is_done=offset == wanted.size)
+    return UploadProgress(wanted.path, offset, is_done=offset == wanted.size)
 
 
 def link(sender: Sender, path: str, same_as: str) -> str:
     """Let ``path`` be the file that stands at ``same_as``, without another copy of it; return where it stands. Raises
-    LookupError where that is not here, and ValueError for a path that is not plainly inside."""
+    NoTarget, and ValueError for a path that is not plainly inside."""
     found = outputs.find(sender.run_id, place_of(sender, same_as))
     if found is None:
-        raise LookupError(same_as)
+        raise NoTarget(path, same_as)
     path = place_of(sender, path)
     target = outputs.inside(sender.run_id, path)
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

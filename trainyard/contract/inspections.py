@@ -2,58 +2,66 @@
 
 from __future__ import annotations
 
-from typing import Required, TypedDict
+from typing import Annotated, Literal, Required, TypedDict
 
-from trainyard.contract.base import JsonObject, WireStruct
+import msgspec
+
+from trainyard.contract.base import Id, JsonObject, WireStruct
 from trainyard.contract.orders import Locked
 
-Cell = str | int | float | bool | None
+Text = Annotated[str, msgspec.Meta(max_length=400)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Cell = Text | int | float | bool | None
 
 
 class ColumnFacts(TypedDict, total=False):
     """A column of a table. Its kind decides which of the numbers there are."""
 
-    name: Required[str]
-    type: str
-    missing: int
+    name: Required[Text]
+    type: Text
+    missing: Number | None
     min: Cell
     max: Cell
     mean: float | None
-    num_distinct: int
-    examples: list[Cell]
+    num_distinct: Number | None
+    examples: Annotated[list[Cell], msgspec.Meta(max_length=20)]
 
 
 class ClassFacts(TypedDict):
-    name: str
-    count: int
+    name: Text
+    count: Number
 
 
 # ``class`` as a node sends it, ``label`` as the server keeps it; png is base64.
-Picture = TypedDict("Picture", {"class": str, "label": str, "png": Required[str]}, total=False)
+Picture = TypedDict(
+    "Picture",
+    {"class": Text, "label": Text, "png": Required[Annotated[str, msgspec.Meta(max_length=40_000)]]},
+    total=False,
+)
 
 
 class DatasetFacts(TypedDict, total=False):
     """What a node found in a dataset, for people; which fields there are depends on the kind."""
 
-    kind: str  # text, table or images
-    num_rows: int | None
-    num_files: int
-    size_bytes: int
-    digest: str
-    num_columns: int
-    num_features: int  # what a model sees of a row
-    num_classes: int  # 0: a quantity is learnt
-    channels: int
-    image_size: int
-    columns: list[ColumnFacts]
-    classes: list[ClassFacts]
-    rows: list[list[Cell]]
-    text: str
-    images: list[Picture]
-    tokens: int | None
-    target: str | None
+    kind: Literal["text", "table", "images"]
+    num_rows: Number | None
+    num_files: Number | None
+    size_bytes: Number | None
+    digest: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?$")]
+    num_columns: Number | None
+    num_features: Number | None  # what a model sees of a row
+    num_classes: Number | None  # 0: a quantity is learnt
+    channels: Number | None
+    image_size: Number | None
+    columns: Annotated[list[ColumnFacts], msgspec.Meta(max_length=500)]
+    classes: Annotated[list[ClassFacts], msgspec.Meta(max_length=1_000)]
+    rows: Annotated[list[list[Cell]], msgspec.Meta(max_length=30)]
+    text: Annotated[str, msgspec.Meta(max_length=3_000)]
+    images: Annotated[list[Picture], msgspec.Meta(max_length=24)]
+    tokens: Number | None
+    target: Text | None
     is_sample: bool  # the statistics are of the first rows alone
-    num_sampled: int | None
+    num_sampled: Number | None
 
 
 class Question(WireStruct):
@@ -76,6 +84,6 @@ class Inspect(Locked):
 class Answer(WireStruct, omit_defaults=True):
     """What the node found, or the sentence of why it found nothing."""
 
-    question: str
+    question: Id
     facts: DatasetFacts | None = None  # MAX_FACTS_BYTES of JSON at most
-    problem: str = ""
+    problem: Annotated[str, msgspec.Meta(max_length=4_000)] = ""

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 from celery.exceptions import SecurityWarning
 
 from trainyard import __version__, lifeline
+from trainyard.contract.calls.joining import JoinRequest
 from workers.data_access.roots import CLOSED
 from workers.machine.inventory import take_inventory
 from workers.node.logs import configure_logs
-from workers.node.rest_documents import JoinRequest
 from workers.node.server_client import JoinRefused, join
 from workers.node.worker import NodeWorker
 from workers.sandbox.node import Isolation, find_isolation

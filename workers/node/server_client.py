@@ -13,18 +13,12 @@ import httpx
 import structlog
 
 from trainyard.contract.base import BadDocument, decode, encode
+from trainyard.contract.calls.deleted_runs import DeletedRuns, RunList
+from trainyard.contract.calls.joining import JoinAnswer, JoinRequest
+from trainyard.contract.calls.output_files import GainedFiles, UploadProgress, UploadRequest
 from trainyard.contract.inspections import Answer
 from trainyard.contract.seals import http_scope, mac
 from trainyard.spooling.plain_files import open_plain
-from workers.node.rest_documents import (
-    DeletedRuns,
-    GainedFiles,
-    JoinAnswer,
-    JoinRequest,
-    RunList,
-    UploadProgress,
-    UploadRequest,
-)
 from workers.node.server_clock import ServerClock
 from workers.transport.node_config import CannotStart, NodeConfig
 

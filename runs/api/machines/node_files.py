@@ -11,7 +11,7 @@ from ninja.errors import HttpError
 
 from runs.access import NotFound
 from runs.files import outputs
-from runs.files.uploads import NoRoom, Sender
+from runs.files.uploads import NoRoom, NoTarget, NotBegun, Sender
 from runs.models import Node, Placement
 
 
@@ -38,6 +38,10 @@ def refusals() -> Iterator[None]:
         yield
     except outputs.TooLarge as error:
         raise HttpError(413, str(error)) from error
+    except NotBegun as error:
+        raise HttpError(428, str(error)) from error
+    except NoTarget as error:
+        raise HttpError(422, str(error)) from error
     except NoRoom as error:
         raise HttpError(507, str(error)) from error
     except ValueError as error:

@@ -15,35 +15,20 @@ from redis.exceptions import RedisError
 from runs import actions, valkey_users
 from runs.access import get_node, visible_nodes
 from runs.api.auth import actor
+from runs.api.machines.node_bodies import answer_with, described, read_body
 from runs.api.paging import Page, page
 from runs.api.shapes import Body
 from runs.api.training.history import ListQuery
 from runs.models import Node
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp
+from trainyard.contract.calls.joining import JoinAnswer, JoinRequest
 
 router = Router(tags=["nodes"])
 
 
-class Join(Body):
-    token: str = Field(max_length=200)
-    name: str = Field(max_length=60)
-    address: str = Field("", max_length=120)
-    slots: int | None = Field(None, ge=1, le=1024)
-    inventory: dict[str, Any] = Field(default_factory=dict)
-    version: str = Field("", max_length=40)
-
-
 class NodeEdit(Body):
     slots: int = Field(ge=1, le=1024, description="ranks that it takes at once")
-
-
-class Joined(Schema):
-    id: str
-    name: str
-    cluster: str
-    key: str = Field(description="shown this once")
-    redis_url: str
 
 
 class NodesQuery(ListQuery):
@@ -72,23 +57,32 @@ class NodeOut(Schema):
     health: dict[str, Any]
 
 
-@router.post("/nodes/join", response={201: Joined}, auth=None, summary="Join a cluster with a join token")
-def join(request: HttpRequest, body: Join, response: HttpResponse) -> Answer[Joined]:
+@router.post(
+    "/nodes/join",
+    response={201: None},
+    auth=None,
+    openapi_extra=described(JoinRequest, JoinAnswer, 201),
+    summary="Join a cluster with a join token",
+)
+def join(request: HttpRequest) -> HttpResponse:
     """Needs no user's token: the join token in the body lets one machine in."""
+    body = read_body(request, JoinRequest, is_secret=True)
     node = actions.join_node(
         secret=body.token,
         name=body.name,
         address=body.address,
         slots=body.slots,
-        inventory=body.inventory,
+        machine=body.inventory,
         version=body.version,
     )
-    response["Cache-Control"] = "no-store"
     try:
         redis_url = valkey_users.url_for(node)
     except (RedisError, OSError) as error:
         raise HttpError(503, "Valkey is away. Join with another token once it is back.") from error
-    return Answer(201, Joined(id=node.pk, name=node.name, cluster=node.cluster.name, key=node.key, redis_url=redis_url))
+    document = JoinAnswer(id=node.pk, name=node.name, key=node.key, redis_url=redis_url, cluster=node.cluster.name)
+    response = answer_with(document, 201)
+    response["Cache-Control"] = "no-store"
+    return response
 
 
 @router.get("/nodes", response=Page[NodeOut])

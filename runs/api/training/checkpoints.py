@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-from typing import Annotated
-
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema
-from ninja.errors import HttpError
-from pydantic import StringConstraints
 
 from runs.access import get_run
 from runs.api.auth import actor
 from runs.api.machines.node_auth import NodeAuth
+from runs.api.machines.node_bodies import answer_with, described, read_sealed_body
 from runs.api.paging import Page, page
-from runs.api.shapes import Body
 from runs.api.training.history import ListQuery
 from runs.metrics.models import Checkpoint
 from runs.models import GoneRun
 from runs.presenting.checkpoints import CheckpointDocument, documents
+from trainyard.contract.calls.deleted_runs import DeletedRuns, RunList
 
 router = Router(tags=["runs"])
 
@@ -50,14 +46,6 @@ class CheckpointOut(Schema):
     restored_by: list[RestoredOut]
 
 
-class Asked(Body):
-    runs: list[Annotated[str, StringConstraints(max_length=12)]] = Field(max_length=1000)
-
-
-class Gone(Schema):
-    gone: list[str]
-
-
 @router.get("/runs/{run_id}/checkpoints", response=Page[CheckpointOut])
 def checkpoints(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[CheckpointDocument]:
     """The newest first."""
@@ -67,9 +55,14 @@ def checkpoints(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> P
     return page(found, lambda rows: documents(user, run, rows), sort="-id", cursor=query.cursor, limit=query.limit)
 
 
-@router.post("/node/gone-runs", auth=NodeAuth(), response=Gone, summary="Which of these runs were deleted (nodes only)")
-def gone_runs(request: HttpRequest, body: Asked) -> Gone:
+@router.post(
+    "/node/gone-runs",
+    auth=NodeAuth(),
+    response={200: None},
+    openapi_extra=described(RunList, DeletedRuns),
+    summary="Which of these runs were deleted (nodes only)",
+)
+def gone_runs(request: HttpRequest) -> HttpResponse:
     """A run that was never here is not among them: its checkpoints are another server's."""
-    if hashlib.sha256(request.body).hexdigest() != request.sealed_digest:  # type: ignore[attr-defined]
-        raise HttpError(401, "The body is not the one that was sealed.")
-    return Gone(gone=list(GoneRun.objects.filter(pk__in=body.runs).values_list("pk", flat=True)))
+    body = read_sealed_body(request, RunList)
+    return answer_with(DeletedRuns(list(GoneRun.objects.filter(pk__in=body.runs).values_list("pk", flat=True))))

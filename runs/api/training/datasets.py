@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
@@ -15,13 +14,15 @@ from runs import actions
 from runs.access import get_cluster, get_dataset, get_project, visible_datasets
 from runs.api.auth import actor
 from runs.api.machines.node_auth import NodeAuth
+from runs.api.machines.node_bodies import described, read_sealed_body
 from runs.api.paging import Page, page
 from runs.api.shapes import Body
-from runs.api.training.dataset_facts import Clean, DatasetFacts
+from runs.api.training.dataset_facts import kept_facts
 from runs.api.training.history import ListQuery
 from runs.datasets import recipe_of
 from runs.models import Dataset, Node, Role
 from runs.presenting.stamps import stamp
+from trainyard.contract import inspections
 from trainyard.contract.limits import MAX_FACTS_BYTES
 
 router = Router(tags=["datasets"])
@@ -67,12 +68,6 @@ class DatasetOut(Schema):
 
 class DatasetWithFacts(DatasetOut):
     facts: dict[str, Any] = Field(description="what the node found: columns, classes, first rows, text, pictures")
-
-
-class NodeAnswer(Body):
-    question: str = Field(max_length=40)
-    facts: DatasetFacts | None = None
-    problem: Annotated[Clean, Field(max_length=4_000)] = ""
 
 
 @router.get("/datasets", response=Page[DatasetOut])
@@ -122,18 +117,18 @@ def delete(request: HttpRequest, dataset_id: str) -> Answer[None]:
     "/node/datasets/{dataset_id}/answer",
     auth=NodeAuth(),
     response={204: None},
+    openapi_extra=described(inspections.Answer),
     summary="Say what is in it (nodes only)",
 )
-def answer(request: HttpRequest, dataset_id: str, body: NodeAnswer) -> Answer[None]:
+def answer(request: HttpRequest, dataset_id: str) -> Answer[None]:
     """Only the node that was asked last may, and only once."""
-    if hashlib.sha256(request.body).hexdigest() != request.sealed_digest:  # type: ignore[attr-defined]
-        raise HttpError(401, "The body is not the one that was sealed.")
     if len(request.body) > MAX_ANSWER_BYTES:
         raise HttpError(422, f"facts: they may have {MAX_FACTS_BYTES:,} bytes")
+    body = read_sealed_body(request, inspections.Answer)
     if (body.facts is None) != bool(body.problem):
         raise HttpError(422, "an answer has either facts or a problem")
     node: Node = request.auth  # type: ignore[attr-defined]
-    facts = None if body.facts is None else body.facts.document()
+    facts = None if body.facts is None else kept_facts(body.facts)
     if not actions.answer_dataset(
         node=node, dataset_id=dataset_id, question=body.question, facts=facts, problem=body.problem
     ):

@@ -101,7 +101,7 @@ def test_a_join_token_of_who_manages_no_clusters_any_more_lets_no_machine_in(
     _, secret = actions.new_join_token(actor=cast.owner, cluster=cast.cluster)
     User.objects.filter(pk=cast.owner.pk).update(**changes)
     with pytest.raises(Forbidden):
-        actions.join_node(secret=secret, name="gate-crasher", inventory={"cpus": 1, "gpus": []})
+        actions.join_node(secret=secret, name="gate-crasher")
     assert actions.void_handed_out() == 1 and not JoinToken.objects.exists()
 
 

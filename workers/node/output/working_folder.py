@@ -9,11 +9,11 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+from trainyard.contract.calls.output_files import GainedFile, GainedFiles
 from workers.attempt.documents import FileStamps, Stamp
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.json_files import read_document, write_document
 from workers.node.output.files import LEFT_OUT, OutputFile, walk
-from workers.node.rest_documents import GainedFile, GainedFiles
 
 MAX_NAMED = 300
 PREFIX = "working-folder"

@@ -11,13 +11,11 @@ from typing import Any
 
 import pytest
 
-from runs.api.training import dataset_facts
 from runs.models import Dataset, Node
 from tests.cast import Cast, make_node
 from tests.datasets import PICTURE, TABLE, asked, make_dataset, ready
 from tests.runs.api.conftest import Api
 from tests.servers import Valkey
-from trainyard.contract import inspections
 from trainyard.contract.seals import http_scope, mac
 from trainyard.formats.pictures import png
 
@@ -199,10 +197,3 @@ def test_text_that_no_database_keeps_is_made_harmless(voice: Voice) -> None:
 def test_valkey_may_be_away(mate: Api, valkey: Valkey) -> None:
     valkey.kill()
     assert mate("POST", "/datasets", NEW).status_code == 201
-
-
-def test_the_server_checks_every_field_that_a_node_may_send() -> None:
-    checked = (dataset_facts.DatasetFacts, dataset_facts.Column, dataset_facts.ClassCount)
-    sent = (inspections.DatasetFacts, inspections.ColumnFacts, inspections.ClassFacts)
-    for schema, document in zip(checked, sent, strict=True):
-        assert set(schema.model_fields) == set(document.__annotations__), schema

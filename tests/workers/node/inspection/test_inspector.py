@@ -13,11 +13,10 @@ import httpx
 import psutil
 import pytest
 
-from runs.api.training.dataset_facts import DatasetFacts
 from tests.workers.control import until
-from trainyard.contract.base import JsonObject, to_builtins
+from trainyard.contract.base import JsonObject, convert, to_builtins
 from trainyard.contract.desired import DesiredAttempt
-from trainyard.contract.inspections import Answer, Question
+from trainyard.contract.inspections import Answer, DatasetFacts, Question
 from trainyard.contract.locks import lock
 from trainyard.contract.orders import Order
 from trainyard.contract.seals import order_scope
@@ -103,7 +102,7 @@ def test_a_table_is_understood(tmp_path: Path, server: ServerStub, request: pyte
     assert facts["classes"] == [{"name": "elm", "count": 1}, {"name": "oak", "count": 2}]
     titles = [column["name"] for column in facts["columns"]]
     assert dict(zip(titles, facts["rows"][0], strict=True)) == {"height": "20.5", "kind": "oak"}
-    assert DatasetFacts.model_validate(facts).document()["columns"], "the server takes it as it is"
+    assert convert(facts, DatasetFacts)["columns"], "the server takes it as it is"
 
 
 def test_a_question_is_listed_until_it_is_answered_and_asked_again_is_the_same(make: Make, server: ServerStub) -> None:

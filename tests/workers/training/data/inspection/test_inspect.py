@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from runs.api.training import dataset_facts
 from tests.workers.training.data.bringing import write_csv, write_image
+from trainyard.contract.base import convert
 from trainyard.contract.inspections import DatasetFacts
 from workers.training.data.inspection import table as inspect_table
 from workers.training.data.inspection import text as inspect_text
@@ -91,7 +91,7 @@ def test_what_columns_are_called_is_cut_to_what_a_server_takes(tmp_path: Path) -
     question = "How often, in the last year, did you" + " really" * 80 + "?"
     rows = [(index, index % 2) for index in range(20)]
     facts = look(write_csv(tmp_path / "rows.csv", [f'"{question}"', "label"], rows), "csv", target="label")
-    assert dataset_facts.DatasetFacts(**facts).columns[0].name == question[:200]
+    assert convert(facts, DatasetFacts)["columns"][0]["name"] == question[:200]
 
 
 def test_images_are_told_by_their_classes_and_small_pictures_of_each(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The REST calls of nodes: bodies and answers, by what they are about."""
