@@ -11,7 +11,7 @@ from trainyard.spec.form import GROUPS, FieldInfo, fields_of, form_fields
 from trainyard.spec.models import KINDS
 from trainyard.spec.sections.parallel import KIND
 from trainyard.spec.strategies import AXES as TABLE
-from trainyard.spec.strategies import Limit, of_axis
+from trainyard.spec.strategies import Limit
 from trainyard.spec.strategies.mesh import AXES
 from trainyard.spec.strategies.products import LIMITS, SYNCHRONOUS, field_of
 from trainyard.spec.strategies.strategy import Axis
@@ -37,12 +37,9 @@ def tables() -> str:
 
 
 def products() -> str:
-    """Return two tables in Markdown: the degrees that go together, and what some settings go with."""
-    head = ["| degrees above 1 | what that is |", "|---|---|"]
-    with_clause = [axis for axis in TABLE if axis.clause]
-    added = {axis.name for axis in with_clause}
-    rows = [f"| {_product(axes)} | {name} |" for axes, name in SYNCHRONOUS.items() if not axes & added]
-    rows += [_any_with(axis) for axis in with_clause]
+    """Return two tables in Markdown: the degrees and what they go with, and what some settings go with."""
+    head = ["| degree above 1 | alone | beside others: a model | goes with |", "|---|---|---|---|"]
+    rows = [f"| {_degree(axis.name)} | {axis.alone} | {axis.clause} | {_partners(axis)} |" for axis in TABLE]
     limits = ["| setting | goes with | since |", "|---|---|---|"]
     for (path, limit), keys in groupby(LIMITS, lambda key: (key[0], LIMITS[key])):
         values = ", ".join(f"`{value}`" for _, value in keys)
@@ -50,20 +47,13 @@ def products() -> str:
     return "\n".join([*head, *rows, "", *limits]) + "\n"
 
 
-def _any_with(axis: Axis) -> str:
-    """Return the row of an axis that joins every product above that its strategy's limit allows."""
-    limit = of_axis(axis.name).limit
-    barred = [one for one in AXES if limit and one not in {axis.name, *limit.axes}]
-    without = f" without {' or '.join(map(_degree, barred))}" if barred else ""
-    return f"| {_degree(axis.name)} x any of these{without} | the same, {axis.clause} |"
+def _partners(axis: Axis) -> str:
+    barred = [one for one in AXES if frozenset({axis.name, one}) not in SYNCHRONOUS and one != axis.name]
+    return f"all but {' and '.join(map(_degree, barred))}" if barred else "all"
 
 
 def _degree(axis: str) -> str:
     return f"`{field_of(axis).removeprefix('parallel.')}`"
-
-
-def _product(axes: frozenset[str]) -> str:
-    return " x ".join(_degree(axis) for axis in AXES if axis in axes) or "none"
 
 
 def _allowed(limit: Limit) -> str:

@@ -31,10 +31,12 @@ class Context(Strategy):
         "context",
         PATH,
         "range",
+        alone="context parallel (ring attention)",
+        clause="whose sequences context ranks share (ring attention)",
         order=2,  # beside data: gradients are averaged over both at once
         has_copies=True,
         shares_rows=True,
-        clause="whose sequences context ranks share (ring attention)",
+        is_rare=True,
     )
     limit = Limit(frozenset({"data", "shard", "pipeline"}), "tensor ranks cut the same sequence in another way")
 

@@ -19,7 +19,16 @@ class DataParallel(Strategy):
     name = "data_parallel"
     place = Place.REDUCE
     reason = "outermost: it must see the gradients that all the cuts leave to this rank"
-    axis = Axis("data", "parallel.data", "copy", order=1, cuts_batch=True, has_copies=True)
+    axis = Axis(
+        "data",
+        "parallel.data",
+        "copy",
+        alone="data parallel (DDP)",
+        clause="whose copies share the batch",
+        order=1,
+        cuts_batch=True,
+        has_copies=True,
+    )
 
     def is_used(self, spec: RecipeSpec, mesh: Mesh) -> bool:
         return mesh.num_copies > 1

@@ -124,7 +124,7 @@ def make_mesh(parallel: Parallel, world_size: int, rank: int = 0) -> Mesh:
 def inner_words(degrees: Mapping[str, int], between: str = " x ") -> str:
     """Return the degrees but for data in words, stages last: ``shard 2 x tensor 1 x pipeline.stages 1``. An axis that
     few runs use is named where its degree is not 1."""
-    named = [axis for axis in INNER if not axis.clause or degrees[axis.name] != 1]
+    named = [axis for axis in INNER if not axis.is_rare or degrees[axis.name] != 1]
     ordered = sorted(named, key=lambda axis: axis.name == "pipeline")
     return between.join(f"{axis.path.removeprefix('parallel.')} {degrees[axis.name]}" for axis in ordered)
 

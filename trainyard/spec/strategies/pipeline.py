@@ -21,7 +21,14 @@ class Pipeline(Strategy):
     name = "pipeline"
     place = Place.SPLIT
     reason = "first of all: layers of other ranks never reach the device, and refusals come before any wait"
-    axis = Axis("pipeline", "parallel.pipeline.stages", "stage", order=0)
+    axis = Axis(
+        "pipeline",
+        "parallel.pipeline.stages",
+        "stage",
+        alone="pipeline, or the plain layer-wise split",
+        clause="whose layers stand in stages of a pipeline",
+        order=0,
+    )
 
     def problems(self, spec: RecipeSpec) -> Iterator[Problem]:
         stages, chunks, layers = spec.parallel.pipeline.stages, num_chunks(spec), spec.task.model.layers

@@ -1,8 +1,9 @@
-"""Which kinds of parallelism go together: two tables, and what follows. Each product was trained to parity."""
+"""Which kinds of parallelism go together, and what settings refuse. Each product was trained to parity."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.problems import Problem
@@ -12,36 +13,22 @@ from trainyard.spec.strategies import STRATEGIES, Limit, of_axis
 from trainyard.spec.strategies.mesh import AXES
 from trainyard.spec.strategies.strategy import chosen
 
-# The axes whose degree is above 1, and what that is called. Their product is one device mesh.
-SYNCHRONOUS: dict[frozenset[str], str] = {
-    frozenset(axes): name
-    for axes, name in {
-        (): "one process",
-        ("data",): "data parallel (DDP)",
-        ("shard",): "sharded data parallel (FSDP2, ZeRO-3; ZeRO-2 without reshard_after_forward)",
-        ("tensor",): "tensor parallel, with sequence and loss parallel",
-        ("pipeline",): "pipeline, or the plain layer-wise split",
-        ("data", "shard"): "hybrid-sharded (HSDP)",
-        ("data", "tensor"): "copies of a model that tensor ranks share",
-        ("data", "pipeline"): "copies of a pipeline",
-        ("shard", "tensor"): "tensor ranks whose cut weights are sharded again",
-        ("shard", "pipeline"): "a pipeline whose stages are sharded",
-        ("tensor", "pipeline"): "a pipeline whose stages are tensor parallel",
-        ("data", "shard", "tensor"): "hybrid-sharded, tensor parallel",
-        ("data", "shard", "pipeline"): "hybrid-sharded stages of a pipeline",
-        ("data", "tensor", "pipeline"): "copies of a pipeline whose stages are tensor parallel",
-        ("shard", "tensor", "pipeline"): "a pipeline whose stages are tensor parallel and sharded",
-        ("data", "shard", "tensor", "pipeline"): "hybrid-sharded, tensor parallel stages of a pipeline",
-    }.items()
-}
+
+def _products() -> Iterator[frozenset[str]]:
+    """Yield the products of the axes, the small ones first, that no limit of an axis refuses."""
+    for size in range(len(AXES) + 1):
+        for axes in map(frozenset, combinations(AXES, size)):
+            if not any(_is_refused(axis, axes) for axis in axes):
+                yield axes
 
 
-for _axis in TABLE:  # an axis with a clause goes with what its strategy's limit says
-    if _axis.clause:
-        _limit = of_axis(_axis.name).limit
-        for _axes, _name in list(SYNCHRONOUS.items()):
-            if _limit is None or _axes <= _limit.axes:
-                SYNCHRONOUS[_axes | {_axis.name}] = f"{_name}, {_axis.clause}"
+def _is_refused(axis: str, axes: frozenset[str]) -> bool:
+    limit = of_axis(axis).limit
+    return limit is not None and not axes <= limit.axes | {axis}
+
+
+# The products of axes whose degree is above 1. Each is one device mesh.
+SYNCHRONOUS = tuple(_products())
 
 _FOUND = Limit(
     frozenset({"data", "shard"}), "all ranks try the same size of batch on a whole model", only_every_step=True

@@ -20,7 +20,15 @@ class Shard(Strategy):
     name = "shard"
     place = Place.CUT
     reason = "last of the cuts: it shards the weights that tensor parallelism leaves, and hooks the compiled blocks"
-    axis = Axis("shard", "parallel.shard", "shard", order=3, cuts_batch=True)
+    axis = Axis(
+        "shard",
+        "parallel.shard",
+        "shard",
+        alone="sharded data parallel (FSDP2, ZeRO-3; ZeRO-2 without reshard_after_forward; HSDP with `data`)",
+        clause="whose weights are sharded",
+        order=3,
+        cuts_batch=True,
+    )
 
     def sentence(self, spec: RecipeSpec, degree: int) -> str:
         until = "drop it again after use" if drops_weights(spec) else "keep it until the backward pass"

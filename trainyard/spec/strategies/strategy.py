@@ -34,11 +34,13 @@ class Axis:
     name: str
     path: str  # the field of the spec that holds its degree
     noun: str
+    alone: str  # what a mesh of this axis only is called
+    clause: str  # about the model: what the axis adds to a product of several
     order: int  # in the mesh: the ranks of the highest are neighbours
     cuts_batch: bool = False  # its ranks compute other rows of the batch
     has_copies: bool = False  # its ranks hold the same weights, and their gradients are averaged
     shares_rows: bool = False  # its ranks compute the loss of the same rows together
-    clause: str = ""  # what a product of other axes becomes with this one, where products are not named one by one
+    is_rare: bool = False  # it is named only where it is used
 
 
 @dataclass(frozen=True, slots=True)

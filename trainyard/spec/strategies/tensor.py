@@ -21,7 +21,15 @@ class Tensor(Strategy):
     name = "tensor"
     place = Place.CUT
     reason = "first of the cuts that change weights: the others wrap, or cut again, the pieces that it leaves"
-    axis = Axis("tensor", "parallel.tensor", "slice", order=4, shares_rows=True)
+    axis = Axis(
+        "tensor",
+        "parallel.tensor",
+        "slice",
+        alone="tensor parallel, with sequence and loss parallel",
+        clause="whose layers tensor ranks split",
+        order=4,
+        shares_rows=True,
+    )
 
     def problems(self, spec: RecipeSpec) -> Iterator[Problem]:
         """What tensor ranks cut must divide: heads, and what flows between the blocks."""
