@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,6 +14,8 @@ from trainyard.failures.signs import FoundSign, Standing, find_sign, shortened
 DATA_PROBLEM = "DataProblem"  # see workers.training.data.problems
 MISSING_FILE = ("FileNotFoundError", "IsADirectoryError", "NotADirectoryError", "PermissionError")
 SHELL_SIGNALS = range(129, 160)  # a shell's exit code is 128 and the signal that ended its child
+REFUSED_WORDS = 2  # with which argparse ends
+REFUSAL = re.compile(r"(?:\S.*: error|Error): \S")
 MAX_MESSAGE, MAX_DATA_MESSAGE = 300, 1_000
 
 
@@ -52,7 +55,14 @@ def _explain(rank: RankReport, who: str, stderr: Sequence[str]) -> RankFailure:
     if code in SHELL_SIGNALS:
         sentence = f"{who} ended with exit code {code}, as after {signal_name(code - 128)}."
         return RankFailure(CauseClass.KILLED, sentence, Standing.OWN)
-    return RankFailure(CauseClass.USER_ERROR, f"{who} ended with exit code {rank.exit_code}.", Standing.OWN)
+    why = _refused_words(stderr) if code == REFUSED_WORDS else ""
+    return RankFailure(CauseClass.USER_ERROR, f"{who} ended with exit code {rank.exit_code}{why}.", Standing.OWN)
+
+
+def _refused_words(stderr: Sequence[str]) -> str:
+    """Return what argparse, or click, wrote last of the words of the command line that it refused."""
+    last = next((line.strip() for line in reversed(stderr) if line.strip()), "")
+    return f": {last[:MAX_MESSAGE].rstrip('. ')}" if REFUSAL.match(last) else ""
 
 
 def _of_signal(number: int, who: str, stderr: Sequence[str]) -> RankFailure:

@@ -190,5 +190,11 @@ USERS = [
     Ending("ImportError", USER, "failed with ModuleNotFoundError: No module named 'apex'",
            error("ModuleNotFoundError", "No module named 'apex'")),
     Ending("SystemExit", USER, "ended with exit code 3.", {"exit_code": 3}),
+    Ending("words that argparse refuses", USER, "ended with exit code 2: train.py: error: unrecognized arguments: --lr",
+           {"exit_code": 2}, ["usage: train.py [-h]", "train.py: error: unrecognized arguments: --lr 3", ""]),
+    Ending("words that click refuses", USER, "ended with exit code 2: Error: No such option: --lr.",
+           {"exit_code": 2}, ["Usage: train.py [OPTIONS]", "", "Error: No such option: --lr"]),
+    Ending("exit code 2 with other words", USER, "ended with exit code 2.",
+           {"exit_code": 2}, ["error: none of argparse", "bye"]),
 ]  # fmt: skip
 RANKS = [*MEMORY, *SIGNALS, *CONNECTIONS, *GPUS, *FILES, *USERS]
