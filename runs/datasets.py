@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 
 from runs.models import Cluster, Dataset, Project, Run
 from trainyard.contract.base import JsonObject, SpecDocument
+from trainyard.formats.words import listed
 from trainyard.spec import FieldInfo, Problem, Spec, SpecError, fields_of, merge, parse_spec
 from trainyard.spec.sections.data import SOURCE
 
@@ -139,5 +140,5 @@ def _target_problem(dataset: Dataset, target: str | None) -> Problem | None:
         return None
     if dataset.facts.get("num_columns", len(columns)) > len(columns):  # the node sent only some of them
         return None
-    shown = ", ".join(columns[:20]) + (f" and {len(columns) - 20} more" if len(columns) > 20 else "")
-    return Problem(f"{HERE}target", f"dataset {dataset.name!r} has no column {target!r}; it has {shown}")
+    known = listed(columns, at_most=20)
+    return Problem(f"{HERE}target", f"dataset {dataset.name!r} has no column {target!r}; it has {known}")

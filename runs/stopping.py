@@ -13,6 +13,7 @@ from runs.models.runs import StaleStatus
 from runs.status import Status, Wanted
 from trainyard.contract.base import BadDocument, JsonObject, SpecDocument, convert
 from trainyard.contract.reports import AttemptReport, SavedStep, StopEvidence
+from trainyard.formats.words import listed
 from trainyard.spec.values.durations import grace_s, time_limit_s, words_of
 
 ASKED, TIME_LIMIT, PAUSE = "asked", "time-limit", "pause"
@@ -168,7 +169,6 @@ def _before(saved: SavedStep | None) -> str:
 def _ranks(numbers: Sequence[int]) -> str:
     if len(numbers) == 1:
         return f"rank {numbers[0]}"
-    named = [str(number) for number in numbers[:MAX_NAMED]]
     if len(numbers) > MAX_NAMED:
         return f"{len(numbers)} ranks"
-    return f"ranks {', '.join(named[:-1])} and {named[-1]}"
+    return f"ranks {listed([str(number) for number in numbers])}"

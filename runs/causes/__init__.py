@@ -4,7 +4,7 @@ Read in this order: ``placements`` (what a node reported), ``failures`` (each pr
 (the one that is the cause, with the others as its consequences).
 """
 
-from runs.causes.endings import cause_of, cause_of_stop, code_of, no_contact, plain_cause
+from runs.causes.endings import cause_of, cause_of_stop, no_contact, plain_cause
 from runs.causes.failures import UNASKED, Failure, failures_of
 from runs.causes.placements import MISSING_S, PlacementState
 
@@ -15,7 +15,6 @@ __all__ = [
     "PlacementState",
     "cause_of",
     "cause_of_stop",
-    "code_of",
     "failures_of",
     "no_contact",
     "plain_cause",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from runs.causes.failures import UNASKED, Failure
 from runs.causes.placements import PlacementState
@@ -16,7 +17,14 @@ MAX_CONSEQUENCES = 32
 STOPS = {"stopped": CauseClass.STOPPED, "time-limit": CauseClass.TIME_LIMIT, "preempted": CauseClass.PREEMPTED}
 
 
-def cause_of(failures: Sequence[Failure], parts: Sequence[PlacementState]) -> Cause:
+class CodedCause(NamedTuple):
+    """``code`` is the reason code of the failure that is the cause."""
+
+    code: str
+    cause: Cause
+
+
+def cause_of(failures: Sequence[Failure], parts: Sequence[PlacementState]) -> CodedCause:
     """Return why the attempt failed: what ended first, with what others felt of it as consequences.
 
     ``failures`` are those that count, at least one. A node that is out of contact is the cause where ranks elsewhere
@@ -24,7 +32,7 @@ def cause_of(failures: Sequence[Failure], parts: Sequence[PlacementState]) -> Ca
     """
     main, *others = _ordered(failures, parts)
     consequences = [_consequence(one) for one in others if one.sentence != main.sentence]
-    return Cause(
+    cause = Cause(
         cause_class=main.cause_class,
         sentence=main.sentence,
         node=main.node,
@@ -32,17 +40,13 @@ def cause_of(failures: Sequence[Failure], parts: Sequence[PlacementState]) -> Ca
         evidence=main.evidence,
         consequences=consequences[:MAX_CONSEQUENCES],
     )
+    return CodedCause(main.code, cause)
 
 
 def _consequence(failure: Failure) -> Consequence:
     if failure.code == UNASKED:  # the server did, since something else had failed
         return Consequence(f"Node {failure.node} was asked to stop its ranks.", failure.node)
     return Consequence(failure.sentence, failure.node, failure.rank)
-
-
-def code_of(failures: Sequence[Failure], parts: Sequence[PlacementState]) -> str:
-    """Return the reason code of the same failure."""
-    return _ordered(failures, parts)[0].code
 
 
 def cause_of_stop(code: str, sentence: str, evidence: JsonObject) -> Cause:

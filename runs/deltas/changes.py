@@ -6,7 +6,7 @@ from operator import itemgetter
 
 from django.db.models import Max, Min, Sum
 
-from runs.deltas.delta import MAX_LINES, MAX_POINTS, Delta, SeriesDocument, delta
+from runs.deltas.delta import MAX_LINES, MAX_POINTS, Delta, delta
 from runs.logs.changes import lines_since, num_lines_since
 from runs.metrics.models import Block, Segment, Series, Telemetry
 from runs.metrics.snapshot import snapshot
@@ -46,9 +46,3 @@ def _change(run_id: str, cursor: int, now: int) -> Delta:
         for _, attempt, series_id, columns in sorted(parts, key=itemgetter(0))
     ]
     return delta(cursor, now, pieces, lines_since(run_id, cursor))
-
-
-def points_since(run_id: str, cursor: int) -> list[SeriesDocument] | None:
-    """Return the points committed after ``cursor`` as the series of a message; None when they are too many."""
-    change = delta_since(run_id, cursor)
-    return None if change.refetch else change.series

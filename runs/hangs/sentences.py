@@ -90,10 +90,7 @@ def _ranks(ranks: Sequence[RankView]) -> str:
     numbers = [str(view.rank) for view in ranks]
     if len(numbers) == 1:
         return f"rank {numbers[0]}"
-    shown = (
-        numbers if len(numbers) <= MAX_NAMED else [*numbers[: MAX_NAMED - 1], f"{len(numbers) - MAX_NAMED + 1} more"]
-    )
-    return f"ranks {listed(shown)}"
+    return f"ranks {listed(numbers, at_most=MAX_NAMED)}"
 
 
 def _wait(ranks: Sequence[RankView]) -> str:

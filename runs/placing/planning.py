@@ -64,11 +64,6 @@ def likely_nodes(spec: Spec, nodes: Sequence[Node]) -> list[Node]:
     return [by_id[part.node] for part in answer.parts] if isinstance(answer, Placed) else []
 
 
-def rates_of(cluster: Cluster, nodes: Sequence[Node] = ()) -> Rates:
-    """Return what was measured on the cluster, else what its kind of node usually has."""
-    return known_rates(cluster, nodes).rates
-
-
 def known_rates(cluster: Cluster, nodes: Sequence[Node] = (), num_ranks: int = 0) -> KnownRates:
     """Return the rates of the newest benchmark that succeeded on nodes of the same kind as ``nodes``; of those that are
     looked at, one that measured the network comes first where there is more than one rank (of ``nodes``, by default),

@@ -2,24 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 from runs.time_use.split import TimeUse
-
-
-class TimeDocument(TypedDict):
-    """Where the time of a run, or of many, went, in seconds; the parts add up to ``total_s``."""
-
-    queued_s: float
-    starting_s: float
-    productive_s: float
-    recomputed_s: float
-    checkpoint_s: float
-    detection_s: float
-    restart_s: float
-    paused_s: float
-    total_s: float
-    goodput: float | None
+from trainyard.contract.facts import TimeDocument
 
 
 def time_document(time: TimeUse) -> TimeDocument:

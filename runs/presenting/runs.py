@@ -18,13 +18,14 @@ from runs.points import read
 from runs.points.read import Summary
 from runs.presenting import endings, groups, server_state, unsent
 from runs.presenting.restarts import RestartsDocument, restarts_document
-from runs.presenting.run_times import TimeDocument, time_document
+from runs.presenting.run_times import time_document
 from runs.presenting.stamps import stamp
 from runs.presenting.throughput import Throughput, throughputs
 from runs.reconcile.judge import INCOMPLETE
 from runs.status import FINAL, Phase, Status
 from runs.time_use.split import TimeUse
 from runs.time_use.sums import times_shown, times_written
+from trainyard.contract.facts import TimeDocument
 from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.spec.values.durations import words_of
 

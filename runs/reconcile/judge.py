@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from runs.causes import UNASKED, Failure, PlacementState, cause_of, cause_of_stop, code_of, failures_of, no_contact
+from runs.causes import UNASKED, Failure, PlacementState, cause_of, cause_of_stop, failures_of, no_contact
 from runs.status import Phase, Status, Wanted
 from trainyard.contract.causes import Cause, CauseClass
 from trainyard.failures.ranks import is_clean
@@ -120,7 +120,7 @@ def _stopped(outcome: Status, code: str, sentence: str, evidence: dict[str, Any]
 def _failing(case: Case, fatal: Sequence[Failure]) -> Verdict:
     waited_s = case.settling_s or 0.0
     others_over = all(part.is_over or part.is_silent for part in case.parts) or waited_s > STOP_LIMIT_S
-    code, cause = code_of(fatal, case.parts), cause_of(fatal, case.parts)
+    code, cause = cause_of(fatal, case.parts)
     if case.settling_s is None or not others_over or not _is_settled(case, case.rest_limit_s(cause.cause_class)):
         return SETTLE
     if code == UNASKED and not case.has_go:

@@ -32,7 +32,6 @@ from runs.reconcile.tracing import record_traces
 from runs.recovery.returning import record_returns
 from runs.serving.transport import redis
 from runs.status import OVER, Status, Wanted
-from runs.time_use.sums import record_ended
 from trainyard.contract import keys, limits
 from trainyard.contract.base import to_builtins
 from trainyard.contract.machines import Health, Inventory
@@ -48,8 +47,6 @@ LOCK_S = 5  # whoever is killed in the middle of a round keeps the others waitin
 TICK_KEY = f"{keys.PREFIX}:control:tick"  # Unix seconds of the last tick: /health shows its age
 SINCE_KEY = f"{keys.PREFIX}:control:since"
 LOOK_AGAIN_S = 0.1
-TIMES_EVERY_S = 10.0
-_times_recorded_at = 0.0
 AWAY_S = 5.0  # a longer pause between ticks means that control was away, and knows nothing of that time
 
 
@@ -82,7 +79,6 @@ def _round(now: datetime) -> None:
     _guarded(partial(correct_late, now))
     _guarded(partial(lose_silent_runs, now, since))
     _guarded(partial(take_outputs, listener))
-    _guarded(partial(_record_times, now))
     queued = Run.objects.filter(Q(status=Status.QUEUED) | Q(status=Status.RECOVERING, recover_at__lte=now)).order_by()
     for cluster_id in queued.values_list("cluster_id", flat=True).distinct():
         _guarded(partial(schedule, cluster_id, now), cluster=cluster_id)
@@ -94,14 +90,6 @@ def _round(now: datetime) -> None:
     _guarded(partial(datasets.inspect, nodes, listener))
     forget_the_rest(nodes)
     redis().set(TICK_KEY, now.timestamp())
-
-
-def _record_times(now: datetime) -> None:
-    """Write where the time of ended runs went, now and then: nobody waits for it."""
-    global _times_recorded_at
-    if abs(now.timestamp() - _times_recorded_at) >= TIMES_EVERY_S:
-        _times_recorded_at = now.timestamp()
-        record_ended(now)
 
 
 def _guarded(part: Callable[[], Done], **about: Any) -> Done | None:

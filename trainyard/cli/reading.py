@@ -6,6 +6,7 @@ import argparse
 import itertools
 
 from trainyard.cli.screen import LAMP_STYLES, STATUS_STYLES, Screen, ago, figure, size
+from trainyard.contract.facts import TimeDocument
 from trainyard.formats.figures import duration, percent
 from trainyard.rest import answers
 from trainyard.rest.client import Client
@@ -147,7 +148,7 @@ def _left_out(node: answers.LeftOutNode) -> str:
     return "left out" if node["is_excluded"] else "taken only where there is no other"
 
 
-def _time(time: answers.Time | None) -> str:
+def _time(time: TimeDocument | None) -> str:
     """Return where the time went, the largest part first."""
     if not time or not time["total_s"]:
         return ""

@@ -1,4 +1,5 @@
-"""What is found out about a run, as JSON: what its ranks measured and report by name, and what the planner estimated.
+"""What is found out about a run, as JSON: what its ranks measured and report by name, what the planner estimated, and
+where its time went.
 
 A script may report anything under these names, and a document of an older version lacks fields: who reads leaves out
 what does not fit.
@@ -120,3 +121,18 @@ class ProposalDocument(TypedDict):
     changes: dict[str, str | int | float | bool | None]  # by dotted path in the spec, as overrides take it
     estimate: EstimateDocument
     sentence: str
+
+
+class TimeDocument(TypedDict):
+    """Where the time of a run, or of many, went, in seconds; the parts add up to ``total_s``."""
+
+    queued_s: float
+    starting_s: float
+    productive_s: float
+    recomputed_s: float
+    checkpoint_s: float
+    detection_s: float
+    restart_s: float
+    paused_s: float
+    total_s: float
+    goodput: float | None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Generic, NotRequired, TypedDict, TypeVar
 
 from trainyard.contract.base import JsonObject
-from trainyard.contract.facts import EstimateDocument, ProposalDocument
+from trainyard.contract.facts import EstimateDocument, ProposalDocument, TimeDocument
 
 T = TypeVar("T")
 
@@ -72,21 +72,6 @@ class Restarts(TypedDict):
     left_out: list[LeftOutNode]
 
 
-class Time(TypedDict):
-    """Where the time of a run went, in seconds; the parts add up to ``total_s``."""
-
-    queued_s: float
-    starting_s: float
-    productive_s: float
-    recomputed_s: float
-    checkpoint_s: float
-    detection_s: float
-    restart_s: float
-    paused_s: float
-    total_s: float
-    goodput: float | None
-
-
 class Run(TypedDict):
     id: str
     name: str
@@ -105,7 +90,7 @@ class Run(TypedDict):
     ended_at: str | None
     troubles: list[Trouble]
     throughput: NotRequired[Throughput]
-    time: NotRequired[Time | None]  # None: it was logged outside of Trainyard
+    time: NotRequired[TimeDocument | None]  # None: it was logged outside of Trainyard
     summary: dict[str, SeriesSummary]
 
 

@@ -14,6 +14,7 @@ from runs.models import Cluster, Node, Run
 from runs.ordered import first_rows, is_none, one_of
 from runs.presenting.server_state import contact_time
 from runs.status import Status
+from trainyard.formats.words import listed
 
 LATELY = timedelta(hours=24)
 WAITS_LONG = timedelta(minutes=10)
@@ -73,7 +74,7 @@ def away_nodes(user: Someone, now: datetime) -> list[Away]:
 def _away(nodes: list[Node]) -> Away:
     cluster, names = nodes[0].cluster, [node.name for node in nodes]
     seen = [node.seen_at for node in nodes if node.seen_at is not None]
-    shown = ", ".join(names[:MAX_NAMED]) + (f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else "")
+    shown = listed(names, at_most=MAX_NAMED)
     them = "it" if len(nodes) == 1 else "them"
     sentence = f"Out of contact with the server: nothing is started on {them}." if seen else "Never in contact so far."
     return Away(cluster, nodes, shown, sentence, max(seen, default=None))

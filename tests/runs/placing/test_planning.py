@@ -19,7 +19,6 @@ from runs.placing.planning import (
     known_rates,
     likely_nodes,
     node_facts,
-    rates_of,
 )
 from runs.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
@@ -79,7 +78,7 @@ def test_a_run_would_be_placed_where_scheduling_would_place_it(cast: Cast) -> No
 def test_rates_that_nobody_measured_are_the_usual_ones(cast: Cast) -> None:
     found = known_rates(cast.cluster, [make_node(cast.cluster, inventory=CPU)])
     assert found.run_id == "" and not found.rates.is_measured
-    assert rates_of(cast.cluster) == default_rates("cpu", "")
+    assert known_rates(cast.cluster).rates == default_rates("cpu", "")
 
 
 def test_the_newest_benchmark_that_succeeded_says_the_rates(cast: Cast, make_run: MakeRun) -> None:
