@@ -55,6 +55,24 @@ class Clock(bootsteps.StartStopStep):
             self.thread.stop()
 
 
+class Watch(bootsteps.StartStopStep):
+    """Looks at what live runs log, as a thread of the worker."""
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        super().__init__(parent, **options)
+        self.thread: Any = None
+
+    def start(self, parent: Any) -> None:
+        from runs.watching.clock import WatchClock  # Django is ready by now
+
+        self.thread = WatchClock()
+        self.thread.start()
+
+    def stop(self, parent: Any) -> None:
+        if self.thread is not None:
+            self.thread.stop()
+
+
 class Listener(bootsteps.StartStopStep):
     """Receives the hints of supervisors with a new report, as another thread of the worker."""
 
@@ -81,4 +99,4 @@ class Lifeline(bootsteps.Step):
         lifeline.watch()
 
 
-app.steps["worker"] |= {Clock, Listener, Lifeline}
+app.steps["worker"] |= {Clock, Watch, Listener, Lifeline}

@@ -76,7 +76,15 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.RESIZING: frozenset({Status.STARTING, Status.RUNNING, Status.RECOVERING, Status.STOPPING, Status.FAILED}),
     Status.PAUSED: frozenset({Status.QUEUED, Status.CANCELLED}),
     Status.STOPPING: frozenset(
-        {Status.PAUSED, Status.LOST, Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.QUEUED}
+        {
+            Status.RECOVERING,  # another attempt takes the place of the one that was asked to end
+            Status.PAUSED,
+            Status.LOST,
+            Status.SUCCEEDED,
+            Status.FAILED,
+            Status.CANCELLED,
+            Status.QUEUED,
+        }
     ),
     Status.LOST: frozenset(
         {

@@ -9,6 +9,7 @@ from typing import TypedDict
 from django.db import transaction
 
 from runs.models import Attempt, Run, User
+from runs.models.attempts import REPLACE, REWIND
 from runs.models.runs import StaleStatus
 from runs.status import Status, Wanted
 from trainyard.contract.base import BadDocument, JsonObject, SpecDocument, convert
@@ -17,6 +18,13 @@ from trainyard.formats.words import listed
 from trainyard.spec.values.durations import grace_s, time_limit_s, words_of
 
 ASKED, TIME_LIMIT, PAUSE = "asked", "time-limit", "pause"
+FOR_A_WHILE = (PAUSE, REPLACE, REWIND)  # the run is to go on later
+# Of an end that is none for the run: the words, and the code.
+FIRST_WORDS = {
+    PAUSE: ("Paused as asked", "paused"),
+    REPLACE: ("Ended to go on without a node", "placed-anew"),
+    REWIND: ("Ended to go back", "placed-anew"),
+}
 TWICE_S = 1.0  # so soon after the first, a second Stop is a double click
 MAX_NAMED = 4
 
@@ -30,14 +38,25 @@ class StopDocument(TypedDict):
 
 
 def begin(
-    run: Run, attempt: Attempt | None, *, why: str, sentence: str, code: str, now: datetime, actor: User | None = None
+    run: Run,
+    attempt: Attempt | None,
+    *,
+    why: str,
+    sentence: str,
+    code: str,
+    now: datetime,
+    actor: User | None = None,
+    at_once: bool = False,
 ) -> None:
-    """Let the ranks be asked to end. Raises what ``move_to`` raises; nothing is written then."""
+    """Let the ranks be asked to end, or be killed ``at_once``.
+
+    Raises what ``move_to`` raises; nothing is written then.
+    """
     with transaction.atomic():
-        run.wanted = Wanted.PAUSE if why == PAUSE else Wanted.STOP
+        run.wanted = Wanted.PAUSE if why in FOR_A_WHILE else Wanted.STOP
         Run.objects.filter(pk=run.pk).update(wanted=run.wanted)
-        if attempt is not None and (attempt.stop is None or attempt.stop["why"] == PAUSE):
-            attempt.stop = {"why": why, "at": now.timestamp(), "at_once": False}
+        if attempt is not None and (attempt.stop is None or attempt.stop["why"] in FOR_A_WHILE):
+            attempt.stop = {"why": why, "at": now.timestamp(), "at_once": at_once}
             attempt.save(update_fields=["stop"])
         run.move_to(Status.STOPPING, code=code, sentence=sentence, actor=actor, attempt=attempt)
 
@@ -112,8 +131,8 @@ def outcome(
     is_late = stop["why"] == TIME_LIMIT and limit_s is not None
     first = f"Stopped at its time limit of {words_of(limit_s)}" if is_late and limit_s else "Stopped as asked"
     code = TIME_LIMIT if is_late else "stopped"
-    if stop["why"] == PAUSE:
-        first, code = "Paused as asked", "paused"
+    if stop["why"] in FOR_A_WHILE:
+        first, code = FIRST_WORDS[stop["why"]]
     stops = [found for report in reports if (found := _stop_of(report)) is not None]
     if not stops or not any(report.ranks for report in reports):
         return code, f"{first}.", {}

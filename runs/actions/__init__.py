@@ -14,6 +14,7 @@ from runs.actions.clusters import (
     edit_cluster,
     new_join_token,
 )
+from runs.actions.continuing import exclude_node
 from runs.actions.datasets import answer_dataset, check_dataset, create_dataset, delete_dataset
 from runs.actions.handed_out import void_handed_out
 from runs.actions.jobs import delete_job, save_job
@@ -88,6 +89,7 @@ __all__ = [
     "drain_node",
     "edit_cluster",
     "enable_node",
+    "exclude_node",
     "first_start",
     "give_up_run",
     "invite",

@@ -1,13 +1,18 @@
-"""Going on from a checkpoint of another run: what is refused before any node is taken, and the verb for it."""
+"""Going on: from a checkpoint of another run, and without a node. What is refused before any node is taken."""
 
 from __future__ import annotations
 
+from django.utils import timezone
+
+from runs import replacing
 from runs.access import NotFound, Someone, get_run, require
 from runs.checkpoint_reference import Origin, origin_of
 from runs.checkpoints import read as checkpoints
 from runs.metrics.models import Checkpoint
 from runs.models import Cluster, Role, Run, User
+from runs.models.runs import StaleStatus
 from runs.refused import Refused
+from runs.tasks import reconcile_soon
 from trainyard.contract.base import SpecDocument
 from trainyard.spec import Problem
 
@@ -67,3 +72,22 @@ def _what_there_is(run: Run, step: int) -> str:
     named = ", ".join(str(one) for one in steps[:MAX_NAMED])
     more = " and older ones" if len(steps) > MAX_NAMED else ""
     return f"run {run.name} has no checkpoint of step {step} to go on from; it has {named}{more}"
+
+
+def exclude_node(*, actor: User, run: Run, node: str) -> Run:
+    """Have the run go on without the node of this name: its ranks save and end, and it is placed again on others.
+
+    Refused where it does not train there, where no other node can take its place, and where it would lose its steps.
+    """
+    require(actor, run.project, Role.MEMBER)
+    attempt = run.attempts.filter(ended_at=None).prefetch_related("placements__node").first()
+    placed = attempt.placements.all() if attempt is not None else ()
+    found = next((one.node for one in placed if one.node.name == node), None)
+    if attempt is None or found is None:
+        raise Refused("not-there", f"Run {run.name} does not run on a node {node} now.")
+    try:
+        replacing.go_on_without(run, attempt, found, why="asked for", actor=actor, now=timezone.now())
+    except StaleStatus:
+        raise Refused("busy", f"Run {run.name} has just changed. Try again.") from None
+    reconcile_soon(run.pk)
+    return run

@@ -15,7 +15,20 @@ from runs.api.machines import clusters, nodes, preflights
 from runs.api.metrics import csv_export, logs, media, points, series
 from runs.api.openapi import Api
 from runs.api.people import projects, tokens, workspaces
-from runs.api.training import bundles, checkpoints, datasets, files, history, jobs, local, plans, runs, traces, uploads
+from runs.api.training import (
+    bundles,
+    checkpoints,
+    datasets,
+    files,
+    history,
+    jobs,
+    local,
+    plans,
+    ranks,
+    runs,
+    traces,
+    uploads,
+)
 
 __all__ = ["api"]
 
@@ -36,6 +49,7 @@ for module in (
     runs,
     plans,
     traces,
+    ranks,
     history,
     checkpoints,
     series,

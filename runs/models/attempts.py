@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from runs.ids import new_id
 from runs.models.clusters import Node
+from runs.models.findings import MetricAlarm, SlowRank
 from runs.models.people import User
 from runs.models.recoveries import AttemptFailure
 from runs.models.runs import Run, choices
@@ -19,6 +20,8 @@ from trainyard.contract.limits import DEFAULT_LEASE_S, UNSENT_KEPT_S
 from trainyard.contract.node_status import OutputState
 from trainyard.contract.orders import Go
 from trainyard.contract.reports import AttemptReport
+
+REPLACE, REWIND = "replace", "rewind"  # why ranks are asked to end: another attempt takes their place
 
 
 class Attempt(models.Model):
@@ -32,7 +35,8 @@ class Attempt(models.Model):
     lease_s = models.FloatField(default=DEFAULT_LEASE_S)
     go = models.JSONField(null=True, blank=True)  # what the supervisors were sent, once all were ready
     trace = models.JSONField(null=True, blank=True)  # the steps to be traced, as sent to the supervisors
-    # Why its ranks are asked to end: {"why": "asked" | "time-limit", "at": Unix seconds, "at_once": bool}.
+    # Why its ranks are asked to end: {"why": "asked" | "time-limit" | "pause" | "replace" | "rewind",
+    # "at": Unix seconds, "at_once": bool}.
     stop = models.JSONField(null=True, blank=True)
     told_use = models.PositiveBigIntegerField(default=0)  # the last CheckpointUse in the history
     created_at = models.DateTimeField(auto_now_add=True)
@@ -45,6 +49,8 @@ class Attempt(models.Model):
     hang = models.JSONField(null=True, blank=True)  # a HangFinding, while its ranks make no step: see `known_hang`
     cause = models.JSONField(null=True, blank=True)  # a trainyard.contract.causes.Cause, once it has ended
     failure = models.JSONField(null=True, blank=True)  # an AttemptFailure, once it has failed: see `failed`
+    slow_ranks = models.JSONField(default=list, blank=True)  # of SlowRank: see `stragglers`
+    alarms = models.JSONField(default=list, blank=True)  # of MetricAlarm: see `known_alarms`
 
     class Meta:
         ordering = ("number",)
@@ -60,6 +66,11 @@ class Attempt(models.Model):
         return f"attempt {self.number} of {self.run_id}"
 
     @property
+    def is_replaced(self) -> bool:
+        """Whether another attempt takes its place as soon as its ranks have ended."""
+        return self.stop is not None and self.stop["why"] in (REPLACE, REWIND)
+
+    @property
     def failed(self) -> AttemptFailure | None:
         """How it failed; None where it did not, or where a person stopped it."""
         return None if self.failure is None else convert(self.failure, AttemptFailure)
@@ -73,6 +84,16 @@ class Attempt(models.Model):
     def known_hang(self) -> HangFinding | None:
         """What keeps its ranks, or what they were ended for."""
         return None if self.hang is None else convert(self.hang, HangFinding)
+
+    @property
+    def stragglers(self) -> list[SlowRank]:
+        """The ranks that slow the others down; of an attempt that has ended, those at its end."""
+        return convert(self.slow_ranks, list[SlowRank])
+
+    @property
+    def known_alarms(self) -> list[MetricAlarm]:
+        """The values that broke a rule of the spec, oldest first."""
+        return convert(self.alarms, list[MetricAlarm])
 
     @property
     def known_cause(self) -> Cause | None:

@@ -16,6 +16,7 @@ from django.utils import timezone
 from runs import broadcast
 from runs.ids import new_id, shard_of
 from runs.models.clusters import Cluster
+from runs.models.findings import Rewind, Rewinds
 from runs.models.indexes import ListIndex
 from runs.models.jobs import Job
 from runs.models.people import Project, User
@@ -123,6 +124,7 @@ class Run(models.Model):
     changed_at = models.DateTimeField(auto_now=True)
     archived_at = models.DateTimeField(null=True, blank=True)
     recovery = models.JSONField(null=True, blank=True, editable=False)  # a Recovery: see `restarts`
+    rewinds = models.JSONField(default=list, blank=True, editable=False)  # of Rewind: see `known_rewinds`
     # When it is to be started again; None: it is not, or an attempt is live.
     recover_at = models.DateTimeField(null=True, editable=False)
     heartbeat_at = models.DateTimeField(null=True, editable=False)  # the last of a run outside of Trainyard
@@ -197,6 +199,10 @@ class Run(models.Model):
     def restarts(self) -> Recovery:
         """Its restarts since a person started it last."""
         return convert(self.recovery or {}, Recovery)
+
+    @property
+    def known_rewinds(self) -> Rewinds:
+        return Rewinds(convert(self.rewinds, list[Rewind]))
 
     def live_attempt(self) -> Attempt | None:
         return self.attempts.filter(ended_at=None).first()

@@ -8,6 +8,7 @@ from typing import TypedDict
 from runs.metrics.models import Series
 from runs.points.axes import decoded
 from runs.points.blocks import decode_block
+from runs.points.charts.grid import Grid, grid
 from runs.points.charts.series import (
     Curve,
     SeriesData,
@@ -26,6 +27,7 @@ from runs.points.charts.series import (
 
 __all__ = [
     "Curve",
+    "Grid",
     "SeriesData",
     "SeriesItem",
     "SeriesItemOfRun",
@@ -34,6 +36,7 @@ __all__ = [
     "curves",
     "decode_block",
     "decoded",
+    "grid",
     "raw",
     "series_data",
     "series_list",

@@ -16,7 +16,7 @@ from runs.metrics.models import Telemetry
 from runs.models import Attempt, Placement, Run
 from runs.points import read
 from runs.points.read import Summary
-from runs.presenting import endings, groups, server_state, unsent
+from runs.presenting import endings, groups, server_state, slow_ranks, unsent
 from runs.presenting.restarts import RestartsDocument, restarts_document
 from runs.presenting.run_times import time_document
 from runs.presenting.stamps import stamp
@@ -285,7 +285,7 @@ def _troubles(
     reports = [placement.reported for placement in attempt.placements.all()]
     of_ranks = groups.remarks(Status(run.status), run.spec, attempt.world_size, reports)
     of_end = endings.remarks(reports, summary or {})
-    return [*of_ranks, *of_end, *unsent.remarks(_sendings(attempt)), *of_records]
+    return [*of_ranks, *slow_ranks.remarks(attempt), *of_end, *unsent.remarks(_sendings(attempt)), *of_records]
 
 
 def _sendings(attempt: Attempt) -> list[unsent.Sending]:

@@ -10,7 +10,7 @@ import structlog
 from django.db import transaction
 from msgspec.structs import replace
 
-from runs import broadcast, stopping
+from runs import broadcast, replacing, stopping
 from runs.causes import MISSING_S, PlacementState, plain_cause
 from runs.engines import engine_of
 from runs.hangs.recording import record_hang
@@ -189,6 +189,9 @@ def _do(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, now
         return changed
     if verdict.status == Status.FAILED:
         return _fail(attempt, placements, verdict, now)
+    if verdict.status == Status.PAUSED and attempt.is_replaced:
+        replacing.place_anew(attempt, sentence=verdict.sentence, cause=verdict.cause, now=now)
+        return True
     with transaction.atomic():
         attempt.run.move_to(
             verdict.status, code=verdict.code, sentence=verdict.sentence, evidence=verdict.evidence, attempt=attempt
@@ -229,7 +232,9 @@ def _fail(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, n
             recover_at=outcome.recover_at,
         )
         attempt.run.recovery = to_builtins(outcome.recovery)
-        attempt.run.save(update_fields=["recovery"])
+        if outcome.status == Status.RECOVERING:  # also where its ranks failed while they were to be replaced
+            attempt.run.wanted = Wanted.RUN
+        attempt.run.save(update_fields=["recovery", "wanted"])
     for name, value in changes.items():
         setattr(attempt, name, value)
     return True

@@ -12,7 +12,7 @@ import msgspec
 from runs.checkpoints import read as checkpoints
 from runs.metrics.models import Telemetry
 from runs.models import Attempt, Placement, Run
-from runs.models.recoveries import AttemptFailure, Recovery
+from runs.models.recoveries import AttemptFailure, LeftOutNode, Recovery
 from runs.recovery.policy import Restart, Stop, decide
 from runs.recovery.words import restart_sentence
 from runs.status import Status, Wanted
@@ -64,7 +64,8 @@ def outcome_of_failure(
     former = run.restarts
     rules = RestartRules.of(run.spec)
     decision = decide(rules, [*failures_of(run, former.after_fence), failure], now.timestamp())
-    if run.wanted != Wanted.RUN or cause.evidence.get("action") == "stop":  # the latter is what hangs.action says
+    is_over = run.wanted != Wanted.RUN and not attempt.is_replaced
+    if is_over or cause.evidence.get("action") == "stop":  # the latter is what hangs.action says
         decision = Stop()
     if isinstance(decision, Stop):
         words = f"{sentence} {decision.sentence}".rstrip()
@@ -98,8 +99,13 @@ def _recovery(former: Recovery, rules: RestartRules, restart: Restart, failure: 
         due_at=failure.at + restart.pause_s,
         step=failure.step,
         from_step=failure.kept_step,
-        left_out=list(restart.left_out),
+        left_out=_together(restart.left_out, former.left_out_at(failure.at)),
     )
+
+
+def _together(new: Sequence[LeftOutNode], former: Sequence[LeftOutNode]) -> list[LeftOutNode]:
+    """What was left out before stays so for its time, also where a person asked for it."""
+    return [*new, *(one for one in former if one.node not in {known.node for known in new})]
 
 
 def _failure(attempt: Attempt, placements: Sequence[Placement], cause: Cause, now: datetime) -> AttemptFailure:

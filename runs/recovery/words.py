@@ -39,6 +39,8 @@ def left_out_sentences(left_out: Sequence[LeftOutNode]) -> list[str]:
 
 
 def waiting_sentence(recovery: Recovery, why: str) -> str:
+    if recovery.number == 0:  # it did not fail: it is placed anew
+        return why
     return f"Restart {recovery.number} of {recovery.max}: {why[:1].lower()}{why[1:]}"
 
 

@@ -45,6 +45,7 @@ register({
   logs: () => import("./logs/logs.js"),
   media: () => import("./media/media.js"),
   mesh: () => import("./launch/mesh.js"),
+  ranks: () => import("./ranks/ranks.js"),
 });
 startTheme();
 startForms();

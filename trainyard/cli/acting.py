@@ -55,3 +55,9 @@ def create_token(client: Client, arguments: argparse.Namespace, screen: Screen) 
     screen.say("This is shown once; whoever has it acts as you.")
     screen.line(made["token"])
     return 0
+
+
+def exclude_node(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    run = client.exclude_node(arguments.id, arguments.node)
+    screen.say(f"{run['name']} goes on without {arguments.node}. {run['reason']['sentence']}".strip())
+    return 0

@@ -163,6 +163,9 @@ def _add_acting(commands: Any) -> None:
     trace.add_argument(
         "--rank", type=_not_negative, action="append", metavar="N", help="only this rank; may be repeated"
     )
+    without = _command(commands, "exclude-node", acting.exclude_node, "save a run and go on without one of its nodes")
+    _takes_run(without)
+    without.add_argument("node", metavar="NODE", help="the node's name")
     _takes_run(_command(commands, "delete", acting.delete, "delete an ended run and everything that it left"))
     for verb, sentence in acting.NODE_VERBS.items():
         command = _command(commands, verb, acting.act_on_node, sentence)

@@ -102,6 +102,10 @@ class Client:
         body = {"steps": steps, "ranks": ranks}
         return self._json("POST", f"runs/{_part(run)}/trace", answers.Traced, json=body)
 
+    def exclude_node(self, run: str, node: str) -> answers.Run:
+        """Have the run save and go on without the node of this name."""
+        return self._json("POST", f"runs/{_part(run)}/exclude-node", answers.Run, json={"node": node})
+
     def delete(self, run: str) -> None:
         self._json("DELETE", f"runs/{_part(run)}", answers.Empty)
 

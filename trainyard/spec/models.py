@@ -10,6 +10,7 @@ from trainyard.contract.base import SpecDocument
 from trainyard.spec.sections.hangs import Hangs
 from trainyard.spec.sections.parallel import Parallel
 from trainyard.spec.sections.restarts import Restarts
+from trainyard.spec.sections.stragglers import Stragglers
 from trainyard.spec.sections.tasks import (
     CommunicationTask,
     ImageClassifierTask,
@@ -78,6 +79,7 @@ class RecipeSpec(Spec):
     train: Train = Train()
     checkpoint: Checkpoint = Checkpoint()
     early_stopping: EarlyStopping = EarlyStopping()
+    stragglers: Stragglers = Stragglers()
 
     def mesh(self, num_nodes: int | None = None) -> Mesh:
         """Return how the ranks share the work. Raises ValueError where the degrees do not multiply to the world size,
@@ -107,6 +109,7 @@ class ScriptSpec(Spec):
     """A run of the user's own script, which decides by itself how it trains."""
 
     task: ScriptTask
+    stragglers: Stragglers = Stragglers()
 
     @property
     def bundle_sha256(self) -> str | None:

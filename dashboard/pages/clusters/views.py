@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from typing import NamedTuple
 
 from django.http import HttpRequest, HttpResponse
@@ -15,13 +17,14 @@ from dashboard.pages.shared.frame import page, show
 from dashboard.pages.shared.run_colours import colours_apart
 from dashboard.pages.shared.time_bar import TimeView, time_view
 from runs.access import Someone, can_manage_clusters, can_run_on, visible_clusters, visible_nodes, visible_runs
-from runs.models import Cluster, HeldSlot, Node, Preflight, Run
+from runs.models import Attempt, Cluster, HeldSlot, Node, Preflight, Run
 from runs.ordered import first_rows
 from runs.placing.queue import waiting_runs
 from runs.preflight.nodes import checked_nodes
 from runs.preflight.vetting import checks_together
 from runs.presenting.server_state import contact_time
 from runs.time_use.sums import time_of_all
+from runs.watching.words import slow_sentences
 
 MAX_SLOTS = 128  # squares drawn of one node; the rest is counted
 MAX_QUEUE = 100
@@ -44,6 +47,7 @@ class NodeBox(NamedTuple):
     num_held: int
     is_away: bool
     runs: list[tuple[Run, int]]  # with the number of its series colour
+    slow: list[str]  # sentences about ranks here that slow others down
 
 
 class Waiter(NamedTuple):
@@ -119,10 +123,29 @@ def boxes_of(user: Someone, nodes: Sequence[Node], now: datetime) -> list[NodeBo
     runs = {run.pk: run for run in visible_runs(user).filter(pk__in=run_ids)}
     in_order = sorted(runs.values(), key=lambda run: (run.created_at, run.pk))
     colours = {run_id: colour + 1 for run_id, colour in colours_apart(user, in_order).items()}
-    return [_box(node, by_node[node.pk], runs, colours, now) for node in nodes]
+    slow = _slow(runs)
+    return [_box(node, by_node[node.pk], runs, colours, slow[node.pk], now) for node in nodes]
 
 
-def _box(node: Node, held: dict[int, str], runs: dict[str, Run], colours: dict[str, int], now: datetime) -> NodeBox:
+def _slow(runs: Mapping[str, Run]) -> defaultdict[str, list[str]]:
+    """Return sentences about slow ranks of these runs, by node."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for attempt in Attempt.objects.filter(run__in=list(runs), ended_at=None).exclude(slow_ranks=[]):
+        ranks = sorted(attempt.stragglers, key=lambda one: (one.node_id, one.rank))
+        for node_id, group in groupby(ranks, key=lambda one: one.node_id):
+            sentences = slow_sentences(list(group), num_ranks=attempt.world_size)
+            found[node_id].append(f"{runs[attempt.run_id].name}: {' '.join(sentences)}")
+    return found
+
+
+def _box(
+    node: Node,
+    held: dict[int, str],
+    runs: dict[str, Run],
+    colours: dict[str, int],
+    slow: list[str],
+    now: datetime,
+) -> NodeBox:
     slots = []
     for index in range(min(node.slots, MAX_SLOTS)):
         run = runs.get(held.get(index, ""))
@@ -137,6 +160,7 @@ def _box(node: Node, held: dict[int, str], runs: dict[str, Run], colours: dict[s
         num_held=len(held),
         is_away=not node.is_in_contact(contact_time(now)),
         runs=[(run, colours[run.pk]) for run in here.values()],
+        slow=slow,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from runs.hangs.sentences import stacks_text
 from runs.ingest import troubles
 from runs.models import Run
-from runs.presenting import endings, groups, unsent
+from runs.presenting import endings, groups, slow_ranks, unsent
 from runs.presenting.runs import TroubleDocument
 from runs.status import Status
 from trainyard.contract.base import JsonObject, convert
@@ -82,6 +82,7 @@ def remarks(troubles: Sequence[TroubleDocument]) -> Remarks:
         **dict.fromkeys((*groups.CODES, *endings.CODES), found.ranks),
         **dict.fromkeys(unsent.CODES, found.output),
         **dict.fromkeys(HARMLESS, found.harmless),
+        **{code: [] for code in slow_ranks.CODES},  # the page has notes with a button for these
     }
     for one in troubles:
         lists.get(one["code"], found.bad).append(one["sentence"])

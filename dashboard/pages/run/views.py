@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from dashboard.pages.run import evidence, output_files
+from dashboard.pages.run import evidence, output_files, slow
 from dashboard.pages.run import ranks as ranks_table
 from dashboard.pages.run.network_results import network_results
 from dashboard.pages.run.plan import plan_tab
@@ -23,6 +23,7 @@ from runs.metrics import progress
 from runs.models import Role, Run
 from runs.placing.planning import BENCHMARK
 from runs.time_use.sums import times_shown
+from runs.watching.phases import LABELS
 
 TABS = (
     ("charts", "Charts", "run", "charts"),
@@ -54,6 +55,7 @@ def ranks(request: HttpRequest, run_id: str) -> HttpResponse:
     context = {
         **around(request, run, "ranks"),
         "attempts": ranks_table.attempts(run),
+        "heat_phases": LABELS,
         "processes": ranks_table.processes_elsewhere(run) if run.is_local else [],
     }
     return show(request, "runs/ranks.html", context, fragments={**HEADER, "ranks": "runs/_ranks.html"})
@@ -144,6 +146,8 @@ def around(request: HttpRequest, run: Run, tab: str) -> dict[str, Any]:
         "url": url,
         "trouble": evidence.trouble(run),
         "remarks": evidence.remarks(row.doc["troubles"]),
+        "slow": slow.slow_notes(attempt := run.live_attempt()),
+        "exclude_words": slow.exclude_words(run, attempt),
         "may_act": can(request.user, run.project, Role.MEMBER),
         "is_live": run.is_live,
     }

@@ -1,6 +1,7 @@
 // Charts of one run or of several: sections by prefix, a card per metric, only those in view drawn, one set of
 // switches for all.
 import { streamsFor } from "../live/streams.js";
+import { keepZoom, keptZoom } from "../shared/zoom.js";
 import { Card, titleOf } from "./cards/card.js";
 import { Runs } from "./data/runs.js";
 import { Store } from "./data/store.js";
@@ -83,6 +84,7 @@ class Charts {
       (name) => this.workspace.setOpen(name),
     );
     this.listen();
+    this.takeKeptZoom();
     for (const [axis, range] of Object.entries(this.workspace.zoom)) this.windows.set(axis, range);
     if (this.toolbar.typed) this.workspace.change({ filter: this.toolbar.typed });
     this.showToolbar();
@@ -122,7 +124,14 @@ class Charts {
     this.publish();
   }
 
+  // The other tabs of the run show the same steps; an address with a zoom has its own.
+  takeKeptZoom() {
+    const range = this.runs.isMany || Object.keys(this.workspace.zoom).length ? null : keptZoom(this.runs.list[0]?.id);
+    if (range) this.workspace.setZoom("step", range);
+  }
+
   zoom(axis, range) {
+    if (axis === "step" && !this.runs.isMany) keepZoom(this.runs.list[0]?.id, range);
     this.workspace.setZoom(axis, range);
     this.windows.set(axis, range);
     const isAlong = (name) => axisOf(name, this.workspace.state.axis) === axis;

@@ -1,0 +1,160 @@
+"""``/runs/{id}/ranks``: the time of each rank in each step, who slows the others down, and going on without a node."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from django.http import HttpRequest
+from ninja import Field, Query, Router, Schema
+
+from runs import actions
+from runs.access import get_run
+from runs.api.auth import actor
+from runs.api.shapes import Body, RunOut
+from runs.metrics import progress
+from runs.models import Attempt, Role, Run
+from runs.points import read
+from runs.presenting.runs import RunDocument, single_document
+from runs.watching.phases import MEASURES, series_of
+from runs.watching.scores import Score
+from runs.watching.slow_ranks import nodes_by_rank, scores_of
+from runs.watching.words import slow_sentence
+
+router = Router(tags=["runs"])
+
+MAX_COLUMNS = 2_000
+MICRO = 1e6
+Step = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+
+
+class GridQuery(Schema):
+    phase: Literal["own", "step", "wait", "data", "forward", "backward", "optimizer", "checkpoint"] = Field(
+        default="own", description="own: a rank's own work, before collectives; wait: its time in collectives"
+    )
+    start: Step | None = Field(default=None, alias="from")
+    end: Step | None = Field(default=None, alias="to")
+    columns: int = Field(default=400, ge=1, le=MAX_COLUMNS, description="at most so many")
+
+
+class RankOut(Schema):
+    rank: int
+    node: str = Field(description="of the newest attempt; empty: it is not known")
+
+
+class GridOut(Schema):
+    """``microseconds`` has a row for each rank and in it a value for each column: the mean over its steps, null where
+    there is none. Column n begins with step ``first_step + n * width``."""
+
+    phase: str
+    first_step: int
+    width: int = Field(description="steps of a column")
+    ranks: list[RankOut]
+    microseconds: list[list[int | None]]
+    cursor: int
+
+
+class ScoreOut(Schema):
+    rank: int
+    node: str
+    relative: float = Field(description="times the time of the other ranks, in the same steps")
+    past: float | None = Field(description="times its own time before; null: too few steps")
+    deviation: float = Field(description="robust deviations above the other ranks")
+    wait: float = Field(description="share of its steps that it waits in collectives")
+
+
+class SlowRankOut(Schema):
+    rank: int
+    node: str
+    times: float
+    phase: str = Field(description="where it loses its time; empty: in several phases")
+    excess_s: float
+    since_step: int
+    last_step: int
+    sentence: str
+
+
+class ScoresOut(Schema):
+    attempt: int | None
+    step: int | None
+    scores: list[ScoreOut] = Field(description="empty: too few steps or ranks, or ranks whose work differs")
+    slow: list[SlowRankOut]
+
+
+class ExcludeIn(Body):
+    node: str = Field(max_length=60, description="its name")
+
+
+@router.get("/runs/{run_id}/ranks/grid", response=GridOut, summary="Time of each rank in each step")
+def grid(request: HttpRequest, run_id: str, query: Query[GridQuery]) -> GridOut:
+    run = get_run(actor(request), run_id)
+    names = [series_of(phase) for phase in MEASURES[query.phase]]
+    found = read.grid(run.pk, names, (query.start, query.end), columns=query.columns)
+    is_there = np.isfinite(found.values).any(axis=0)
+    total = np.where(is_there, np.nansum(found.values, axis=0), np.nan)
+    attempt = _newest_attempt(run)
+    nodes = nodes_by_rank(attempt.placements.all()) if attempt else {}
+    return GridOut(
+        phase=query.phase,
+        first_step=found.first_step,
+        width=found.width,
+        ranks=[RankOut(rank=rank, node=nodes.get(rank, ("", ""))[0]) for rank in found.ranks],
+        microseconds=[[None if one != one else round(one * MICRO) for one in row] for row in total.tolist()],
+        cursor=found.cursor,
+    )
+
+
+@router.get("/runs/{run_id}/ranks/scores", response=ScoresOut, summary="Which ranks slow the others down")
+def scores(request: HttpRequest, run_id: str) -> ScoresOut:
+    run = get_run(actor(request), run_id)
+    attempt = _newest_attempt(run)
+    if attempt is None:
+        return ScoresOut(attempt=None, step=None, scores=[], slow=[])
+    telemetry = progress.telemetry([run.pk])[run.pk]
+    nodes = nodes_by_rank(attempt.placements.all())
+    return ScoresOut(
+        attempt=attempt.number,
+        step=telemetry.step,
+        scores=[_score(one, nodes.get(one.rank, ("", ""))[0]) for one in scores_of(attempt, telemetry)],
+        slow=_slow(attempt) if attempt.ended_at is None else [],
+    )
+
+
+@router.post("/runs/{run_id}/exclude-node", response=RunOut, summary="Go on without a node")
+def exclude_node(request: HttpRequest, run_id: str, body: ExcludeIn) -> RunDocument:
+    """Its ranks save a checkpoint and end; the run goes on from it on other nodes."""
+    user = actor(request)
+    run = get_run(user, run_id, Role.MEMBER)
+    return single_document(actions.exclude_node(actor=user, run=run, node=body.node))
+
+
+def _newest_attempt(run: Run) -> Attempt | None:
+    return run.attempts.order_by("-number").prefetch_related("placements__node").first()
+
+
+def _score(one: Score, node: str) -> ScoreOut:
+    past = None if one.past is None else round(one.past, 4)
+    return ScoreOut(
+        rank=one.rank,
+        node=node,
+        relative=round(one.relative, 4),
+        past=past,
+        deviation=round(one.deviation, 2),
+        wait=round(one.wait, 4),
+    )
+
+
+def _slow(attempt: Attempt) -> list[SlowRankOut]:
+    return [
+        SlowRankOut(
+            rank=one.rank,
+            node=one.node,
+            times=one.times,
+            phase=one.phase,
+            excess_s=one.excess_s,
+            since_step=one.since_step,
+            last_step=one.last_step,
+            sentence=slow_sentence([one], num_ranks=attempt.world_size),
+        )
+        for one in attempt.stragglers
+    ]

@@ -1,0 +1,17 @@
+"""Ranks that slow a live run down, as remarks of its document."""
+
+from __future__ import annotations
+
+from runs.ingest.troubles import Trouble
+from runs.models import Attempt
+from runs.watching.words import slow_sentences
+
+SLOW = "slow-ranks"
+CODES = (SLOW,)
+
+
+def remarks(attempt: Attempt) -> list[Trouble]:
+    if attempt.ended_at is not None or not attempt.slow_ranks:
+        return []
+    found = attempt.stragglers
+    return [Trouble(SLOW, len(found), " ".join(slow_sentences(found, num_ranks=attempt.world_size)))]

@@ -1,0 +1,115 @@
+"""Watching live runs once a second, in a thread of control's own: reading points must not hold up the tick."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+import structlog
+from django.db import close_old_connections, connections
+from django.utils import timezone
+from redis.exceptions import LockError, RedisError
+
+from runs.metrics.models import Telemetry
+from runs.models import Attempt
+from runs.serving.transport import redis
+from runs.status import Status
+from runs.watching.following import act_on_slow_ranks
+from runs.watching.slow_ranks import SlowRankWatch
+from trainyard.contract import keys
+
+log = structlog.get_logger(__name__)
+
+EVERY_S = 1.0
+STOP_LIMIT_S = 2.0
+LOCK_KEY = f"{keys.PREFIX}:control:watch-lock"
+LOCK_S = 10
+SLOW_EVERY_S = 2.0  # between two comparisons of an attempt's ranks
+SHARE = 20  # of what a look takes: so long it rests at least, so that many runs do not fill a processor
+
+
+class Watcher:
+    """What is known between two rounds: nothing that rows do not say too."""
+
+    def __init__(self) -> None:
+        self._slow = SlowRankWatch()
+        self._cursors: dict[str, int] = {}  # by attempt: the batches that were looked at
+        self._due_at: dict[str, float] = {}
+
+    def round(self, now: datetime) -> None:
+        """Look at each live attempt that has new points."""
+        live = Attempt.objects.filter(ended_at=None, settling_at=None, run__status=Status.RUNNING)
+        attempts = list(
+            live.filter(go__isnull=False, stop__isnull=True).select_related("run").prefetch_related("placements__node")
+        )
+        known = Telemetry.objects.in_bulk([one.run_id for one in attempts])
+        for attempt in attempts:
+            telemetry = known.get(attempt.run_id)
+            if telemetry is not None and telemetry.cursor != self._cursors.get(attempt.pk):
+                self._look(attempt, telemetry, now)
+        self._forget({one.pk for one in attempts})
+
+    def _look(self, attempt: Attempt, telemetry: Telemetry, now: datetime) -> None:
+        if now.timestamp() < self._due_at.get(attempt.pk, 0.0):
+            return
+        began = time.monotonic()
+        try:
+            started = self._slow.judge(attempt, telemetry, now)
+            act_on_slow_ranks(attempt, started, now)
+        except (RedisError, OSError):
+            raise
+        except Exception:  # a bug, or points that nobody expected: the other runs are watched all the same
+            log.exception("watch.failed", run=attempt.run_id)
+        self._cursors[attempt.pk] = telemetry.cursor
+        self._due_at[attempt.pk] = now.timestamp() + max(SLOW_EVERY_S, SHARE * (time.monotonic() - began))
+
+    def _forget(self, live: set[str]) -> None:
+        self._cursors = {pk: cursor for pk, cursor in self._cursors.items() if pk in live}
+        self._due_at = {pk: at for pk, at in self._due_at.items() if pk in live}
+        self._slow.forget(live)
+
+
+def watch_once(watcher: Watcher, now: datetime) -> bool:
+    """Do one round. False when another process is at it."""
+    lock = redis().lock(LOCK_KEY, timeout=LOCK_S)
+    if not lock.acquire(blocking=False):
+        return False
+    try:
+        watcher.round(now)
+    finally:
+        with contextlib.suppress(LockError):  # the round took longer than the lock lasts
+            lock.release()
+    return True
+
+
+class WatchClock(threading.Thread):
+    """Several control processes may have one: whoever has the lock does the round."""
+
+    def __init__(self, once: Callable[[Watcher, datetime], bool] = watch_once) -> None:
+        super().__init__(name="watch", daemon=True)
+        self._over = threading.Event()
+        self._once = once
+
+    def stop(self) -> None:
+        self._over.set()
+        self.join(STOP_LIMIT_S)
+
+    def run(self) -> None:
+        watcher, is_well = Watcher(), True
+        while not self._over.is_set():
+            began = time.monotonic()
+            close_old_connections()  # one that the database closed is opened again
+            try:
+                self._once(watcher, timezone.now())
+                is_well = True
+            except (RedisError, OSError) as error:
+                if is_well:  # once per trouble, not once per try
+                    log.warning("watch.away", error=str(error))
+                is_well = False
+            except Exception:  # whatever it is, the next second may be better
+                log.exception("watch.round_failed")
+            self._over.wait(max(0.05, EVERY_S - (time.monotonic() - began)))
+        connections.close_all()

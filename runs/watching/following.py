@@ -1,0 +1,36 @@
+"""What follows from a finding, by the run's own rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from runs import replacing
+from runs.models import Attempt
+from runs.models.findings import SlowRank
+from runs.models.runs import StaleStatus
+from runs.refused import Refused
+from runs.status import TransitionError
+from runs.watching.words import who
+from trainyard.spec.sections.stragglers import StragglerRules
+
+KEPT = "straggler-kept"
+
+
+def act_on_slow_ranks(attempt: Attempt, started: Sequence[SlowRank], now: datetime) -> None:
+    """Go on without the node of ranks that have just been found slow, where the run's rules say so."""
+    if not started or StragglerRules.of(attempt.run.spec).action != "exclude-node":
+        return
+    nodes = {one.node_id for one in started}
+    node = next((one.node for one in attempt.placements.all() if one.node_id in nodes), None)
+    if node is None:
+        return
+    try:
+        if len(nodes) > 1:
+            raise Refused("several", "The slow ranks are on several nodes.")
+        replacing.go_on_without(attempt.run, attempt, node, why=f"{who(started)} slow there", actor=None, now=now)
+    except Refused as error:
+        sentence = f"The run goes on with {node.name}: {error.sentence[:1].lower()}{error.sentence[1:]}"
+        attempt.run.record(KEPT, sentence, attempt=attempt)
+    except (StaleStatus, TransitionError):
+        return  # it has ended, or somebody has stopped it
