@@ -96,7 +96,10 @@ class RankHeat {
     this.timer = 0;
     this.lastAt = Date.now();
     const asked = (this.asked += 1);
-    const columns = Math.max(40, Math.min(MOST_COLUMNS, Math.floor(this.plot.width || this.element.clientWidth || 600)));
+    const columns = Math.max(
+      40,
+      Math.min(MOST_COLUMNS, Math.floor(this.plot.width || this.element.clientWidth || 600)),
+    );
     const query = new URLSearchParams({ phase: this.phase.value, columns });
     if (this.range) {
       query.set("from", Math.floor(this.range[0]));
