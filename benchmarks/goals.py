@@ -47,3 +47,9 @@ PAGE_SEARCH = Goal(AT_MOST, 200)  # milliseconds until the first hit in a millio
 PAGE_BLANK = Goal(AT_MOST, 100)  # milliseconds without text while one scrolls
 LISTS = Goal(AT_MOST, 30)  # milliseconds of processor time of a request for a list, over 100,000 runs
 TICK = Goal(AT_MOST, 1)  # second of processor time of a tick over 10,000 pending runs
+RECOVERY = Goal(AT_LEAST, 5, of="ratio")  # torchrun's own restart takes five times as long
+RECOVERY_P95 = Goal(AT_MOST, 1.5)  # seconds from SIGKILL of a rank to the next new step
+RECOVERY_STEPS = Goal(AT_MOST, 30)  # steps of hello-gpt, for the same
+HANG_NAMED = Goal(AT_MOST, 15)  # seconds until a hang has a name, where the limit is 5 s
+GOODPUT_MINUTE = Goal(AT_LEAST, 90)  # percent of the time, with a kill every minute
+GOODPUT_TEN_MINUTES = Goal(AT_LEAST, 97)

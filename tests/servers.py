@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import secrets
@@ -14,6 +15,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import psutil
 
 from dashboard.home import LONGEST_SOCKET_PATH
 from dashboard.setup.machine import find_postgres_folder
@@ -71,9 +74,11 @@ class PostgreSQL:
 
     USER = "trainyard"
 
-    def __init__(self, folder: Path, programs: Path) -> None:
+    def __init__(self, folder: Path, programs: Path, *, is_durable: bool = False) -> None:
+        """``is_durable``: what it has committed outlives its SIGKILL, as with its own defaults."""
         self.folder = folder
         self.programs = programs
+        self.is_durable = is_durable
         self.port = free_port()
         self.password = secrets.token_hex(16)
         self.process: subprocess.Popen[bytes] | None = None
@@ -92,7 +97,8 @@ class PostgreSQL:
                 os.chown(path, self.owner.pw_uid, self.owner.pw_gid)
         self._run("initdb", "-D", data, "-U", self.USER, "-A", "scram-sha-256", f"--pwfile={secret}", "-E", "UTF8",
                   "--no-locale", "--no-sync")  # fmt: skip
-        options = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "100",
+        commits = "on" if self.is_durable else "off"
+        options = {"fsync": "off", "synchronous_commit": commits, "full_page_writes": "off", "max_connections": "100",
                    "listen_addresses": "127.0.0.1", "unix_socket_directories": ""}  # fmt: skip
         words = [word for key, value in options.items() for word in ("-c", f"{key}={value}")]
         command = [str(self.programs / "postgres"), "-D", str(data), "-p", str(self.port), *words]
@@ -111,6 +117,17 @@ class PostgreSQL:
     def start_again(self) -> None:
         """Serve the same data at the same port, after ``stop``."""
         self._begin(self._command)
+
+    def kill(self) -> None:
+        """SIGKILL it with all its processes."""
+        assert self.process is not None
+        processes = [*psutil.Process(self.process.pid).children(recursive=True), self.process]
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        self.process.wait(timeout=30)
+        psutil.wait_procs(processes[:-1], timeout=30)
+        self.process = None
 
     def stop(self) -> None:
         if self.process is not None:
@@ -142,13 +159,13 @@ class PostgreSQL:
         return None if self.owner is None else self.owner.pw_gid
 
 
-def start_postgresql(folder: Path) -> PostgreSQL | None:
+def start_postgresql(folder: Path, *, is_durable: bool = False) -> PostgreSQL | None:
     """Return a running server, or None on a machine without PostgreSQL's programs."""
     programs = find_postgres_folder()
     if programs is None:
         return None
     # Of a package that links some of its programs elsewhere, all lie where the links lead.
-    server = PostgreSQL(folder, (programs / "postgres").resolve().parent)
+    server = PostgreSQL(folder, (programs / "postgres").resolve().parent, is_durable=is_durable)
     try:
         server.start()
     except BaseException:

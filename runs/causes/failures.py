@@ -13,8 +13,10 @@ from trainyard.contract.reports import AttemptReport, RankEvidence, RankReport, 
 from trainyard.failures.node_endings import ending_class
 from trainyard.failures.ranks import explain_rank, is_clean
 from trainyard.failures.signs import Standing
+from trainyard.spec.values.durations import words_of
 
 UNASKED = "stopped-unasked"
+LEASE_OVER = "lease-over"
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ def _loss_of_all(part: PlacementState) -> Failure | None:
     if part.is_missing:
         sentence = f"Node {node} answers, but the processes of this run are gone from it."
         return _loss(part, "processes-missing", CauseClass.PROCESS_LOST, sentence)
+    if part.is_over_lease:
+        sentence = f"Node {node} has been out of contact for more than {words_of(part.lease_s)}: it counts as lost."
+        lost = _loss(part, LEASE_OVER, CauseClass.NODE_LOST, sentence)
+        return replace(lost, evidence={**lost.evidence, "silent": [node]})
     if code == "stopped":  # by us, since something else failed: that is the reason, unless it turns out to be nothing
         sentence = f"Node {node} stopped its ranks, and nobody had asked for it."
         return replace(_loss(part, UNASKED, CauseClass.UNKNOWN, sentence), at=float("inf"), standing=Standing.ENDED)

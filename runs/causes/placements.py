@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from runs.status import OVER, Phase
-from trainyard.contract.limits import CONTACT_LOST_S
+from trainyard.contract.limits import CONTACT_LOST_S, DEFAULT_LEASE_S
 from trainyard.contract.reports import AttemptReport
 
 MISSING_S = 3.0  # a node that answers may need this long to list what it has just begun, or to report what ended
@@ -23,6 +23,7 @@ class PlacementState:
     is_listed: bool
     num_ranks: int = 1
     first_rank: int = 0
+    lease_s: float = DEFAULT_LEASE_S
 
     @property
     def is_missing(self) -> bool:
@@ -31,8 +32,13 @@ class PlacementState:
         return begun and self.is_answering and not self.is_listed and self.silent_s > MISSING_S
 
     @property
+    def is_over_lease(self) -> bool:
+        """Out of contact for so long that its ranks have ended by themselves: its supervisor reported that it would."""
+        return self.phase not in OVER and self.report.is_leased and self.silent_s > self.lease_s
+
+    @property
     def is_over(self) -> bool:
-        return self.phase in OVER or self.is_missing
+        return self.phase in OVER or self.is_missing or self.is_over_lease
 
     @property
     def is_silent(self) -> bool:

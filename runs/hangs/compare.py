@@ -45,22 +45,42 @@ def _view(node: str, rank: RankReport) -> RankView:
     return RankView(rank.rank, node, rank.stall)
 
 
-def find_hang(ranks: Sequence[RankView], rules: HangRules, *, outlives_workers: bool = False) -> HangFinding | None:
+def find_hang(
+    ranks: Sequence[RankView], rules: HangRules, *, outlives_workers: bool = False, silent: Sequence[str] = ()
+) -> HangFinding | None:
     """Return what keeps the ranks, None while nothing is proved.
 
     A rank that waits for another looks like one that hangs. So the blame needs a rank that waits for nobody and whose
     own limit has passed; a rank that validates, saves or loads has a longer limit, and those that wait for it prove
-    nothing. ``outlives_workers``: the run goes on without any rank but 0.
+    nothing. ``outlives_workers``: the run goes on without any rank but 0. ``silent``: nodes that are out of contact.
     """
-    finding = _stopped(ranks) or _absent(ranks) or _cut(ranks) or _all_waiting(ranks)
+    finding = None if outlives_workers else _lost_node(ranks, silent)
+    finding = finding or _stopped(ranks) or _absent(ranks) or _cut(ranks) or _all_waiting(ranks)
     if finding is None:
         return None
     blamed = next((view for view in ranks if view.rank == finding.rank), None)
     is_over = any(view.is_over for view in ranks if view.is_stopped or finding.kind != HangKind.STOPPED)
+    is_over |= finding.is_of_lost_node
     is_spare = outlives_workers and finding.rank not in (None, 0)
     finding.action = rules.action
     finding.acts = is_over and rules.action != "notify" and not is_spare
     finding.stacks = _stacks(ranks, blamed)
+    return finding
+
+
+def _lost_node(ranks: Sequence[RankView], silent: Sequence[str]) -> HangFinding | None:
+    """Nodes are out of contact, and every other rank waits in a collective. That is no proof: the silent ones may be
+    at work. It is one where the kernel of a waiting rank finds that its bytes reach nobody, or where its limit has
+    passed: two witnesses then miss the same node."""
+    others = [view for view in ranks if view.node not in silent]
+    if not others or len(others) == len(ranks) or not all(view.collective for view in others):
+        return None
+    proofs = [view for view in others if (view.stall is not None and view.stall.unacknowledged) or view.is_over]
+    if not proofs:
+        return None
+    finding = _finding(HangKind.NETWORK, None, proofs, sentences.lost_nodes(silent, proofs[0]))
+    finding.node = silent[0]
+    finding.is_of_lost_node = True
     return finding
 
 

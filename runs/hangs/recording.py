@@ -17,8 +17,11 @@ from trainyard.spec.survival import outlives_workers
 JUDGED = (Status.RUNNING, Status.RECOVERING)
 
 
-def record_hang(attempt: Attempt, placements: Sequence[Placement], now: datetime) -> bool:
-    """Write what keeps the ranks now. Returns whether nodes are to be asked for something new.
+def record_hang(
+    attempt: Attempt, placements: Sequence[Placement], now: datetime, *, silent: Sequence[str] = ()
+) -> bool:
+    """Write what keeps the ranks now. Returns whether nodes are to be asked for something new. ``silent``: the names
+    of nodes that are out of contact.
 
     A finding that acts stays: the ranks are ended for it.
     """
@@ -29,7 +32,7 @@ def record_hang(attempt: Attempt, placements: Sequence[Placement], now: datetime
         return False
     ranks = living_ranks([(one.node.name, one.reported) for one in placements])
     rules = HangRules.of(attempt.run.spec)
-    finding = find_hang(ranks, rules, outlives_workers=outlives_workers(attempt.run.spec))
+    finding = find_hang(ranks, rules, outlives_workers=outlives_workers(attempt.run.spec), silent=silent)
     if finding is None:
         if before is not None:
             _write(attempt, None)

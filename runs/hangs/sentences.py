@@ -52,6 +52,17 @@ def nothing_arrives(ranks: Sequence[RankView]) -> str:
     return f"{where}: the network between {listed(nodes[:MAX_NAMED])} carries none of the ranks' data."
 
 
+def lost_nodes(silent: Sequence[str], waiting: RankView) -> str:
+    nodes = f"{'Node' if len(silent) == 1 else 'Nodes'} {listed(silent, at_most=MAX_NAMED)}"
+    is_are = "is" if len(silent) == 1 else "are"
+    far = waiting.stall.unacknowledged if waiting.stall is not None else []
+    who = f"rank {waiting.rank} on {waiting.node}"
+    what = f"{who} has waited in {_operation(waiting)} for more than {_limit(waiting)}"
+    if far:
+        what = f"nobody acknowledges what {who} sends to {listed(far, at_most=2)}"
+    return f"{nodes} {is_are} out of contact, and {what}."
+
+
 def cut(ranks: Sequence[RankView], stuck: RankView) -> str:
     nodes = listed(sorted({view.node for view in ranks}), at_most=MAX_NAMED)
     far = listed(stuck.stall.unacknowledged, at_most=2) if stuck.stall is not None else "the others"

@@ -52,7 +52,7 @@ class Recovering:
             return answer
         if run.recover_at is not None and run.recover_at > self._now:
             return Waiting(run.pk, "")
-        if names := unconfirmed_nodes(run):
+        if names := unconfirmed_nodes(run, self._now):
             sentence = f"Waiting for {listed(names)} to confirm that nothing of the last attempt is left."
             return Waiting(run.pk, waiting_sentence(run.restarts, sentence))
         if isinstance(answer, Placed):

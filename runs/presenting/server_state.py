@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import DatabaseError, connections
 
 from runs.ingest.lock import lock_key
-from runs.reconcile.loop import TICK_KEY
+from runs.recovery.control_clock import TICK_KEY
 from runs.serving.transport import made_once
 from runs.valkey_users import SEPARATE_KEY
 from trainyard.contract.keys import PREFIX

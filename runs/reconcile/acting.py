@@ -75,8 +75,10 @@ def follow(attempt: Attempt, listener: Listener) -> bool:
         if _is_waiting_for_nodes(attempt):
             return False
         _describe_what_keeps_it(attempt, placements, listener)
-        is_hung = record_hang(attempt, placements, listener.now)
-        changed = _do(attempt, placements, judge(_case(attempt, placements, listener)), listener.now) or is_hung
+        case = _case(attempt, placements, listener)
+        silent = [part.node for part in case.parts if part.is_silent]
+        is_hung = record_hang(attempt, placements, listener.now, silent=silent)
+        changed = _do(attempt, placements, judge(case), listener.now) or is_hung
         if changed and attempt.settling_at == listener.now:  # it may be settled at once: nothing else may be on its way
             _do(attempt, placements, judge(_case(attempt, placements, listener)), listener.now)
         return changed
@@ -161,6 +163,7 @@ def _state(placement: Placement, listener: Listener) -> PlacementState:
         is_listed=listener.lists(placement),
         num_ranks=placement.num_ranks,
         first_rank=placement.first_rank,
+        lease_s=placement.attempt.lease_s,
     )
 
 

@@ -22,6 +22,7 @@ from trainyard.contract.desired import Desired, DesiredAttempt, ProbeRequest, Tr
 from trainyard.contract.node_status import ListedAttempt, NodeStatus
 from trainyard.contract.seals import seal
 from trainyard.contract.statuses import WantedPhase
+from trainyard.spec.sections.restarts import RestartRules
 
 SETTLING_GRACE_S = 5.0
 Watermarks = Mapping[tuple[str, int], list[Producer]]  # by run and fence
@@ -121,7 +122,7 @@ def wanted_of_placement(placement: Placement, watermarks: Watermarks = NO_WATERM
         order=locked_order(placement) if placement.phase == Phase.PREPARING else None,
         go=attempt.meeting,
         trace=None if attempt.trace is None else convert(attempt.trace, TraceRequest),
-        may_replace=may_replace(attempt),
+        may_replace=RestartRules.of(attempt.run.spec).replaces_lost_nodes,
         grace_s=grace_of(attempt),
         hang=hang if (hang := attempt.known_hang) is not None and hang.acts else None,
     )
@@ -133,13 +134,6 @@ def grace_of(attempt: Attempt) -> float | None:
     if attempt.stop is not None:
         return 0.0 if attempt.stop["at_once"] else None
     return None if attempt.run.wanted != Wanted.RUN else SETTLING_GRACE_S
-
-
-def may_replace(attempt: Attempt) -> bool:
-    """Whether the server may place another attempt of the run after a lease of silence alone. It never does: a restart,
-    by itself or by a person, waits until nodes have confirmed the end (`runs.recovery.fencing`). So the ranks need not
-    fear a successor, and go on while the server is away."""
-    return False
 
 
 def wanted_of(attempt: Attempt) -> WantedPhase:

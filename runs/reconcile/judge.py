@@ -180,7 +180,9 @@ def _in_contact(case: Case) -> Verdict:
     trains = all(part.phase in (Phase.RUNNING, Phase.ENDED) for part in case.parts)
     was_away = case.status in (Status.RECOVERING, Status.LOST)
     code, words = ("contact-back", "In contact again") if was_away else ("running", "Training started")
-    nodes = listed([part.node for part in case.parts])
+    nodes = listed([part.node for part in case.parts if not part.is_over_lease])
+    if lost := [part.node for part in case.parts if part.is_over_lease]:  # and the run outlives it
+        code, words = "goes-on", f"Without {listed(lost)}, out of contact for too long, training goes on"
     if trains and case.status != Status.RUNNING:
         return Verdict(Status.RUNNING, code, f"{words} on {nodes}.")
     if was_away and not trains:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import structlog
 from django.db.models import Q
@@ -29,6 +29,7 @@ from runs.reconcile.outputs import take_outputs
 from runs.reconcile.placing import schedule
 from runs.reconcile.restoring import record_checkpoint_uses
 from runs.reconcile.tracing import record_traces
+from runs.recovery.control_clock import TICK_KEY, listening_since
 from runs.recovery.returning import record_returns
 from runs.serving.transport import redis
 from runs.status import OVER, Status, Wanted
@@ -44,10 +45,7 @@ Done = TypeVar("Done")
 
 LOCK_KEY = f"{keys.PREFIX}:control:lock"
 LOCK_S = 5  # whoever is killed in the middle of a round keeps the others waiting for so long
-TICK_KEY = f"{keys.PREFIX}:control:tick"  # Unix seconds of the last tick: /health shows its age
-SINCE_KEY = f"{keys.PREFIX}:control:since"
 LOOK_AGAIN_S = 0.1
-AWAY_S = 5.0  # a longer pause between ticks means that control was away, and knows nothing of that time
 
 
 def tick(now: datetime) -> bool:
@@ -65,7 +63,7 @@ def tick(now: datetime) -> bool:
 
 def _round(now: datetime) -> None:
     nodes = list(with_asked(Node.objects.filter(removed_at=None)))
-    since = _since(now)
+    since = listening_since(now)
     listener = Listener(now, since)
     listener.read_statuses(nodes)
     take_nodes(nodes, listener)
@@ -109,7 +107,7 @@ def reconcile_run(run_id: str, now: datetime) -> None:
     if attempt is None:
         return
     nodes = [placement.node for placement in attempt.placements.select_related("node")]
-    listener = Listener(now, _since(now))
+    listener = Listener(now, listening_since(now))
     listener.read_statuses(nodes)
     changed = follow(attempt, listener)
     record_checkpoint_uses([attempt])
@@ -197,12 +195,3 @@ def _contact_just_ended(node: Node, listener: Listener) -> bool:
         return False
     over_s = (listener.now - node.seen_at).total_seconds() - limits.CONTACT_LOST_S
     return 0 < over_s <= WRITE_EVERY_S
-
-
-def _since(now: datetime) -> float:
-    """Return when control began to listen without a pause."""
-    last, since = cast("list[bytes | None]", redis().mget([TICK_KEY, SINCE_KEY]))
-    if last is None or since is None or now.timestamp() - float(last) > AWAY_S:
-        redis().set(SINCE_KEY, now.timestamp())
-        return now.timestamp()
-    return float(since)

@@ -24,6 +24,7 @@ from runs.reconcile.desired import wanted_of_placement, write_desired
 from runs.reconcile.listening import Listener
 from runs.status import Status
 from trainyard.formats.words import listed
+from trainyard.spec.sections.restarts import RestartRules
 
 log = structlog.get_logger(__name__)
 
@@ -104,6 +105,7 @@ def _make_attempt(run: Run, placed: Placed) -> tuple[Attempt, list[Placement]]:
         number=run.attempts.count() + 1,
         fence=run.next_fence(),
         world_size=sum(len(part.slots) for part in placed.parts),
+        lease_s=RestartRules.of(run.spec).lease_s,
     )
     placements = []
     first_rank = 0

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from runs.models import Attempt, Run
+from datetime import datetime
+
+from django.utils import timezone
+
+from runs.models import Attempt, Placement, Run
+from runs.recovery.control_clock import listened_s
 from runs.status import Phase
 from trainyard.spec.survival import outlives_workers
 
 
-def unconfirmed_nodes(run: Run) -> list[str]:
+def unconfirmed_nodes(run: Run, now: datetime | None = None) -> list[str]:
     """Return the names of nodes that must confirm first that nothing of the run is left there; none: it may start.
 
-    One node whose ranks are gone is proof enough for all, where none can step without the others.
+    One node whose ranks are gone is proof enough for all, where none can step without the others. A node that is out
+    of contact for longer than its lease counts as confirmed where its supervisor ends its ranks before that.
     """
+    now = now or timezone.now()
     held = Attempt.objects.filter(run=run, placements__held_slots__isnull=False, go__isnull=False)
     for attempt in held.distinct().prefetch_related("placements__node"):
         parts = list(attempt.placements.all())
-        open_names = [part.node.name for part in parts if part.phase not in (Phase.ENDED, Phase.REFUSED)]
+        unended = [part for part in parts if part.phase not in (Phase.ENDED, Phase.REFUSED)]
+        if not unended or not (len(unended) == len(parts) or outlives_workers(run.spec)):
+            continue
+        open_names = [part.node.name for part in unended if not _is_over_lease(part, attempt, now)]
         if len(open_names) == len(parts) or (open_names and outlives_workers(run.spec)):
             return open_names
     return []
+
+
+def _is_over_lease(part: Placement, attempt: Attempt, now: datetime) -> bool:
+    if part.reported_at is None or not part.reported.is_leased:
+        return False
+    return min((now - part.reported_at).total_seconds(), listened_s(now)) > attempt.lease_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from benchmarks.load.planting import plant_lines, plant_odd
 from tests.browser.conftest import PATIENCE_MS, scripted, sign_in_link, sitting
 from tests.browser.places import FOR_STRANGERS, PLACES, furnish
 from tests.servers import short_folder
-from tests.up_process import ROOT, Up
+from tests.up_process import ROOT, Up, wait_until
 from tests.whole.runs import Yard, example
+from tests.whole.test_recovery import victim
 
 pytestmark = [
     pytest.mark.browser,
@@ -97,6 +99,27 @@ def test_every_page_is_photographed(browser: Browser, own_trainyard: Up, tmp_pat
         for name in FOR_STRANGERS:
             seat.go(PLACES[name].format(**things))
             shoot(seat.page, name)
+
+
+def test_a_recovered_run_is_photographed(browser: Browser, own_trainyard: Up) -> None:
+    """The picture of docs/recovery.md: `ARGS="tests/browser/test_screenshots.py -k recovered"` makes it alone."""
+    with Yard(own_trainyard) as yard, sitting(browser, own_trainyard.url, reduced_motion="reduce") as seat:
+        seat.page.goto(sign_in_link(own_trainyard))
+        shoot_recovered(yard, seat)
+
+
+def shoot_recovered(yard: Yard, seat: Any) -> None:
+    spec = example("hello-gpt", steps=600, validate_every_steps=0)
+    spec |= {"name": "carries-on", "checkpoint": {"every_steps": 100}, "hangs": {"after": "5s"}}
+    run = yard.submit(spec)
+    for what, step in ((signal.SIGKILL, 150), (signal.SIGSTOP, 350)):
+        yard.wait_for_step(run, step)
+        attempt = yard.run(run)["attempt"]
+        os.kill(victim(yard, run, "rank 1"), what)
+        wait_until(lambda attempt=attempt: yard.run(run)["attempt"] == attempt + 1, "it is started again")
+    assert yard.wait_for_end(run)["status"] == "SUCCEEDED"
+    seat.go(f"/runs/{run}/timeline/")
+    shoot(seat.page, "run-recovered")
 
 
 def stage(yard: Yard, things: dict[str, str]) -> None:

@@ -6,10 +6,12 @@ import contextlib
 import json
 import os
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +22,15 @@ from tests.up_process import Up, wait_until
 from tests.whole.runs import FINAL, Document, Yard, example
 from trainyard.contract.base import JsonObject
 
+NUM_SEEDS = int(os.environ.get("CHAOS_SEEDS", "1"))
 STEPS = 400
 TRUE_WITHIN_S = 30.0  # of a fault a status may be behind what is
 
 
 @dataclass(frozen=True)
 class Row:
-    """One experiment. ``wrong`` counts runs whose status was not true TRUE_WITHIN_S after the fault."""
+    """One experiment. ``wrong`` counts runs whose status was not true TRUE_WITHIN_S after the fault, ``misblamed``
+    those whose cause is another than what was done."""
 
     experiment: str
     seed: int
@@ -35,17 +39,28 @@ class Row:
     lost: int
     doubled: int
     wrong: int
+    misblamed: int = 0
 
     def cells(self) -> tuple[str, ...]:
         return tuple(f"{value:,}" if isinstance(value, int) else value for value in astuple(self))
 
     @property
     def is_clean(self) -> bool:
-        return self.lost == self.doubled == self.wrong == 0
+        return self.lost == self.doubled == self.wrong == self.misblamed == 0
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measurement of a kind; the table has their median and p95."""
+
+    what: str
+    seconds: float
+    goal_s: float | None = None
 
 
 ROWS: pytest.StashKey[list[Row]] = pytest.StashKey()
-TITLES = ("experiment", "seed", "attempts", "points", "lost", "doubled", "wrong")
+FIGURES: pytest.StashKey[list[Figure]] = pytest.StashKey()
+TITLES = ("experiment", "seed", "attempts", "points", "lost", "doubled", "wrong", "misblamed")
 
 
 class Scene:
@@ -56,13 +71,18 @@ class Scene:
         self.choice = random.Random(seed)
         self.runs: list[str] = []
         self.num_wrong = 0
+        self.num_misblamed = 0
 
-    def submit(self, steps: int = STEPS, **changes: Any) -> str:
+    def submit(self, steps: int = STEPS, *, batch_size: int = 2, **changes: Any) -> str:
         """A training on both nodes that saves every 50 steps."""
-        spec = example("tiny-steps", steps=steps, batch_size=2, warmup_steps=1, validate_every_steps=0)
+        spec = example("tiny-steps", steps=steps, batch_size=batch_size, warmup_steps=1, validate_every_steps=0)
         spec |= {"checkpoint": {"every_steps": 50, "keep": 3}, **changes}
-        self.runs.append(self.yard.submit(spec))
-        return self.runs[-1]
+        return self.take(self.yard.submit(spec))
+
+    def take(self, run: str) -> str:
+        """Count this run, too, at the end."""
+        self.runs.append(run)
+        return run
 
     def wait_for_a_step(self, run: str, lowest: int = 30, highest: int = 200) -> int:
         return int(self.yard.wait_for_step(run, self.choice.randrange(lowest, highest))["step"])
@@ -78,18 +98,54 @@ class Scene:
         newest = max((report["fence"] for report in found), default=0)
         return [report for report in found if report["fence"] == newest]
 
-    def kill_of_attempt(self, run: str, choose: Callable[[JsonObject], int]) -> None:
-        """SIGKILL a process of the run's newest attempt."""
+    def any_rank(self, report: JsonObject) -> int:
+        return int(self.choice.choice(report["ranks"])["pid"])
+
+    def kill_of_attempt(
+        self, run: str, choose: Callable[[JsonObject], int], number: int = signal.SIGKILL
+    ) -> int | None:
+        """Send the signal to a process of the run's newest attempt; return which rank it was, if any."""
+        hit: list[int | None] = []
 
         def has_killed() -> bool:
             reports = [one for one in self.reports(run) if one["phase"] == "running"]
             with contextlib.suppress(ProcessLookupError):
                 if reports:
-                    os.kill(choose(self.choice.choice(reports)), 9)
+                    report = self.choice.choice(reports)
+                    pid = choose(report)
+                    os.kill(pid, number)
+                    hit.append(next((int(rank["rank"]) for rank in report["ranks"] if rank["pid"] == pid), None))
                     return True
             return False
 
-        wait_until(has_killed, "a process of the attempt is killed", patience_s=20)
+        wait_until(has_killed, "a process of the attempt gets the signal", patience_s=20)
+        return hit[0]
+
+    def check_blame(self, run: str, cause_class: str, *, rank: int | None = None) -> None:
+        """Count the run as misblamed unless its first failed attempt has this cause, and names this rank, if any."""
+
+        def causes() -> list[Document]:
+            attempts = self.yard.get(f"/runs/{run}/attempts")["items"]
+            return [attempt["cause"] for attempt in attempts if attempt["cause"] is not None]
+
+        wait_until(causes, "an attempt has failed", patience_s=TRUE_WITHIN_S)
+        cause = causes()[0]
+        if cause["class"] != cause_class or (rank is not None and cause["rank"] != rank):
+            self.num_misblamed += 1
+            print(f"misblamed: {cause['class']} of rank {cause['rank']}: {cause['sentence']}", flush=True)
+
+    def wait_for_attempt(self, run: str, number: int) -> None:
+        wait_until(lambda: self.yard.run(run)["attempt"] == number, f"attempt {number} begins", patience_s=60)
+
+    @staticmethod
+    def wait_until_true(condition: Callable[[], object], what: str = "what was waited for") -> None:
+        wait_until(condition, what, patience_s=TRUE_WITHIN_S)
+
+    def check_is_true(self, run: str) -> None:
+        """Count the run as wrong if its status is not true now, and a second later."""
+        if not self._is_true(run):
+            time.sleep(1)
+            self.num_wrong += not self._is_true(run)
 
     def check_status(self, run: str) -> None:
         """Count the run as wrong if its status is not true within TRUE_WITHIN_S from now."""
@@ -118,13 +174,24 @@ class Scene:
             assert ended["status"] in statuses, ended["reason"]
             self.check_status(run)
             steps = self._steps(run)
-            last = ended["spec"]["train"]["steps"] if ended["status"] == "SUCCEEDED" else ended["step"] or 0
+            last = ended["step"] or 0
+            if ended["status"] == "SUCCEEDED" and "train" in ended["spec"]:
+                last = ended["spec"]["train"]["steps"]
             expected = set(range(1, last + 1))
             num_points += len(expected)
             num_lost += len(expected - steps.keys())
             num_doubled += sum(count - 1 for count in steps.values())
             num_attempts += ended["attempt"] or 0
-        return Row(name, self.seed, num_attempts, num_points, num_lost, num_doubled, self.num_wrong)
+        wrong, misblamed = self.num_wrong, self.num_misblamed
+        return Row(name, self.seed, num_attempts, num_points, num_lost, num_doubled, wrong, misblamed)
+
+    def wait_until(self, run: str, code: str) -> None:
+        """Wait until the run's history has an event of this code."""
+        wait_until(lambda: code in [event["code"] for event in self.events(run)], f"event {code}", patience_s=60)
+
+    @staticmethod
+    def seconds_of(at: str) -> float:
+        return datetime.fromisoformat(at).timestamp()
 
     def _steps(self, run: str) -> Counter[int]:
         """How often each step of the loss is stored, in what the newest attempts show."""

@@ -21,13 +21,13 @@ PASSWORD = "correct-horse"
 
 
 @contextmanager
-def valkey_on_tcp(folder: Path) -> Iterator[str]:
-    """A server with a password on a port of the loopback; yields its URL."""
+def valkey_on_tcp(folder: Path, *, address: str = "127.0.0.1") -> Iterator[str]:
+    """A server with a password on a port of this address of the machine; yields its URL."""
     port = free_port()
-    settings = {"port": port, "bind": "127.0.0.1", "requirepass": PASSWORD, "dir": folder, "save": ""}
+    settings = {"port": port, "bind": address, "requirepass": PASSWORD, "dir": folder, "save": ""}
     words = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
     process = subprocess.Popen(tethered([server_program(), *words]), stdout=subprocess.DEVNULL)
-    url = f"redis://:{PASSWORD}@127.0.0.1:{port}/0"
+    url = f"redis://:{PASSWORD}@{address}:{port}/0"
     try:
         wait_for(url)
         yield url

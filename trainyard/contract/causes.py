@@ -86,11 +86,14 @@ class HangFinding(WireStruct, kw_only=True):
     collective: str = ""  # the operation that others wait in
     line: str = ""
     at: Seconds = 0.0
+    is_of_lost_node: bool = False  # `node` is out of contact, and the others' ranks miss it, too
     stacks: list[RankStack] = []
 
     @property
     def code(self) -> str:
         """The code of the reason with which supervisors end the attempt."""
+        if self.is_of_lost_node:
+            return "node_lost"
         return "network_stall" if self.kind == HangKind.NETWORK else "hang"
 
     def evidence(self) -> JsonObject:

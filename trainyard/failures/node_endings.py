@@ -8,6 +8,7 @@ CLASSES = {
     "stopped": CauseClass.STOPPED,
     "interrupted": CauseClass.INTERRUPTED,
     "lease_expired": CauseClass.NODE_LOST,
+    "node_lost": CauseClass.NODE_LOST,
     "folder_deleted": CauseClass.STORAGE,
     "supervisor_killed": CauseClass.PROCESS_LOST,
     "fence_killed": CauseClass.PROCESS_LOST,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from trainyard.contract.statuses import Phase, WantedPhase
 from workers.attempt.folder import AttemptFolder, attempts_in
 from workers.attempt.zygote_messages import StartRequest
 from workers.data_access.roots import location_problem
+from workers.machine.processes import send
 from workers.node.dead_supervisors import StillAlive, finish_dead
 from workers.node.finished import FinishedAttempts
 from workers.node.output import working_folder
@@ -40,6 +42,7 @@ from workers.transport.node_config import NodeConfig, checkpoints_root, project_
 log = structlog.get_logger(__name__)
 
 NUM_THREADS = 8
+UNANSWERED_LIMIT_S = 30.0  # a supervisor that is to stop and does not answer for so long is ended with its ranks
 ORDER_REFUSED = "this node cannot read the order: the node and the server may be of different versions"
 
 
@@ -70,6 +73,7 @@ class Attempts:
         self._pool = ThreadPoolExecutor(max_workers=NUM_THREADS, thread_name_prefix="attempt")
         self._listed: dict[str, DesiredAttempt] = {}
         self._troubles: dict[str, str] = {}  # why attempts cannot be prepared yet
+        self._unanswered: dict[str, float] = {}  # since when their supervisors do not answer, by attempt
 
     def adopt(self) -> None:
         """Take over what a node worker before us left: living supervisors go on, ``watch`` finishes the others. A
@@ -214,11 +218,23 @@ class Attempts:
         """Stop the order's attempt, or see to it that it never starts."""
         folder = self._folders.get(order.attempt)
         if folder is not None and folder.is_ended():
+            self._unanswered.pop(order.attempt, None)
             return
         if folder is not None and folder.was_started():
-            send_request(socket_path(folder.path), request)
+            if send_request(socket_path(folder.path), request) is not None:
+                self._unanswered.pop(order.attempt, None)
+            elif (pid := folder.lock_holder()) is not None:
+                self._end_unanswering(folder, pid)
         elif order.attempt not in self._busy:
             self._end_unstarted(order, code="stopped", sentence=STOPPED_BEFORE_START, phase=Phase.ENDED)
+
+    def _end_unanswering(self, folder: AttemptFolder, pid: int) -> None:
+        """Kill a supervisor that was stopped by a signal, or hangs: its reaper ends the ranks, which may still train
+        beside those of a newer attempt."""
+        since = self._unanswered.setdefault(folder.attempt, time.monotonic())
+        if time.monotonic() - since > UNANSWERED_LIMIT_S:
+            log.warning("supervisor.unanswering", attempt=folder.attempt, supervisor=pid)
+            send(pid, signal.SIGKILL)
 
     def _end_unstarted(self, order: Order, *, code: str, sentence: str, phase: Phase) -> None:
         """Leave a folder whose report says that nothing ran here, so that a late order does not start it after all."""

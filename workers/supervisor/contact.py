@@ -20,6 +20,11 @@ from workers.transport.desired_reader import DesiredReader
 REPORT_KEPT_S = 86_400
 
 
+def _now() -> float:
+    """Seconds that also pass while the machine is suspended: the server's lease does not wait for it."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class Contact:
     """What this attempt has received from the server. Used by one thread at a time; read by others."""
 
@@ -29,13 +34,13 @@ class Contact:
         self._order = order
         self._reader = DesiredReader(key, order.node)
         self._sent: AttemptReport | None = None  # the last report that went out, without its time
-        self.contact_at = time.monotonic()
+        self.contact_at = _now()
         self.cause: str | None = None  # why the ranks must end, once the server wants it; never taken back
         self.grace_s: float | None = None  # what the ranks have to end, where the server names it
         self.hang: HangFinding | None = None  # for which the ranks are ended
         self.go: Go | None = None
         self.trace: TraceRequest | None = None  # the last one received
-        self.may_replace = False  # the server may place another attempt after a lease of silence
+        self.may_replace = True  # the server may place another attempt after a lease of silence; it has not denied it
         self.is_listed = False
         self.is_gone = False  # the run was deleted: nobody waits for its records
         self.epoch: str | None = None
@@ -43,7 +48,7 @@ class Contact:
         self.resend: frozenset[str] = frozenset()
 
     def silence_s(self) -> float:
-        return time.monotonic() - self.contact_at
+        return _now() - self.contact_at
 
     def exchange(self, report: AttemptReport | None) -> None:
         """Send the report and read the desired state. Raises redis.RedisError when Valkey does not answer."""
@@ -67,7 +72,7 @@ class Contact:
 
     def _read_desired(self, text: bytes) -> None:
         if (desired := self._reader.read(text)) is not None:
-            self.contact_at = time.monotonic()
+            self.contact_at = _now()
             self._apply(desired.attempts)
 
     def _apply(self, attempts: dict[str, DesiredAttempt]) -> None:

@@ -37,6 +37,38 @@ def ranks(*stalls: RankStall | None) -> list[RankView]:
     return [RankView(number, f"local-{number + 1}", stall) for number, stall in enumerate(stalls)]
 
 
+def test_a_node_is_lost_where_the_server_and_another_rank_both_miss_it() -> None:
+    views = ranks(waiting(over=False), waiting(over=False, sends_to="10.0.0.3:29500"), None)
+    finding = find_hang(views, RULES, silent=["local-3"])
+    assert finding is not None and finding.acts and finding.is_of_lost_node
+    assert (finding.node, finding.code) == ("local-3", "node_lost")
+    assert finding.sentence == (
+        "Node local-3 is out of contact, and nobody acknowledges what rank 1 on local-2 sends to 10.0.0.3:29500."
+    )
+    waited = find_hang(ranks(waiting(), waiting(), None), RULES, silent=["local-3"])
+    assert waited is not None and waited.sentence == (
+        "Node local-3 is out of contact, and rank 0 on local-1 has waited in all_reduce for more than 60 s."
+    )
+
+
+@pytest.mark.parametrize(
+    ("stalls", "silent"),
+    [
+        ((waiting(over=False), waiting(over=False), None), ["local-3"]),  # it may be at work
+        ((waiting(), None, None), ["local-3"]),  # local-2 is not waiting
+        ((waiting(over=False, sends_to="10.0.0.3:1"), waiting(over=False), None), []),  # it is in contact
+        ((None, None, None), ["local-1", "local-2", "local-3"]),
+    ],
+)
+def test_silence_alone_is_no_proof(stalls: tuple[RankStall | None, ...], silent: list[str]) -> None:
+    assert find_hang(ranks(*stalls), RULES, silent=silent) is None
+
+
+def test_a_run_that_outlives_its_workers_is_not_ended_for_a_silent_node() -> None:
+    views = ranks(waiting(over=False, sends_to="10.0.0.3:29500"), None)
+    assert find_hang(views, RULES, silent=["local-2"], outlives_workers=True) is None
+
+
 @pytest.mark.parametrize(
     ("stalls", "kind", "rank", "sentence"),
     [

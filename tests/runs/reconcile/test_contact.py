@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,9 @@ from runs import actions
 from runs.models import Attempt, HeldSlot
 from runs.serving.transport import redis
 from runs.status import Phase
+from tests.cast import make_node
 from tests.runs.reconcile.conftest import Yard
-from tests.voices import rank
+from tests.voices import Voice, rank
 from trainyard.contract import keys, seals
 
 
@@ -73,6 +75,111 @@ def give_up(yard: Yard) -> None:
     assert yard.status == "LOST"
     actions.give_up_run(actor=yard.cast.mate, run=yard.run)
     yard.run.refresh_from_db()
+
+
+def leased(yard: Yard, **restarts: Any) -> None:
+    """A run that may be started again, with a lease of 10 s of which its supervisors know."""
+    yard.run.refresh_from_db()
+    type(yard.run).objects.update(spec={**yard.run.spec, "restarts": {"max": 3, "lease": "10s", **restarts}})
+    yard.run.refresh_from_db()
+    yard.start()
+    yard.say("running", is_leased=True)
+    assert yard.tick() == "RUNNING"
+
+
+def test_nodes_that_are_all_silent_for_longer_than_the_lease_are_replaced(yard: Yard) -> None:
+    leased(yard)
+    assert yard.voices[0].heard()["attempts"][yard.attempt.pk]["may_replace"] is True
+    assert yard.attempt.lease_s == 10
+    yard.voices += [Voice(make_node(yard.cast.cluster, name)) for name in ("node-c", "node-d")]
+    for _ in range(9):
+        yard.tick(0, 1)
+    assert (yard.status, yard.run.attempts.count()) == ("RECOVERING", 1), "their ranks may still train"
+    for _ in range(3):
+        yard.tick(0, 1)
+    assert (yard.status, yard.attempt.number) == ("SCHEDULED", 2)
+    assert [one.node.name for one in yard.placements] == ["node-c", "node-d"]
+    first = yard.run.attempts.first()
+    assert first is not None and first.cause is not None and first.cause["class"] == "node-lost"
+    assert first.reason_sentence == "Node node-a has been out of contact for more than 10 s: it counts as lost."
+    assert HeldSlot.objects.filter(placement__attempt=first).count() == 2, "the nodes have confirmed nothing"
+
+
+def test_nodes_that_come_back_after_their_lease_end_what_they_have_and_take_the_run_again(yard: Yard) -> None:
+    leased(yard)
+    for _ in range(12):
+        yard.tick(0, 1)
+    assert yard.status == "RECOVERING", "there is no other node"
+    assert yard.run.reason_sentence.startswith("Restart 1 of 3: waiting for")
+    first = yard.placements
+    for placement in first:
+        yard.voices[placement.node_rank].report(placement, "running", yard.now, is_leased=True)
+    assert yard.tick() == "RECOVERING", "they have not ended after all"
+    assert yard.run.reason_sentence.startswith("Restart 1 of 3: waiting for node-a and node-b to confirm")
+    assert {voice.heard()["attempts"][first[0].attempt_id]["wanted"] for voice in yard.voices} == {"stop"}
+    for placement in first:
+        yard.voices[placement.node_rank].report(placement, "ended", yard.now, reason={"code": "lease_expired"})
+    assert yard.tick() == "SCHEDULED" and yard.attempt.number == 2
+
+
+def test_supervisors_that_do_not_know_of_the_lease_are_not_replaced(yard: Yard) -> None:
+    leased(yard)
+    yard.say("running", is_leased=False)
+    yard.tick()
+    for _ in range(20):
+        yard.tick(0, 1)
+    assert (yard.status, yard.run.attempts.count()) == ("LOST", 1)
+
+
+def test_a_run_that_is_not_to_be_restarted_after_a_lost_node_is_lost(yard: Yard) -> None:
+    leased(yard, on={"node-lost": "stop"})
+    assert yard.voices[0].heard()["attempts"][yard.attempt.pk]["may_replace"] is False
+
+
+def test_the_lease_counts_anew_after_control_was_away(yard: Yard) -> None:
+    leased(yard)
+    for _ in range(8):
+        yard.tick(0, 1)
+    yard.later(600)
+    for _ in range(9):
+        yard.tick(0, 1)
+    assert (yard.status, yard.run.attempts.count()) == ("RECOVERING", 1)
+    for _ in range(3):
+        yard.tick(0, 1)
+    assert yard.run.attempts.first().ended_at is not None  # type: ignore[union-attr]
+
+
+def test_a_stop_ends_with_the_lease_of_nodes_that_are_out_of_contact(yard: Yard) -> None:
+    leased(yard)
+    for _ in range(6):
+        yard.tick(0, 1)
+    actions.stop_run(actor=yard.cast.mate, run=yard.run)
+    for _ in range(6):
+        yard.tick(0, 1)
+    assert yard.status == "CANCELLED"
+
+
+def test_a_run_that_outlives_its_workers_goes_on_without_a_node_whose_lease_is_over(yard: Yard) -> None:
+    document = {**yard.run.spec, "parallel": {"synchronization": {"kind": "parameter-server"}}}
+    type(yard.run).objects.update(spec=document)
+    leased(yard)
+    for _ in range(13):
+        yard.say("running", 0, is_leased=True)
+        yard.tick(1)
+    assert (yard.status, yard.run.attempts.count()) == ("RUNNING", 1), yard.run.reason_sentence
+    assert yard.run.reason_sentence == ("Without node-b, out of contact for too long, training goes on on node-a.")
+
+
+def test_the_lost_node_of_rank_0_holds_up_a_restart_for_its_lease_only(yard: Yard) -> None:
+    document = {**yard.run.spec, "parallel": {"synchronization": {"kind": "parameter-server"}}}
+    type(yard.run).objects.update(spec=document)
+    leased(yard)
+    yard.voices.append(Voice(make_node(yard.cast.cluster, "node-c")))
+    yard.say("ended", 1, ranks=[rank(1, 10.0, exit_code=None, signal=9)])
+    for _ in range(14):
+        yard.tick(0)
+    assert (yard.status, yard.attempt.number) == ("SCHEDULED", 2), yard.run.reason_sentence
+    assert [one.node.name for one in yard.placements] == ["node-b", "node-c"]
 
 
 def test_ranks_go_on_without_contact_since_nobody_places_a_second_attempt(yard: Yard) -> None:

@@ -13,7 +13,7 @@ from runs import actions, reconcile
 from runs.models import Cluster, HeldSlot, Run
 from runs.reconcile.clock import Clock
 from runs.reconcile.listening import MAX_RECORDS, RECEIVED_KEY
-from runs.reconcile.loop import TICK_KEY
+from runs.recovery.control_clock import TICK_KEY
 from runs.serving.transport import redis
 from tests.cast import make_node, make_run
 from tests.runs.reconcile.conftest import Yard

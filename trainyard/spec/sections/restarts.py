@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator
 
 from trainyard.contract.causes import CauseClass
+from trainyard.contract.limits import DEFAULT_LEASE_S
 from trainyard.spec.problems import show
 from trainyard.spec.values.durations import seconds_of
-from trainyard.spec.values.fields import Backoff, Part, Window, field
+from trainyard.spec.values.fields import Backoff, Lease, Part, Window, field
 
 # The values of `CauseClass`; a test compares them.
 ClassName = Literal[
@@ -103,6 +104,14 @@ class Restarts(Part):
         group="safety",
         advanced=True,
     )
+    lease: Lease = field(
+        "10m",
+        label="Lease",
+        help="After so long without contact a node counts as lost, and its ranks have ended by themselves: they do at "
+        "0.8 of it, also when the server is away for so long. At least 10s, such as 10m or 2h.",
+        group="safety",
+        advanced=True,
+    )
     on: Actions = field(
         {},
         label="After a failure",
@@ -120,6 +129,7 @@ class RestartRules:
     max: int = 0
     window_s: float = 3_600.0
     backoff_s: float = 2.0
+    lease_s: float = DEFAULT_LEASE_S
     on: Mapping[CauseClass, Action] = member(default_factory=dict)
 
     @classmethod
@@ -130,6 +140,7 @@ class RestartRules:
             max=int(section.get("max", 0)),
             window_s=seconds_of(section.get("window") or "1h"),
             backoff_s=seconds_of(section.get("backoff") or "2s"),
+            lease_s=seconds_of(section["lease"]) if section.get("lease") else DEFAULT_LEASE_S,
             on=chosen,
         )
 
@@ -137,3 +148,8 @@ class RestartRules:
         if cause in NEVER_RESTARTED:
             return "stop"
         return self.on.get(cause) or DEFAULT_ACTIONS[cause]
+
+    @property
+    def replaces_lost_nodes(self) -> bool:
+        """Whether silence alone may have the run started again, once the lease is over."""
+        return self.max > 0 and self.action_on(CauseClass.NODE_LOST) != "stop"

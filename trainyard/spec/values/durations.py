@@ -13,6 +13,7 @@ OLD_GRACE_S = 5.0  # of a spec from before there was a field for it
 LONGEST_TIME_S = 365 * 86_400
 LONGEST_GRACE_S = 3_600
 LONGEST_PAUSE_S = 300  # between two restarts
+SHORTEST_LEASE_S = 10
 
 _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9}(?:\.\d{1,3})?)s?)?")
 

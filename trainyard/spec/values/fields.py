@@ -12,7 +12,14 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from trainyard.formats.names import hidden_in, without_hidden
 from trainyard.spec.problems import show
-from trainyard.spec.values.durations import LONGEST_GRACE_S, LONGEST_PAUSE_S, LONGEST_TIME_S, duration, seconds_of
+from trainyard.spec.values.durations import (
+    LONGEST_GRACE_S,
+    LONGEST_PAUSE_S,
+    LONGEST_TIME_S,
+    SHORTEST_LEASE_S,
+    duration,
+    seconds_of,
+)
 
 Group = Literal["what", "where", "parallel", "train", "safety"]
 Kind = Literal["text", "number", "choice", "bool", "list", "map"]
@@ -172,7 +179,9 @@ def _sha256(value: str) -> str:
     return value
 
 
-def _length_of_time(limit_s: float, *, may_be_empty: bool = False, may_be_zero: bool = False) -> Callable[[Any], Any]:
+def _length_of_time(
+    limit_s: float, *, may_be_empty: bool = False, may_be_zero: bool = False, least_s: float = 0.0
+) -> Callable[[Any], Any]:
     """Return what accepts a duration up to the limit, as text or as a number of seconds, and writes it in one way."""
 
     def accept(value: object) -> object:
@@ -183,8 +192,8 @@ def _length_of_time(limit_s: float, *, may_be_empty: bool = False, may_be_zero: 
         if not isinstance(value, str):
             return value
         seconds = seconds_of(value)
-        if seconds > limit_s or (seconds == 0 and not may_be_zero):
-            least = "" if may_be_zero else "more than 0s and "
+        if seconds > limit_s or seconds < least_s or (seconds == 0 and not may_be_zero):
+            least = f"at least {duration(least_s)} and " if least_s else "" if may_be_zero else "more than 0s and "
             raise ValueError(f"must be {least}at most {duration(limit_s)}, not {show(value)}")
         return duration(seconds)
 
@@ -216,6 +225,9 @@ Grace = Annotated[
 Window = Annotated[str, Field(max_length=40), BeforeValidator(_length_of_time(LONGEST_TIME_S)), _IN_JSON]
 Backoff = Annotated[
     str, Field(max_length=40), BeforeValidator(_length_of_time(LONGEST_PAUSE_S, may_be_zero=True)), _IN_JSON
+]
+Lease = Annotated[
+    str, Field(max_length=40), BeforeValidator(_length_of_time(LONGEST_TIME_S, least_s=SHORTEST_LEASE_S)), _IN_JSON
 ]
 Script = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_script)]
 Argument = Annotated[str, Field(max_length=10_000)]
