@@ -34,6 +34,7 @@ class Up:
         self.home = home
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
         environment = {**inherited, "TRAINYARD_HOME": str(home), "PORT": "0", "NODES": "0", **changes}
+        environment.setdefault("TRAINYARD_MEMORY", str(home.parent))  # what a killed node leaves goes with the test
         self.lines: list[str] = []
         self._said = threading.Condition()
         self.process = subprocess.Popen(

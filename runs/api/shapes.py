@@ -67,6 +67,11 @@ class RestartsOut(Schema):
     total: int = Field(description="all since a person started it")
     due_at: str | None = Field(description="when the next attempt may begin; None: none is waited for")
     left_out: list[LeftOutOut]
+    source: str = Field(
+        description="what the last restart went on from: `storage`, `the memory of` nodes; `memory`: not yet"
+    )
+    from_step: int | None = Field(description="the step of that state")
+    steps_lost: int | None = Field(description="steps that the last restart trains again")
 
 
 class TimeOut(Schema):

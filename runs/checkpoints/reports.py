@@ -19,4 +19,5 @@ class CheckpointReport:
     at: float | None = None
     why: str = ""
     is_missing: bool = False  # what is called invalid was only not found: another node may have it
+    memory: str = ""  # names of nodes: it is about a state in their memory, which has no row
     facts: dict[str, Any] = field(default_factory=dict)

@@ -64,7 +64,7 @@ class _Batch:
             return False
         if report.state in (RESTORED, INVALID, ANEW, OFF):
             self._add_use(report, fence, at)
-        if is_own and report.step is not None:
+        if is_own and report.step is not None and not report.memory:
             self._change((report.step, fence), producer, report, at, is_late=is_late)
         return True
 
@@ -80,6 +80,7 @@ class _Batch:
 
     def _add_use(self, report: CheckpointReport, fence: int, at: float) -> None:
         about = {"step": report.step, "fence": fence, "source_run": report.run or self._run_id}
+        about["memory"] = report.memory
         reported = {"state": report.state, "at": at, "why": report.why}
         self._uses.append(CheckpointUse(run_id=self._run_id, attempt=self._attempt, **reported, **about))
 

@@ -311,12 +311,13 @@ class Checkpoint(models.Model):
 
 
 class CheckpointUse(models.Model):
-    """An attempt's report on checkpoints that it read, or on why it keeps none."""
+    """An attempt's report on checkpoints that it read, or on why it keeps none; also on states in memory."""
 
     run_id = models.CharField(max_length=12)  # the reporting run
     attempt = models.PositiveIntegerField()  # …in the attempt with this fence
     state = models.CharField(max_length=12)  # restored, invalid, off
     source_run = models.CharField(max_length=12, blank=True)  # whose checkpoint it is about
+    memory = models.CharField(max_length=300, blank=True)  # names of nodes: it is about a state in their memory
     step = models.PositiveBigIntegerField(null=True)
     fence = models.PositiveIntegerField(null=True)
     at = models.FloatField()

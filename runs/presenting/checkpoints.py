@@ -64,7 +64,7 @@ def documents(user: Someone, run: Run, rows: Sequence[Checkpoint]) -> list[Check
 def _missed(run: Run, steps: Sequence[int]) -> dict[tuple[int | None, int | None], CheckpointUse]:
     """Return by step and fence what a later attempt of the run said that did not find it. Only that much is known: on
     another node it may still be, so that a restart goes on looking for it."""
-    said = CheckpointUse.objects.filter(run_id=run.pk, source_run=run.pk, step__in=steps)
+    said = CheckpointUse.objects.filter(run_id=run.pk, source_run=run.pk, memory="", step__in=steps)
     newest = {(use.step, use.fence): use for use in said.filter(state__in=(INVALID, RESTORED)).order_by("pk")}
     return {key: use for key, use in newest.items() if use.state == INVALID}
 
@@ -74,7 +74,9 @@ def restored_by(user: Someone, run: Run, steps: Sequence[int]) -> Restored:
 
     Another run is believed where its spec goes on from there, and named to those who can see it.
     """
-    uses = list(CheckpointUse.objects.filter(source_run=run.pk, state=RESTORED, step__in=steps).order_by("pk"))
+    uses = list(
+        CheckpointUse.objects.filter(source_run=run.pk, state=RESTORED, memory="", step__in=steps).order_by("pk")
+    )
     others = visible_runs(user).filter(pk__in={use.run_id for use in uses} - {run.pk})
     origins = {one.pk: origin_of(one.spec) for one in others}
     numbers = Attempt.objects.filter(run__in=[run.pk, *origins])

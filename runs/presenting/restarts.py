@@ -8,6 +8,7 @@ from typing import TypedDict
 from runs.models import Run
 from runs.models.recoveries import Recovery
 from runs.presenting.stamps import stamp
+from runs.recovery.words import num_lost
 from trainyard.spec.sections.restarts import RestartRules
 
 
@@ -26,6 +27,9 @@ class RestartsDocument(TypedDict):
     total: int
     due_at: str | None
     left_out: list[LeftOutDocument]
+    source: str
+    from_step: int | None
+    steps_lost: int | None
 
 
 def restarts_document(run: Run, now: datetime) -> RestartsDocument:
@@ -37,6 +41,9 @@ def restarts_document(run: Run, now: datetime) -> RestartsDocument:
         "total": recovery.total,
         "due_at": stamp(run.recover_at),
         "left_out": [] if run.is_final else _left_out(recovery, now),
+        "source": recovery.source,
+        "from_step": recovery.from_step if recovery.source else None,
+        "steps_lost": num_lost(recovery) if recovery.source else None,
     }
 
 

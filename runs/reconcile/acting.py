@@ -21,7 +21,7 @@ from runs.models.runs import StaleStatus
 from runs.reconcile.desired import wanted_of_placement
 from runs.reconcile.judge import REST_LIMIT_S, Case, Verdict, judge
 from runs.reconcile.listening import Listener, forget, later
-from runs.reconcile.restoring import missing_origin, offered_to, place_of
+from runs.reconcile.restoring import memory_order_of, missing_origin, offered_to, place_of
 from runs.recovery.failing import RESTART_REST_LIMIT_S, may_restart, outcome_of_failure
 from runs.status import OVER, Phase, Status, TransitionError, Wanted
 from trainyard.contract.base import to_builtins
@@ -262,13 +262,16 @@ def _go(
     first = placements[0].reported
     if first.address is None or first.port is None:
         return False  # its report is of a version that names no meeting point
-    go = to_builtins(Go(first.address, first.port, list(offered)))
+    go = to_builtins(Go(first.address, first.port, list(offered), memory_order_of(attempt)))
     words = "Every node is ready; the ranks start."
     if attempt.number > 1 and not offered:
         words = "Every node is ready; the ranks start anew: there is no checkpoint of an earlier attempt."
     if offered:
         newest = place_of(attempt, offered[0].run, offered[0].step, offered[0].fence)
         words = f"Every node is ready; the ranks start, from {newest} where that is sound."
+    if attempt.run.restarts.source == "memory":
+        step = attempt.run.restarts.from_step or 0
+        words = f"Every node is ready; the ranks start, from step {step:,} or newer in memory, else from storage."
     with transaction.atomic():
         if not Attempt.objects.filter(pk=attempt.pk, go__isnull=True, ended_at=None).update(go=go, go_at=now):
             return False

@@ -12,10 +12,10 @@ from django.conf import settings
 from msgspec.structs import replace
 
 from runs.metrics.models import Producer
-from runs.models import Attempt, GoneRun, Node, Placement
+from runs.models import Attempt, GoneRun, Node, Placement, Run
 from runs.reconcile.orders import locked_order
 from runs.serving.transport import redis
-from runs.status import Phase, Wanted
+from runs.status import FINAL, Phase, Status, Wanted
 from trainyard.contract import keys
 from trainyard.contract.base import convert
 from trainyard.contract.desired import Desired, DesiredAttempt, ProbeRequest, TraceRequest
@@ -52,7 +52,7 @@ def write_desired(
     for node in nodes:
         if node.pk in ended:
             entries[node.pk] |= ended[node.pk].entries(watermarks)
-    _write(nodes, entries, probes, now)
+    _write(nodes, entries, probes, now, _free_memory(statuses))
 
 
 class EndedAttempts:
@@ -163,15 +163,36 @@ def _watermarks(runs: set[str]) -> Watermarks:
     return found
 
 
+def _free_memory(statuses: Mapping[str, NodeStatus]) -> dict[str, list[str]]:
+    """Return by node the runs of whose states in its memory nobody goes on: they have ended, were paused or deleted."""
+    held = {node: set(status.memory.runs) for node, status in statuses.items() if status.memory and status.memory.runs}
+    if not held:
+        return {}
+    runs = Run.objects.filter(pk__in=set().union(*held.values())).exclude(status__in=[*FINAL, Status.PAUSED])
+    kept = set(runs.values_list("pk", flat=True))
+    return {node: sorted(here - kept) for node, here in held.items()}
+
+
 def _write(
-    nodes: list[Node], entries: Mapping[str, Entries], probes: Mapping[str, ProbeRequest], now: datetime
+    nodes: list[Node],
+    entries: Mapping[str, Entries],
+    probes: Mapping[str, ProbeRequest],
+    now: datetime,
+    free_memory: Mapping[str, list[str]],
 ) -> None:
     pipe: Any = redis().pipeline(transaction=False)
     epoch = _epoch()
     for node in nodes:
         key = keys.down_key(node.pk)
-        probe = probes.get(node.pk)
-        desired = Desired(now.timestamp(), node.pk, epoch, settings.PUBLIC_URL, entries[node.pk], probe)
+        desired = Desired(
+            at=now.timestamp(),
+            node=node.pk,
+            epoch=epoch,
+            server=settings.PUBLIC_URL,
+            attempts=entries[node.pk],
+            probe=probes.get(node.pk),
+            free_memory=free_memory.get(node.pk, []),
+        )
         pipe.set(key, seal(node.key, key, desired))
     pipe.execute()
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from django.conf import settings
+from django.utils.crypto import salted_hmac
+
 from runs.models import CodeBundle, Placement, Run
+from trainyard.contract.base import SpecDocument
 from trainyard.contract.locks import lock
 from trainyard.contract.orders import CodeReference, Locked, Order
 from trainyard.contract.seals import order_scope
@@ -36,7 +40,19 @@ def order_for(placement: Placement) -> Order:
         code=_code_of(run),
         restart=run.attempts.filter(fence__lt=attempt.fence, go__isnull=False).count(),
         lease_s=attempt.lease_s,
+        replica_key=replica_key(attempt.pk) if keeps_in_memory(run.spec) else "",
     )
+
+
+def keeps_in_memory(spec: SpecDocument) -> bool:
+    """Whether ranks of a run of this spec keep states in the memory of their nodes."""
+    checkpoint = spec.get("checkpoint") or {}
+    return bool(checkpoint.get("every_steps") and checkpoint.get("replicate_every_steps"))
+
+
+def replica_key(attempt: str) -> str:
+    """Return the key with which nodes of the attempt seal what they send each other: no other attempt has it."""
+    return salted_hmac("runs.replicas", attempt, secret=settings.SECRET_KEY, algorithm="sha256").hexdigest()
 
 
 def _code_of(run: Run) -> CodeReference | None:

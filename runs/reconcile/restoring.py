@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from django.db import transaction
 from django.db.models import Q
 
 from runs.checkpoint_reference import Origin, origin_of
 from runs.checkpoints import read as checkpoints
-from runs.checkpoints.reports import ANEW, OFF, RESTORED
+from runs.checkpoints.reports import ANEW, INVALID, OFF, RESTORED
 from runs.metrics.models import CheckpointUse
 from runs.models import Attempt, Run
+from trainyard.contract.base import to_builtins
 from trainyard.contract.limits import MAX_OFFERED
-from trainyard.contract.orders import CheckpointReference
+from trainyard.contract.orders import CheckpointReference, MemoryNode, MemoryOrder
 
 ATTEMPTS_PER_QUERY = 100
 
@@ -25,6 +27,22 @@ def offered_to(attempt: Attempt) -> list[CheckpointReference]:
     own = checkpoints.candidates(attempt.run_id, before=attempt.fence, number=MAX_OFFERED - (origin is not None))
     first = checkpoints.find(origin.run, origin.step) if origin is not None else None
     return [CheckpointReference(one.run_id, one.step, one.fence) for one in (*own, *([first] if first else []))]
+
+
+def memory_order_of(attempt: Attempt) -> MemoryOrder:
+    """Return what go says of states in memory: only a restart by itself, with as many ranks as before, may go on from
+    one. Behind a pause, or with another number of ranks, the checkpoints on the disk count."""
+    recovery = attempt.run.restarts
+    before = attempt.run.attempts.filter(fence__lt=attempt.fence, fence__gt=recovery.after_fence, go__isnull=False)
+    sizes = set(before.values_list("world_size", flat=True))
+    may_restore = recovery.number > 0 and sizes == {attempt.world_size}
+    return MemoryOrder(
+        restore_above=recovery.after_fence if may_restore else None,
+        nodes=[
+            MemoryNode(one.node.name, one.node.address, one.node.machine.memory_port)
+            for one in attempt.placements.select_related("node")
+        ],
+    )
 
 
 def missing_origin(attempt: Attempt, offered: Sequence[CheckpointReference]) -> Origin | None:
@@ -57,15 +75,32 @@ def record_checkpoint_uses(attempts: Iterable[Attempt]) -> None:
 def _record(attempt: Attempt, use: CheckpointUse) -> None:
     code, sentence = _words(attempt, use)
     data = {"run": use.source_run, "step": use.step, "fence": use.fence, "why": use.why}
+    if use.memory:
+        data["memory"] = use.memory
     with transaction.atomic():
         # Only the process that moves the mark records it.
         if Attempt.objects.filter(pk=attempt.pk, told_use__lt=use.pk).update(told_use=use.pk):
+            _record_source(attempt, use)
             attempt.run.record(code, sentence, data=data, attempt=attempt)
     attempt.told_use = use.pk
 
 
+def _record_source(attempt: Attempt, use: CheckpointUse) -> None:
+    """Write into the run's recovery what this restart went on from."""
+    run = attempt.run
+    if use.state != RESTORED or use.step is None or not run.restarts.number or use.source_run not in ("", run.pk):
+        return
+    source = f"the memory of {use.memory}" if use.memory else "storage"
+    run.refresh_from_db(fields=["recovery"])  # another process may have written when it was back
+    before = run.recovery
+    run.recovery = to_builtins(msgspec.structs.replace(run.restarts, from_step=use.step, source=source))
+    Run.objects.filter(pk=run.pk, recovery=before).update(recovery=run.recovery)
+
+
 def _words(attempt: Attempt, use: CheckpointUse) -> tuple[str, str]:
     why = use.why.rstrip(".") or "it does not say why"
+    if use.memory and use.state in (OFF, INVALID):
+        return _memory_words(use, why)
     if use.step is None or use.fence is None:
         return "checkpoints-off", f"No checkpoints are kept: {why}."
     if use.state == OFF:
@@ -74,5 +109,23 @@ def _words(attempt: Attempt, use: CheckpointUse) -> tuple[str, str]:
         return "started-anew", f"Starts anew at step 0: {why}."
     place = place_of(attempt, use.source_run, use.step, use.fence)
     if use.state == RESTORED:
-        return "restored", f"Continues from {place}."
+        source = f"the memory of {use.memory}, " if use.memory else ""
+        return "restored", f"Continues from {source}{place}{_lost(attempt, use)}."
     return "checkpoint-invalid", f"The checkpoint of {place} is not used: {why}."
+
+
+def _memory_words(use: CheckpointUse, why: str) -> tuple[str, str]:
+    if use.state == INVALID:
+        return "memory-invalid", f"The state of step {use.step:,} in the memory of {use.memory} is not used: {why}."
+    if use.step is None:
+        return "memory-off", f"No states are kept in memory, so a restart reads from storage: {why}."
+    return "memory-left-out", f"The state of step {use.step:,} could not be kept in memory: {why}."
+
+
+def _lost(attempt: Attempt, use: CheckpointUse) -> str:
+    """Say of a restart how many steps are trained again."""
+    recovery = attempt.run.restarts
+    if not recovery.number or recovery.step is None or use.step is None or use.source_run not in ("", attempt.run_id):
+        return ""
+    lost = max(0, recovery.step - use.step)
+    return f"; {lost:,} {'step is' if lost == 1 else 'steps are'} trained again" if lost else "; no step is lost"

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from runs.checkpoints import read as checkpoints
+from runs.metrics.facts import facts_of
 from runs.metrics.models import Telemetry
 from runs.models import Attempt, Placement, Run
 from runs.models.recoveries import AttemptFailure, LeftOutNode, Recovery
@@ -17,6 +18,7 @@ from runs.recovery.policy import Restart, Stop, decide
 from runs.recovery.words import restart_sentence
 from runs.status import Status, Wanted
 from trainyard.contract.causes import Cause, CauseClass
+from trainyard.contract.facts import IN_MEMORY, InMemoryFacts
 from trainyard.spec.sections.restarts import RestartRules
 
 RESTARTING = "restarting"
@@ -70,7 +72,7 @@ def outcome_of_failure(
     if isinstance(decision, Stop):
         words = f"{sentence} {decision.sentence}".rstrip()
         return Outcome(Status.FAILED, code, words, failure, msgspec.structs.replace(former, left_out=[]))
-    recovery = _recovery(former, rules, decision, failure)
+    recovery = _with_memory(_recovery(former, rules, decision, failure), attempt)
     due_at = datetime.fromtimestamp(recovery.due_at, UTC)
     words = f"{sentence.rstrip('.')}. {restart_sentence(recovery)}"
     return Outcome(Status.RECOVERING, RESTARTING, words, failure, recovery, due_at)
@@ -106,6 +108,15 @@ def _recovery(former: Recovery, rules: RestartRules, restart: Restart, failure: 
 def _together(new: Sequence[LeftOutNode], former: Sequence[LeftOutNode]) -> list[LeftOutNode]:
     """What was left out before stays so for its time, also where a person asked for it."""
     return [*new, *(one for one in former if one.node not in {known.node for known in new})]
+
+
+def _with_memory(recovery: Recovery, attempt: Attempt) -> Recovery:
+    """Expect the restart to go on from what ranks of the attempt reported to be in memory, where that is as new."""
+    reported = facts_of(attempt.run_id, IN_MEMORY, InMemoryFacts, attempt=attempt.fence).values()
+    newest = max((one.step for one in reported), default=0)
+    if newest == 0 or newest < (recovery.from_step or 0):
+        return recovery
+    return msgspec.structs.replace(recovery, from_step=newest, source="memory")
 
 
 def _failure(attempt: Attempt, placements: Sequence[Placement], cause: Cause, now: datetime) -> AttemptFailure:

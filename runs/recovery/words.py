@@ -22,7 +22,8 @@ def _from_where(recovery: Recovery) -> str:
     words = f": {lost:,} {'step is' if lost == 1 else 'steps are'} trained again" if lost else ""
     if recovery.from_step is None:
         return f"from the start{words}"
-    return f"from step {recovery.from_step:,}{words}"
+    where = " in memory" if recovery.source == "memory" else ""
+    return f"from step {recovery.from_step:,}{where}{words}"
 
 
 def num_lost(recovery: Recovery) -> int:

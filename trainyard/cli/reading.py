@@ -46,6 +46,8 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         screen.line(f"speed      {speed}")
     if "restarts" in run and (words := _restarts(run["restarts"])):
         screen.line(f"restarts   {words}")
+    if "restarts" in run and (words := _restored(run["restarts"])):
+        screen.line(f"restored   {words}")
     if time := _time(run.get("time")):
         screen.line(f"time       {time}")
     for word, at in (("created", run["created_at"]), ("started", run["started_at"]), ("ended", run["ended_at"])):
@@ -142,6 +144,15 @@ def _restarts(restarts: answers.Restarts) -> str:
     parts = [f"{restarts['total']} by itself, {restarts['used']} of {restarts['max']} count now"]
     parts += [f"{one['node']} {_left_out(one)} until {one['until']}" for one in restarts["left_out"]]
     return "; ".join(parts)
+
+
+def _restored(restarts: answers.Restarts) -> str:
+    """Say what the last restart went on from."""
+    source, step, lost = restarts.get("source"), restarts.get("from_step"), restarts.get("steps_lost") or 0
+    if not source or step is None:
+        return ""
+    again = f"{lost:,} step{'' if lost == 1 else 's'} trained again" if lost else "no step lost"
+    return f"from {source}, step {step:,}; {again}"
 
 
 def _left_out(node: answers.LeftOutNode) -> str:

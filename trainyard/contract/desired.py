@@ -65,6 +65,7 @@ class Desired(WireStruct):
     server: str = ""  # URL of the server's REST, for a node that finds nobody where it used to be
     attempts: dict[str, DesiredAttempt] = {}  # by attempt id
     probe: ProbeRequest | None = None  # None: as before
+    free_memory: list[str] = []  # runs of whose states in the node's memory nobody goes on any more
 
 
 class Nudge(WireStruct):

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypedDict
 
 from trainyard.contract.base import WireStruct
 
-MEASURED, COMMUNICATION, TRACE = "measured", "communication", "trace"
+MEASURED, COMMUNICATION, TRACE, IN_MEMORY = "measured", "communication", "trace", "in-memory"
 
 
 class MeasuredFacts(WireStruct, kw_only=True):
@@ -136,3 +136,15 @@ class TimeDocument(TypedDict):
     paused_s: float
     total_s: float
     goodput: float | None
+
+
+class InMemoryFacts(WireStruct, kw_only=True):
+    """The newest state of a run that is whole in the memory of its nodes."""
+
+    step: int = 0
+    fence: int = 0  # of the attempt that took it
+    bytes: int = 0  # of one copy
+    every_steps: int | None = None  # None: not decided yet
+    stall_s: float | None = None  # for which training stood still
+    num_copies: int = 1  # nodes on which each part lies
+    nodes: list[str] = []  # names: each keeps what its own ranks took

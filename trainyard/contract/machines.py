@@ -38,6 +38,9 @@ class Inventory(WireStruct):
     gpus: list[Gpu] | None = None
     driver: Name | None = None  # version of NVIDIA's
     isolation: Name | None = None  # level of what keeps scripts from the node's files
+    memory_port: Whole | None = None  # where it receives parts of states of runs; None: it keeps none in memory
+    memory_limit_bytes: Whole | None = None  # that these may take
+    memory_problem: Name | None = None  # why it keeps none
 
 
 class GpuHealth(WireStruct):

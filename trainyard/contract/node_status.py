@@ -52,6 +52,14 @@ class ListedAttempt(WireStruct):
     output: OutputState | None = None
 
 
+class MemoryStatus(WireStruct):
+    """States of runs in the node's memory."""
+
+    limit_bytes: Whole = 0
+    problem: Sentence = ""  # why it keeps none
+    runs: Annotated[dict[Id, Whole], msgspec.Meta(max_length=MAX_ATTEMPTS)] = {}  # bytes, by run
+
+
 class NodeStatus(WireStruct, kw_only=True):
     """What a node worker sends every second."""
 
@@ -67,6 +75,7 @@ class NodeStatus(WireStruct, kw_only=True):
     attempts: Annotated[dict[Id, ListedAttempt], msgspec.Meta(max_length=MAX_ATTEMPTS)] = {}  # by attempt id
     troubles: Annotated[dict[Id, str], msgspec.Meta(max_length=MAX_ATTEMPTS)] = {}  # why an attempt is not prepared yet
     inspecting: list[Id] = []  # questions about datasets that are worked on, or whose answer waits
+    memory: MemoryStatus | None = None
 
 
 def lenient_status(document: JsonObject) -> tuple[NodeStatus, dict[str, str]]:

@@ -40,6 +40,7 @@ class Order(WireStruct, kw_only=True):
     code: CodeReference | None = None
     restart: int = 0  # how often ranks of the run were started before
     lease_s: float = DEFAULT_LEASE_S  # silence of the server after which the ranks may have to end
+    replica_key: str = ""  # of the attempt, for parts of states that its nodes send each other; empty: none are
 
 
 class CheckpointReference(WireStruct):
@@ -50,12 +51,29 @@ class CheckpointReference(WireStruct):
     fence: int
 
 
+class MemoryNode(WireStruct):
+    """A node of the attempt, and where it receives parts of states."""
+
+    node: str  # name
+    address: str
+    port: int | None = None  # None: it keeps no states
+
+
+class MemoryOrder(WireStruct, kw_only=True):
+    """What an attempt may do with states in the memory of its nodes."""
+
+    # States of attempts above this fence may be gone on from; None: none, as behind a pause.
+    restore_above: int | None = None
+    nodes: list[MemoryNode] = []  # all of the attempt, in their order: each sends to the next that receives
+
+
 class Go(WireStruct):
     """Every node of the attempt is ready: where the ranks meet, and what they go on from."""
 
     master_addr: str
     master_port: int
     checkpoints: list[CheckpointReference] = []  # newest first, MAX_OFFERED at most; none: the ranks start anew
+    memory: MemoryOrder | None = None  # None: control is of an earlier version
 
 
 class Locked(WireStruct):

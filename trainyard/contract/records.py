@@ -133,6 +133,7 @@ class Checkpoint(Record, tag="checkpoint", kw_only=True, omit_defaults=True):
     at: PastMoment | None = None
     why: str = ""
     missing: bool = False  # what is called invalid was only not found there
+    memory: Annotated[str, Meta(max_length=300)] = ""  # names of nodes: it is about a state in their memory
 
 
 class Facts(Record, tag="facts", kw_only=True):

@@ -26,9 +26,13 @@ def stage_memory(spec: RecipeSpec, layout: Layout, stage: Stage, rank: int, base
     own, moments = sum(weights) / mesh.shard, _moments(spec, stage, layout, rank) / mesh.shard
     activations, gradients = _fullest(spec, layout, stage, weights)
     copies = sum(one.copied_bytes(spec, layout, stage, rank) for one in strategies)
-    if spec.checkpoint.every_steps and not is_gpu:  # the last one's snapshot; a GPU's lies in the host's memory
+    if (
+        spec.checkpoint.every_steps and not is_gpu
+    ):  # the last one's snapshot, and two in memory; a GPU's lie in the host's
         shared = 0.0 if any(one.has_own_optimizers for one in strategies) else moments
-        copies += (own + shared) / mesh.num_copies + moments - shared
+        copies += ((own + shared) / mesh.num_copies + moments - shared) * (
+            3 if spec.checkpoint.replicate_every_steps else 1
+        )
     return Memory(
         base=base,
         parameters=own + sum(one.gathered_bytes(spec, layout, weights) for one in strategies),

@@ -70,6 +70,9 @@ class Restarts(TypedDict):
     used: int
     total: int
     left_out: list[LeftOutNode]
+    source: NotRequired[str]  # of the last restart; an older server has none
+    from_step: NotRequired[int | None]
+    steps_lost: NotRequired[int | None]
 
 
 class Run(TypedDict):

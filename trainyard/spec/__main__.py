@@ -103,7 +103,11 @@ def _need(needs: Needs) -> str:
 
 def _type(field: FieldInfo) -> str:
     if field.default == "auto" and field.kind == "text":
-        return "`auto` or a length of time" if field.path == "hangs.after" else "`auto` or whole, from 1"
+        others = {
+            "hangs.after": "`auto` or a length of time",
+            "checkpoint.replicate_every_steps": "`auto` or whole, from 0",
+        }
+        return others.get(field.path, "`auto` or whole, from 1")
     if field.kind == "choice":
         return ", ".join(f"`{choice}`" for choice in field.choices)
     if field.kind == "bool":

@@ -15,6 +15,9 @@ class StartRequest(WireStruct):
     address: str
     cache: str  # the project's
     checkpoints: str  # the folder under which each run has its own
+    memory: str = ""  # the node's folder for states in memory; empty where it has none…
+    memory_limit_bytes: int = 0
+    memory_problem: str = ""  # …and why
 
 
 class Ready(WireStruct):

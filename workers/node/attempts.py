@@ -28,12 +28,14 @@ from workers.data_access.roots import location_problem
 from workers.machine.processes import send
 from workers.node.dead_supervisors import StillAlive, finish_dead
 from workers.node.finished import FinishedAttempts
+from workers.node.memory import NodeMemory
 from workers.node.output import working_folder
 from workers.node.output.sending import output_state
 from workers.node.preparation.bundles import BundleSource, Refusal, lay_out_code
 from workers.node.preparation.interpreters import check_interpreter
 from workers.node.zygote_keeper import ZygoteKeeper, ZygoteUnavailable
-from workers.sandbox.node import NO_ISOLATION, Isolation
+from workers.replicas.receiving import KnownAttempt
+from workers.sandbox.node import NO_ISOLATION, Isolation, user_of
 from workers.supervisor.failure_sentences import NEWER_ATTEMPT, STOPPED_BEFORE_START
 from workers.supervisor.reports import make_report
 from workers.transport.control_socket import Request, send_request, socket_path
@@ -59,6 +61,7 @@ class Attempts:
         source: BundleSource,
         finished: FinishedAttempts,
         isolation: Isolation = NO_ISOLATION,
+        memory: NodeMemory | None = None,
     ) -> None:
         self._config = config
         self._home = home
@@ -67,6 +70,7 @@ class Attempts:
         self._source = source
         self._finished = finished
         self._isolation = isolation
+        self._memory = memory or NodeMemory(None, "this node keeps no states in memory")
         self._folders: dict[str, AttemptFolder] = {}
         self._busy: set[str] = set()
         self._lock = threading.Lock()
@@ -105,6 +109,17 @@ class Attempts:
         listed = self._listed
         self._troubles = {attempt: why for attempt, why in self._troubles.items() if attempt in listed}
         return dict(self._troubles)
+
+    def known(self, attempt: str) -> KnownAttempt | None:
+        """Return what counts for parts of states that other nodes send of an attempt; None where it does not live
+        here, or keeps none."""
+        folder = self._folders.get(attempt)
+        order = folder.order() if folder is not None and not folder.is_ended() else None
+        if order is None or not order.replica_key:
+            return None
+        is_other_user = self._isolation.level.is_other_user
+        group = user_of(order.spec.get("project", "")) if is_other_user else -1
+        return KnownAttempt(order.run, order.fence, order.replica_key, group)
 
     def num_living(self) -> int:
         return sum(folder.lock_holder() is not None for folder in list(self._folders.values()))
@@ -192,6 +207,9 @@ class Attempts:
                 address=self._address,
                 cache=str(project_cache(self._home, order.spec.get("project", ""))),
                 checkpoints=str(checkpoints_root(self._home)),
+                memory=str(self._memory.folder.path) if self._memory.folder else "",
+                memory_limit_bytes=self._memory.folder.limit_bytes if self._memory.folder else 0,
+                memory_problem=self._memory.problem,
             )
         )
 

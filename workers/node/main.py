@@ -21,6 +21,7 @@ from workers.machine.inventory import take_inventory
 from workers.node.logs import configure_logs
 from workers.node.server_client import JoinRefused, join
 from workers.node.worker import NodeWorker
+from workers.replicas.folders import memory_path
 from workers.sandbox.node import Isolation, find_isolation
 from workers.transport.celery_app import make_app
 from workers.transport.commands import CommandReader, register
@@ -56,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
     except CannotStart as error:
         print(error, file=sys.stderr)
         return 1
-    isolation = find_isolation(options.home, checkpoints_root(home))
+    isolation = find_isolation(options.home, checkpoints_root(home), memory_path(home, os.environ))
     os.environ[CLOSED] = os.pathsep.join(isolation.hidden)
     return serve(config, home, address, isolation, slots=options.slots, is_tethered=is_tethered)
 

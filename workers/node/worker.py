@@ -30,6 +30,7 @@ from workers.node.checkpoints import sweep
 from workers.node.finished import FinishedAttempts
 from workers.node.health_sender import HealthSender
 from workers.node.inspection.inspector import Inspector
+from workers.node.memory import NodeMemory
 from workers.node.preflight.self_check import SelfChecker
 from workers.node.server_client import ServerClient
 from workers.node.server_clock import ServerClock
@@ -69,6 +70,7 @@ class NodeWorker:
         self.clock = ServerClock()
         server = ServerClient(config, lambda url: store_config(home, replace(config, server=url)), self.clock)
         self._server = server
+        self._memory = NodeMemory.open(home, os.environ)
         self._sweep = partial(sweep, checkpoints_root(home), server)
         self._attempts = Attempts(
             config,
@@ -78,7 +80,9 @@ class NodeWorker:
             source=server,
             finished=FinishedAttempts(config, self._client, server),
             isolation=isolation,
+            memory=self._memory,
         )
+        self._describe_memory(home)
         self._inspector = Inspector(home, server, isolation)
         self._checker = SelfChecker(
             self._client,
@@ -92,6 +96,12 @@ class NodeWorker:
         self._nudged = threading.Event()
         self._reader = DesiredReader(config.key, config.id)
         self._has_read = False  # any desired state
+
+    def _describe_memory(self, home: Path) -> None:
+        folder = self._memory.folder
+        self._inventory.memory_problem = self._memory.problem[:200] or None
+        self._inventory.memory_limit_bytes = folder.limit_bytes if folder is not None else None
+        self._inventory.memory_port = self._memory.receive(home, self._address, self._attempts.known)
 
     def start(self) -> None:
         self._attempts.adopt()
@@ -110,6 +120,8 @@ class NodeWorker:
         self._inspector.stop()
         self._checker.stop()
         self._zygote.stop()
+        if not self._attempts.num_living():
+            self._memory.close()
 
     def wait_for_supervisors(self, limit_s: float) -> None:
         """Return when no supervisor lives here any more, or after ``limit_s``."""
@@ -145,6 +157,7 @@ class NodeWorker:
             troubles=self._attempts.troubles(),
             inspecting=self._inspector.questions(),
             self_check=self._checker.latest,
+            memory=self._memory.status(),
         )
         self._client.set(key, seal(self._config.key, key, status))
 
@@ -160,6 +173,7 @@ class NodeWorker:
         if desired.probe is not None:
             self._checker.take(desired.probe)
         self._attempts.reconcile(desired.attempts)
+        self._memory.free(desired.free_memory)
 
     def _loop(
         self, name: str, every_s: float, step: Callable[[], object], sooner: threading.Event | None = None

@@ -34,6 +34,7 @@ from workers.supervisor.hangs.watch import HangWatch
 from workers.supervisor.ranks.activity import Activity
 from workers.supervisor.ranks.launch import plan_rank, reserve_port, start_of_ranks
 from workers.supervisor.ranks.port_check import is_listening
+from workers.supervisor.ranks.replicas import replica_plan
 from workers.supervisor.ranks.state import RankState
 from workers.supervisor.ranks.stopping import StopProgress
 from workers.supervisor.ranks.waiting import WaitingProcesses
@@ -95,8 +96,7 @@ class Supervisor:
         assert order is not None
         self.order = order
         self.folder = folder
-        self.cache = Path(request.cache)
-        self.checkpoints = Path(request.checkpoints)
+        self._request = request
         self.address = request.address
         self.lifeline = lifeline
         self.waiting = waiting
@@ -171,17 +171,19 @@ class Supervisor:
 
     def _start_ranks(self) -> None:
         assert self.go is not None
+        replicas = replica_plan(self._request, self.order, self.go)
         plans = [
             plan_rank(
                 local_rank,
                 order=self.order,
                 go=self.go,
                 folder=self.folder,
-                cache=self.cache,
-                checkpoints=self.checkpoints,
+                cache=Path(self._request.cache),
+                checkpoints=Path(self._request.checkpoints),
                 address=self.address,
                 isolation=self.isolation,
                 start=self._start,
+                replicas=replicas,
             )
             for local_rank in range(self.order.num_ranks)
         ]

@@ -17,6 +17,7 @@ from trainyard.spec import CommunicationSpec, RecipeSpec, Spec
 from workers.progress import marker
 from workers.progress.marker import CODES, PHASE
 from workers.progress.sampler import start_sampler
+from workers.replicas.plan import read_plan
 from workers.training.build import build
 from workers.training.checkpoints import DiskCheckpoints, read_store
 from workers.training.checkpoints.weights import save_weights
@@ -73,7 +74,7 @@ def train(spec: RecipeSpec, place: Place, metrics: Metrics) -> Stopped | None:
         spec, task, settings, mesh, device, place, metrics
     )
     training = build(spec, task, settings, mesh, device)
-    checkpoints = DiskCheckpoints(spec, store, metrics)
+    checkpoints = DiskCheckpoints(spec, store, metrics, read_plan(os.environ))
     with closing(training.feed):
         stopped = run_loop(training, metrics, checkpoints)
     marker.own().words[PHASE] = CODES[CHECKPOINT]  # what follows makes no step

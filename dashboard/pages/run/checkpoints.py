@@ -16,6 +16,7 @@ from runs.checkpoints.reports import OFF
 from runs.metrics.models import Checkpoint, CheckpointUse
 from runs.models import Run
 from runs.presenting.checkpoints import CheckpointDocument, documents
+from runs.presenting.states_in_memory import memory_sentence
 
 NUM_SHOWN = 100
 COLOURS = {"valid": "green", "invalid": "red", "deleted": "grey", "late": "amber", "missing": "amber"}
@@ -54,6 +55,7 @@ def checkpoints(request: HttpRequest, run_id: str) -> HttpResponse:
         "sound_bytes": (rows.sound().aggregate(total=Sum("bytes"))["total"] or 0) - _bytes(missing),
         "stall_s": rows.aggregate(total=Sum("stall_s"))["total"],
         "trouble_words": _trouble(run),
+        "memory_words": memory_sentence(run),
         "is_script": run.steps is None,
         **_words(run),
     }
@@ -117,7 +119,7 @@ def _words(run: Run) -> EmptyWords:
 
 def _trouble(run: Run) -> str:
     """Why the newest attempt keeps none, or could not keep the last; nothing where it saved one since."""
-    use = CheckpointUse.objects.filter(run_id=run.pk, attempt=run.fence, state=OFF).order_by("-pk").first()
+    use = CheckpointUse.objects.filter(run_id=run.pk, attempt=run.fence, state=OFF, memory="").order_by("-pk").first()
     if use is None or Checkpoint.objects.filter(run_id=run.pk, fence=run.fence, at__gt=use.at).exists():
         return ""
     what = "No checkpoints are kept" if use.step is None else f"The checkpoint of step {use.step:,} could not be kept"

@@ -103,6 +103,7 @@ def checkpoint(record: records.Checkpoint) -> CheckpointReport:
         at=record.at,
         why=storable(record.why)[:MAX_WHY],
         is_missing=record.missing,
+        memory=storable(record.memory),
         facts={
             "bytes": record.bytes,
             "num_files": record.num_files,

@@ -137,8 +137,10 @@ def test_workers_of_a_parameter_server_keep_no_moments() -> None:
     assert (server.optimizer > 0, worker.optimizer) == (True, 0)
 
 
-def test_a_checkpoint_is_copied_in_the_machines_memory_and_not_in_a_gpus() -> None:
-    assert estimated(spec_of()).memory[0].copies == pytest.approx(3 * 4 * 590_976)
+@pytest.mark.parametrize(("every", "copies"), [(0, 1), ("auto", 3)])  # in memory there are two more
+def test_a_checkpoint_is_copied_in_the_machines_memory_and_not_in_a_gpus(every: int | str, copies: int) -> None:
+    spec = spec_of(checkpoint={"every_steps": 100, "replicate_every_steps": every})
+    assert estimated(spec).memory[0].copies == pytest.approx(copies * 3 * 4 * 590_976)
     assert estimated(spec_of(), node=GPU).memory[0].copies == 0
 
 

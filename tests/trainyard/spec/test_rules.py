@@ -229,6 +229,7 @@ IDLE = [
     ("parallel.topk_ratio", 0.1, "it goes with parallel.compression topk"),
     ("train.scale_learning_rate", "linear", "it goes with train.find_batch_size memory or throughput"),
     ("checkpoint.keep", 5, "it goes with checkpoint.every_steps above 0"),
+    ("checkpoint.replicate_every_steps", 20, "it goes with checkpoint.every_steps above 0"),
     ("early_stopping.min_delta", 0.5, "it goes with early_stopping.patience above 0"),
 ]
 IDLE_OF = [

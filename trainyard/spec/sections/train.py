@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from trainyard.spec.values.durations import DEFAULT_GRACE_S, duration
-from trainyard.spec.values.fields import Grace, Needs, Number, Part, Point, TimeLimit, field
+from trainyard.spec.values.fields import Grace, Needs, Number, Part, Point, StepsOrAuto, TimeLimit, field
 
 
 class Train(Part):
@@ -121,6 +121,15 @@ class Checkpoint(Part):
         group="safety",
         minimum=1,
         maximum=1_000,
+        needs=Needs("checkpoint.every_steps", above=0),
+    )
+    replicate_every_steps: StepsOrAuto = field(
+        "auto",
+        label="In memory every",
+        help="Steps between two copies of the state in the memory of nodes, for restarts; 0 keeps none there, and auto "
+        "takes what costs at most 1 % of the time of a step.",
+        group="safety",
+        kind="text",
         needs=Needs("checkpoint.every_steps", above=0),
     )
     restore: Point = field(

@@ -206,6 +206,12 @@ def _degree(value: object) -> object:
     raise ValueError(f"must be auto or a whole number from 1, not {show(value)}")
 
 
+def _steps_or_auto(value: object) -> object:
+    if value == "auto" or (type(value) is int and 0 <= value <= 1_000_000_000):
+        return value
+    raise ValueError(f"must be auto or a whole number from 0 to 1,000,000,000, not {show(value)}")
+
+
 Number = Annotated[float, BeforeValidator(_plain_number)]
 Name = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_name)]
 Slug = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_slug)]
@@ -244,6 +250,11 @@ Degree = Annotated[
     int | str,
     BeforeValidator(_degree),
     WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1}]}),
+]
+StepsOrAuto = Annotated[
+    int | str,
+    BeforeValidator(_steps_or_auto),
+    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 0, "maximum": 1_000_000_000}]}),
 ]
 Code = Annotated[
     str | dict[str, str],

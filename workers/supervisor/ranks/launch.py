@@ -16,9 +16,11 @@ from workers.data_access.hosts import HOSTS
 from workers.data_access.roots import CLOSED, ROOTS
 from workers.rank_process.cold_start import why_cold
 from workers.rank_process.run import RankPlan
+from workers.replicas.plan import ReplicaPlan
 from workers.sandbox.node import Isolation
 from workers.sandbox.process import Sandbox
 from workers.supervisor.ranks.environment import CheckpointCandidate, environment_of, is_distributed, torchrun_variables
+from workers.supervisor.ranks.replicas import replica_folders, replica_variables
 
 COLD_NOTE = "Trainyard: this rank starts in an interpreter of its own, which takes seconds"
 
@@ -50,6 +52,7 @@ def plan_rank(
     address: str,
     isolation: Isolation,
     start: RankStart,
+    replicas: ReplicaPlan | None = None,
 ) -> RankPlan:
     """``checkpoints`` is the folder under which each run has its own."""
     own = environment_of(
@@ -65,7 +68,7 @@ def plan_rank(
     own = own | torchrun if is_distributed(order) else {name: own[name] for name in own if name not in torchrun}
     if "recipe" in order.spec["task"]:  # the node decides where a recipe may read from, whatever the spec sets
         rules = {name: os.environ.get(name, "") for name in (ROOTS, HOSTS)}
-        own |= {**rules, CLOSED: os.pathsep.join(isolation.hidden)}
+        own |= {**rules, CLOSED: os.pathsep.join(isolation.hidden), **replica_variables(replicas)}
     return RankPlan(
         rank=order.first_rank + local_rank,
         path=str(folder.path),
@@ -74,19 +77,29 @@ def plan_rank(
         python=start.python,
         note=start.note,
         variables={**torchrun, **own},
-        sandbox=sandbox_of(order, go, folder, cache=cache, checkpoints=checkpoints, isolation=isolation),
+        sandbox=sandbox_of(
+            order, go, folder, cache=cache, checkpoints=checkpoints, isolation=isolation, replicas=replicas
+        ),
         threads=int(number) if (number := own.get("TRAINYARD_THREADS", own["OMP_NUM_THREADS"])).isdecimal() else 1,
     )
 
 
 def sandbox_of(
-    order: Order, go: Go, folder: AttemptFolder, *, cache: Path, checkpoints: Path, isolation: Isolation
+    order: Order,
+    go: Go,
+    folder: AttemptFolder,
+    *,
+    cache: Path,
+    checkpoints: Path,
+    isolation: Isolation,
+    replicas: ReplicaPlan | None = None,
 ) -> Sandbox:
-    """Return the sandbox of a rank. It writes its attempt's folders, its project's cache and its run's checkpoints,
-    and reads the checkpoints that it may go on from."""
+    """Return the sandbox of a rank. It writes its attempt's folders, its project's cache and its run's checkpoints
+    and states in memory, and reads those that it may go on from."""
     others = {Path(one.folder) for one in _candidates(go, checkpoints) if one.run != order.run}
-    own = [*folder.writable_folders, cache, checkpoints / order.run]
-    return isolation.sandbox(order.spec.get("project", ""), own=own, shown=[folder.path, *sorted(others)])
+    written, read = replica_folders(replicas)
+    own = [*folder.writable_folders, cache, checkpoints / order.run, *written]
+    return isolation.sandbox(order.spec.get("project", ""), own=own, shown=[folder.path, *sorted(others), *read])
 
 
 def _candidates(go: Go, checkpoints: Path) -> list[CheckpointCandidate]:

@@ -6,26 +6,34 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
+from trainyard.formats.words import listed
 from trainyard.spec import RecipeSpec
+from workers.replicas.plan import ReplicaPlan
 from workers.training.build import Training
 from workers.training.checkpoints import retention
 from workers.training.checkpoints.agreement import gather_all, why_not_shared
 from workers.training.checkpoints.pieces import piece_of, share_writing
-from workers.training.checkpoints.restoring import Refused, choose
+from workers.training.checkpoints.restoring import Found, Refused, choose
 from workers.training.checkpoints.saving import MAX_WHY, Facts, Record, Saver, record_of
 from workers.training.checkpoints.state import Parameters, degrees_of, load_state, pieces_to_save, small_state
 from workers.training.checkpoints.store import Mark, Store
 from workers.training.files import sync
 from workers.training.loop import Metrics
+from workers.training.replicas.finding import Search, search
+from workers.training.replicas.taking import Replicas, open_replicas
 
 END_TIMEOUT_S = 3600.0  # for the last checkpoint, on a disk that is slow or does not answer
+REPLICAS_END_S = 5.0  # for a state on its way into memory: nobody goes on from it any more
+MOST_NAMED = 3  # nodes in a sentence
 
 
 class DiskCheckpoints:
     """Keeps checkpoints in ``store.folder`` and restores one of ``store.candidates``. A ``loop.Checkpoints``."""
 
-    def __init__(self, spec: RecipeSpec, store: Store, metrics: Metrics) -> None:
+    def __init__(self, spec: RecipeSpec, store: Store, metrics: Metrics, in_memory: ReplicaPlan | None = None) -> None:
         self._every = spec.checkpoint.every_steps
+        self._given = spec.checkpoint
+        self._plan = in_memory if self._every and spec.checkpoint.replicate_every_steps else None
         self._keep = spec.checkpoint.keep
         self._restore_point = spec.checkpoint.restore
         self._kind = spec.parallel.synchronization.kind
@@ -35,6 +43,7 @@ class DiskCheckpoints:
         self._written: set[str] = set()
         self._saver: Saver | None = None
         self._is_due = False
+        self._replicas: Replicas | None = None
 
     def restore(self, training: Training) -> int:
         """Give ``training`` the newest valid state; return the step it was taken behind, 0 where there is none.
@@ -46,6 +55,8 @@ class DiskCheckpoints:
         # Once and for all: what stands in the modules later may be gathered copies of what is trained.
         self._parameters = training.parameters()
         self._open(training)
+        if (in_memory := self._search(training)).found is not None:
+            return self._go_on(training, in_memory.found, in_memory.nodes, started)
         found, refused = choose(self._store.candidates, training, self._parameters, self._kind)
         self._report_refused(training, refused)
         if found is None:
@@ -58,25 +69,54 @@ class DiskCheckpoints:
                 self._metrics.note({**own, "why": "none of the checkpoints that were offered can be used"})
                 print("starts anew at step 0: none of the checkpoints that were offered can be used", flush=True)
             return 0
+        return self._go_on(training, found, (), started)
+
+    def _go_on(self, training: Training, found: Found, nodes: Sequence[str], started: float) -> int:
+        """Take over what was found: on the disk, or in the memory of ``nodes``."""
         load_state(training, self._parameters, found.manifest, found.tensors, self._kind)
         if training.mesh.rank == 0:
             mark, run = found.candidate.mark, found.candidate.run
             record = record_of("restored", run, mark, found.manifest)
-            self._metrics.note({**record, "took_s": time.perf_counter() - started})
-            print(f"goes on behind step {mark.step}, from checkpoint {mark.name} of run {run}", flush=True)
+            memory = named(nodes)
+            self._metrics.note({**record, "took_s": time.perf_counter() - started, "memory": memory})
+            source = f"the memory of {memory}" if memory else f"checkpoint {mark.name} of run {run}"
+            print(f"goes on behind step {mark.step}, from {source}", flush=True)
         return found.manifest.step
+
+    def _search(self, training: Training) -> Search:
+        """Look for a state in memory that is not older than the newest checkpoint of this run. A collective."""
+        candidates, run = self._store.candidates, self._store.run
+        has_found_batch = training.settings.find_batch_size != "none"  # which the newest checkpoint says
+        if self._plan is None or (has_found_batch and not candidates):
+            return Search()
+        newest = max((one.mark for one in candidates if one.run == run), default=None)
+        result = search(self._plan, self._store, training, self._parameters, self._kind, not_before=newest)
+        for one in result.refused if training.mesh.rank == 0 else ():
+            print(f"state {one.mark.name} in the memory of {named(one.nodes)} is not used: {one.why}", flush=True)
+            record = record_of("invalid", run, one.mark)
+            self._metrics.note({**record, "why": one.why[:MAX_WHY], "memory": named(one.nodes)})
+        return result
 
     def after_step(self, training: Training, step: int, *, is_last: bool) -> None:
         """Keep the state every so many steps and at the end, or as soon behind that as ranks hold the same weights."""
-        if self._saver is None:
-            return
-        self._is_due = self._is_due or is_last or step % self._every == 0
-        if self._is_due and training.synchronization.is_agreed:
-            self._is_due = False
-            pieces = partial(pieces_to_save, training, self._parameters, self._written, self._kind)
-            self._saver.save(step, pieces, small_state(training, self._kind, step))
+        pieces = partial(pieces_to_save, training, self._parameters, self._written, self._kind)
+        is_agreed = training.synchronization.is_agreed
+        if self._saver is not None:
+            self._is_due = self._is_due or is_last or step % self._every == 0
+            if self._is_due and is_agreed:
+                self._is_due = False
+                self._saver.save(step, pieces, small_state(training, self._kind, step))
+        if self._replicas is not None and not is_last:
+            state = partial(small_state, training, self._kind, step)
+            self._replicas.after_step(step, pieces, state, is_agreed=is_agreed)
         if is_last:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._saver is not None:
             self._saver.wait(END_TIMEOUT_S)
+        if self._replicas is not None:
+            self._replicas.wait(REPLICAS_END_S)
 
     def is_kept(self, step: int) -> bool | None:
         """Return whether the checkpoint behind ``step`` is whole on the disk; None where this rank keeps none."""
@@ -95,11 +135,6 @@ class DiskCheckpoints:
         trouble = why_not_shared(folder, self._store.fence, writers)
         regions = {name: piece_of(name, parameter).region for name, parameter in self._parameters.items()}
         self._written = share_writing(gather_all(regions if rank in writers else {}))[rank]
-        if rank not in writers:
-            return
-        if trouble is not None:
-            self._report_off(rank, trouble)
-            return
         facts = Facts(
             run=self._store.run,
             fence=self._store.fence,
@@ -112,6 +147,14 @@ class DiskCheckpoints:
             degrees=degrees_of(training),
             device=training.device,
         )
+        if self._plan is not None:
+            is_writer = rank in writers
+            self._replicas = open_replicas(self._plan, self._given, facts, self._metrics, is_writer=is_writer)
+        if rank not in writers:
+            return
+        if trouble is not None:
+            self._report_off(rank, trouble)
+            return
         self._saver = Saver(facts, self._metrics.note)
         if rank == 0:
             self._tidy(facts)
@@ -140,6 +183,11 @@ class DiskCheckpoints:
                 is_missing = not candidate.folder.is_dir()
                 record = record_of("invalid", candidate.run, candidate.mark)
                 self._metrics.note({**record, "why": one.why, "missing": is_missing})
+
+
+def named(nodes: Sequence[str]) -> str:
+    """Return the nodes in words."""
+    return listed([node or "this machine" for node in nodes], at_most=MOST_NAMED) if nodes else ""
 
 
 def reasons(refused: Sequence[Refused]) -> str:

@@ -75,10 +75,15 @@ def parameters_digest(tensors: Mapping[str, StoredTensor]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> int:
-    """Write ``manifest.json`` with a digest of itself, so that a flipped bit in it shows too; return its size."""
+def manifest_text(manifest: Manifest) -> str:
+    """Return the manifest in JSON with a digest of itself, so that a flipped bit in it shows too."""
     document = asdict(manifest)
-    text = json.dumps({"sha256": _digest(document), **document}, separators=(",", ":"), allow_nan=False)
+    return json.dumps({"sha256": digest_of(document), **document}, separators=(",", ":"), allow_nan=False)
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> int:
+    """Write ``manifest.json``; return its size."""
+    text = manifest_text(manifest)
     write_whole(folder / MANIFEST, lambda temporary: temporary.write_text(text))
     return len(text)
 
@@ -87,15 +92,23 @@ def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of a checkpoint's folder. Raises Damaged where it is not there or not as it was written."""
     try:
         text = _read(folder)
+    except OSError as error:
+        raise Damaged(f"{MANIFEST} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise Damaged(f"{MANIFEST} is not as it was written: {error}") from error
+    return parse_manifest(text)
+
+
+def parse_manifest(text: str) -> Manifest:
+    """Return the manifest in the text. Raises Damaged where it is not as it was written."""
+    try:
         document = json.loads(text)
         claimed = document.pop("sha256")
-        if claimed != _digest(document):
+        if claimed != digest_of(document):
             raise Damaged(f"{MANIFEST} is not as it was written: its SHA-256 differs")
         if document["version"] != VERSION:
             raise Damaged(f"{MANIFEST} has version {document['version']}; this Trainyard reads version {VERSION}")
         return _parse(document)
-    except OSError as error:
-        raise Damaged(f"{MANIFEST} cannot be read: {error.strerror or error}") from error
     # What is not JSON at all, not a mapping, or a mapping without what must be there.
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Damaged(f"{MANIFEST} is not as it was written: {error}") from error
@@ -139,5 +152,5 @@ def _parse_tensor(name: str, tensor: Mapping[str, Any]) -> StoredTensor:
     return StoredTensor(tensor["dtype"], whole, parts)
 
 
-def _digest(document: Mapping[str, Any]) -> str:
+def digest_of(document: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

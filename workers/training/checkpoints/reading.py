@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,11 @@ def check_files(folder: Path, manifest: Manifest, share: int, num_shares: int) -
         if num_bytes != stored.bytes:
             raise Damaged(f"{name} has {num_bytes} bytes of its {stored.bytes}")
     for name in names[share::num_shares]:
-        if _sha256(folder / name) != manifest.files[name].sha256:
+        if sha256_of(folder / name) != manifest.files[name].sha256:
             raise Damaged(f"{name} is not as it was written: its SHA-256 differs")
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
     digest = hashlib.sha256()
     try:
         with path.open("rb", buffering=0) as file:
@@ -49,8 +50,10 @@ def _sha256(path: Path) -> str:
 class Reader:
     """Reads regions of the tensors of one checkpoint; each file is opened once. A context manager."""
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, places: Mapping[str, Path] | None = None) -> None:
+        """``places`` are the files that do not lie in ``folder``, by name."""
         self._folder = folder
+        self._places = places or {}
         self._manifest = manifest
         self._files: dict[str, Any] = {}
         self._stack = ExitStack()
@@ -85,7 +88,8 @@ class Reader:
 
     def _slice(self, file: str, name: str, there: tuple[slice, ...]) -> torch.Tensor:
         if file not in self._files:
-            self._files[file] = self._stack.enter_context(safe_open(self._folder / file, framework="pt"))
+            path = self._places.get(file, self._folder / file)
+            self._files[file] = self._stack.enter_context(safe_open(path, framework="pt"))
         opened = self._files[file]
         tensor: torch.Tensor = opened.get_slice(name)[there] if there else opened.get_tensor(name)
         return tensor

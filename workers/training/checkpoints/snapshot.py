@@ -48,20 +48,29 @@ class Snapshot:
 
     def _lay_out(self, pieces: Sequence[Piece], regions: dict[str, tuple[str, Region]]) -> None:
         sizes = [math.prod(piece.region.shape) * piece.local.element_size() for piece in pieces]
-        self._buffer = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=self.device.type == "cuda")
+        self.header = _header_of(pieces, sizes)
         self._targets = []
-        header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+        buffer = self._buffer = self._allocate(sum(sizes))
         start = 0
         for piece, size in zip(pieces, sizes, strict=True):
             end = start + size
-            self._targets.append(self._buffer[start:end].view(piece.local.dtype).view(piece.region.shape))
-            header[piece.name] = {
-                "dtype": DTYPE_NAMES[piece.local.dtype],
-                "shape": piece.region.shape,
-                "data_offsets": [start, end],
-            }
+            self._targets.append(buffer[start:end].view(piece.local.dtype).view(piece.region.shape))
             start = end
-        text = json.dumps(header, separators=(",", ":")).encode()
-        text += b" " * (-len(text) % 8)
-        self.header = len(text).to_bytes(8, "little") + text
         self.regions = regions
+
+    def _allocate(self, num_bytes: int) -> torch.Tensor:
+        """Return room for so many bytes behind the header."""
+        return torch.empty(num_bytes, dtype=torch.uint8, pin_memory=self.device.type == "cuda")
+
+
+def _header_of(pieces: Sequence[Piece], sizes: Sequence[int]) -> bytes:
+    """Return the length and the JSON in front of the tensors."""
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    start = 0
+    for piece, size in zip(pieces, sizes, strict=True):
+        dtype, shape = DTYPE_NAMES[piece.local.dtype], piece.region.shape
+        header[piece.name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, start + size]}
+        start += size
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text

@@ -105,14 +105,14 @@ def test_each_kind_of_damage_is_seen(damage: str, yard: Yard) -> None:
 
 
 def test_a_manifest_that_names_files_elsewhere_is_refused_even_with_its_digest(yard: Yard, tmp_path: Path) -> None:
-    from workers.training.checkpoints.manifest import _digest
+    from workers.training.checkpoints.manifest import digest_of
 
     folder = yard.folder / "step-6.fence-1"
 
     def change(document: dict[str, object]) -> None:
         del document["sha256"]
         document["files"]["../../secret"] = {"bytes": 1, "sha256": ""}  # type: ignore[index]
-        document["sha256"] = _digest(document)
+        document["sha256"] = digest_of(document)
 
     change_manifest(folder, change)
     with pytest.raises(Damaged, match=r"'\.\./\.\./secret' is no name of a file here"):

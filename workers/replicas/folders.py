@@ -1,0 +1,151 @@
+"""Where a node keeps states in its memory, how much room there is, and what is there.
+
+Below the node's own folder each run has one:
+
+- ``own/step-N.fence-F/``: parts that ranks of this node took, with a manifest as that of a checkpoint on the disk
+- ``own/buffers/``: the files behind these parts; a part in a folder above is a hard link to one
+- ``peer/step-N.fence-F/``: parts that ranks of another node sent here; only the node worker writes there
+
+A state is whole where a manifest says what belongs to it and every part lies on some node of the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+FOLDER = "TRAINYARD_MEMORY"  # a memory file system other than SHARED_MEMORY
+LIMIT = "TRAINYARD_MEMORY_LIMIT_BYTES"
+SHARED_MEMORY = Path("/dev/shm")
+SHARE_OF_MEMORY = 0.25  # of the machine's, at most, where LIMIT says nothing
+RUN = re.compile(r"[a-z0-9]{1,12}")
+
+
+class NoRoom(Exception):
+    """A state does not fit into the node's memory folder; the text has the numbers."""
+
+
+class NoMemoryFolder(Exception):
+    """This node keeps no states in memory; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFolder:
+    """A node's folder in memory. All its runs together take at most ``limit_bytes``."""
+
+    path: Path
+    limit_bytes: int
+
+    def run(self, run: str) -> RunMemory:
+        return RunMemory(self.path / run)
+
+    def runs(self) -> dict[str, int]:
+        """Return how many bytes each run takes here."""
+        if not self.path.is_dir():
+            return {}
+        with os.scandir(self.path) as entries:
+            found = [one.name for one in entries if RUN.fullmatch(one.name) and one.is_dir(follow_symlinks=False)]
+        return {run: used_bytes(self.path / run) for run in found}
+
+    def refuse_beyond_limit(self, num_bytes: int, *, freed: int = 0) -> None:
+        """Raise NoRoom where ``num_bytes`` more do not fit, once ``freed`` are gone."""
+        used = used_bytes(self.path)
+        if used - freed + num_bytes > self.limit_bytes:
+            raise NoRoom(
+                f"{in_mib(num_bytes)} more do not fit beside {in_mib(used - freed)}: the node keeps at most "
+                f"{in_mib(self.limit_bytes)} of states in memory ({LIMIT})"
+            )
+
+    def free(self, run: str) -> None:
+        """Remove what is kept of a run."""
+        if RUN.fullmatch(run):
+            shutil.rmtree(self.path / run, ignore_errors=True)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RunMemory:
+    """One run's part of a node's memory folder."""
+
+    path: Path
+
+    @property
+    def own(self) -> Path:
+        return self.path / "own"
+
+    @property
+    def buffers(self) -> Path:
+        return self.own / "buffers"
+
+    @property
+    def peer(self) -> Path:
+        return self.path / "peer"
+
+    def places(self, name: str) -> Iterator[Path]:
+        """Yield the folders that may hold parts of the state with this name."""
+        yield from (side / name for side in (self.own, self.peer) if (side / name).is_dir())
+
+
+def open_memory(home: Path, environment: Mapping[str, str]) -> MemoryFolder:
+    """Return the memory folder of the node with this home, made where it was not there. Raises NoMemoryFolder.
+
+    Another user of the machine may have put something under its name: only a folder of our own is taken.
+    """
+    path = memory_path(home, environment)
+    if not path.parent.is_dir():
+        raise NoMemoryFolder(f"{path.parent} is no folder; {FOLDER} names one of a memory file system")
+    try:
+        with suppress(FileExistsError):  # which may be no folder, or not ours
+            path.mkdir(mode=0o711)
+        found = path.lstat()
+    except OSError as error:
+        raise NoMemoryFolder(f"{path} cannot be made: {error.strerror or error}") from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise NoMemoryFolder(f"{path} is no folder: remove it, and start the node again")
+    if found.st_uid != os.getuid():
+        raise NoMemoryFolder(f"{path} belongs to user {found.st_uid}, not to {os.getuid()}")
+    path.chmod(0o711)  # ranks may be another user's, and pass through
+    return MemoryFolder(path, _limit_bytes(path.parent, environment))
+
+
+def memory_path(home: Path, environment: Mapping[str, str]) -> Path:
+    """Return where the states in memory of the node with this home are: nodes of one machine have one each."""
+    base = Path(environment.get(FOLDER) or SHARED_MEMORY).absolute()
+    name = hashlib.sha256(os.fspath(home.resolve()).encode()).hexdigest()[:12]
+    return base / f"trainyard-{os.getuid()}-{name}"
+
+
+def _limit_bytes(base: Path, environment: Mapping[str, str]) -> int:
+    given = environment.get(LIMIT) or ""
+    if given and not given.isdecimal():
+        raise NoMemoryFolder(f"{LIMIT} is {given!r}, and is to be a whole number of bytes from 0")
+    most = int(given) if given else int(SHARE_OF_MEMORY * psutil.virtual_memory().total)
+    return min(most, shutil.disk_usage(base).total)
+
+
+def used_bytes(folder: Path) -> int:
+    """Return what the files below take, each once however many names it has."""
+    files: dict[int, int] = {}
+    for path, _, names in os.walk(folder):
+        for name in names:
+            try:
+                found = (Path(path) / name).lstat()
+            except OSError:  # gone meanwhile
+                continue
+            files[found.st_ino] = found.st_blocks * 512
+    return sum(files.values())
+
+
+def in_mib(num_bytes: int) -> str:
+    return f"{num_bytes / 2**20:,.1f} MiB"

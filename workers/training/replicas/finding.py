@@ -1,0 +1,236 @@
+"""Going on from a state in memory: the newest of which every part that is needed lies, undamaged, on some node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from workers.replicas.folders import RunMemory
+from workers.replicas.plan import ReplicaPlan
+from workers.training.build import Training
+from workers.training.checkpoints.agreement import gather_all
+from workers.training.checkpoints.manifest import MANIFEST, Damaged, Manifest, parse_manifest
+from workers.training.checkpoints.pieces import Region
+from workers.training.checkpoints.reading import Reader, intersection, sha256_of
+from workers.training.checkpoints.restoring import Found, refuse_other_model
+from workers.training.checkpoints.state import Parameters, is_same_mesh, regions_to_read
+from workers.training.checkpoints.store import Candidate, Mark, Store, find
+from workers.training.replicas.moving import Move, carry_out
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedState:
+    """A state in memory that is not used, or one node's copy of a part of it."""
+
+    mark: Mark
+    nodes: tuple[str, ...]
+    why: str
+
+
+@dataclass(slots=True)
+class Search:
+    """What came of looking: the state to go on from, from the memory of ``nodes``, and what was refused before it."""
+
+    found: Found | None = None
+    nodes: tuple[str, ...] = ()
+    refused: list[RefusedState] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a rank sees in its node's memory: the states, by mark, and which parts of each lie here with what size."""
+
+    node: str
+    folder: str
+    states: Mapping[Mark, Mapping[str, int]]
+
+
+def search(
+    plan: ReplicaPlan, store: Store, training: Training, parameters: Parameters, kind: str, *, not_before: Mark | None
+) -> Search:
+    """Look for the newest state in memory that is not older than ``not_before``. A collective.
+
+    Raises ValueError, on every rank, for a state of another model.
+    """
+    result = Search()
+    held = gather_all(_held(plan, store.fence))
+    if any(one is None for one in held):
+        return result
+    nodes = [one for one in held if one is not None]
+    rank = training.mesh.rank
+    for mark in sorted({mark for one in nodes for mark in one.states}, reverse=True):
+        if not_before is not None and mark < not_before:
+            break
+        text, problem = _manifest(plan, mark, nodes, rank)
+        if text is None:
+            if problem:
+                result.refused.append(RefusedState(mark, _names(nodes, mark), problem))
+            continue  # it never was whole
+        manifest = parse_manifest(text)
+        if manifest.run != store.run or manifest.world_size != training.mesh.world_size:
+            continue
+        if not is_same_mesh(training, manifest):
+            continue
+        candidate = Candidate(store.run, mark, RunMemory(Path(plan.folder)).own / mark.name)
+        refuse_other_model(candidate, manifest, parameters)
+        if _use(result, candidate, manifest, nodes, plan, training, parameters, kind):
+            return result
+    return result
+
+
+def _held(plan: ReplicaPlan, fence: int) -> Held | None:
+    """Return what lies here of attempts that may be gone on from."""
+    if plan.restore_above is None:
+        return None
+    states: dict[Mark, dict[str, int]] = {}
+    memory = RunMemory(Path(plan.folder))
+    for side in (memory.own, memory.peer):
+        for mark in find(side) if plan.folder and side.is_dir() else []:
+            if plan.restore_above < mark.fence < fence:
+                states.setdefault(mark, {}).update(_files(side / mark.name))
+    return Held(plan.node, plan.folder, states)
+
+
+def _files(folder: Path) -> dict[str, int]:
+    try:
+        return {path.name: path.stat().st_size for path in folder.iterdir() if path.is_file()}
+    except OSError:
+        return {}
+
+
+def _manifest(plan: ReplicaPlan, mark: Mark, nodes: Sequence[Held], rank: int) -> tuple[str | None, str]:
+    """Return the first manifest of the state that is as it was written, else why none is. A collective."""
+    mine: str | None = None
+    text: str | None = None
+    problem = ""
+    if MANIFEST in nodes[rank].states.get(mark, {}):
+        for folder in RunMemory(Path(plan.folder)).places(mark.name):
+            try:
+                text = (folder / MANIFEST).read_text()
+                parse_manifest(text)
+            except (OSError, UnicodeDecodeError) as error:
+                problem = f"{MANIFEST} cannot be read: {error}"
+            except Damaged as error:
+                problem = str(error)
+            else:
+                mine = text
+                break
+    first = next((at for at, has in enumerate(gather_all(mine is not None)) if has), None)
+    problems = [one for one in gather_all(problem) if one]
+    text = gather_all(mine if rank == first else None)[first] if first is not None else None
+    return text, problems[0] if problems else ""
+
+
+def _use(
+    result: Search,
+    candidate: Candidate,
+    manifest: Manifest,
+    nodes: Sequence[Held],
+    plan: ReplicaPlan,
+    training: Training,
+    parameters: Parameters,
+    kind: str,
+) -> bool:
+    """Put together what every node needs of the state, and read what this rank does. A collective."""
+    rank, mark = training.mesh.rank, candidate.mark
+    sound = gather_all(_sound(plan, mark, manifest, nodes, rank))
+    damaged = {(nodes[at].node, name): why for at, (_, bad) in enumerate(sound) for name, why in bad.items()}
+    for (node, name), why in damaged.items():
+        result.refused.append(RefusedState(mark, (node,), f"{name} {why}"))
+    holders: dict[str, set[str]] = {}
+    for at, (good, _) in enumerate(sound):
+        for name in good:
+            holders.setdefault(name, set()).add(nodes[at].folder + nodes[at].node)
+    regions = regions_to_read(training, parameters, manifest, kind)
+    needed = gather_all(files_needed(manifest, regions))
+    missing = sorted({name for names in needed for name in names} - holders.keys())
+    if missing:
+        if not damaged:
+            why = f"{', '.join(missing[:3])} {'is' if len(missing) == 1 else 'are'} on no node that is left"
+            result.refused.append(RefusedState(mark, _names(nodes, mark), why))
+        return False
+    keys = [one.folder + one.node for one in nodes]
+    moves = moves_for(keys, needed, holders)
+    trouble = carry_out(moves, plan, mark, manifest, rank, training.device)
+    tensors, why = {}, trouble
+    if not why:
+        try:
+            with Reader(candidate.folder, manifest, _places(plan, mark, manifest)) as reader:
+                tensors = {name: reader.read(name, region) for name, region in regions.items()}
+        except Damaged as error:
+            why = str(error)
+    whys = [one for one in gather_all(why) if one]
+    if whys:
+        result.refused.append(RefusedState(mark, _names(nodes, mark), whys[0]))
+        return False
+    result.found = Found(candidate, manifest, tensors)
+    names = dict(zip(keys, (one.node for one in nodes), strict=True))
+    sources = {names[keys[at]] for at, one in enumerate(needed) if one & _local(holders, keys[at])}
+    sources |= {names[keys[move.source]] for move in moves}
+    result.nodes = tuple(sorted(sources))
+    return True
+
+
+def _local(holders: Mapping[str, set[str]], key: str) -> set[str]:
+    return {name for name, keys in holders.items() if key in keys}
+
+
+def _names(nodes: Sequence[Held], mark: Mark) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.node for one in nodes if mark in one.states))
+
+
+def _sound(
+    plan: ReplicaPlan, mark: Mark, manifest: Manifest, nodes: Sequence[Held], rank: int
+) -> tuple[set[str], dict[str, str]]:
+    """Check this rank's share of what lies on its node; return the parts that are as they were taken, and of the
+    others why not."""
+    key = (nodes[rank].node, nodes[rank].folder)
+    here = [at for at, one in enumerate(nodes) if (one.node, one.folder) == key]
+    places = _places(plan, mark, manifest)
+    names = sorted(places, key=lambda name: (-manifest.files[name].bytes, name))
+    good, bad = set(), {}
+    for name in names[here.index(rank) :: len(here)]:
+        try:
+            if places[name].stat().st_size != manifest.files[name].bytes:
+                bad[name] = f"has {places[name].stat().st_size} bytes of its {manifest.files[name].bytes}"
+            elif sha256_of(places[name]) != manifest.files[name].sha256:
+                bad[name] = "is not as it was taken: its SHA-256 differs"
+            else:
+                good.add(name)
+        except (OSError, Damaged) as error:
+            bad[name] = f"cannot be read: {error}"
+    return good, bad
+
+
+def _places(plan: ReplicaPlan, mark: Mark, manifest: Manifest) -> dict[str, Path]:
+    """Return where the parts lie that this node has."""
+    places: dict[str, Path] = {}
+    for folder in RunMemory(Path(plan.folder)).places(mark.name) if plan.folder else ():
+        for name in manifest.files:
+            if name not in places and (folder / name).is_file():
+                places[name] = folder / name
+    return places
+
+
+def files_needed(manifest: Manifest, regions: Mapping[str, Region]) -> set[str]:
+    """Return which of its files hold something of these regions."""
+    return {
+        part.file
+        for name, region in regions.items()
+        for part in manifest.tensors[name].parts
+        if intersection(region, part) is not None
+    }
+
+
+def moves_for(keys: Sequence[str], needed: Sequence[set[str]], holders: Mapping[str, set[str]]) -> list[Move]:
+    """Return which rank sends which part to which rank, so that every node has what its ranks need: of each node its
+    first rank sends and receives. Every rank comes to the same answer."""
+    first = {key: keys.index(key) for key in keys}
+    moves = []
+    for key, to in sorted(first.items(), key=lambda one: one[1]):
+        wanted = {name for at, names in enumerate(needed) if keys[at] == key for name in names}
+        for name in sorted(wanted):
+            if key not in holders[name]:
+                moves.append(Move(name, min(first[holder] for holder in holders[name]), to))
+    return moves

@@ -1,0 +1,72 @@
+"""A snapshot that lies in a file in memory: taking it is one copy, and it outlives the process."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from workers.training.checkpoints.manifest import StoredFile
+from workers.training.checkpoints.snapshot import Snapshot
+from workers.training.checkpoints.store import Mark
+
+CHUNK_BYTES = 4 << 20  # hashed without the interpreter's lock, so that training goes on meanwhile
+
+
+@dataclass(slots=True)
+class MemorySnapshot(Snapshot):
+    """One of a rank's two buffers. ``mark`` is the state that it holds; ``link`` is the name of that part."""
+
+    path: Path = Path()
+    refuse_beyond_limit: Callable[[int, int], None] = lambda num_bytes, freed: None
+    mark: Mark | None = None
+    link: Path | None = None
+
+    def name_part(self, mark: Mark, link: Path) -> None:
+        """Give the file its name in the folder of a state."""
+        link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        os.link(self.path, link)
+        self.mark, self.link = mark, link
+
+    def withdraw(self) -> None:
+        """Take the name away: what the file holds is about to change."""
+        if self.link is not None:
+            self.link.unlink(missing_ok=True)
+            with suppress(OSError):  # others have parts there
+                self.link.parent.rmdir()
+        self.mark = self.link = None
+
+    def digest(self) -> StoredFile:
+        digest = hashlib.sha256(self.header)
+        data = self.data
+        for start in range(0, len(data), CHUNK_BYTES):
+            digest.update(data[start : start + CHUNK_BYTES])
+        return StoredFile(len(self.header) + len(data), digest.hexdigest())
+
+    def _allocate(self, num_bytes: int) -> torch.Tensor:
+        """Lay the file out. Raises NoRoom and OSError: what does not fit is refused here, and never in mid-copy."""
+        size = len(self.header) + num_bytes
+        former = self.path.stat().st_size if self.path.exists() else 0
+        self.refuse_beyond_limit(size, former)
+        self.path.unlink(missing_ok=True)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                os.posix_fallocate(descriptor, 0, size)  # a page that is not to be had later would end the rank
+            except OSError:
+                self.path.unlink(missing_ok=True)
+                raise
+            memory = mmap.mmap(descriptor, size)
+        finally:
+            os.close(descriptor)
+        memory[: len(self.header)] = self.header
+        if num_bytes == 0:
+            return torch.empty(0, dtype=torch.uint8)
+        return torch.frombuffer(memory, dtype=torch.uint8, offset=len(self.header), count=num_bytes)

@@ -1,0 +1,335 @@
+"""Taking states into memory: a copy while training waits, all the rest in a thread beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainyard.contract.base import to_builtins
+from trainyard.contract.facts import IN_MEMORY, InMemoryFacts
+from trainyard.spec.sections.train import Checkpoint
+from workers.replicas.folders import MemoryFolder, NoRoom, RunMemory
+from workers.replicas.plan import ReplicaPlan
+from workers.replicas.sending import PeerConnection, PeerFailed
+from workers.replicas.wire import MANIFEST, Part
+from workers.training.checkpoints.agreement import gather_all
+from workers.training.checkpoints.manifest import (
+    Manifest,
+    StoredFile,
+    StoredPart,
+    StoredTensor,
+    manifest_text,
+    parameters_digest,
+    parse_manifest,
+)
+from workers.training.checkpoints.parts import PartNote, join_notes
+from workers.training.checkpoints.pieces import Piece
+from workers.training.checkpoints.random_state import RandomState, random_state
+from workers.training.checkpoints.saving import MAX_WHY, Facts, Record, record_of
+from workers.training.checkpoints.store import Mark
+from workers.training.loop import Metrics
+from workers.training.replicas.board import Board, NotThere
+from workers.training.replicas.committing import commit
+from workers.training.replicas.interval import Interval
+from workers.training.replicas.snapshots import MemorySnapshot
+
+PARTS_TIMEOUT_S = 60.0
+WAIT_S = 2.0  # training waits so long for the state before, and leaves one out then
+DECIDE_S = 30.0  # …and for the one that shows what a state costs
+REPORT_EVERY_S = 2.0  # facts about the newest state
+
+
+class GivenUp(Exception):
+    """A state that will not be whole. ``is_final``: nor will any later one."""
+
+    def __init__(self, why: str, *, is_final: bool) -> None:
+        super().__init__(why)
+        self.is_final = is_final
+
+
+@dataclass(slots=True)
+class Taken:
+    """One rank's part of a state, on its way."""
+
+    mark: Mark
+    snapshot: MemorySnapshot
+    state: Record
+    random: RandomState
+    stall_s: float
+    problem: str = ""  # why there is no part
+
+
+@dataclass(slots=True)
+class Replicas:
+    """Keeps the newest state of a training in the memory of its nodes. One is taken at a time."""
+
+    plan: ReplicaPlan
+    facts: Facts
+    metrics: Metrics
+    interval: Interval
+    keeper: bool  # of this node's ranks, the one that lays down manifests and removes what is old
+    nodes: tuple[str, ...]  # names of all nodes of the attempt
+    cost_s: float | None = None  # of the last state: what it took of this rank's processor time
+    is_off: bool = False
+    _peer: PeerConnection | None = None
+    _had_copies: bool = False  # states of this attempt were whole on a second node too
+    _peer_problems: list[str] = field(default_factory=list)
+    _snapshots: list[MemorySnapshot] = field(init=False)
+    _committed: Mark | None = None
+    _thread: threading.Thread | None = None
+    _is_due: bool = False
+    _reported: set[str] = field(default_factory=set)
+    _reported_at: float = 0.0
+    _board: Board = field(init=False)
+
+    def __post_init__(self) -> None:
+        facts, memory = self.facts, self.memory
+        folder = MemoryFolder(memory.path, self.plan.limit_bytes)
+        names = [f"rank-{facts.rank}.fence-{facts.fence}.{letter}" for letter in "ab"]
+        self._snapshots = [
+            MemorySnapshot(facts.device, path=memory.buffers / name, refuse_beyond_limit=_refusing(folder))
+            for name in names
+        ]
+        self._board = Board(f"replicas/{facts.fence}")
+        if (peer := self.plan.peer) is not None:
+            self._peer = PeerConnection(
+                peer.node, peer.address, peer.port, attempt=self.plan.attempt, key=self.plan.key
+            )
+
+    @property
+    def memory(self) -> RunMemory:
+        return RunMemory(Path(self.plan.folder))
+
+    def after_step(
+        self, step: int, pieces: Callable[[], Sequence[Piece]], state: Callable[[], Record], *, is_agreed: bool
+    ) -> None:
+        """Take the state where it is due, or as soon behind that as ranks hold the same weights."""
+        self.interval.entered()
+        if self.interval.is_deciding:  # every rank is here, whatever became of its states
+            self.wait(DECIDE_S)
+            self.interval.decide(self.cost_s)
+        self._is_due = not self.is_off and (self._is_due or self.interval.is_due(step))
+        if self._is_due and is_agreed:
+            self._is_due = False
+            self._take(Mark(self.facts.fence, step), pieces, state)
+        self.interval.left()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return whether nothing is on its way any more."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                return False
+            self._thread = None
+        return True
+
+    def _take(self, mark: Mark, pieces: Callable[[], Sequence[Piece]], state: Callable[[], Record]) -> None:
+        started = time.perf_counter()
+        if not self.wait(WAIT_S):
+            name = answer_name(mark) if self.facts.rank == 0 else part_name(mark, self.facts.rank)
+            self._board.put(name, json.dumps({"why": "the state before is still on its way"}))
+            return
+        snapshot = next(one for one in self._snapshots if one.mark is None or one.mark != self._committed)
+        problem = ""
+        try:
+            snapshot.withdraw()
+            self.memory.buffers.mkdir(mode=0o700, parents=True, exist_ok=True)
+            snapshot.take(pieces())
+        except (OSError, NoRoom) as error:
+            problem = str(error)
+        taken = Taken(mark, snapshot, state(), random_state(self.facts.device), 0.0, problem)
+        taken.stall_s = time.perf_counter() - started
+        # A daemon: a training that fails must not wait for it.
+        self._thread = threading.Thread(target=self._keep, args=(taken,), name="replicas", daemon=True)
+        self._thread.start()
+
+    # In the thread.
+
+    def _keep(self, taken: Taken) -> None:
+        began_s = time.thread_time()
+        try:
+            self._board.put(part_name(taken.mark, self.facts.rank), self._part(taken))
+            if self.facts.rank == 0:
+                text = self._complete(taken)
+                self._board.put(answer_name(taken.mark), text)
+            else:
+                text = self._board.wait_for(answer_name(taken.mark), PARTS_TIMEOUT_S)
+            self._commit(taken, text)
+        # Whatever it is: a state that cannot be kept in memory is no reason to end a training.
+        except Exception as error:
+            self._report_problem(taken.mark, f"{type(error).__name__}: {error}")
+        own_s = time.thread_time() - began_s if self.facts.device.type == "cpu" else 0.0
+        own_s *= 1 if self._peer is None else 2  # this node receives as much as it sends
+        self.cost_s = taken.stall_s + own_s
+
+    def _part(self, taken: Taken) -> str:
+        """Lay down this rank's part, and return what rank 0 needs to know of it."""
+        if taken.problem:
+            return json.dumps({"why": taken.problem, "is_final": True})
+        snapshot, name = taken.snapshot, f"rank-{self.facts.rank}.safetensors"
+        tensors = {
+            tensor: StoredTensor(dtype, region.whole, (StoredPart(name, region.offset, region.shape),))
+            for tensor, (dtype, region) in snapshot.regions.items()
+        }
+        files = {}
+        if tensors:
+            files[name] = snapshot.digest()
+            snapshot.name_part(taken.mark, self.memory.own / taken.mark.name / name)
+        problem = (
+            self._send(taken.mark, name, [memoryview(snapshot.header), snapshot.data], files[name]) if files else ""
+        )
+        note = PartNote(tensors, files, taken.random, taken.stall_s).to_json()
+        return json.dumps({"note": note, "peer_problem": problem})
+
+    def _send(self, mark: Mark, name: str, pieces: Sequence[memoryview], stored: StoredFile) -> str:
+        """Have the other node keep it too; return why it does not."""
+        if self._peer is None:
+            return ""
+        part = Part(
+            run=self.facts.run,
+            fence=mark.fence,
+            step=mark.step,
+            name=name,
+            bytes=stored.bytes,
+            sha256=stored.sha256,
+        )
+        try:
+            self._peer.send(part, pieces)
+        except PeerFailed as error:
+            return str(error)
+        return ""
+
+    def _complete(self, taken: Taken) -> str:
+        """On rank 0: return the manifest once all parts are whole, or why there is no such state."""
+        facts = self.facts
+        try:
+            notes = {rank: self._note_of(taken.mark, rank) for rank in facts.writers}
+            num_copies = self._count_copies(taken.mark)
+        except GivenUp as error:
+            return json.dumps({"why": f"{error}", "is_final": error.is_final})
+        except NotThere as error:
+            return json.dumps({"why": f"{error}", "is_final": False})
+        tensors, files = join_notes(notes)
+        manifest = Manifest(
+            run=facts.run,
+            step=taken.mark.step,
+            fence=taken.mark.fence,
+            at=time.time(),
+            model=facts.model,
+            parameters=parameters_digest(tensors),
+            world_size=facts.world_size,
+            degrees=facts.degrees,
+            state={**taken.state, "random": {str(rank): note.random for rank, note in notes.items()}},
+            tensors=tensors,
+            files=files,
+        )
+        stall_s = max(note.stall_s for note in notes.values())
+        return json.dumps({"manifest": manifest_text(manifest), "stall_s": stall_s, "num_copies": num_copies})
+
+    def _note_of(self, mark: Mark, rank: int) -> PartNote:
+        document = json.loads(self._board.wait_for(part_name(mark, rank), PARTS_TIMEOUT_S))
+        if why := document.get("why"):
+            raise GivenUp(f"rank {rank}: {why}", is_final=document.get("is_final", False))
+        if problem := document["peer_problem"]:
+            self._peer_problems.append(f"rank {rank}: {problem}")
+        return PartNote.of(json.loads(document["note"]))
+
+    def _count_copies(self, mark: Mark) -> int:
+        """Return on how many nodes each part lies. Raises GivenUp where it is one, and a state before lies on two."""
+        problems, self._peer_problems = self._peer_problems, []
+        if not problems:
+            self._had_copies = self.plan.peer is not None
+            return 2 if self._had_copies else 1
+        if self._had_copies:  # that one survives the loss of a node, as this one would not
+            raise GivenUp(f"it would lie on one node alone: {problems[0]}", is_final=False)
+        self._report_problem(mark, f"each part lies on one node alone: {problems[0]}")
+        return 1
+
+    def _commit(self, taken: Taken, text: str) -> None:
+        """Let the state count here, or give it up."""
+        answer = json.loads(text)
+        if why := answer.get("why"):
+            self.is_off = self.is_off or answer.get("is_final", False)
+            self._report_problem(taken.mark, why)
+            return
+        if self.keeper:
+            manifest: str = answer["manifest"]
+            commit(self.memory, taken.mark, manifest)
+            data = manifest.encode()
+            stored = StoredFile(len(data), hashlib.sha256(data).hexdigest())
+            if answer["num_copies"] > 1 and (problem := self._send(taken.mark, MANIFEST, [memoryview(data)], stored)):
+                print(f"the manifest of {taken.mark.name} did not reach its second node: {problem}", flush=True)
+        before, self._committed = self._committed, taken.mark
+        if self.facts.rank == 0:
+            if before is not None:
+                names = [part_name(before, rank) for rank in self.facts.writers]
+                self._board.remove([*names, answer_name(before)])
+            self._report(taken.mark, parse_manifest(answer["manifest"]), answer)
+
+    def _report(self, mark: Mark, manifest: Manifest, answer: Record) -> None:
+        now = time.monotonic()
+        if now - self._reported_at < REPORT_EVERY_S:
+            return
+        self._reported_at = now
+        found = InMemoryFacts(
+            step=mark.step,
+            fence=mark.fence,
+            bytes=manifest.num_bytes,
+            every_steps=self.interval.every,
+            stall_s=answer["stall_s"],
+            num_copies=answer["num_copies"],
+            nodes=list(self.nodes),
+        )
+        self.metrics.note({"name": IN_MEMORY, "data": to_builtins(found), "at": time.time()}, kind="facts")
+
+    def _report_problem(self, mark: Mark, why: str) -> None:
+        """Say once what keeps states from memory; training goes on."""
+        if self.facts.rank != 0 or why in self._reported:
+            return
+        self._reported.add(why)
+        print(f"the state of step {mark.step} is not kept in memory, training goes on: {why}", flush=True)
+        record = record_of("off", self.facts.run, mark)
+        self.metrics.note({**record, "why": why[:MAX_WHY], "memory": self.plan.node or "a node"})
+
+
+def open_replicas(
+    plan: ReplicaPlan, given: Checkpoint, facts: Facts, metrics: Metrics, *, is_writer: bool
+) -> Replicas | None:
+    """Return what takes states into memory; None where a node of the run has no room for any. A collective."""
+    places: list[tuple[str, str]] = gather_all((plan.node, plan.folder))
+    problems = [problem for problem in gather_all(plan.problem) if problem]
+    if problems:
+        if facts.rank == 0:
+            print(f"no states are kept in memory, training goes on without: {problems[0]}", flush=True)
+            record: Record = {"t": "checkpoint", "state": "off", "run": facts.run, "at": time.time()}
+            metrics.note(
+                {**record, "fence": facts.fence, "why": problems[0][:MAX_WHY], "memory": plan.node or "a node"}
+            )
+        return None
+    if not is_writer:
+        return None
+    agree = (lambda own: own) if len(facts.writers) < facts.world_size else (lambda own: max(gather_all(own)))
+    interval = Interval(given.replicate_every_steps, given.every_steps, agree)
+    nodes = tuple(dict.fromkeys(node for node, _ in places))
+    keeper = places.index((plan.node, plan.folder)) == facts.rank
+    return Replicas(plan, facts, metrics, interval, keeper, nodes)
+
+
+def part_name(mark: Mark, rank: int) -> str:
+    return f"{mark.name}/{rank}"
+
+
+def answer_name(mark: Mark) -> str:
+    return f"{mark.name}/answer"
+
+
+def _refusing(folder: MemoryFolder) -> Callable[[int, int], None]:
+    def refuse(num_bytes: int, freed: int) -> None:
+        folder.refuse_beyond_limit(num_bytes, freed=freed)
+
+    return refuse
