@@ -73,6 +73,24 @@ class Watch(bootsteps.StartStopStep):
             self.thread.stop()
 
 
+class Allocations(bootsteps.StartStopStep):
+    """Asks the systems of engines that bring nodes, as a thread beside the ticks: those may answer slowly."""
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        super().__init__(parent, **options)
+        self.thread: Any = None
+
+    def start(self, parent: Any) -> None:
+        from runs.engines.allocation_clock import AllocationClock  # Django is ready by now
+
+        self.thread = AllocationClock()
+        self.thread.start()
+
+    def stop(self, parent: Any) -> None:
+        if self.thread is not None:
+            self.thread.stop()
+
+
 class Listener(bootsteps.StartStopStep):
     """Receives the hints of supervisors with a new report, as another thread of the worker."""
 
@@ -99,4 +117,4 @@ class Lifeline(bootsteps.Step):
         lifeline.watch()
 
 
-app.steps["worker"] |= {Clock, Watch, Listener, Lifeline}
+app.steps["worker"] |= {Clock, Watch, Allocations, Listener, Lifeline}

@@ -106,7 +106,7 @@ def visible_clusters(user: Someone) -> QuerySet[Cluster]:
 
 
 def visible_nodes(user: Someone) -> QuerySet[Node]:
-    nodes = Node.objects.select_related("cluster").filter(removed_at=None)
+    nodes = Node.objects.present().select_related("cluster")
     return nodes if can_manage_clusters(user) else nodes.filter(cluster__in=visible_clusters(user))
 
 
@@ -290,8 +290,11 @@ def get_invitation(secret: str) -> Invitation:
 
 def join_tokens_that_open() -> QuerySet[JoinToken]:
     """Those not used and not too old, from people who may still change clusters."""
-    found = JoinToken.objects.filter(used_at=None, expires_at__gt=timezone.now(), created_by__is_active=True)
-    return found.filter(Q(created_by__is_staff=True) | Q(created_by__is_superuser=True))
+    found = JoinToken.objects.filter(used_at=None, expires_at__gt=timezone.now())
+    from_people = Q(placement=None, created_by__is_active=True) & (
+        Q(created_by__is_staff=True) | Q(created_by__is_superuser=True)
+    )
+    return found.filter(from_people | Q(placement__attempt__ended_at=None, placement__isnull=False))
 
 
 def _allowed(user: Someone, thing: M, project: Project, role: Role) -> M:

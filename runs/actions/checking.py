@@ -84,7 +84,7 @@ def _cluster_of(actor: Someone, document: Any) -> Cluster | None:
 
 
 def _nodes(cluster: Cluster) -> list[Node]:
-    return list(cluster.nodes.filter(removed_at=None).select_related("cluster"))
+    return list(Node.objects.registered().filter(cluster=cluster).select_related("cluster"))
 
 
 def _code_problems(project: Project, spec: Spec, packed: Packed) -> list[Problem]:

@@ -14,10 +14,14 @@ from django.utils import timezone
 
 from runs import broadcast
 from runs.access import require, require_manager, require_runner
+from runs.engines import ENGINES, allocating_engine
+from runs.engines.allocating import SettingsError
+from runs.engines.offers import keep_offers
 from runs.models import Cluster, JoinToken, Node, Preflight, Project, Role, Run, User
 from runs.models.access import digest_of
 from runs.refused import Refused
 from runs.tasks import schedule_soon
+from trainyard.contract.base import JsonObject
 
 TOKEN_LIFE = timedelta(hours=24)
 LOCAL = "local"
@@ -30,13 +34,16 @@ def create_cluster(
     region: str = "",
     labels: dict[str, str] | None = None,
     projects: Sequence[str] = (),
+    engine: str = "celery",
+    settings: JsonObject | None = None,
 ) -> Cluster:
-    """Make an empty cluster, for the projects of these names or ids. Raises ValidationError for a bad name or a project
-    that there is not, Refused for a taken name."""
+    """Make an empty cluster, for the projects of these names or ids. Raises ValidationError for a bad name, a project
+    that there is not, an unknown engine or settings that it does not take, Refused for a taken name."""
     require_manager(actor)
-    cluster = Cluster(name=name, region=region, labels=labels or {})
+    cluster = Cluster(name=name, region=region, labels=labels or {}, engine=engine)
+    cluster.settings = checked_settings(engine, settings or {})
     cluster.clean_fields()
-    return _save(cluster, _projects(projects))
+    return _offering(_save(cluster, _projects(projects)))
 
 
 def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:
@@ -53,30 +60,32 @@ def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:
 
 
 def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
-    """Change name, region, labels or the projects (names or ids) that may use it: what trains there goes on, and what
-    waits is not placed. Raises ValidationError for a bad value, Refused for a taken name."""
+    """Change name, region, labels, the engine's settings or the projects (names or ids) that may use it: what trains
+    there goes on, and what waits is not placed. Raises ValidationError for a bad value, Refused for a taken name."""
     require_manager(actor)
     for field in ("name", "region", "labels"):
         if changes.get(field) is not None:
             setattr(cluster, field, changes[field])
+    if changes.get("settings") is not None:
+        cluster.settings = checked_settings(cluster.engine, changes["settings"])
     cluster.clean_fields()
     projects = changes.get("projects")
     cluster = _save(cluster, None if projects is None else _projects(projects))
     schedule_soon(cluster.pk)
-    return cluster
+    return _offering(cluster)
 
 
 def delete_cluster(*, actor: User, cluster: Cluster) -> None:
     """Delete a cluster that has neither nodes nor runs: their history names it."""
     require_manager(actor)
     with transaction.atomic():
-        if cluster.nodes.filter(removed_at=None).exists():
+        if Node.objects.present().filter(cluster=cluster).exists():
             raise Refused("has-nodes", f"Cluster {cluster.name} still has nodes.")
         if cluster.runs.exists():
             raise Refused("has-runs", f"Cluster {cluster.name} has runs in its history.")
         if cluster.datasets.exists():
             raise Refused("has-datasets", f"Projects have datasets on cluster {cluster.name}. They go first.")
-        cluster.nodes.all().delete()  # the removed ones: no run's history names them
+        cluster.nodes.all().delete()  # removed, left or only offered ones: no run's history names them
         cluster.delete()
 
 
@@ -88,6 +97,29 @@ def new_join_token(*, actor: User, cluster: Cluster) -> tuple[JoinToken, str]:
         cluster=cluster, digest=digest_of(secret), created_by=actor, expires_at=timezone.now() + TOKEN_LIFE
     )
     return token, secret
+
+
+def checked_settings(engine: str, document: JsonObject) -> JsonObject:
+    """Return the settings as they are kept."""
+    if engine not in ENGINES:
+        known = ", ".join(sorted(ENGINES))
+        raise ValidationError({"engine": f"There is no engine {engine!r}; there are: {known}."})
+    allocating = allocating_engine(engine)
+    if allocating is None:
+        if document:
+            raise ValidationError({"settings": f"Engine {engine} has no settings, and {sorted(document)[0]!r} is one."})
+        return {}
+    try:
+        return allocating.checked(document)
+    except SettingsError as error:
+        raise ValidationError({f"settings.{field}": words for field, words in error.problems.items()}) from error
+
+
+def _offering(cluster: Cluster) -> Cluster:
+    """Have runs placed at once on machines that the engine may bring."""
+    if (engine := allocating_engine(cluster.engine)) is not None:
+        keep_offers(cluster, engine.offer(cluster))
+    return cluster
 
 
 def _projects(names: Sequence[str]) -> list[Project]:
@@ -113,7 +145,7 @@ def check_cluster(*, actor: User, cluster: Cluster, nodes: Sequence[Node] | None
     """Have the nodes checked now: all of the cluster, or these. Return the preflight that is under way already where
     there is one for them. Raises Forbidden for who may not run there, Refused where there is nothing to check."""
     require_runner(actor, cluster)
-    members = list(cluster.nodes.filter(removed_at=None)) if nodes is None else list(nodes)
+    members = list(Node.objects.present().filter(cluster=cluster)) if nodes is None else list(nodes)
     if not members:
         raise Refused("no-nodes", f"Cluster {cluster.name} has no node that could be checked.")
     ids = sorted(node.pk for node in members)

@@ -50,7 +50,7 @@ def shown_run(user: Someone, known: KnownRates) -> str:
 
 
 def _nodes(spec: RecipeSpec, cluster: Cluster, now: datetime) -> list[Node]:
-    nodes = {node.pk: node for node in cluster.nodes.filter(removed_at=None)}
+    nodes = {node.pk: node for node in Node.objects.registered().filter(cluster=cluster)}
     if problems := check_fits(spec, nodes.values()):
         raise SpecError(problems)
     answer = forecast(cluster, spec.resolved(), now)

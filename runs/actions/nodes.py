@@ -12,7 +12,7 @@ from runs.models import Cluster, JoinToken, Node, User
 from runs.models.access import digest_of
 from runs.models.clusters import MAX_SLOTS
 from runs.refused import Refused
-from runs.tasks import schedule_soon
+from runs.tasks import reconcile_soon, schedule_soon
 from trainyard.contract.base import to_builtins
 from trainyard.contract.keys import new_key
 from trainyard.contract.machines import Cpu, Inventory
@@ -26,21 +26,31 @@ def join_node(
     slots: int | None = None,
     machine: Inventory | None = None,
     version: str = "",
+    attempt: str = "",
 ) -> Node:
     """Let a machine in with a join token: new, or set up anew under its old name.
 
     Raises Forbidden for a token that is unknown, used or too old, Refused for the name of a node that is in contact or
-    of another cluster, ValidationError for a bad name. A refused join does not use the token up.
+    of another cluster, ValidationError for a bad name. A refused join does not use the token up. ``attempt`` is what a
+    node names that an engine brought: its token is bound to one part of that attempt.
     """
     now = timezone.now()
     machine = machine or Inventory()
     with transaction.atomic():
-        token = join_tokens_that_open().filter(digest=digest_of(secret)).select_related("cluster").first()
+        token = (
+            join_tokens_that_open()
+            .filter(digest=digest_of(secret))
+            .select_related("cluster", "placement__node")
+            .first()
+        )
         if token is None or not JoinToken.objects.filter(pk=token.pk, used_at=None).update(used_at=now):
             raise Forbidden("This join token is unknown, already used, or too old.")
-        node = Node.objects.filter(name=name).first() or Node(name=name, cluster=token.cluster)
-        _check_name_is_free(node, token)
-        node.slots = _slots_at_joining(node, slots, machine)
+        if token.placement is not None or attempt:
+            node = _brought_node(token, name, attempt)
+        else:
+            node = Node.objects.filter(name=name).first() or Node(name=name, cluster=token.cluster)
+            _check_name_is_free(node, token)
+            node.slots = _slots_at_joining(node, slots, machine)
         node.cluster = token.cluster
         node.key = new_key()
         node.address = address
@@ -52,6 +62,22 @@ def join_node(
         JoinToken.objects.filter(pk=token.pk).update(node=node)
         transaction.on_commit(broadcast.nodes_changed)
         schedule_soon(node.cluster_id)
+        if token.placement is not None:
+            reconcile_soon(token.placement.attempt.run_id)
+    return node
+
+
+def _brought_node(token: JoinToken, host: str, attempt: str) -> Node:
+    """Return the row that was offered for this machine, with the host's name in front of its own."""
+    placement = token.placement
+    if placement is None or placement.attempt_id != attempt:
+        raise Forbidden("This join token is bound to another attempt, or to none.")
+    node = placement.node
+    if node.kind != Node.Kind.OFFERED:
+        raise Forbidden("The machine that this join token was for has left.")
+    node.kind = Node.Kind.BROUGHT
+    node.name = f"{host[:20]}-{node.name}"[:60]
+    node.joined_at = timezone.now()
     return node
 
 

@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
-from django.contrib import admin
+from typing import Any
 
+from django import forms
+from django.contrib import admin
+from django.core.exceptions import ValidationError
+
+from runs.actions.clusters import checked_settings
 from runs.admin.base import Editable, Written
-from runs.models import Cluster, HeldSlot, JoinToken, Node, Preflight
+from runs.models import Allocation, Cluster, HeldSlot, JoinToken, Node, Preflight
+
+
+class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Checks the settings as the form of the site and REST do."""
+
+    class Meta:
+        model = Cluster
+        fields = ("name", "engine", "settings", "region", "labels", "projects")
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or self.cleaned_data
+        try:
+            values["settings"] = checked_settings(values.get("engine", "celery"), values.get("settings") or {})
+        except ValidationError as error:
+            for field, words in error.message_dict.items():
+                self.add_error("settings" if field.startswith("settings") else field, words)
+        return values
 
 
 @admin.register(Cluster)
@@ -13,6 +35,15 @@ class ClusterAdmin(Editable):
     list_display = ("name", "engine", "region", "created_at")
     search_fields = ("name",)
     filter_horizontal = ("projects",)
+    list_filter = ("engine",)
+    form = ClusterForm
+
+
+@admin.register(Allocation)
+class AllocationAdmin(Written):
+    list_display = ("attempt", "state", "job", "reason", "hosts", "created_at", "over_at")
+    list_filter = ("state",)
+    search_fields = ("job", "attempt__run__id")
 
 
 @admin.register(Node)

@@ -99,6 +99,7 @@ MACHINERY = Group(
         (models.SignInLink, "Sign-in links", "one-time links, used or open"),
         (models.IdempotencyKey, "Idempotency keys", "answers that are kept for requests that are sent again"),
         (models.Placement, "Placements", "the part of an attempt on one node"),
+        (models.Allocation, "Allocations", "machines that an engine asked its system for"),
         (models.HeldSlot, "Held slots", "slots of nodes that an attempt has"),
         (models.RunTime, "Times of runs", "where the time of a run that has ended went"),
         (models.GoneRun, "Deleted runs", "ids that no run gets again"),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from runs.engines.allocating import AllocatingEngine
 from runs.engines.celery import CeleryEngine
 from runs.engines.protocol import Engine
+from runs.engines.slurm.engine import SlurmEngine
 from runs.models import Cluster
 
-__all__ = ["ENGINES", "Engine", "engine_of"]
+__all__ = ["ENGINES", "Engine", "allocating_engine", "brings_nodes", "engine_of"]
 
-ENGINES: dict[str, Engine] = {"celery": CeleryEngine()}
+ENGINES: dict[str, Engine] = {"celery": CeleryEngine(), "slurm": SlurmEngine()}
 
 
 def engine_of(cluster: Cluster) -> Engine:
@@ -17,3 +19,13 @@ def engine_of(cluster: Cluster) -> Engine:
         known = ", ".join(sorted(ENGINES))
         raise ValueError(f"engine {cluster.engine!r} of cluster {cluster.name} is not built; there are: {known}")
     return ENGINES[cluster.engine]
+
+
+def allocating_engine(name: str) -> AllocatingEngine | None:
+    """Return the engine of that name where it brings nodes; None for one whose nodes stay."""
+    engine = ENGINES.get(name)
+    return engine if isinstance(engine, AllocatingEngine) else None
+
+
+def brings_nodes(cluster: Cluster) -> bool:
+    return allocating_engine(cluster.engine) is not None

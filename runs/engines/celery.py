@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
+from django.utils import timezone
+
 from runs.engines.broker import publish
+from runs.engines.findings import Finding
 from runs.engines.protocol import NOTHING, WantedOfPlacements
 from runs.models import Attempt, Cluster, Node, Placement
 from runs.placing.rooms import rooms_of
@@ -21,7 +24,7 @@ from trainyard.contract.seals import command_scope, question_scope, seal
 
 class CeleryEngine:
     def capacity(self, cluster: Cluster, now: datetime) -> list[Room]:
-        return rooms_of(list(Node.objects.filter(cluster=cluster, removed_at=None)), now)
+        return rooms_of(list(Node.objects.present().filter(cluster=cluster)), now)
 
     def start(self, placements: Sequence[Placement], wanted: WantedOfPlacements) -> None:
         for placement in placements:
@@ -40,6 +43,16 @@ class CeleryEngine:
     def inspect(self, node: Node, question: Question) -> None:
         locked = lock(node.key, question_scope(node.pk), question)
         _command(node, INSPECT, Inspect(locked=locked.locked, at=time.time()))
+
+    def examine(self, cluster: Cluster) -> Iterator[Finding]:
+        nodes = list(Node.objects.present().filter(cluster=cluster))
+        if not nodes:
+            yield Finding("nodes", False, "The cluster has no node.", "“Add node” of the page prints the command.")
+        for node in nodes:
+            is_here = node.is_in_contact(timezone.now())
+            words = f"{node.name} at {node.address} is {'in contact' if is_here else 'out of contact'}."
+            advice = "" if is_here else "Start `trainyard node` there; its own lines say what keeps it."
+            yield Finding("node", is_here, words, advice)
 
 
 def _command(node: Node, task: str, document: WireStruct) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Protocol
 
+from runs.engines.findings import Finding
 from runs.models import Attempt, Cluster, Node, Placement
 from runs.placing.scheduling import Room
 from trainyard.contract.desired import DesiredAttempt
@@ -67,4 +68,8 @@ class Engine(Protocol):
 
     def inspect(self, node: Node, question: Question) -> None:
         """Have the node look at a dataset. Control repeats it until the node's status lists the question."""
+        ...
+
+    def examine(self, cluster: Cluster) -> Iterator[Finding]:
+        """Yield step by step what keeps the cluster from training, for `trainyard doctor`. It may take a minute."""
         ...

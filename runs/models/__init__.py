@@ -1,6 +1,7 @@
 """The product's rows. Import models from here; each file below is one family."""
 
 from runs.models.access import IdempotencyKey, SignInLink, Token
+from runs.models.allocations import Allocation
 from runs.models.attempts import Attempt, Event, HeldSlot, Placement
 from runs.models.clusters import Cluster, JoinToken, Node
 from runs.models.data import Dataset
@@ -11,6 +12,7 @@ from runs.models.runs import GoneRun, Run
 from runs.models.times import RunTime
 
 __all__ = [
+    "Allocation",
     "Attempt",
     "Cluster",
     "CodeBundle",

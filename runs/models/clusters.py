@@ -18,7 +18,9 @@ class Cluster(models.Model):
 
     id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     name = models.SlugField(max_length=60, unique=True)
-    engine = models.CharField(max_length=20, default="celery", choices=(("celery", "Celery"),))
+    engine = models.CharField(max_length=20, default="celery", choices=(("celery", "Celery"), ("slurm", "Slurm")))
+    # What the engine must know of its system; a struct of the engine reads it. Empty for one whose nodes stay.
+    settings = models.JSONField(default=dict, blank=True)
     region = models.CharField(max_length=60, blank=True)
     labels = models.JSONField(default=dict, blank=True)
     # Which projects' runs and datasets may be on its nodes. None: nobody's, as of a cluster that is just being set up.
@@ -35,8 +37,24 @@ class Cluster(models.Model):
 MAX_SLOTS = 1024  # of one node
 
 
+class NodeQuerySet(models.QuerySet["Node"]):
+    def present(self) -> NodeQuerySet:
+        """The nodes that have joined and neither left nor were removed."""
+        return self.filter(removed_at=None, kind__in=(Node.Kind.STAYS, Node.Kind.BROUGHT))
+
+    def registered(self) -> NodeQuerySet:
+        """Those, and the machines that an engine may bring."""
+        return self.filter(removed_at=None).exclude(kind=Node.Kind.LEFT)
+
+
 class Node(models.Model):
     """One machine that runs a node worker. Its slots are its GPUs, or CPU slots where it has none."""
+
+    class Kind(models.TextChoices):
+        STAYS = "stays"
+        OFFERED = "offered"  # a machine that an engine may bring: nobody has joined as it
+        BROUGHT = "brought"  # it has joined for one attempt
+        LEFT = "left"  # its machine was given back; its last records are still taken
 
     id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="nodes")
@@ -52,6 +70,9 @@ class Node(models.Model):
     joined_at = models.DateTimeField(auto_now_add=True)
     seen_at = models.DateTimeField(null=True, blank=True)
     removed_at = models.DateTimeField(null=True, blank=True)
+    kind = models.CharField(max_length=8, choices=Kind.choices, default=Kind.STAYS)
+
+    objects = NodeQuerySet.as_manager()
 
     class Meta:
         ordering = ("name",)
@@ -108,6 +129,10 @@ class JoinToken(models.Model):
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True, blank=True)
     node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    # The part of an attempt that it lets a machine in for: the node serves that attempt alone. None: the node stays.
+    placement = models.OneToOneField(
+        "runs.Placement", on_delete=models.CASCADE, null=True, blank=True, related_name="join_token"
+    )
 
     def __str__(self) -> str:
         return f"join token for {self.cluster}"

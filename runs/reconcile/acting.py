@@ -12,11 +12,12 @@ from msgspec.structs import replace
 
 from runs import broadcast, replacing, stopping
 from runs.causes import MISSING_S, PlacementState, plain_cause
-from runs.engines import engine_of
+from runs.causes.allocations import AllocationEnding
+from runs.engines import brings_nodes, engine_of
 from runs.hangs.recording import record_hang
 from runs.metrics import progress
 from runs.metrics.models import Telemetry
-from runs.models import Attempt, HeldSlot, Placement, Run
+from runs.models import Allocation, Attempt, HeldSlot, Placement, Run
 from runs.models.runs import StaleStatus
 from runs.reconcile.desired import wanted_of_placement
 from runs.reconcile.judge import REST_LIMIT_S, Case, Verdict, judge
@@ -144,7 +145,17 @@ def _case(attempt: Attempt, placements: Sequence[Placement], listener: Listener)
         zero_means_finished="recipe" in attempt.run.spec.get("task", {}),
         rest_limit_s=partial(_rest_limit_s, attempt),
         stopped=lambda: stopping.outcome(attempt.run.spec, attempt.stop, [one.reported for one in placements]),
+        ending=ending_of(attempt),
     )
+
+
+def ending_of(attempt: Attempt) -> AllocationEnding | None:
+    """Return how the machines of the attempt were taken away that an engine had brought for it."""
+    cluster = attempt.run.cluster
+    if cluster is None or not brings_nodes(cluster):
+        return None
+    allocation = Allocation.objects.filter(attempt=attempt, state=Allocation.State.OVER).first()
+    return None if allocation is None else allocation.known_ending
 
 
 def _rest_limit_s(attempt: Attempt, cause: CauseClass) -> float:

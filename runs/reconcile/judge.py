@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runs.causes import UNASKED, Failure, PlacementState, cause_of, cause_of_stop, failures_of, no_contact
+from runs.causes.allocations import AllocationEnding, EndKind, code_of_ending, failure_of_ending
 from runs.status import Phase, Status, Wanted
 from trainyard.contract.causes import Cause, CauseClass
 from trainyard.failures.ranks import is_clean
@@ -37,6 +38,7 @@ class Case:
     # script may end with 0 because it was asked to.
     zero_means_finished: bool = False
     rest_limit_s: Callable[[CauseClass], float] = lambda _: REST_LIMIT_S  # for what is on the way after this failure
+    ending: AllocationEnding | None = None  # of the machines that an engine had brought; all parts are over then
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ def judge(case: Case) -> Verdict:
     """Return what follows. Repeating it with the same case after it was done changes nothing."""
     if case.wanted != Wanted.RUN:
         return _pausing(case) if case.wanted == Wanted.PAUSE else _stopping(case)
+    if case.ending is not None and not all(_has_finished(case, part) for part in case.parts):
+        return _without_machines(case, case.ending)
     fatal, borne = failures(case)
     if fatal:
         return _failing(case, fatal)
@@ -72,6 +76,18 @@ def judge(case: Case) -> Verdict:
     if silent:
         return _out_of_contact(case, silent)
     return _in_contact(case)
+
+
+def _without_machines(case: Case, ending: AllocationEnding) -> Verdict:
+    """The machines went while the attempt needed them. Who cancelled them by hand wants the run to end."""
+    if ending.kind != EndKind.CANCELLED:
+        own = [
+            one for one in failures(case)[0] if one.code != code_of_ending(ending)
+        ]  # not of parts that just vanished
+        return _failing(case, [failure_of_ending(ending), *own])
+    if not _is_settled(case, REST_LIMIT_S):
+        return SETTLE
+    return _stopped(Status.CANCELLED, code_of_ending(ending), ending.sentence, {"job": ending.job})
 
 
 def _pausing(case: Case) -> Verdict:

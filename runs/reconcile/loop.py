@@ -62,7 +62,7 @@ def tick(now: datetime) -> bool:
 
 
 def _round(now: datetime) -> None:
-    nodes = list(with_asked(Node.objects.filter(removed_at=None)))
+    nodes = list(with_asked(Node.objects.present()))
     since = listening_since(now)
     listener = Listener(now, since)
     listener.read_statuses(nodes)

@@ -29,6 +29,9 @@ OF_NODES = frozenset(
     }
 )
 
+# Machines that were only lent were taken back: that is no fault of the run, however often it happens.
+NOT_COUNTED = frozenset({CauseClass.PREEMPTED})
+
 
 @dataclass(frozen=True)
 class Restart:
@@ -59,12 +62,12 @@ def decide(rules: RestartRules, failures: Sequence[AttemptFailure], now: float) 
     is_once = last.cause in RESTARTED_ONCE and last.cause not in rules.on
     if is_once and any(one.cause == last.cause for one in counted):
         return Stop(f"It was restarted after {last.cause} once before, so it is not restarted again.")
-    if len(counted) >= rules.max:
+    if len(counted) >= rules.max and last.cause not in NOT_COUNTED:
         times = "once" if rules.max == 1 else f"{rules.max} times"
         return Stop(f"It was restarted {times} within {words_of(rules.window_s)} and kept no newer checkpoint.")
     return Restart(
         number=len(counted) + 1,
-        pause_s=_pause_s(len(counted), rules.backoff_s),
+        pause_s=0.0 if last.cause in NOT_COUNTED else _pause_s(len(counted), rules.backoff_s),
         left_out=tuple(_left_out(rules, failures, now)),
     )
 
@@ -80,7 +83,7 @@ def _place(step: int | None) -> str:
 def _counts(one: AttemptFailure, last: AttemptFailure, rules: RestartRules, now: float) -> bool:
     """Whether the restart after this failure still counts: it is not long ago, and no newer checkpoint was kept."""
     has_got_on = last.kept_step is not None and (one.kept_step is None or last.kept_step > one.kept_step)
-    return now - one.at <= rules.window_s and not has_got_on
+    return now - one.at <= rules.window_s and not has_got_on and one.cause not in NOT_COUNTED
 
 
 def _pause_s(num_before: int, backoff_s: float) -> float:

@@ -15,6 +15,7 @@ THE_MACHINES = {
     "PATH",
     "LANG",
     "RANK",
+    "SLURM_PROCID",
     "XDG_RUNTIME_DIR",
     "SSL_CERT_FILE",
     "PIP_CERT",

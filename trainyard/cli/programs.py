@@ -10,12 +10,19 @@ from trainyard.extras import lacking
 PROGRAMS = {
     "up": ("dashboard.up", "start Trainyard on this machine"),
     "node": ("workers.node", "start a node worker (--join TOKEN --server URL on another machine)"),
+    "doctor": ("dashboard.doctor", "say what keeps a cluster from training (--cluster NAME)"),
     "backup": ("dashboard.backup", "copy all state to FILE, consistently, while Trainyard runs"),
     "sign-in-link": ("dashboard.sign_in", "print a link that signs in once"),
 }
 
 # What each needs beside the client. `up` starts local nodes, too; recipes say themselves what they lack.
-NEEDS = {"up": ("server", "node"), "node": ("node",), "backup": ("server",), "sign-in-link": ("server",)}
+NEEDS = {
+    "up": ("server", "node"),
+    "node": ("node",),
+    "backup": ("server",),
+    "doctor": ("server", "node"),
+    "sign-in-link": ("server",),
+}
 
 
 def become(command: str, words: list[str]) -> int:

@@ -20,6 +20,7 @@ CLASSES = {
 SENTENCES = {
     "stopped": "The run was asked to stop.",
     "interrupted": "Trainyard was stopped on {node} while the run was going on.",
+    "preempted": "The machine of {node} is taken back, so its ranks were asked to save and end.",
     "lease_expired": "{node} heard nothing from the server for {lease:g} s and ended its ranks, so that no second "
     "attempt meets them.",
     "folder_deleted": "The folder of this run on {node} was deleted while it trained. {node} ended its ranks; what "

@@ -124,6 +124,22 @@ class Attempts:
     def num_living(self) -> int:
         return sum(folder.lock_holder() is not None for folder in list(self._folders.values()))
 
+    def is_done_with(self, attempt: str) -> bool:
+        """Whether it is over, its supervisor too, and the server has all of it."""
+        folder = self._folders.get(attempt)
+        return folder is not None and folder.is_done() and folder.lock_holder() is None
+
+    def end_all(self) -> None:
+        """Ask every supervisor to end its ranks, since the machine is taken back."""
+        for folder in list(self._folders.values()):
+            order = folder.order()
+            if order is None or not folder.was_started() or folder.is_ended():
+                continue
+            try:
+                send_request(socket_path(folder.path), Request(do="stop", fence=order.fence, cause="preempted"))
+            except OSError as error:  # it has just ended
+                log.info("attempt.not_reached", attempt=folder.attempt, error=str(error))
+
     def begin(self, attempts: dict[str, DesiredAttempt]) -> None:
         """Do what is wanted of these attempts at once. What the server wants of the others is not known here."""
         for attempt, entry in attempts.items():

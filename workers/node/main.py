@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import socket
 import sys
 import warnings
@@ -18,6 +19,7 @@ from trainyard import __version__, lifeline
 from trainyard.contract.calls.joining import JoinRequest
 from workers.data_access.roots import CLOSED
 from workers.machine.inventory import take_inventory
+from workers.node.brought import NOTICE, Departure, token_for
 from workers.node.logs import configure_logs
 from workers.node.server_client import JoinRefused, join
 from workers.node.worker import NodeWorker
@@ -48,8 +50,11 @@ def main(argv: list[str] | None = None) -> int:
     is_tethered = lifeline.watch(grace_s=LAST_REPORTS_S + 1)
     options = parse(argv)
     name = options.name or host_name()
-    home = node_home(options.home, name)
+    attempt = options.for_attempt
+    home = node_home(options.home, f"{attempt}-{options.machine}" if attempt else name)
     try:
+        if attempt:
+            options.join = token_for(options.join, options.machine)
         make_home(home)
         config = find_config(options, name, home)
         check_redis_url(config.redis_url)
@@ -59,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     isolation = find_isolation(options.home, checkpoints_root(home), memory_path(home, os.environ))
     os.environ[CLOSED] = os.pathsep.join(isolation.hidden)
-    return serve(config, home, address, isolation, slots=options.slots, is_tethered=is_tethered)
+    return serve(config, home, address, isolation, slots=options.slots, is_tethered=is_tethered, for_attempt=attempt)
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -69,6 +74,21 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         metavar="TOKEN",
         default=os.environ.pop("TRAINYARD_JOIN", None),
         help="the one-time join token; needed at the first start only; default: $TRAINYARD_JOIN",
+    )
+    parser.add_argument(
+        "--for-attempt",
+        type=attempt_id,
+        default="",
+        metavar="ATTEMPT",
+        help="serve this attempt alone, and leave with it; the token must be bound to it",
+    )
+    parser.add_argument(
+        "--machine",
+        type=int,
+        default=int(os.environ.get("SLURM_PROCID") or 0),
+        metavar="N",
+        help="with --for-attempt, which of its machines this is, from 0: it takes the token at that place; default: "
+        "$SLURM_PROCID",
     )
     parser.add_argument("--server", metavar="URL", help="the Trainyard server, as http://host:port")
     parser.add_argument("--name", type=node_name, help="this node's name in the cluster; default: the host name")
@@ -122,6 +142,7 @@ def join_cluster(options: argparse.Namespace, name: str, home: Path) -> NodeConf
         slots=options.slots,
         inventory=take_inventory(home, options.slots),
         version=__version__,
+        attempt=options.for_attempt,
     )
     config = join(server, body)
     store_config(home, config)
@@ -129,13 +150,25 @@ def join_cluster(options: argparse.Namespace, name: str, home: Path) -> NodeConf
 
 
 def serve(
-    config: NodeConfig, home: Path, address: str, isolation: Isolation, *, slots: int | None, is_tethered: bool
+    config: NodeConfig,
+    home: Path,
+    address: str,
+    isolation: Isolation,
+    *,
+    slots: int | None,
+    is_tethered: bool,
+    for_attempt: str = "",
 ) -> int:
     """Take commands in the main thread, until SIGTERM, Ctrl-C or the lifeline's end. All else runs in other threads.
 
-    Supervisors go on; under ``up`` they hold the lifeline too and end by themselves.
+    Supervisors go on; under ``up`` they hold the lifeline too and end by themselves. A node ``for_attempt`` takes them
+    with it.
     """
-    node = NodeWorker(config, home, address, isolation, slots)
+    node = NodeWorker(config, home, address, isolation, slots, sends_all=bool(for_attempt))
+    departure = Departure(node, for_attempt) if for_attempt else None
+    if departure is not None:
+        signal.signal(NOTICE, departure.take_notice)
+        departure.start()
     commands = CommandReader(config.id, config.key, node.clock.now)
     app = make_app(config.redis_url, config.name, commands.gate())
     register(app, commands, node)
@@ -155,6 +188,8 @@ def serve(
     try:
         worker.start()
     finally:
+        if departure is not None:
+            departure.finish(home)
         if is_tethered:  # our supervisors are ending with us; their last reports go through us if they cannot
             node.wait_for_supervisors(LAST_REPORTS_S)
         node.stop()
@@ -182,6 +217,12 @@ def host_name() -> str:
 def node_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,60}", text):
         raise argparse.ArgumentTypeError("letters, digits, - and _ only, at most 60")
+    return text
+
+
+def attempt_id(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9]{0,40}", text):
+        raise argparse.ArgumentTypeError("an attempt's id: letters and digits only")
     return text
 
 

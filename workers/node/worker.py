@@ -55,8 +55,16 @@ class NodeWorker:
     """Everything of a node but the main thread, which takes commands (``nudge``, ``inspect``) from Celery."""
 
     def __init__(
-        self, config: NodeConfig, home: Path, address: str, isolation: Isolation, slots: int | None = None
+        self,
+        config: NodeConfig,
+        home: Path,
+        address: str,
+        isolation: Isolation,
+        slots: int | None = None,
+        *,
+        sends_all: bool = False,
     ) -> None:
+        """``sends_all``: what an attempt leaves in its working folder is sent, too, since the node does not stay."""
         self._config = config
         self._address = address
         self._client = connect(config.redis_url)
@@ -78,7 +86,7 @@ class NodeWorker:
             address=address,
             zygote=self._zygote,
             source=server,
-            finished=FinishedAttempts(config, self._client, server),
+            finished=FinishedAttempts(config, self._client, server, sends_all=sends_all),
             isolation=isolation,
             memory=self._memory,
         )
@@ -128,6 +136,14 @@ class NodeWorker:
         deadline = time.monotonic() + limit_s
         while self._attempts.num_living() and time.monotonic() < deadline:
             time.sleep(0.05)
+
+    def is_done_with(self, attempt: str) -> bool:
+        """Whether the attempt is over here and the server has all of it."""
+        return self._attempts.is_done_with(attempt)
+
+    def end_ranks(self) -> None:
+        """Ask all ranks to save and end, since the machine is taken back."""
+        self._attempts.end_all()
 
     # Commands: hints that control repeats, most of them in the down document.
 

@@ -290,7 +290,7 @@ class Supervisor:
         self.cause, self._cause_at = cause, time.time()
         if cause == "stopped":
             self.stop.begin(now, grace_s)
-        self.kill_at = now + (self.stop.grace_s if cause == "stopped" else GRACE_S[cause])
+        self.kill_at = now + (self.stop.grace_s if cause in ("stopped", "preempted") else GRACE_S[cause])
         if self.phase == Phase.RUNNING:
             self.phase = Phase.STOPPING
         if cause not in ("failed", "hang"):

@@ -27,7 +27,7 @@ class Request(WireStruct, kw_only=True):
     do: str = ""  # "go" or "stop"
     fence: int | None = None  # of the attempt that is meant; None: whichever this is
     go: Go | None = None
-    cause: Literal["stopped", "stale_fence"] = "stopped"
+    cause: Literal["stopped", "stale_fence", "preempted"] = "stopped"
     grace_s: float | None = None
 
 

@@ -14,7 +14,10 @@ from django.urls import reverse
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from runs import actions
 from runs.access import get_cluster, require_manager
+from runs.engines import ENGINES, allocating_engine
+from runs.engines.setting_fields import SettingField, document_of, texts_of
 from runs.models import Project
+from trainyard.contract.base import JsonObject
 
 FIELDS = ("name", "region", "labels")
 
@@ -26,22 +29,42 @@ class Values(NamedTuple):
     region: str
     labels: str  # one NAME=VALUE a line
     projects: list[str]
+    settings: dict[str, str]  # of an engine that brings nodes, by field
 
     @property
     def by_name(self) -> dict[str, str]:
         return _labels(self.labels)
 
 
+class FieldView(NamedTuple):
+    field: SettingField
+    value: str
+
+
 class ClusterForm(NamedTuple):
     values: Values
     heading: str
     button: str
+    engine: str
+    is_new: bool = False
+
+    @property
+    def fields(self) -> list[FieldView]:
+        engine = allocating_engine(self.engine)
+        return [FieldView(one, self.values.settings.get(one.name, "")) for one in engine.fields] if engine else []
+
+    @property
+    def document(self) -> JsonObject:
+        engine = allocating_engine(self.engine)
+        return document_of(engine.fields, self.values.settings) if engine else {}
 
 
 @page(methods=("GET", "POST"))
 def create(request: HttpRequest) -> HttpResponse:
     require_manager(request.user)
-    form = ClusterForm(_asked(request), "New cluster", "Create cluster")
+    name = request.GET.get("engine", "")
+    engine = name if name in ENGINES else "celery"
+    form = ClusterForm(_asked(request, engine), "New cluster", "Create cluster", engine, is_new=True)
 
     def save(values: Values) -> None:
         actions.create_cluster(
@@ -50,6 +73,8 @@ def create(request: HttpRequest) -> HttpResponse:
             region=values.region,
             labels=values.by_name,
             projects=values.projects,
+            engine=engine,
+            settings=form.document,
         )
 
     return _form(request, form, save)
@@ -60,10 +85,10 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
     cluster = get_cluster(request.user, cluster_id, manage=True)
     labels = "\n".join(f"{name}={value}" for name, value in cluster.labels.items())
     projects = list(cluster.projects.values_list("name", flat=True))
-    values = Values(cluster.name, cluster.region, labels, projects)
+    values = Values(cluster.name, cluster.region, labels, projects, _texts(cluster.engine, cluster.settings))
     if request.method == "POST":
-        values = _asked(request)
-    form = ClusterForm(values, f"Edit cluster {cluster.name}", "Save")
+        values = _asked(request, cluster.engine)
+    form = ClusterForm(values, f"Edit cluster {cluster.name}", "Save", cluster.engine)
 
     def change(new: Values) -> None:
         actions.edit_cluster(
@@ -73,6 +98,7 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
             region=new.region,
             labels=new.by_name,
             projects=new.projects,
+            settings=form.document or None,
         )
 
     return _form(request, form, change)
@@ -118,13 +144,30 @@ def _form(request: HttpRequest, form: ClusterForm, act: Callable[[Values], None]
             problems = {"name": error.sentence}
         else:
             return redirect("clusters")
-    context = {**form._asdict(), "problems": problems, "projects": Project.objects.values_list("name", flat=True)}
+    lines = [(*one, problems.get(f"settings.{one.field.name}", "")) for one in form.fields]
+    engines = sorted(ENGINES) if form.is_new else []
+    context = {
+        **form._asdict(),
+        "lines": lines,
+        "engines": engines,
+        "problems": problems,
+        "projects": Project.objects.values_list("name", flat=True),
+    }
     return show(request, "nodes/cluster_form.html", context, status=422 if problems else 200)
 
 
-def _asked(request: HttpRequest) -> Values:
+def _asked(request: HttpRequest, engine: str) -> Values:
     name, region, labels = (request.POST.get(field, "").strip() for field in FIELDS)
-    return Values(name, region, labels, request.POST.getlist("projects"))
+    texts = _texts(engine, {})
+    if request.method == "POST":
+        texts = {field: request.POST.get(f"settings.{field}", "") for field in texts}
+    return Values(name, region, labels, request.POST.getlist("projects"), texts)
+
+
+def _texts(engine: str, settings: JsonObject) -> dict[str, str]:
+    """Return what the fields of the engine's settings show."""
+    allocating = allocating_engine(engine)
+    return texts_of(allocating.fields, {**allocating.defaults(), **settings}) if allocating else {}
 
 
 def _labels(text: str) -> dict[str, str]:

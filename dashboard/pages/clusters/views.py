@@ -12,6 +12,7 @@ from typing import NamedTuple
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
+from dashboard.pages.clusters.machines import MachinesView, machines_view
 from dashboard.pages.shared.check_rows import CheckTable, check_table
 from dashboard.pages.shared.frame import page, show
 from dashboard.pages.shared.run_colours import colours_apart
@@ -74,6 +75,7 @@ class ClusterView:
     unit: str  # GPU or slot
     queue: list[Waiter]
     num_waiting: int
+    machines: MachinesView | None  # of an engine that brings nodes
     time: TimeView | None  # of the runs on it that this person sees
     checks: CheckTable
     preflight: Preflight | None  # the newest that somebody asked for
@@ -107,6 +109,7 @@ def describe(user: Someone, cluster: Cluster, now: datetime) -> ClusterView:
         unit="GPU" if nodes and all(node.accelerator == "gpu" for node in nodes) else "slot",
         queue=queue,
         num_waiting=waiting_runs(cluster).count(),
+        machines=machines_view(user, cluster),
         time=time_view(time_of_all(visible_runs(user).filter(cluster=cluster), now), "Where the time went"),
         checks=check_table(checks_together(checked_nodes(nodes, contact_time(now)))),
         preflight=cluster.preflights.filter(why=Preflight.Why.ASKED).first(),

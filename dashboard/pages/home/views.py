@@ -106,7 +106,7 @@ def _clusters(request: HttpRequest) -> list[ClusterLine]:
     waiting = visible_runs(request.user).filter(status=Status.QUEUED)
     made = []
     for cluster in visible_clusters(request.user):
-        nodes = list(Node.objects.filter(cluster=cluster, removed_at=None))
+        nodes = list(Node.objects.present().filter(cluster=cluster))
         usable = [node for node in nodes if node.is_in_contact(heard_at) and not node.is_draining]
         held = HeldSlot.objects.filter(node__cluster=cluster).count()
         slots = sum(node.slots for node in nodes)

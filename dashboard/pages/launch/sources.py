@@ -11,7 +11,7 @@ from django.conf import settings
 
 from runs.access import NotFound, Someone, get_dataset, get_job, get_run, visible_jobs, visible_runs
 from runs.datasets import recipe_of, unresolved
-from runs.models import Dataset, Job, Run
+from runs.models import Dataset, Job, Node, Run
 from runs.ordered import first_rows, is_none
 from trainyard import bundle
 from trainyard.contract.base import JsonObject, SpecDocument
@@ -88,7 +88,8 @@ def _with_dataset(dataset: Dataset) -> JsonObject:
     document: JsonObject = next(found, SpecDocument({"task": {"recipe": recipe}}))
     data = {**dataset.options, "dataset": dataset.name, "source": dataset.source}
     nodes = min(
-        document.get("resources", {}).get("nodes", 1), max(1, dataset.cluster.nodes.filter(removed_at=None).count())
+        document.get("resources", {}).get("nodes", 1),
+        max(1, Node.objects.registered().filter(cluster=dataset.cluster).count()),
     )
     document = {**document, "task": {**document["task"], "data": data}}
     names = {"name": dataset.name, "project": dataset.project.name, "cluster": dataset.cluster.name}

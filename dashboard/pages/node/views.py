@@ -136,5 +136,5 @@ def facts(node: Node) -> list[tuple[str, str | int, str]]:
 
 def checks_at(node: Node, now: datetime) -> list[Check]:
     """What the node, and others about it, report now."""
-    members = checked_nodes(node.cluster.nodes.filter(removed_at=None), contact_time(now))
+    members = checked_nodes(Node.objects.present().filter(cluster=node.cluster), contact_time(now))
     return [one for one in checks_together(members) if node.name in (one.node, one.peer)]

@@ -17,12 +17,13 @@ from runs.api.auth import actor
 from runs.api.paging import Page, page
 from runs.api.shapes import Body, TimeOut
 from runs.api.training.history import ListQuery
-from runs.models import Cluster, Project, User
+from runs.models import Cluster, Node, Project, User
 from runs.presenting.run_times import time_document
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp
 from runs.status import Status
 from runs.time_use.sums import time_of_all
+from trainyard.contract.base import JsonObject
 
 router = Router(tags=["clusters"])
 
@@ -32,6 +33,8 @@ class ClusterIn(Body):
     region: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
     projects: list[str] = Field(default_factory=list, description="names or ids of those that may use it")
+    engine: str = Field("celery", description="celery, whose nodes stay, or slurm, which brings nodes for each attempt")
+    settings: dict[str, Any] = Field(default_factory=dict, description="of an engine that brings nodes")
 
 
 class ClusterEdit(Body):
@@ -39,12 +42,14 @@ class ClusterEdit(Body):
     region: str | None = None
     labels: dict[str, str] | None = None
     projects: list[str] | None = Field(None, description="names or ids of all that may use it from now on")
+    settings: dict[str, Any] | None = Field(None, description="all settings of its engine from now on")
 
 
 class ClusterOut(Schema):
     id: str
     name: str
     engine: str
+    settings: dict[str, Any] = Field(description="of its engine; empty for who may not change them")
     region: str
     labels: dict[str, Any]
     projects: list[str] = Field(description="that may use it, as far as you see them")
@@ -118,17 +123,25 @@ def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse
 
 def _clusters(user: User, rows: Sequence[Cluster]) -> list[ClusterOut]:
     seen = Project.objects.all() if can_manage_clusters(user) else visible_projects(user)
-    return [_cluster(row, list(seen.filter(clusters=row).values_list("name", flat=True))) for row in rows]
+    return [
+        _cluster(
+            row,
+            list(seen.filter(clusters=row).values_list("name", flat=True)),
+            row.settings if can_manage_clusters(user) else {},
+        )
+        for row in rows
+    ]
 
 
-def _cluster(row: Cluster, projects: list[str]) -> ClusterOut:
+def _cluster(row: Cluster, projects: list[str], settings: JsonObject) -> ClusterOut:
     now = contact_time(timezone.now())
-    nodes = list(row.nodes.filter(removed_at=None).prefetch_related("held_slots"))
+    nodes = list(Node.objects.present().filter(cluster=row).prefetch_related("held_slots"))
     usable = [node for node in nodes if node.is_in_contact(now) and not node.is_draining]
     return ClusterOut(
         id=row.pk,
         name=row.name,
         engine=row.engine,
+        settings=settings,
         region=row.region,
         labels=row.labels,
         projects=projects,

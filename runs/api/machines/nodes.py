@@ -74,6 +74,7 @@ def join(request: HttpRequest) -> HttpResponse:
         slots=body.slots,
         machine=body.inventory,
         version=body.version,
+        attempt=body.attempt,
     )
     try:
         redis_url = valkey_users.url_for(node)

@@ -56,7 +56,7 @@ class ChecksOut(Schema):
 def current(request: HttpRequest, cluster_id: str) -> ChecksOut:
     cluster = get_cluster(actor(request), cluster_id)
     now = contact_time(timezone.now())
-    found = checks_together(checked_nodes(cluster.nodes.filter(removed_at=None), now))
+    found = checks_together(checked_nodes(Node.objects.present().filter(cluster=cluster), now))
     return ChecksOut(checks=[_check(one) for one in found])
 
 

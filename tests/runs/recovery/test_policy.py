@@ -115,3 +115,10 @@ def test_a_node_with_repeated_failures_comes_last() -> None:
     found = decide(DEFAULTS, [failed(ago_s=9, node="b", node_name="node-b"), failed(node="b", node_name="node-b")], NOW)
     assert isinstance(found, Restart)
     assert [(one.name, one.why, one.is_excluded) for one in found.left_out] == [("node-b", "2 failures there", False)]
+
+
+def test_machines_that_were_taken_back_do_not_count_however_often() -> None:
+    often = [failed("preempted", ago_s=float(ago)) for ago in range(20, 0, -1)]
+    assert decide(DEFAULTS, often, NOW) == Restart(1, 0.0)
+    assert decide(rules(max=1), [failed("killed", ago_s=9.0), *often], NOW) == Restart(2, 0.0)
+    assert isinstance(decide(rules(max=1), [failed("killed", ago_s=9.0), *often, failed("killed")], NOW), Stop)

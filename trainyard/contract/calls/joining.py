@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from trainyard.contract.base import WireStruct
+from trainyard.contract.base import Id, WireStruct
 from trainyard.contract.machines import Inventory
 
 
@@ -19,6 +19,7 @@ class JoinRequest(WireStruct, kw_only=True):
     slots: Annotated[int, msgspec.Meta(ge=1, le=1024)] | None = None
     inventory: Inventory = msgspec.field(default_factory=Inventory)
     version: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    attempt: Id = ""  # that the node serves alone; its token is bound to it
 
 
 class JoinAnswer(WireStruct):

@@ -1,0 +1,50 @@
+"""What an engine that brings nodes may bring, and which machines it has asked its system for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from runs.access import Someone, visible_runs
+from runs.engines import allocating_engine
+from runs.models import Allocation, Cluster, Run
+from runs.ordered import first_rows
+
+MAX_JOBS = 50
+
+
+class JobLine(NamedTuple):
+    """``run`` is None where it is of a project that this person does not see."""
+
+    job: str
+    run: Run | None
+    state: str
+    hosts: str
+    words: str  # why it is pending, or what is wrong
+    since: datetime
+
+
+class MachinesView(NamedTuple):
+    engine: str  # the system's name
+    num_machines: int
+    slots: int  # on each
+    jobs: list[JobLine]
+
+
+def machines_view(user: Someone, cluster: Cluster) -> MachinesView | None:
+    """Return None for a cluster whose nodes stay."""
+    engine = allocating_engine(cluster.engine)
+    if engine is None:
+        return None
+    offer = engine.offer(cluster)
+    rows = Allocation.objects.filter(attempt__run__cluster=cluster).exclude(state=Allocation.State.OVER)
+    allocations = first_rows(rows.select_related("attempt").order_by("created_at", "pk"), MAX_JOBS)
+    seen = visible_runs(user).in_bulk([one.attempt.run_id for one in allocations])
+    lines = [_line(one, seen.get(one.attempt.run_id)) for one in allocations]
+    return MachinesView(engine.label, offer.num_machines, offer.slots, lines)
+
+
+def _line(allocation: Allocation, run: Run | None) -> JobLine:
+    words = allocation.problem or allocation.sentence
+    hosts = ", ".join(str(host) for host in allocation.hosts)
+    return JobLine(allocation.job, run, allocation.state, hosts, words if run else "", allocation.created_at)

@@ -1,0 +1,57 @@
+"""How machines that an engine had brought were taken away: what it means for the attempt on them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from runs.causes.failures import Failure
+from trainyard.contract.base import JsonObject, WireStruct
+from trainyard.contract.causes import CauseClass
+
+
+class EndKind(StrEnum):
+    """Why the engine's system ended its job."""
+
+    PREEMPTED = "preempted"  # others have the machines now
+    TIME_LIMIT = "time-limit"  # of the job, not of the run
+    CANCELLED = "cancelled"  # by somebody, with the system's own tools
+    NODE_FAILED = "node-failed"
+    REFUSED = "refused"  # the system does not take the job, and would not take it again
+    NEVER_JOINED = "never-joined"  # it ended before its nodes joined
+    ENDED = "ended"  # its programs ended, or were ended
+    FORGOTTEN = "forgotten"  # the system does not know the job any more
+
+
+class AllocationEnding(WireStruct, kw_only=True):
+    """The end of the machines of an attempt, as the engine's system reports it. ``at``: Unix seconds."""
+
+    kind: EndKind
+    sentence: str
+    at: float
+    job: str = ""
+    exit_code: int | None = None
+
+
+CLASSES = {
+    EndKind.PREEMPTED: CauseClass.PREEMPTED,
+    EndKind.TIME_LIMIT: CauseClass.PREEMPTED,  # the run may go on in another job
+    EndKind.CANCELLED: CauseClass.STOPPED,
+    EndKind.NODE_FAILED: CauseClass.NODE_LOST,
+    EndKind.REFUSED: CauseClass.REFUSED,
+    EndKind.NEVER_JOINED: CauseClass.REFUSED,
+    EndKind.ENDED: CauseClass.INTERRUPTED,
+    EndKind.FORGOTTEN: CauseClass.INTERRUPTED,
+}
+
+
+def code_of_ending(ending: AllocationEnding) -> str:
+    """Return the reason code of an attempt whose machines ended so."""
+    return f"machines-{ending.kind}"
+
+
+def failure_of_ending(ending: AllocationEnding) -> Failure:
+    """Return the proof of failure. Where the system took the machines, it comes before what nodes report: they only
+    felt that. Where the job ended with its programs, these may know more."""
+    at = float("inf") if ending.kind in (EndKind.ENDED, EndKind.FORGOTTEN) else float("-inf")
+    evidence: JsonObject = {"job": ending.job, "kind": str(ending.kind), "exit_code": ending.exit_code}
+    return Failure(at, code_of_ending(ending), CLASSES[ending.kind], ending.sentence, "", evidence)

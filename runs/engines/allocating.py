@@ -1,0 +1,109 @@
+"""The base of engines that bring nodes: each attempt gets machines of its own, which leave with it.
+
+The engine's system is asked in threads of control (``allocation_clock``), never in a tick. What it answered stands in
+the rows of ``Allocation``, and everything here reads those.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from runs.engines.celery import CeleryEngine
+from runs.engines.machine_system import MachineSystem
+from runs.engines.protocol import NOTHING, WantedOfPlacements
+from runs.engines.setting_fields import SettingField
+from runs.engines.waking import wake
+from runs.models import Allocation, Attempt, Cluster, Node, Placement
+from runs.placing.scheduling import Room
+from trainyard.contract.base import JsonObject
+from trainyard.contract.desired import DesiredAttempt
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What the system may give to all runs of the cluster together."""
+
+    num_machines: int
+    slots: int  # ranks on each
+    gpu: str = ""  # the kind of its GPUs; empty for machines that are used without
+
+
+class SettingsError(ValueError):
+    """Settings of a cluster that the engine does not take: sentences by field."""
+
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        super().__init__("; ".join(problems.values()))
+        self.problems = dict(problems)
+
+
+class AllocatingEngine(CeleryEngine, ABC):
+    """Once its nodes have joined they are reached as all others: a message to their queue."""
+
+    label: str  # the system's name in sentences
+    fields: Sequence[SettingField]  # of its clusters' settings
+
+    @abstractmethod
+    def checked(self, document: JsonObject) -> JsonObject:
+        """Return the settings of a cluster as they are kept. Raises SettingsError."""
+
+    @abstractmethod
+    def defaults(self) -> JsonObject:
+        """Return the settings of a new cluster."""
+
+    @abstractmethod
+    def offer(self, cluster: Cluster) -> Offer: ...
+
+    @abstractmethod
+    def system(self, cluster: Cluster) -> MachineSystem: ...
+
+    def capacity(self, cluster: Cluster, now: datetime) -> list[Room]:
+        nodes = list(Node.objects.registered().filter(cluster=cluster))
+        taken = set(Placement.objects.filter(node__in=nodes).values_list("node_id", flat=True))
+        return [
+            Room(
+                node=node.pk,
+                name=node.name,
+                num_slots=node.slots,
+                free=() if node.pk in taken else tuple(range(node.slots)),
+                accelerator=node.accelerator,
+            )
+            for node in nodes
+        ]
+
+    def start(self, placements: Sequence[Placement], wanted: WantedOfPlacements) -> None:
+        for attempt in {placement.attempt_id for placement in placements}:
+            Allocation.objects.get_or_create(attempt_id=attempt)
+        wake()
+
+    def pending(self, attempt: Attempt) -> str:
+        allocation = Allocation.objects.filter(attempt=attempt).first()
+        if allocation is not None and allocation.state == Allocation.State.OVER:
+            return ""
+        nodes = [placement.node for placement in attempt.placements.select_related("node")]
+        missing = [node for node in nodes if node.kind == Node.Kind.OFFERED or node.seen_at is None]
+        if not missing:
+            return ""
+        if allocation is None:
+            return f"Asking {self.label} for {_machines(len(nodes))}."
+        if allocation.problem:
+            return f"{allocation.problem} It is asked again every few seconds."
+        if allocation.state == Allocation.State.RUNNING:
+            where = f" on {', '.join(allocation.hosts)}" if allocation.hosts else ""
+            joined = f"{len(nodes) - len(missing)} of {len(nodes)} nodes have joined"
+            return f"{self.label} job {allocation.job} runs{where}; {joined}."
+        return allocation.sentence or f"Asking {self.label} for {_machines(len(nodes))}."
+
+    def nudge(self, node: Node, attempts: Mapping[str, DesiredAttempt] = NOTHING) -> None:
+        if node.kind in (Node.Kind.STAYS, Node.Kind.BROUGHT):
+            super().nudge(node, attempts)
+
+    def stop(self, attempt: Attempt) -> None:
+        super().stop(attempt)
+        wake()
+
+
+def _machines(number: int) -> str:
+    return f"{number} machine{'' if number == 1 else 's'}"

@@ -1,0 +1,96 @@
+"""A thread of control that asks the systems of engines which bring nodes, beside the tick.
+
+A system may answer slowly or not at all: each cluster has a thread of its own for its round, and a lock in Valkey keeps
+two controls from submitting the same job.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import structlog
+from django.db import DatabaseError, close_old_connections, connections
+from redis.exceptions import LockError, RedisError
+
+from runs.engines import ENGINES
+from runs.engines.allocating import AllocatingEngine
+from runs.engines.allocations import run_round
+from runs.engines.waking import changed
+from runs.models import Cluster
+from runs.serving.transport import redis
+from trainyard.contract.keys import PREFIX
+
+log = structlog.get_logger(__name__)
+
+EVERY_S = 2.0
+OTHERS_EVERY_S = 60.0  # how often a system is asked where nothing is open
+LOCK_S = 25  # longer than one call to a system takes; it is taken anew before each
+MAX_AT_ONCE = 8
+STOP_LIMIT_S = 2.0
+
+
+class AllocationClock(threading.Thread):
+    def __init__(self) -> None:
+        super().__init__(name="allocations", daemon=True)
+        self._over = threading.Event()
+        self._busy: set[str] = set()
+        self._others_due: dict[str, float] = {}
+        self._pool = ThreadPoolExecutor(max_workers=MAX_AT_ONCE, thread_name_prefix="allocations")
+
+    def stop(self) -> None:
+        self._over.set()
+        changed.set()
+        self.join(STOP_LIMIT_S)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def run(self) -> None:
+        while not self._over.is_set():
+            changed.clear()
+            close_old_connections()
+            try:
+                self._begin_rounds()
+            except (DatabaseError, OSError) as error:
+                log.warning("allocations.away", error=str(error))
+            except Exception:  # the next seconds may be better, and nobody else would try
+                log.exception("allocations.failed")
+            changed.wait(EVERY_S)
+        connections.close_all()
+
+    def _begin_rounds(self) -> None:
+        engines = {name: engine for name, engine in ENGINES.items() if isinstance(engine, AllocatingEngine)}
+        for cluster in Cluster.objects.filter(engine__in=engines):
+            if cluster.pk not in self._busy:
+                self._busy.add(cluster.pk)
+                self._pool.submit(self._round, cluster, engines[cluster.engine])
+
+    def _round(self, cluster: Cluster, engine: AllocatingEngine) -> None:
+        try:
+            lock: Any = redis().lock(f"{PREFIX}:control:allocations:{cluster.pk}", timeout=LOCK_S)
+            if not lock.acquire(blocking=False):
+                return
+            try:
+                run_round(cluster, engine, lock.reacquire, looks_for_others=self._is_due(cluster.pk))
+            finally:
+                with suppress(LockError):
+                    lock.release()
+        except LockError:  # another control has gone on with it
+            log.info("allocations.overtaken", cluster=cluster.name)
+        except (RedisError, DatabaseError, OSError) as error:
+            log.warning("allocations.away", cluster=cluster.name, error=str(error))
+        except (
+            Exception
+        ):  # a bug, or an answer that nobody expected: the log says which, and the next round tries again
+            log.exception("allocations.round_failed", cluster=cluster.name)
+        finally:
+            connections.close_all()
+            self._busy.discard(cluster.pk)
+
+    def _is_due(self, cluster: str) -> bool:
+        if time.monotonic() < self._others_due.get(cluster, 0.0):
+            return False
+        self._others_due[cluster] = time.monotonic() + OTHERS_EVERY_S
+        return True

@@ -1,0 +1,96 @@
+"""What an engine that brings nodes asks of its own system, such as Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from runs.causes.allocations import EndKind
+
+
+class SystemAway(Exception):
+    """The system cannot be asked now; the message is a sentence. It is asked again."""
+
+
+class SystemRefused(Exception):
+    """The system does not take the request and would not take it again; the message is a sentence."""
+
+
+class JobState(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    OVER = "over"
+
+
+@dataclass(frozen=True)
+class SystemJob:
+    """A job as the system sees it. Times are Unix seconds."""
+
+    id: str
+    attempt: str
+    state: JobState
+    reason: str = ""  # why it is pending, by the system's word
+    sentence: str = ""  # the same in words
+    hosts: tuple[str, ...] = ()
+    started_at: float | None = None
+    ends_at: float | None = None  # when the system will end it
+    end: EndKind | None = None  # of one that is over; None: its programs ended well
+    end_sentence: str = ""
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True)
+class MachineRequest:
+    """Machines for one attempt. ``tokens`` are secret: one for each machine, in the order of the node ranks."""
+
+    attempt: str
+    name: str  # of the run, for people who look at the system's queue
+    num_machines: int
+    slots: int  # ranks on each
+    tokens: Sequence[str] = field(repr=False)
+
+
+class MachineSystem(Protocol):
+    """Its methods take as long as the system takes, up to a limit of theirs. They raise SystemAway."""
+
+    def jobs(self) -> list[SystemJob]:
+        """Return our jobs that the system has not forgotten."""
+        ...
+
+    def find(self, job: str) -> SystemJob | None:
+        """Return a job that ``jobs`` does not name any more, from the system's accounts where it keeps some."""
+        ...
+
+    def submit(self, request: MachineRequest) -> str:
+        """Ask for machines and return the system's name for the job. Raises SystemRefused."""
+        ...
+
+    def cancel(self, job: str) -> None:
+        """Give the machines back. A job that is over, or unknown, is no error."""
+        ...
+
+
+class Kept:
+    """A system of which each call first makes sure that we are still the ones who may ask."""
+
+    def __init__(self, system: MachineSystem, keep: Callable[[], object]) -> None:
+        self._system = system
+        self._keep = keep
+
+    def jobs(self) -> list[SystemJob]:
+        self._keep()
+        return self._system.jobs()
+
+    def find(self, job: str) -> SystemJob | None:
+        self._keep()
+        return self._system.find(job)
+
+    def submit(self, request: MachineRequest) -> str:
+        self._keep()
+        return self._system.submit(request)
+
+    def cancel(self, job: str) -> None:
+        self._keep()
+        self._system.cancel(job)

@@ -1,0 +1,1 @@
+"""Slurm: each attempt is one job of its queue, and each machine of the job one node."""

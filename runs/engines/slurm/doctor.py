@@ -1,0 +1,153 @@
+"""Step by step, whether a Slurm cluster can run what is launched on it. A step that needs an earlier one is left out
+where that failed."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from urllib.parse import unquote, urlsplit
+
+from runs.engines.findings import Finding
+from runs.engines.machine_system import SystemAway
+from runs.engines.slurm.jobs import parse_jobs
+from runs.engines.slurm.programs import Failed, run
+from runs.engines.slurm.settings import SlurmSettings
+from trainyard.contract.base import BadDocument, JsonObject, decode
+
+PROBE_LIMIT_S = 60.0
+JOIN_ADVICE = "Set the cluster's server, or start the server with a PUBLIC_URL that the machines reach."
+VALKEY_ADVICE = "Start the server with a REDIS_URL that the machines reach."
+FOLDER_ADVICE = "The shared folder must be there on every machine, and the jobs' user must be able to write to it."
+
+
+def examine(settings: SlurmSettings, server: str, redis_url: str) -> Iterator[Finding]:
+    """Yield what is found, one step after the other."""
+    version = _version(settings)
+    yield version
+    if not version.is_fine:
+        return
+    answers = _answers(settings)
+    yield answers
+    if not answers.is_fine:
+        return
+    partition = _partition(settings)
+    yield partition
+    yield _accounts(settings)
+    if partition.is_fine:
+        yield from _probe(settings, server, redis_url)
+
+
+def _version(settings: SlurmSettings) -> Finding:
+    try:
+        versions = {
+            run([name, "--version"], conf=settings.slurm_conf).strip() for name in ("sbatch", "squeue", "scancel")
+        }
+    except (SystemAway, Failed) as error:
+        return Finding("programs", False, str(error), "Install Slurm's programs on the server and its slurm.conf.")
+    return Finding("programs", True, f"{', '.join(sorted(versions))}.")
+
+
+def _answers(settings: SlurmSettings) -> Finding:
+    advice = "Is slurmctld running, does slurm.conf name it, and is munge running with the cluster's key?"
+    try:
+        text = run(["squeue", "--me", "--json"], conf=settings.slurm_conf)
+        number = len(parse_jobs(text, ""))
+    except (SystemAway, Failed) as error:
+        return Finding("controller", False, f"{str(error).rstrip('.')}.", advice)
+    return Finding("controller", True, f"slurmctld answers and takes our credentials ({number} jobs in its queue).")
+
+
+def _partition(settings: SlurmSettings) -> Finding:
+    words = ["sinfo", "--noheader", "--format=%P|%a|%D|%l|%t"]
+    if settings.partition:
+        words.append(f"--partition={settings.partition}")
+    name = f"partition {settings.partition}" if settings.partition else "the default partition"
+    try:
+        lines = [line.split("|") for line in run(words, conf=settings.slurm_conf).splitlines() if line.count("|") == 4]
+    except (SystemAway, Failed) as error:
+        return Finding("partition", False, str(error), "Change the partition where the cluster is edited.")
+    if not settings.partition:
+        lines = [line for line in lines if line[0].endswith("*")]
+    if not lines:
+        return Finding("partition", False, f"Slurm has no {name}.", "Change the partition where the cluster is edited.")
+    usable = sum(int(line[2]) for line in lines if line[4].rstrip("*$~#") in ("idle", "mix", "alloc", "comp"))
+    sentence = (
+        f"{name[0].upper()}{name[1:]} is {lines[0][1]} with {usable} machines in service, time limit {lines[0][3]}."
+    )
+    if lines[0][1] != "up" or not usable:
+        return Finding("partition", False, sentence, "Have Slurm's administrator look at `sinfo -R`.")
+    return Finding("partition", True, sentence)
+
+
+def _accounts(settings: SlurmSettings) -> Finding:
+    try:
+        run(["sacct", "--noheader", "-X", "--format=JobID"], conf=settings.slurm_conf)
+    except (SystemAway, Failed) as error:
+        words = f"Slurm keeps no accounts ({error}): the end of a job is known for a few minutes only (MinJobAge)."
+        return Finding("accounts", None, words)
+    return Finding("accounts", True, "sacct answers: the end of a job is known for long.")
+
+
+def _probe(settings: SlurmSettings, server: str, redis_url: str) -> Iterator[Finding]:
+    """Run a job that lasts a second on two machines, and let each try what a node does."""
+    number = min(2, settings.machines)
+    name = f"trainyard-doctor-{secrets.token_hex(4)}"
+    words = ["srun", f"--job-name={name}", f"--nodes={number}", f"--ntasks={number}", "--ntasks-per-node=1", "--time=1"]
+    words += ["--chdir=/", "--kill-on-bad-exit=1", "--quiet"]
+    words += [f"--{one}={value}" for one in ("partition", "account", "qos") if (value := getattr(settings, one))]
+    words += [f"--{option}" for option in settings.options]
+    words += [
+        settings.interpreter,
+        "-P",
+        "-m",
+        "workers.machine.probe",
+        server,
+        valkey_place(redis_url),
+        settings.folder,
+    ]
+    machines = f"{number} machine{'' if number == 1 else 's'}"
+    try:
+        text = run(words, conf=settings.slurm_conf, limit_s=PROBE_LIMIT_S)
+    except (SystemAway, Failed) as error:
+        _cancel(settings, name)
+        advice = (
+            "Where the queue is full, try again later. Else try the same by hand: "
+            f"srun --nodes={number} {settings.interpreter} --version"
+        )
+        yield Finding("job", False, f"A short job on {machines} did not run: {error}", advice)
+        return
+    answers = _answers_of(text)
+    yield Finding("job", len(answers) == number, f"A short job ran on {len(answers)} of {machines}: {_names(answers)}.")
+    problems = [(str(one.get("host")), str(word)) for one in answers for word in one.get("problems") or []]
+    for step, advice in (("server", JOIN_ADVICE), ("Valkey", VALKEY_ADVICE), ("folder", FOLDER_ADVICE)):
+        wrong = [f"{host}: {word.partition(': ')[2]}" for host, word in problems if word.startswith(f"{step}: ")]
+        what = {"server": server, "Valkey": valkey_place(redis_url), "folder": settings.folder}[step]
+        sentence = f"{what} is not reached. {'; '.join(wrong)}." if wrong else f"{what} is reached from the machines."
+        yield Finding(step, not wrong, sentence, advice if wrong else "")
+
+
+def valkey_place(redis_url: str) -> str:
+    """Return host and port of Valkey, or its socket, without name and password."""
+    parts = urlsplit(redis_url)
+    return unquote(parts.path) if parts.scheme == "unix" else f"{parts.hostname or 'localhost'}:{parts.port or 6379}"
+
+
+def _cancel(settings: SlurmSettings, name: str) -> None:
+    try:
+        run(["scancel", "--me", f"--name={name}"], conf=settings.slurm_conf)
+    except (SystemAway, Failed):  # it ends by its time limit of a minute
+        return
+
+
+def _answers_of(text: str) -> list[JsonObject]:
+    found = []
+    for line in text.splitlines():
+        try:
+            found.append(decode(line, JsonObject))
+        except BadDocument:  # what a shell profile printed
+            continue
+    return found
+
+
+def _names(answers: Sequence[JsonObject]) -> str:
+    return ", ".join(f"{one.get('host')} (Trainyard {one.get('version')})" for one in answers) or "none"

@@ -1,0 +1,126 @@
+"""The engine ``slurm``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.conf import settings as django_settings
+from django.utils.crypto import salted_hmac
+
+from runs.engines.allocating import AllocatingEngine, Offer
+from runs.engines.findings import Finding
+from runs.engines.machine_system import MachineRequest, SystemAway, SystemJob, SystemRefused
+from runs.engines.slurm.doctor import examine
+from runs.engines.slurm.form import FIELDS
+from runs.engines.slurm.jobs import parse_accounts, parse_jobs
+from runs.engines.slurm.programs import Failed, run
+from runs.engines.slurm.script import script_of, submission
+from runs.engines.slurm.settings import SlurmSettings, checked_settings, settings_of
+from runs.models import Cluster
+from trainyard.contract.base import JsonObject, to_builtins
+
+# What sbatch says where trying again later may help; anything else it would say again.
+PASSING = (
+    "contact slurm controller",
+    "timed out",
+    "temporarily",
+    "zero bytes",
+    "connection refused",
+    "connection reset",
+    "authentication",
+    "munge",
+    "communication",
+    "rate limit",
+    "maxjobcount",
+)
+OVER_ALREADY = ("invalid job id", "already completing", "already finished", "already or is completing")
+
+
+class SlurmEngine(AllocatingEngine):
+    label = "Slurm"
+    fields = FIELDS
+
+    def checked(self, document: JsonObject) -> JsonObject:
+        return checked_settings(document)
+
+    def defaults(self) -> JsonObject:
+        document: JsonObject = to_builtins(SlurmSettings())
+        return document
+
+    def offer(self, cluster: Cluster) -> Offer:
+        settings = settings_of(cluster.settings)
+        is_gpu = settings.gres.partition(":")[0] == "gpu"
+        kind = settings.gres.partition(":")[2] or "GPU"
+        return Offer(settings.machines, settings.slots, kind if is_gpu else "")
+
+    def system(self, cluster: Cluster) -> SlurmSystem:
+        settings = settings_of(cluster.settings)
+        return SlurmSystem(cluster.name, settings, settings.server or django_settings.PUBLIC_URL)
+
+    def examine(self, cluster: Cluster) -> Iterator[Finding]:
+        settings = settings_of(cluster.settings)
+        server = settings.server or django_settings.PUBLIC_URL
+        yield from examine(settings, server, str(django_settings.REDIS_URL))
+
+
+def server_mark() -> str:
+    """Return a word by which this server knows its own jobs in a queue that others use too."""
+    return salted_hmac("runs.engines.slurm", "jobs", secret=django_settings.SECRET_KEY).hexdigest()[:8]
+
+
+class SlurmSystem:
+    def __init__(self, cluster: str, settings: SlurmSettings, server: str) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._server = server
+        self._mark = server_mark()
+
+    def jobs(self) -> list[SystemJob]:
+        try:
+            text = self._run("squeue", "--me", "--states=all", "--json")
+        except Failed as error:
+            raise SystemAway(f"Slurm on cluster {self._cluster} does not answer: {error}.") from error
+        return parse_jobs(text, self._mark)
+
+    def find(self, job: str) -> SystemJob | None:
+        try:
+            text = self._run(
+                "sacct", "--jobs", job, "-X", "--noheader", "--parsable2", "--format=State,ExitCode,NodeList"
+            )
+        except (Failed, SystemAway):  # most small clusters keep no accounts
+            return None
+        return parse_accounts(text, job)
+
+    def submit(self, request: MachineRequest) -> str:
+        words = submission(self._settings, request, self._mark)
+        try:
+            text = self._run("sbatch", *words, script=script_of(self._settings, request, self._server))
+        except Failed as error:
+            sentence = str(error).replace("Batch job submission failed: ", "")
+            if any(word in sentence.lower() for word in PASSING):
+                raise SystemAway(f"Slurm on cluster {self._cluster} took no job: {sentence}.") from error
+            raise SystemRefused(
+                f"Slurm refused the job: {sentence}. {self._advice(sentence)} Then restart the run."
+            ) from error
+        return text.strip().partition(";")[0]
+
+    def cancel(self, job: str) -> None:
+        try:
+            self._run("scancel", job)
+        except Failed as error:
+            if not any(words in str(error).lower() for words in OVER_ALREADY):
+                raise SystemAway(f"Slurm on cluster {self._cluster} did not cancel job {job}: {error}.") from error
+
+    def _run(self, *words: str, script: str = "") -> str:
+        return run(words, conf=self._settings.slurm_conf, text=script)
+
+    def _advice(self, sentence: str) -> str:
+        """Say which setting of the cluster is likely to be wrong."""
+        for name, value in (
+            ("partition", self._settings.partition),
+            ("account", self._settings.account),
+            ("qos", self._settings.qos),
+        ):
+            if name in sentence.lower() and value:
+                return f"Its {name} is {value!r}: change that where cluster {self._cluster} is edited."
+        return f"`trainyard doctor --cluster {self._cluster}` looks for the reason."

@@ -1,0 +1,37 @@
+"""The fields of a Slurm cluster as a form shows them, in their order."""
+
+from __future__ import annotations
+
+from runs.engines.setting_fields import LINES, NUMBER, SettingField
+
+FIELDS = (
+    SettingField(
+        "folder",
+        "Shared folder",
+        "An absolute path that all machines of the cluster share and the jobs' user may write: checkpoints, output of "
+        "jobs, and the nodes' own files while they are there.",
+        is_needed=True,
+    ),
+    SettingField("machines", "Machines", "How many all runs may have at once.", NUMBER),
+    SettingField("slots", "Ranks on a machine", "At most; a run may ask for fewer.", NUMBER),
+    SettingField("cpus_per_slot", "Cores for a rank", "", NUMBER),
+    SettingField("gres", "Generic resource", "Of which each rank gets one, such as gpu or gpu:a100; empty for CPUs."),
+    SettingField("memory", "Memory of a machine", "Such as 16G; empty for the partition's default."),
+    SettingField("partition", "Partition", "Empty for Slurm's default."),
+    SettingField("account", "Account", ""),
+    SettingField("qos", "QOS", ""),
+    SettingField(
+        "time_limit",
+        "Time limit of a job",
+        "Such as 4h. A run that needs longer saves a checkpoint, ends, and goes on in another job.",
+    ),
+    SettingField("notice", "Notice", "How long before that limit its ranks are asked to save and end, such as 2m."),
+    SettingField(
+        "options", "More options", "Of sbatch, one name=value a line, such as constraint=ib or exclude=c7.", LINES
+    ),
+    SettingField(
+        "python", "Python", "The interpreter on the machines that has Trainyard; empty for this server's path."
+    ),
+    SettingField("server", "This server", "Its address as the machines reach it; empty for PUBLIC_URL."),
+    SettingField("slurm_conf", "slurm.conf", "Its path on this server; empty for Slurm's default."),
+)

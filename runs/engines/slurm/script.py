@@ -1,0 +1,90 @@
+"""The words with which a job is submitted, and the script that it runs. Both are pure."""
+
+from __future__ import annotations
+
+import math
+import shlex
+
+from runs.engines.machine_system import MachineRequest
+from runs.engines.slurm.settings import SlurmSettings
+
+# Programs ignore it unless they wait for it: Slurm sends it to every process of the job, ranks too.
+NOTICE_SIGNAL = "URG"
+NAME = "trainyard"  # the first word of our jobs' names
+
+
+def comment_of(mark: str, attempt: str) -> str:
+    """Return the comment by which this server knows its jobs again. ``mark`` is the server's own."""
+    return f"{NAME}:{mark}:{attempt}"
+
+
+def attempt_in(comment: str, mark: str) -> str:
+    """Return the attempt that a comment names; empty for a job that is not this server's."""
+    words = comment.split(":")
+    return words[2] if len(words) == 3 and words[:2] == [NAME, mark] else ""
+
+
+def output_path(settings: SlurmSettings, attempt: str) -> str:
+    """Return where Slurm writes what the job's programs print, on its machines."""
+    return f"{settings.folder}/trainyard-{attempt}.out"
+
+
+def submission(settings: SlurmSettings, request: MachineRequest, mark: str) -> list[str]:
+    """Return the words behind ``sbatch``. None of them is secret: every user of the machine may see them."""
+    words = [
+        "--parsable",
+        f"--job-name={NAME}-{request.attempt}",
+        f"--comment={comment_of(mark, request.attempt)}",
+        f"--nodes={request.num_machines}",
+        f"--ntasks={request.num_machines}",
+        "--ntasks-per-node=1",
+        f"--cpus-per-task={request.slots * settings.cpus_per_slot}",
+        "--no-requeue",  # a new attempt is a new job
+        f"--chdir={settings.folder}",
+        f"--output={output_path(settings, request.attempt)}",
+    ]
+    if settings.gres:
+        words.append(f"--gres={settings.gres}:{request.slots}")
+    if settings.memory:
+        words.append(f"--mem={settings.memory}")
+    for name in ("partition", "account", "qos"):
+        if value := getattr(settings, name):
+            words.append(f"--{name}={value}")
+    if settings.time_limit_s is not None:
+        words.append(f"--time={math.ceil(settings.time_limit_s / 60)}")
+        if settings.notice_s:
+            words.append(f"--signal={NOTICE_SIGNAL}@{settings.notice_s}")
+    words += [f"--{option}" for option in settings.options]
+    return words
+
+
+def script_of(settings: SlurmSettings, request: MachineRequest, server: str) -> str:
+    """Return the job's script. It goes by the standard input and holds the tokens: Slurm shows it to the job's owner
+    and to operators alone."""
+    node = [
+        settings.interpreter,
+        "-P",  # the working folder is shared: nothing of it is imported
+        "-m",
+        "workers.node",
+        "--for-attempt",
+        request.attempt,
+        "--server",
+        server,
+        "--home",
+        f"{settings.folder}/machines",
+        "--slots",
+        str(request.slots),
+    ]
+    start = ["srun", "--export=ALL", "--kill-on-bad-exit=1", "--wait=0", *node]
+    variables = {
+        "TRAINYARD_JOIN": " ".join(request.tokens),
+        "TRAINYARD_CHECKPOINTS": f"{settings.folder}/checkpoints",
+        "TRAINYARD_CORES": str(request.slots * settings.cpus_per_slot),  # others may have the machine's other cores
+    }
+    lines = [
+        "#!/bin/sh",
+        "umask 077",
+        *(f"export {name}={shlex.quote(value)}" for name, value in variables.items()),
+        f"exec {shlex.join(start)}",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,158 @@
+"""An engine whose system is a list in this process: jobs that a test moves on, loses, or lets answer not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from django.utils import timezone
+
+from runs import actions, reconcile
+from runs.engines import ENGINES
+from runs.engines.allocating import AllocatingEngine, Offer
+from runs.engines.allocations import run_round
+from runs.engines.findings import Finding
+from runs.engines.machine_system import JobState, MachineRequest, SystemAway, SystemJob, SystemRefused
+from runs.engines.tokens import secret_of
+from runs.models import Allocation, Cluster, Node, Run
+from tests.cast import Cast, spec
+from tests.servers import Valkey
+from tests.voices import Voice
+from trainyard.contract.base import JsonObject
+
+
+class Machines(AllocatingEngine):
+    """Both the engine and its system."""
+
+    label = "Machines"
+    fields = ()
+
+    def __init__(self) -> None:
+        self.table: dict[str, SystemJob] = {}
+        self.tokens: dict[str, list[str]] = {}
+        self.cancelled: list[str] = []
+        self.refusal = ""
+        self.is_away = False
+        self.loses_answers = False
+        self.num_submitted = 0
+
+    def checked(self, document: JsonObject) -> JsonObject:
+        return document
+
+    def defaults(self) -> JsonObject:
+        return {}
+
+    def offer(self, cluster: Cluster) -> Offer:
+        return Offer(int(cluster.settings.get("machines", 4)), 2)
+
+    def system(self, cluster: Cluster) -> Machines:
+        return self
+
+    def examine(self, cluster: Cluster) -> Iterator[Finding]:
+        yield Finding("system", True, "It is a list.")
+
+    def jobs(self) -> list[SystemJob]:
+        self._answer()
+        return list(self.table.values())
+
+    def find(self, job: str) -> SystemJob | None:
+        return None
+
+    def submit(self, request: MachineRequest) -> str:
+        self._answer()
+        if self.refusal:
+            raise SystemRefused(self.refusal)
+        self.num_submitted += 1
+        job = str(self.num_submitted)
+        self.table[job] = SystemJob(job, request.attempt, JobState.PENDING, reason="Resources", sentence="it waits.")
+        self.tokens[job] = list(request.tokens)
+        if self.loses_answers:
+            raise SystemAway("The machines did not answer.")
+        return job
+
+    def cancel(self, job: str) -> None:
+        self._answer()
+        self.cancelled.append(job)
+        self.change(job, state=JobState.OVER)
+
+    def change(self, job: str, **changes: object) -> None:
+        self.table[job] = replace(self.table[job], **changes)  # type: ignore[arg-type]
+
+    def _answer(self) -> None:
+        if self.is_away:
+            raise SystemAway("The machines did not answer.")
+
+
+class Scene:
+    """One run of two nodes on a cluster whose machines come with it, and a clock that the test moves."""
+
+    def __init__(self, cast: Cast, cluster: Cluster, engine: Machines, run: Run) -> None:
+        self.cast, self.cluster, self.engine, self.run = cast, cluster, engine, run
+        self.now: datetime = timezone.now()
+        self.voices: list[Voice] = []
+
+    @property
+    def allocation(self) -> Allocation:
+        return Allocation.objects.latest("pk")
+
+    @property
+    def status(self) -> str:
+        self.run.refresh_from_db()
+        return self.run.status
+
+    def round(self) -> Allocation | None:
+        run_round(self.cluster, self.engine, lambda: None, looks_for_others=True)
+        return Allocation.objects.order_by("pk").last()
+
+    def tick(self) -> str:
+        self.now += timedelta(seconds=1)
+        for voice in self.voices:
+            voice.up(self.now)
+        assert reconcile.tick(self.now)
+        return self.status
+
+    def join(self) -> list[Node]:
+        """Let both machines join, as ``trainyard node --for-attempt`` does."""
+        attempt = self.run.attempts.latest("number")
+        nodes = []
+        for number, placement in enumerate(attempt.placements.all()):
+            nodes.append(actions.join_node(secret=secret_of(placement), name=f"c{number + 1}", attempt=attempt.pk))
+        self.voices = [Voice(node) for node in nodes]
+        return nodes
+
+    def say(self, phase: str, **changes: object) -> None:
+        for placement in self.run.attempts.latest("number").placements.select_related("node", "attempt__run"):
+            self.voices[placement.node_rank].report(placement, phase, self.now, **changes)
+
+    def start(self) -> None:
+        """Bring the run to RUNNING."""
+        assert self.tick() == "SCHEDULED"
+        self.round()
+        job = self.allocation.job
+        self.engine.change(job, state=JobState.RUNNING, hosts=("c[1-2]",), started_at=self.now.timestamp())
+        self.round()
+        self.join()
+        self.tick()
+        self.say("ready")
+        assert self.tick() == "STARTING"
+        self.say("running")
+        assert self.tick() == "RUNNING"
+
+
+@pytest.fixture
+def scene(
+    transactional_db: None,
+    valkey: Valkey,
+    cast: Cast,
+    make_run: Callable[..., Run],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Scene:
+    engine = Machines()
+    monkeypatch.setitem(ENGINES, "slurm", engine)
+    cluster = actions.create_cluster(
+        actor=cast.owner, name="hpc", engine="slurm", settings={"machines": 4}, projects=[cast.project.name]
+    )
+    document = spec(cluster="hpc", resources={"nodes": 2, "processes_per_node": 1, "accelerator": "auto"})
+    return Scene(cast, cluster, engine, make_run(spec=document, cluster=cluster))

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runs.engines.allocating import SettingsError
+from runs.engines.slurm.settings import checked_settings
+
+
+def problems(**changes: Any) -> dict[str, str]:
+    with pytest.raises(SettingsError) as refused:
+        checked_settings({"folder": "/shared", **changes})
+    return refused.value.problems
+
+
+def test_settings_get_their_defaults() -> None:
+    kept = checked_settings({"folder": "/shared", "partition": "main"})
+    assert (kept["folder"], kept["partition"], kept["machines"], kept["options"]) == ("/shared", "main", 2, [])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("folder", ""),
+        ("folder", "relative/path"),
+        ("folder", "/two\nlines"),
+        ("machines", 0),
+        ("machines", 100_000),
+        ("machines", "many"),
+        ("slots", -1),
+        ("partition", "a,b"),
+        ("partition", "main --wrap=id"),
+        ("account", "-x"),
+        ("qos", "high\n#SBATCH --uid=0"),
+        ("gres", "gpu:a100:4"),
+        ("memory", "lots"),
+        ("time_limit", "soon"),
+        ("time_limit", "10s"),
+        ("notice", "x"),
+        ("python", "python3"),
+        ("server", "ftp://host"),
+        ("server", "http://host\nx"),
+        ("slurm_conf", "slurm.conf"),
+        ("nonsense", 1),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_value(field: str, value: object) -> None:
+    found = problems(**{field: value})
+    assert set(found) == {field}, found
+    assert (field == "folder" and not value) or str(value)[:10].splitlines()[0] in found[field] or field in found[field]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["wrap=id", "uid=0", "output=/etc/passwd", "export=ALL", "get-user-env", "job-name=x", "constraint", "constraint=",
+     "constraint=a\nb", "constraint=a\0b", "exclude=-x", "--exclude=c1", "comment=mine", "chdir=/"],
+)  # fmt: skip
+def test_options_outside_the_list_are_refused(line: str) -> None:
+    assert repr(line.partition("=")[0])[1:-1][:8] in problems(options=[line])["options"]
+
+
+def test_options_of_the_list_are_kept() -> None:
+    options = ["constraint=ib&fast", "exclude=c[1-3],c7", "nice=100", "mail-user=me@example.org", "exclusive"]
+    assert checked_settings({"folder": "/shared", "options": options})["options"] == options
+
+
+def test_the_notice_leaves_time_to_train() -> None:
+    assert "half" in problems(time_limit="2m", notice="90s")["notice"]

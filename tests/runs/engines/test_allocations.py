@@ -1,0 +1,230 @@
+"""Machines that an engine brings: asked for once, joined by token, given back, whatever fails in between."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from runs import actions
+from runs.access import Forbidden, visible_nodes
+from runs.causes.allocations import EndKind
+from runs.engines.machine_system import JobState
+from runs.engines.tokens import secret_of
+from runs.models import Allocation, Attempt, HeldSlot, JoinToken, Node
+from runs.status import Phase
+from tests.runs.engines.conftest import Scene
+
+State = Allocation.State
+
+
+def test_a_run_is_placed_on_machines_that_do_not_exist_yet(scene: Scene) -> None:
+    assert scene.tick() == "SCHEDULED"
+    assert scene.allocation.state == State.REQUESTED
+    assert not visible_nodes(scene.cast.owner).filter(cluster=scene.cluster).exists()
+    assert scene.run.reason_sentence == "Placed on hpc-1 and hpc-2."
+    scene.tick()
+    assert scene.run.reason_sentence == "Asking Machines for 2 machines."
+
+
+def test_the_reason_of_the_queue_stands_on_the_run(scene: Scene) -> None:
+    scene.tick()
+    scene.round()
+    scene.round()
+    assert scene.allocation.state == State.PENDING
+    scene.tick()
+    assert scene.run.reason_sentence == "Waiting for Machines on cluster hpc, job 1: it waits."
+    assert "machines-requested" in scene.run.events.values_list("code", flat=True)
+
+
+def test_nodes_join_serve_and_leave(scene: Scene) -> None:
+    scene.start()
+    names = list(visible_nodes(scene.cast.owner).filter(cluster=scene.cluster).values_list("name", flat=True))
+    assert names == ["c1-hpc-1", "c2-hpc-2"]
+    scene.say("ended", ranks=[{"rank": 0, "exit_code": 0, "signal": None, "started_at": 1.0, "ended_at": 2.0}])
+    scene.engine.change("1", state=JobState.OVER)
+    scene.tick()
+    Attempt.objects.filter(ended_at=None).update(ended_at=timezone.now())
+    scene.round()
+    assert scene.allocation.state == State.OVER
+    assert not visible_nodes(scene.cast.owner).filter(cluster=scene.cluster).exists()
+    assert set(Node.objects.filter(placements__isnull=False).values_list("kind", flat=True)) == {"left"}
+    assert not HeldSlot.objects.exists()
+    Allocation.objects.update(over_at=timezone.now() - timedelta(hours=1))
+    scene.round()
+    assert not Node.objects.filter(kind="left", removed_at=None).exists()
+    assert Node.objects.filter(kind="offered").count() == 4
+
+
+def test_a_token_is_for_one_machine_of_one_attempt_once(scene: Scene) -> None:
+    scene.tick()
+    scene.round()
+    attempt = scene.run.attempts.get()
+    secret = secret_of(attempt.placements.all()[0])
+    for wrong in ("", "another"):
+        with pytest.raises(Forbidden, match="bound to another attempt"):
+            actions.join_node(secret=secret, name="c1", attempt=wrong)
+    assert actions.join_node(secret=secret, name="c1", attempt=attempt.pk).name == "c1-hpc-1"
+    with pytest.raises(Forbidden, match="already used"):
+        actions.join_node(secret=secret, name="c9", attempt=attempt.pk)
+    scene.round()
+    with pytest.raises(Forbidden, match="already used"):  # a round does not open it again
+        actions.join_node(secret=secret, name="c9", attempt=attempt.pk)
+
+
+def test_a_token_ends_with_its_time_and_with_its_attempt(scene: Scene) -> None:
+    scene.tick()
+    scene.round()
+    attempt = scene.run.attempts.get()
+    first, second = (secret_of(one) for one in attempt.placements.all())
+    JoinToken.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    with pytest.raises(Forbidden, match="too old"):
+        actions.join_node(secret=first, name="c1", attempt=attempt.pk)
+    scene.round()  # it is still pending there: its machines may come
+    actions.join_node(secret=first, name="c1", attempt=attempt.pk)
+    Attempt.objects.update(ended_at=timezone.now())
+    with pytest.raises(Forbidden):
+        actions.join_node(secret=second, name="c2", attempt=attempt.pk)
+
+
+def test_a_token_of_a_person_lets_in_no_node_for_an_attempt(scene: Scene) -> None:
+    _, secret = actions.new_join_token(actor=scene.cast.owner, cluster=scene.cast.cluster)
+    with pytest.raises(Forbidden, match="bound to another attempt"):
+        actions.join_node(secret=secret, name="c1", attempt="abc")
+    assert actions.join_node(secret=secret, name="c1").kind == Node.Kind.STAYS
+
+
+def test_control_killed_between_submission_and_record_submits_once(scene: Scene) -> None:
+    scene.tick()
+    scene.engine.loses_answers = True
+    scene.round()
+    assert (scene.allocation.job, scene.allocation.problem) == ("", "The machines did not answer.")
+    scene.round()
+    assert (scene.allocation.job, scene.engine.num_submitted) == ("1", 1)
+
+
+def test_control_killed_before_the_request_asks_all_the_same(scene: Scene) -> None:
+    scene.tick()
+    Allocation.objects.all().delete()
+    scene.round()
+    assert scene.engine.num_submitted == 1
+
+
+def test_a_system_that_does_not_answer_changes_nothing_of_a_run(scene: Scene) -> None:
+    scene.start()
+    scene.engine.is_away = True
+    scene.round()
+    assert (scene.tick(), scene.allocation.state) == ("RUNNING", State.RUNNING)
+
+
+def test_a_system_that_does_not_answer_stands_on_a_run_that_waits(scene: Scene) -> None:
+    scene.tick()
+    scene.engine.is_away = True
+    scene.round()
+    scene.tick()
+    assert scene.run.reason_sentence == "The machines did not answer. It is asked again every few seconds."
+
+
+def test_a_refusal_fails_the_run_and_frees_its_slots(scene: Scene) -> None:
+    scene.tick()
+    scene.engine.refusal = "There is no partition 'gone': change that."
+    scene.round()
+    for _ in range(8):
+        scene.tick()
+    assert (scene.status, scene.run.reason_code) == ("FAILED", "machines-refused")
+    assert "no partition 'gone'" in scene.run.reason_sentence
+    assert not HeldSlot.objects.exists()
+    assert scene.run.attempts.get().known_cause.cause_class == "refused"  # type: ignore[union-attr]
+
+
+def test_stopping_a_run_that_waits_takes_its_job_out_of_the_queue(scene: Scene) -> None:
+    scene.tick()
+    scene.round()
+    actions.stop_run(actor=scene.cast.owner, run=scene.run)
+    scene.tick()
+    assert scene.status == "CANCELLED"
+    scene.round()
+    assert scene.engine.cancelled == ["1"]
+    scene.round()
+    assert scene.allocation.state == State.OVER
+    assert not HeldSlot.objects.exists()
+    assert not JoinToken.objects.filter(placement__isnull=False).exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause", "status"),
+    [
+        (EndKind.PREEMPTED, "preempted", "RECOVERING"),
+        (EndKind.TIME_LIMIT, "preempted", "RECOVERING"),
+        (EndKind.NODE_FAILED, "node-lost", "RECOVERING"),
+        (EndKind.ENDED, "interrupted", "RECOVERING"),
+        (EndKind.CANCELLED, "stopped", "CANCELLED"),
+    ],
+)
+def test_what_follows_when_the_system_ends_the_job(scene: Scene, kind: EndKind, cause: str, status: str) -> None:
+    scene.run.spec = {**scene.run.spec, "restarts": {"max": 3}}
+    scene.run.save(update_fields=["spec"])
+    scene.start()
+    scene.engine.change("1", state=JobState.OVER, end=kind, end_sentence="It was taken away.")
+    scene.round()
+    first = scene.run.attempts.get()
+    for _ in range(8):
+        if first.ended_at is None:
+            scene.tick()
+            first.refresh_from_db()
+    assert first.known_cause is not None
+    assert (first.known_cause.cause_class, first.known_cause.sentence) == (cause, "It was taken away.")
+    assert first.reason_code == f"machines-{kind}"
+    assert scene.status in (status, "SCHEDULED" if status == "RECOVERING" else status)
+    assert {one.phase for one in first.placements.all()} == {Phase.ENDED}
+
+
+def test_a_job_that_ends_before_its_nodes_joined_says_what_to_do(scene: Scene) -> None:
+    scene.tick()
+    scene.round()
+    scene.engine.change("1", state=JobState.OVER, end=EndKind.ENDED, end_sentence="Job 1 ended with exit code 127.")
+    scene.round()
+    for _ in range(8):
+        scene.tick()
+    assert (scene.status, scene.run.reason_code) == ("FAILED", "machines-never-joined")
+    assert "before its nodes had joined. `trainyard doctor --cluster hpc`" in scene.run.reason_sentence
+
+
+def test_nodes_that_never_join_do_not_keep_their_machines(scene: Scene) -> None:
+    scene.tick()
+    scene.round()
+    scene.engine.change("1", state=JobState.RUNNING, started_at=timezone.now().timestamp() - 400)
+    scene.round()
+    assert scene.engine.cancelled == ["1"]
+    assert scene.allocation.known_ending is not None
+    assert "not all of its nodes have joined" in scene.allocation.known_ending.sentence
+
+
+def test_a_second_job_of_an_attempt_and_one_of_a_deleted_run_are_cancelled(scene: Scene) -> None:
+    scene.tick()
+    scene.round()
+    request = scene.engine.table["1"]
+    scene.engine.table["7"] = type(request)("7", request.attempt, JobState.PENDING)
+    scene.engine.table["8"] = type(request)("8", "unknown", JobState.RUNNING)
+    scene.round()
+    assert sorted(scene.engine.cancelled) == ["7", "8"]
+
+
+def test_a_job_that_the_system_forgot_is_over(scene: Scene) -> None:
+    scene.start()
+    Allocation.objects.update(submitted_at=timezone.now() - timedelta(minutes=1))
+    del scene.engine.table["1"]
+    scene.round()
+    assert scene.allocation.known_ending is not None
+    assert scene.allocation.known_ending.kind == EndKind.FORGOTTEN
+    assert not HeldSlot.objects.exists()
+
+
+def test_more_runs_than_machines_wait_here(scene: Scene) -> None:
+    scene.cluster.settings = {"machines": 1}
+    scene.cluster.save(update_fields=["settings"])
+    scene.round()
+    scene.tick()
+    assert scene.status == "QUEUED"
+    assert "cluster hpc has 1 node" in scene.run.reason_sentence

@@ -1,0 +1,71 @@
+"""A node that an engine brought for one attempt: it leaves once the attempt is over here, or its machine is taken back.
+
+Whoever lends the machine may send a notice, which is SIGURG, some time before it takes the machine back. The ranks are
+asked to save and end then. The signal is one that ranks, which may get it too, ignore.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+
+import structlog
+
+from workers.node.worker import NodeWorker
+from workers.transport.node_config import CannotStart
+
+log = structlog.get_logger(__name__)
+
+NOTICE = signal.SIGURG
+LOOK_EVERY_S = 0.5
+READ_S = 3.0  # control reads the last status meanwhile
+LAST_REPORTS_S = 20.0  # after SIGTERM; the lender usually kills after 30 s
+
+
+def token_for(tokens: str | None, machine: int) -> str | None:
+    """Return the token of this machine among those of all machines of the attempt. Raises CannotStart."""
+    words = (tokens or "").split()
+    if not words:
+        return None
+    if machine >= len(words):
+        raise CannotStart(f"There are join tokens for {len(words)} machines, and this is number {machine}, from 0.")
+    return words[machine]
+
+
+class Departure(threading.Thread):
+    """Ends the node worker at the right moment."""
+
+    def __init__(self, node: NodeWorker, attempt: str) -> None:
+        super().__init__(name="departure", daemon=True)
+        self._node = node
+        self._attempt = attempt
+        self._noticed = threading.Event()
+        self._is_told = False
+
+    def take_notice(self, _number: int = 0, _frame: FrameType | None = None) -> None:
+        self._noticed.set()
+
+    def run(self) -> None:
+        signal_name = NOTICE.name
+        while not self._node.is_done_with(self._attempt):
+            if self._noticed.wait(LOOK_EVERY_S) and not self._is_told:
+                self._is_told = True
+                log.warning("node.notice", signal=signal_name, attempt=self._attempt)
+                self._node.end_ranks()
+            elif self._is_told:
+                time.sleep(LOOK_EVERY_S)
+        log.info("node.leaves", attempt=self._attempt)
+        time.sleep(READ_S)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def finish(self, home: Path) -> None:
+        """After the last command: end what still runs, and leave nothing behind that the server has."""
+        self._node.end_ranks()
+        self._node.wait_for_supervisors(LAST_REPORTS_S)
+        if self._node.is_done_with(self._attempt):
+            shutil.rmtree(home, ignore_errors=True)
