@@ -22,6 +22,7 @@ from runs.models.access import digest_of
 from runs.refused import Refused
 from runs.tasks import schedule_soon
 from trainyard.contract.base import JsonObject
+from trainyard.spec.sections.log_rules import read_rules
 
 TOKEN_LIFE = timedelta(hours=24)
 LOCAL = "local"
@@ -36,12 +37,15 @@ def create_cluster(
     projects: Sequence[str] = (),
     engine: str = "celery",
     settings: JsonObject | None = None,
+    log_rules: Sequence[object] = (),
 ) -> Cluster:
     """Make an empty cluster, for the projects of these names or ids. Raises ValidationError for a bad name, a project
-    that there is not, an unknown engine or settings that it does not take, Refused for a taken name."""
+    that there is not, an unknown engine or settings that it does not take, SpecError for a rule of the log that is
+    none, Refused for a taken name."""
     require_manager(actor)
     cluster = Cluster(name=name, region=region, labels=labels or {}, engine=engine)
     cluster.settings = checked_settings(engine, settings or {})
+    cluster.log_rules = read_rules(list(log_rules))
     cluster.clean_fields()
     return _offering(_save(cluster, _projects(projects)))
 
@@ -60,8 +64,9 @@ def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:
 
 
 def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
-    """Change name, region, labels, the engine's settings or the projects (names or ids) that may use it: what trains
-    there goes on, and what waits is not placed. Raises ValidationError for a bad value, Refused for a taken name."""
+    """Change name, region, labels, the engine's settings, the rules of the log or the projects (names or ids) that may
+    use it: what trains there goes on as it started, and what waits is not placed. Raises ValidationError for a bad
+    value, SpecError for a rule that is none, Refused for a taken name."""
     require_manager(actor)
     for field in ("name", "region", "labels"):
         if changes.get(field) is not None:
@@ -69,6 +74,8 @@ def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
     if changes.get("settings") is not None:
         cluster.settings = checked_settings(cluster.engine, changes["settings"])
     cluster.clean_fields()
+    if changes.get("log_rules") is not None:
+        cluster.log_rules = read_rules(list(changes["log_rules"]))
     projects = changes.get("projects")
     cluster = _save(cluster, None if projects is None else _projects(projects))
     schedule_soon(cluster.pk)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from runs.causes.placements import PlacementState
 from runs.status import Phase
-from trainyard.contract.base import BadDocument, JsonObject, convert
+from trainyard.contract.base import BadDocument, JsonObject, convert, to_builtins
 from trainyard.contract.causes import CauseClass
-from trainyard.contract.reports import AttemptReport, RankEvidence, RankReport, Reason
+from trainyard.contract.reports import AttemptReport, RankEvidence, RankReport, Reason, RuleMatch
+from trainyard.failures.log_rules import hardware_lines
 from trainyard.failures.node_endings import ending_class
 from trainyard.failures.ranks import explain_rank, is_clean
 from trainyard.failures.signs import Standing
@@ -46,7 +47,7 @@ def _failures_on(part: PlacementState) -> Iterator[Failure]:
     logged = _logged(part.report)
     for rank in part.report.ranks:
         if not is_clean(rank):
-            yield _rank_failure(part.node, rank, logged)
+            yield _rank_failure(part.node, rank, logged, part.report.matches)
 
 
 def _logged(report: AttemptReport) -> RankEvidence:
@@ -95,7 +96,7 @@ def _loss(
     return Failure(at, code, cause_class, sentence, str(evidence["node"]), evidence, rank=culprit, is_spare=is_spare)
 
 
-def _rank_failure(node: str, rank: RankReport, logged: RankEvidence) -> Failure:
+def _rank_failure(node: str, rank: RankReport, logged: RankEvidence, matches: Sequence[RuleMatch]) -> Failure:
     is_logged = logged.rank == rank.rank
     stderr = logged.stderr if is_logged else []
     evidence: JsonObject = {
@@ -109,6 +110,9 @@ def _rank_failure(node: str, rank: RankReport, logged: RankEvidence) -> Failure:
     }
     if rank.oom_killed:
         evidence["oom_killed"] = True
+    if rules := [one for one in matches if one.rank == rank.rank]:
+        evidence["rules"] = to_builtins(rules)
+        stderr = [*hardware_lines(rules), *stderr]
     if logged.disk_full:
         evidence["disk"] = f"The disk of {node} was full."
     cause_class, sentence, standing = explain_rank(rank, node, stderr=stderr, is_disk_full=logged.disk_full)

@@ -96,6 +96,7 @@ class LineDocument(TypedDict):
     length: NotRequired[int]  # of a text that was cut
     index: NotRequired[int]  # its place among those that fit the filters
     spans: NotRequired[list[list[int]]]  # where a search found what it looked for
+    labels: NotRequired[list[str]]  # of rules that it fits
 
 
 def document(stream: LogStream, line: int, time: float, level: int, text: str) -> LineDocument:

@@ -15,9 +15,9 @@ from typing import Protocol
 import re2
 
 from runs.logs.chunks import Texts, encoded, lines_with, offset_of
+from trainyard.formats.regular_expressions import BadExpression, compiled, compiled_for_lines
 
 MAX_CHARS = 500
-MAX_PROGRAM = 5_000  # instructions: the worst of such takes a second or two for the longest chunk there is
 MAX_SPANS = 100
 ENCODING = re2.Options.Encoding
 # The letters beyond ASCII whose folded form has an ASCII letter in it; a test finds that there are no others.
@@ -41,11 +41,9 @@ class Pattern(Protocol):
 def regex(source: str, *, is_case: bool) -> Pattern:
     """Return the pattern of a regular expression in RE2's syntax, sought line by line. Raises BadPattern."""
     try:
-        found = _compiled("(?m)" + _by_lines(source), case_sensitive=is_case, encoding=ENCODING.UTF8, never_nl=True)
-    except re2.error as error:
-        raise BadPattern(_reason(error)) from error
-    if found.programsize > MAX_PROGRAM:
-        raise BadPattern("the expression is too large: repeat less, or shorter parts")
+        found = compiled_for_lines(source, is_case=is_case)
+    except BadExpression as error:
+        raise BadPattern(str(error)) from error
     return _Expression(found)
 
 
@@ -53,39 +51,8 @@ def literal(text: str, *, is_case: bool) -> Pattern:
     """Return the pattern of a text, whose line feeds are what stands for them within a line."""
     text = encoded(text).decode()
     if is_case:
-        return _Expression(_compiled(text, literal=True, encoding=ENCODING.UTF8))
+        return _Expression(compiled(text, literal=True))
     return _Folded(text.casefold())
-
-
-def _compiled(source: str, **options: object) -> re2._Regexp:
-    known = re2.Options()
-    known.log_errors = False
-    known.never_capture = True
-    for name, value in options.items():
-        setattr(known, name, value)
-    return re2.compile(source.encode("utf-8", "replace"), known)
-
-
-def _reason(error: Exception) -> str:
-    reason = error.args[0] if error.args else "no regular expression"
-    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-
-
-def _by_lines(source: str) -> str:
-    r"""Return the expression with ^ and $ for \A and \z: the text that it is sought in is a line."""
-    out, place, is_quoted = [], 0, False
-    while place < len(source):
-        two = source[place : place + 2]
-        if two == r"\Q" or (is_quoted and two == r"\E"):
-            is_quoted = two == r"\Q"
-        elif not is_quoted and two in (r"\A", r"\z"):
-            out.append("^" if two == r"\A" else "$")
-            place += 2
-            continue
-        step = 2 if two[:1] == "\\" and (not is_quoted or two == r"\E") else 1
-        out.append(source[place : place + step])
-        place += step
-    return "".join(out)
 
 
 @dataclass(frozen=True)
@@ -115,7 +82,7 @@ class _Folded:
 
     @cached_property
     def quick(self) -> re2._Regexp:
-        return _compiled(self.text, literal=True, case_sensitive=False, encoding=ENCODING.LATIN1)
+        return compiled(self.text, literal=True, case_sensitive=False, encoding=ENCODING.LATIN1)
 
     def lines(self, texts: Texts, first: int) -> Iterator[int]:
         if self.text.isascii() and (texts.data.isascii() or FOLDING_LETTERS.search(texts.data) is None):
@@ -154,4 +121,4 @@ class _Folded:
         return found
 
 
-FOLDING_LETTERS = _compiled("[" + FOLDING + "]", encoding=ENCODING.UTF8)
+FOLDING_LETTERS = compiled("[" + FOLDING + "]")

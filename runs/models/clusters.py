@@ -23,6 +23,7 @@ class Cluster(models.Model):
     settings = models.JSONField(default=dict, blank=True)
     region = models.CharField(max_length=60, blank=True)
     labels = models.JSONField(default=dict, blank=True)
+    log_rules = models.JSONField(default=list, blank=True)  # for the logs of all runs on it: see runs.models.log_rules
     # Which projects' runs and datasets may be on its nodes. None: nobody's, as of a cluster that is just being set up.
     projects = models.ManyToManyField(Project, blank=True, related_name="clusters")
     created_at = models.DateTimeField(auto_now_add=True)

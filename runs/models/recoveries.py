@@ -8,6 +8,16 @@ from trainyard.contract.base import WireStruct
 from trainyard.contract.causes import CauseClass
 
 
+class LeftOutNode(WireStruct, kw_only=True):
+    """A node that a run is kept away from for a while."""
+
+    node: str  # id
+    name: str
+    why: str
+    until: float  # Unix seconds
+    is_excluded: bool = True  # False: it is taken where there is no other
+
+
 class AttemptFailure(WireStruct, kw_only=True):
     """How an attempt failed, as the policy of restarts reads it. Times are Unix seconds."""
 
@@ -19,16 +29,7 @@ class AttemptFailure(WireStruct, kw_only=True):
     node_name: str = ""
     step: int | None = None  # the last that it reached
     kept_step: int | None = None  # of the newest checkpoint by then
-
-
-class LeftOutNode(WireStruct, kw_only=True):
-    """A node that a run is kept away from for a while."""
-
-    node: str  # id
-    name: str
-    why: str
-    until: float  # Unix seconds
-    is_excluded: bool = True  # False: it is taken where there is no other
+    left_out: list[LeftOutNode] = msgspec.field(default_factory=list)  # by rules of the log
 
 
 class Recovery(WireStruct, kw_only=True):

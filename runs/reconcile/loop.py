@@ -30,6 +30,7 @@ from runs.reconcile.placing import schedule
 from runs.reconcile.restoring import record_checkpoint_uses
 from runs.reconcile.tracing import record_traces
 from runs.recovery.control_clock import TICK_KEY, listening_since
+from runs.recovery.log_matches import record_matches
 from runs.recovery.returning import record_returns
 from runs.serving.transport import redis
 from runs.status import OVER, Status, Wanted
@@ -73,6 +74,7 @@ def _round(now: datetime) -> None:
     _guarded(partial(record_checkpoint_uses, attempts))
     _guarded(partial(record_traces, attempts))
     _guarded(partial(record_returns, attempts))
+    _guarded(partial(record_matches, attempts))
     _guarded(partial(free_slots, listener))
     _guarded(partial(correct_late, now))
     _guarded(partial(lose_silent_runs, now, since))

@@ -7,6 +7,7 @@ from django.utils.crypto import salted_hmac
 
 from runs.models import CodeBundle, Placement, Run
 from trainyard.contract.base import SpecDocument
+from runs.models.log_rules import log_rules_of
 from trainyard.contract.locks import lock
 from trainyard.contract.orders import CodeReference, Locked, Order
 from trainyard.contract.seals import order_scope
@@ -41,6 +42,7 @@ def order_for(placement: Placement) -> Order:
         restart=run.attempts.filter(fence__lt=attempt.fence, go__isnull=False).count(),
         lease_s=attempt.lease_s,
         replica_key=replica_key(attempt.pk) if keeps_in_memory(run.spec) else "",
+        log_rules=log_rules_of(run),
     )
 
 

@@ -14,6 +14,7 @@ from runs.metrics.facts import facts_of
 from runs.metrics.models import Telemetry
 from runs.models import Attempt, Placement, Run
 from runs.models.recoveries import AttemptFailure, LeftOutNode, Recovery
+from runs.recovery.log_matches import left_out_by_rules, refusing_rule
 from runs.recovery.policy import Restart, Stop, decide
 from runs.recovery.words import restart_sentence
 from runs.status import Status, Wanted
@@ -71,6 +72,9 @@ def outcome_of_failure(
         decision = Stop()
     if isinstance(decision, Stop):
         words = f"{sentence} {decision.sentence}".rstrip()
+        return Outcome(Status.FAILED, code, words, failure, msgspec.structs.replace(former, left_out=[]))
+    if label := refusing_rule(placements):
+        words = f"{sentence.rstrip('.')}. The rule {label} of the log says that it is not restarted."
         return Outcome(Status.FAILED, code, words, failure, msgspec.structs.replace(former, left_out=[]))
     recovery = _with_memory(_recovery(former, rules, decision, failure), attempt)
     due_at = datetime.fromtimestamp(recovery.due_at, UTC)
@@ -133,6 +137,7 @@ def _failure(attempt: Attempt, placements: Sequence[Placement], cause: Cause, no
         node_name=name,
         step=step,
         kept_step=kept[0].step if kept else None,
+        left_out=left_out_by_rules(placements, now.timestamp()),
     )
 
 

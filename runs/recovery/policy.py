@@ -104,4 +104,6 @@ def _left_out(rules: RestartRules, failures: Sequence[AttemptFailure], now: floa
         elif faults[one.node] >= FAULTS_TO_AVOID and not (one.node in found and found[one.node].is_excluded):
             why = f"{faults[one.node]} failures there"
             found[one.node] = LeftOutNode(node=one.node, name=one.node_name, why=why, until=until, is_excluded=False)
+    by_rules = [one for failure in failures if now - failure.at < LEFT_OUT_S for one in failure.left_out]
+    found |= {one.node: one for one in by_rules if one.node not in found or not found[one.node].is_excluded}
     return list(found.values())

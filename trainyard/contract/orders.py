@@ -5,6 +5,8 @@ Both travel in ``Desired``, and for speed in the ``Nudge`` that announces it.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from trainyard.contract.base import SpecDocument, WireStruct
 from trainyard.contract.limits import DEFAULT_LEASE_S
 
@@ -14,6 +16,19 @@ class CodeReference(WireStruct):
 
     sha256: str
     size_bytes: int = 0
+
+
+LogAction = Literal["label", "notify", "exclude-node", "no-retry"]
+
+
+class LogRule(WireStruct):
+    """Lines of a log that fit the pattern (RE2's syntax) get the label, and the action follows: an event in the run's
+    history, and after a failure no restart, or one without the node that has printed the line."""
+
+    label: str
+    pattern: str
+    action: LogAction = "label"
+    is_builtin: bool = False
 
 
 class Order(WireStruct, kw_only=True):
@@ -41,6 +56,7 @@ class Order(WireStruct, kw_only=True):
     restart: int = 0  # how often ranks of the run were started before
     lease_s: float = DEFAULT_LEASE_S  # silence of the server after which the ranks may have to end
     replica_key: str = ""  # of the attempt, for parts of states that its nodes send each other; empty: none are
+    log_rules: list[LogRule] = []  # of the cluster and of the run; the node adds those that ship with it
 
 
 class CheckpointReference(WireStruct):

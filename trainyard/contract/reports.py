@@ -6,11 +6,13 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from trainyard.contract.base import Id, JsonObject, Name, Seconds, Whole, WireStruct
+from trainyard.contract.base import Id, JsonObject, Name, Seconds, Sentence, Whole, WireStruct
+from trainyard.contract.orders import LogAction
 from trainyard.contract.statuses import Phase
 
 # What is known of a script's rank and torch's process group: nothing of a cold rank.
 Group = Literal["unknown", "none", "waiting", "joined"]
+MAX_MATCHES = 100  # rules that were met on one node
 MAX_STACK_CHARACTERS = 6_000
 Stack = Annotated[str, msgspec.Meta(max_length=2 * MAX_STACK_CHARACTERS)]
 
@@ -115,6 +117,19 @@ class RankEvidence(WireStruct):
     disk_full: bool = False
 
 
+class RuleMatch(WireStruct, kw_only=True):
+    """A rule of the log, the first line here that fits it, and how many do."""
+
+    label: Name
+    action: LogAction = "label"
+    is_builtin: bool = False
+    rank: Whole
+    stream: Name = ""
+    line: Sentence = ""
+    at: Seconds = 0.0
+    count: Whole = 1
+
+
 class AttemptReport(WireStruct, kw_only=True):
     """What a supervisor reports on every change and every second."""
 
@@ -131,3 +146,4 @@ class AttemptReport(WireStruct, kw_only=True):
     ranks: list[RankReport] = []
     producers: dict[Id, Whole] = {}  # last sequence by producer; final only when the phase is "ended"
     is_leased: bool = False  # silence of the server ends it at 0.8 of `lease_s`
+    matches: Annotated[list[RuleMatch], msgspec.Meta(max_length=MAX_MATCHES)] = []  # of rules of the log

@@ -114,7 +114,7 @@ def _type(field: FieldInfo) -> str:
         return "true or false"
     if field.kind != "number":
         entries = ", ".join(f"`{choice}`" for choice in field.choices) or "texts"
-        return {"list": f"list of {entries}", "map": "map of texts"}.get(field.kind, "text")
+        return {"list": f"list of {entries}", "map": "map of texts", "lines": "list of rules"}.get(field.kind, "text")
     assert field.minimum is not None and field.maximum is not None, f"{field.path} has no limits"
     words = "whole, " if field.is_whole else ""
     if field.minimum == field.maximum:

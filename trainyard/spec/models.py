@@ -8,7 +8,9 @@ from pydantic import Field
 
 from trainyard.contract.base import SpecDocument
 from trainyard.spec.sections.hangs import Hangs
+from trainyard.spec.sections.log_rules import LogRules
 from trainyard.spec.sections.parallel import Parallel
+from trainyard.spec.sections.preflight import PreflightMode
 from trainyard.spec.sections.restarts import Restarts
 from trainyard.spec.sections.stragglers import Stragglers
 from trainyard.spec.sections.tasks import (
@@ -56,6 +58,22 @@ class Spec(Part):
     restarts: Restarts = Restarts()
     limits: Limits = Limits()
     hangs: Hangs = Hangs()
+    preflight: PreflightMode = field(
+        "auto",
+        label="Checks of nodes",
+        help="auto keeps the run off nodes that fail a check; never starts it all the same.",
+        group="safety",
+        advanced=True,
+    )
+    log_rules: LogRules = field(
+        [],
+        label="Rules of the log",
+        help="Lines to look for, each as LABEL: PATTERN or LABEL ACTION: PATTERN. The actions are label, notify, "
+        "exclude-node and no-retry.",
+        group="safety",
+        advanced=True,
+        kind="lines",
+    )
 
     def resolved(self) -> SpecDocument:
         """Return the document with everything filled in, ready for JSON. ``parse_spec`` of it gives this Spec."""

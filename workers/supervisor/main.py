@@ -39,6 +39,7 @@ from workers.supervisor.ranks.state import RankState
 from workers.supervisor.ranks.stopping import StopProgress
 from workers.supervisor.ranks.waiting import WaitingProcesses
 from workers.supervisor.records.collector import Collector
+from workers.supervisor.records.rule_watch import RuleWatch
 from workers.supervisor.records.shipper import Shipper
 from workers.supervisor.reports import make_report
 from workers.supervisor.valkey_thread import ValkeyThread
@@ -108,6 +109,7 @@ class Supervisor:
         self.kill_at: float | None = None
         self._activity = Activity(folder)
         self._hangs = HangWatch(order, folder, waiting.markers)
+        self._rules = RuleWatch(order.log_rules)
         self.is_disk_full = False
         self._memory_kills = count_memory_kills()
         with contextlib.suppress(OSError):
@@ -146,7 +148,7 @@ class Supervisor:
             self._start_ranks()
             self._valkey_thread = ValkeyThread(self.contact, self.shipper, lambda: self.report)
             self._valkey_thread.start()
-            collector = Collector(self.order, self.folder, self.ranks, [os.getpid(), os.getppid()])
+            collector = Collector(self.order, self.folder, self.ranks, [os.getpid(), os.getppid()], self._rules)
             collector.start()
             self._publish()
             self._watch()
@@ -213,7 +215,7 @@ class Supervisor:
             self._end_hung_exits()
             self._update_groups()
             has_news = self._activity.update(self.ranks)
-            if self._hangs.update(self.ranks) or has_news:
+            if self._hangs.update(self.ranks) or has_news or self._rules.has_news:
                 self._publish()
             self._update_port()
 
@@ -385,6 +387,7 @@ class Supervisor:
             ranks=[rank.snapshot() for rank in self.ranks],
             producers=last_sequences(self.folder.spool) if is_over else {},
             is_leased=self._is_leased(),
+            matches=self._rules.matches(),
         )
 
     def _reason(self) -> Reason | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainyard.contract.orders import Order
-from trainyard.contract.reports import AttemptReport, RankReport, Reason
+from trainyard.contract.reports import AttemptReport, RankReport, Reason, RuleMatch
 from trainyard.contract.statuses import Phase
 
 
@@ -21,6 +21,7 @@ def make_report(
     ranks: Sequence[RankReport] = (),
     producers: dict[str, int] | None = None,
     is_leased: bool = False,
+    matches: Sequence[RuleMatch] = (),
 ) -> AttemptReport:
     """Return the report of the order's attempt. ``at``: Unix seconds."""
     return AttemptReport(
@@ -37,4 +38,5 @@ def make_report(
         ranks=list(ranks),
         producers=producers or {},
         is_leased=is_leased,
+        matches=list(matches),
     )

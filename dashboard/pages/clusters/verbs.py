@@ -18,6 +18,8 @@ from runs.engines import ENGINES, allocating_engine
 from runs.engines.setting_fields import SettingField, document_of, texts_of
 from runs.models import Project
 from trainyard.contract.base import JsonObject
+from trainyard.spec import SpecError
+from trainyard.spec.sections.log_rules import line_of
 
 FIELDS = ("name", "region", "labels")
 
@@ -30,10 +32,15 @@ class Values(NamedTuple):
     labels: str  # one NAME=VALUE a line
     projects: list[str]
     settings: dict[str, str]  # of an engine that brings nodes, by field
+    log_rules: str = ""  # one rule a line
 
     @property
     def by_name(self) -> dict[str, str]:
         return _labels(self.labels)
+
+    @property
+    def rules(self) -> list[str]:
+        return [line.strip() for line in self.log_rules.splitlines() if line.strip()]
 
 
 class FieldView(NamedTuple):
@@ -75,6 +82,7 @@ def create(request: HttpRequest) -> HttpResponse:
             projects=values.projects,
             engine=engine,
             settings=form.document,
+            log_rules=values.rules,
         )
 
     return _form(request, form, save)
@@ -85,7 +93,8 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
     cluster = get_cluster(request.user, cluster_id, manage=True)
     labels = "\n".join(f"{name}={value}" for name, value in cluster.labels.items())
     projects = list(cluster.projects.values_list("name", flat=True))
-    values = Values(cluster.name, cluster.region, labels, projects, _texts(cluster.engine, cluster.settings))
+    rules = "\n".join(line_of(rule) for rule in cluster.log_rules)
+    values = Values(cluster.name, cluster.region, labels, projects, _texts(cluster.engine, cluster.settings), rules)
     if request.method == "POST":
         values = _asked(request, cluster.engine)
     form = ClusterForm(values, f"Edit cluster {cluster.name}", "Save", cluster.engine)
@@ -99,6 +108,7 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
             labels=new.by_name,
             projects=new.projects,
             settings=form.document or None,
+            log_rules=new.rules,
         )
 
     return _form(request, form, change)
@@ -140,6 +150,8 @@ def _form(request: HttpRequest, form: ClusterForm, act: Callable[[Values], None]
             act(form.values)
         except ValidationError as error:
             problems = problems_of(error)
+        except SpecError as error:
+            problems = {"log_rules": " ".join(f"{_of_rule(one.path)}{one.message}." for one in error.errors)}
         except actions.Refused as error:
             problems = {"name": error.sentence}
         else:
@@ -161,7 +173,8 @@ def _asked(request: HttpRequest, engine: str) -> Values:
     texts = _texts(engine, {})
     if request.method == "POST":
         texts = {field: request.POST.get(f"settings.{field}", "") for field in texts}
-    return Values(name, region, labels, request.POST.getlist("projects"), texts)
+    rules = request.POST.get("log_rules", "")
+    return Values(name, region, labels, request.POST.getlist("projects"), texts, rules)
 
 
 def _texts(engine: str, settings: JsonObject) -> dict[str, str]:
@@ -174,3 +187,9 @@ def _labels(text: str) -> dict[str, str]:
     """One NAME=VALUE a line."""
     pairs = (line.partition("=") for line in text.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs if name.strip()}
+
+
+def _of_rule(path: str) -> str:
+    """Return the number of the rule that a path is about, as people count them, in front of what is wrong."""
+    number = path.split(".")[1] if "." in path else ""
+    return f"Rule {int(number) + 1}: " if number.isdecimal() else ""

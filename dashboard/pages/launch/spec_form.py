@@ -230,6 +230,8 @@ def as_value(info: FieldInfo, text: str) -> Any:
         return []
     if info.kind == "list":
         return _words(text) if info.path == WORDS else _entries(text)
+    if info.kind == "lines":
+        return [line.strip() for line in text.splitlines() if line.strip()]
     if info.kind == "map":
         return {name.strip(): value for name, _, value in (line.partition("=") for line in text.splitlines()) if name}
     if info.kind == "bool":
@@ -247,7 +249,9 @@ def look(document: Any, path: str) -> Any:
 
 def _control(info: FieldInfo, typed: Typed, by_path: Mapping[str, str], options: list[Option] | None) -> Control:
     value = typed.get(info.path, "")
-    widget = {"number": "number", "choice": "select", "map": "lines", "bool": "checkbox"}.get(info.kind, "text")
+    widget = {"number": "number", "choice": "select", "map": "lines", "lines": "lines", "bool": "checkbox"}.get(
+        info.kind, "text"
+    )
     if options is not None:
         widget = "select"
     elif info.kind == "choice" or _is_checks(info):

@@ -7,6 +7,7 @@ import shlex
 from typing import Any
 
 from trainyard.spec import FieldInfo
+from trainyard.spec.sections.log_rules import line_of
 
 WORDS = "task.arguments"  # a command line; every other list has commas between its entries
 
@@ -16,6 +17,8 @@ def as_text(info: FieldInfo, value: Any) -> str:
         return ""
     if info.kind == "list":
         return shlex.join(value) if info.path == WORDS else ", ".join(map(_quoted, value))
+    if info.kind == "lines":
+        return "\n".join(one if isinstance(one, str) else line_of(one) for one in value)
     if info.kind == "map":
         return "\n".join(f"{name}={content}" for name, content in value.items())
     if info.kind == "bool":

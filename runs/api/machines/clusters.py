@@ -28,6 +28,18 @@ from trainyard.contract.base import JsonObject
 router = Router(tags=["clusters"])
 
 
+class RuleIn(Body):
+    label: str
+    pattern: str = Field(description="an expression in RE2's syntax, sought in each line")
+    action: str = Field("label", description="label, notify, exclude-node or no-retry")
+
+
+class RuleOut(Schema):
+    label: str
+    pattern: str
+    action: str
+
+
 class ClusterIn(Body):
     name: str
     region: str = ""
@@ -35,6 +47,7 @@ class ClusterIn(Body):
     projects: list[str] = Field(default_factory=list, description="names or ids of those that may use it")
     engine: str = Field("celery", description="celery, whose nodes stay, or slurm, which brings nodes for each attempt")
     settings: dict[str, Any] = Field(default_factory=dict, description="of an engine that brings nodes")
+    log_rules: list[RuleIn | str] = Field(default_factory=list, description="for the logs of all runs on it")
 
 
 class ClusterEdit(Body):
@@ -43,6 +56,7 @@ class ClusterEdit(Body):
     labels: dict[str, str] | None = None
     projects: list[str] | None = Field(None, description="names or ids of all that may use it from now on")
     settings: dict[str, Any] | None = Field(None, description="all settings of its engine from now on")
+    log_rules: list[RuleIn | str] | None = Field(None, description="for the logs of runs that start from now on")
 
 
 class ClusterOut(Schema):
@@ -53,6 +67,7 @@ class ClusterOut(Schema):
     region: str
     labels: dict[str, Any]
     projects: list[str] = Field(description="that may use it, as far as you see them")
+    log_rules: list[RuleOut]
     created_at: str
     num_nodes: int
     num_nodes_in_contact: int
@@ -145,6 +160,7 @@ def _cluster(row: Cluster, projects: list[str], settings: JsonObject) -> Cluster
         region=row.region,
         labels=row.labels,
         projects=projects,
+        log_rules=[RuleOut(**rule) for rule in row.log_rules],
         created_at=stamp(row.created_at),
         num_nodes=len(nodes),
         num_nodes_in_contact=sum(node.is_in_contact(now) for node in nodes),

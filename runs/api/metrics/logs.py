@@ -14,12 +14,14 @@ from ninja import Field, Query, Router, Schema
 from runs.access import get_run
 from runs.api.auth import actor
 from runs.api.streaming import text_response
+from runs.logs import labels as log_labels
 from runs.logs import patterns as log_patterns
 from runs.logs import search as log_search
 from runs.logs import windows as log_windows
 from runs.logs.levels import CODES
 from runs.logs.lines import BadLine, Filters, LineId, line_id
 from runs.logs.read import read_log_text, read_logs
+from runs.models import Run
 
 router = Router(tags=["logs"])
 LevelName = Literal["error", "warning", "info", "debug", "none", ""]  # none, or empty: of lines that say none
@@ -43,6 +45,7 @@ class Line(Schema):
 class ListedLine(Line):
     index: int = Field(description="its place, from 0, among the lines that fit the filters")
     length: int | None = Field(default=None, description="characters of the whole text, where it is cut here")
+    labels: list[str] | None = Field(default=None, description="of rules that the line fits, where there are any")
 
 
 class Hit(ListedLine):
@@ -88,6 +91,7 @@ class Overview(Schema):
     ranks: dict[int, int]
     streams: dict[str, int]
     attempts: dict[int, int]
+    labels: dict[str, int] = Field(description="how many lines got each label of a rule, whatever the other filters")
     first_error: FirstError | None
     first_time: float | None
     last_time: float | None
@@ -126,8 +130,9 @@ class Located(Schema):
 
 class SearchQuery(FiltersQuery):
     q: str = Field(
-        min_length=1, max_length=log_patterns.MAX_CHARS, description="a text, or an expression in RE2's syntax"
+        default="", max_length=log_patterns.MAX_CHARS, description="a text, or an expression in RE2's syntax"
     )
+    label: str = Field(default="", max_length=40, description="instead of q: lines that fit the rules with this label")
     regex: bool = False
     case: bool = Field(default=False, description="whether capitals and small letters differ")
     after: str = Field(default="", max_length=500, description="next of the page before")
@@ -152,13 +157,15 @@ def list_lines(request: HttpRequest, run_id: str, query: Query[LinesQuery]) -> A
 @router.get("/runs/{run_id}/logs/overview", response=Overview, summary="How many lines there are, and of which kinds")
 def overview(request: HttpRequest, run_id: str, query: Query[FiltersQuery]) -> Any:
     run = get_run(actor(request), run_id)
-    return log_windows.overview(run.pk, query.filters)
+    return {**log_windows.overview(run.pk, query.filters), "labels": log_labels.counts_of(run, query.attempt)}
 
 
 @router.get("/runs/{run_id}/logs/window", response=Window, exclude_none=True, summary="Lines by their place among all")
 def window(request: HttpRequest, run_id: str, query: Query[WindowQuery]) -> Any:
     run = get_run(actor(request), run_id)
-    return _as_it_is(log_windows.window(run.pk, query.start, query.limit, query.filters))
+    found = log_windows.window(run.pk, query.start, query.limit, query.filters)
+    log_labels.label_lines(run, found["items"])
+    return _as_it_is(found)
 
 
 @router.get("/runs/{run_id}/logs/locate", response=Located, summary="The place of a line, a moment or an error")
@@ -198,11 +205,7 @@ def line(request: HttpRequest, run_id: str, id: str) -> Any:
 @router.get("/runs/{run_id}/logs/search", response=Hits, summary="Search the log, a while at a time")
 def search(request: HttpRequest, run_id: str, query: Query[SearchQuery]) -> Any:
     run = get_run(actor(request), run_id)
-    make = log_patterns.regex if query.regex else log_patterns.literal
-    try:
-        pattern = make(query.q, is_case=query.case)
-    except log_patterns.BadPattern as error:
-        raise ValidationError({"q": str(error)}) from error
+    pattern = _pattern(run, query)
     budget_s = query.budget_ms / 1000
     try:
         found = log_search.search(
@@ -210,7 +213,24 @@ def search(request: HttpRequest, run_id: str, query: Query[SearchQuery]) -> Any:
         )
     except log_search.TooSlow as error:
         raise ValidationError({"q": str(error)}) from error
+    log_labels.label_lines(run, found["items"])
     return _as_it_is(found)
+
+
+def _pattern(run: Run, query: SearchQuery) -> log_patterns.Pattern:
+    """Return what is sought: a text, an expression, or what the rules with a label look for."""
+    if bool(query.q) == bool(query.label):
+        raise ValidationError({"q": "q or label: exactly one of them says what is sought"})
+    try:
+        if not query.label:
+            make = log_patterns.regex if query.regex else log_patterns.literal
+            return make(query.q, is_case=query.case)
+        source = log_labels.pattern_of(run, query.label)
+        if source is None:
+            raise ValidationError({"label": f"no rule gives lines of this run the label {query.label!r}"})
+        return log_patterns.regex(source, is_case=True)
+    except log_patterns.BadPattern as error:
+        raise ValidationError({"q": str(error)}) from error
 
 
 def _as_it_is(found: Mapping[str, object]) -> HttpResponse:

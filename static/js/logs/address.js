@@ -29,3 +29,15 @@ export function filters(state) {
   for (const name of LISTS) for (const value of state[name]) query.append(name, value);
   return query;
 }
+
+// The label that the words of the search name: label:disk-full. Empty for any other words.
+export function labelOf(state) {
+  return /^label:([\w-]+)$/.exec(state.q)?.[1] ?? "";
+}
+
+// What the search looks for, as the server wants it.
+export function sought(state) {
+  const label = labelOf(state);
+  if (label) return { label };
+  return { q: state.q, regex: state.regex ? "true" : "", case: state.case ? "true" : "" };
+}

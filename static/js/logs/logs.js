@@ -23,6 +23,10 @@ export function mount(element) {
     view.choose(Math.floor(share * view.blocks.total), { where: "middle" }),
   );
   const facets = new Facets(element.querySelector("[data-facets]"), (kind, values) => {
+    if (kind === "label") {
+      search.value = values.length ? `label:${values[0]}` : "";
+      return onSearch();
+    }
     Object.assign(state, { [kind]: values, line: "" });
     renew();
   });

@@ -1,5 +1,5 @@
 // The log that is open: which lines are wanted, where one stands among them, and what happens as it grows.
-import { filters } from "./address.js";
+import { filters, sought } from "./address.js";
 import { Api } from "./data/api.js";
 import { Blocks } from "./data/blocks.js";
 import { Hits } from "./data/hits.js";
@@ -63,7 +63,7 @@ export class View {
     this.numNew = 0;
     const isSearch = state.q !== "" && !this.isInPlace;
     this.scroller.show(isSearch ? this.hits : this.blocks);
-    if (state.q) this.hits.search({ q: state.q, regex: state.regex ? "true" : "", case: state.case ? "true" : "" });
+    if (state.q) this.hits.search(sought(state));
     this.onChange("state");
     const place = at === undefined || isSearch ? null : await this.api.get("/locate", { time: at }, { missing: null });
     const start = place ? Math.max(0, place.index - MARGIN) : undefined;

@@ -1,12 +1,12 @@
-"""Whether nodes are checked before a run starts on them."""
+"""Whether a run keeps off nodes that fail a check."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-AUTO, ALWAYS, NEVER = "auto", "always", "never"
-PreflightMode = Literal["auto", "always", "never"]
+AUTO, NEVER = "auto", "never"
+PreflightMode = Literal["auto", "never"]
 
 
 def mode_of(spec: Mapping[str, Any]) -> PreflightMode:

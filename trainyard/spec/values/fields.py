@@ -22,7 +22,7 @@ from trainyard.spec.values.durations import (
 )
 
 Group = Literal["what", "where", "parallel", "train", "safety"]
-Kind = Literal["text", "number", "choice", "bool", "list", "map"]
+Kind = Literal["text", "number", "choice", "bool", "list", "map", "lines"]
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _SLUG = re.compile(r"[A-Za-z0-9_-]+")

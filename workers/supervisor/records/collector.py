@@ -19,6 +19,7 @@ from workers.machine.processes import descendants_of, identify
 from workers.supervisor.ranks.state import RankState
 from workers.supervisor.records.folder_watch import FolderWatch
 from workers.supervisor.records.log_tail import ROOM_WAIT_S, LogTail
+from workers.supervisor.records.rule_watch import RuleWatch
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +35,14 @@ class Collector(threading.Thread):
     Its loop touches no network. ``finish`` drains what is left and writes the end frame.
     """
 
-    def __init__(self, order: Order, folder: AttemptFolder, ranks: list[RankState], ancestors: list[int]) -> None:
+    def __init__(
+        self,
+        order: Order,
+        folder: AttemptFolder,
+        ranks: list[RankState],
+        ancestors: list[int],
+        rules: RuleWatch | None = None,
+    ) -> None:
         super().__init__(name="collector", daemon=True)
         self._node = order.node_name
         self._folder = folder
@@ -43,7 +51,9 @@ class Collector(threading.Thread):
         self._gpus = GpuReader(order.slots if order.accelerator == "gpu" else [])
         self._writer: SpoolWriter | None = None
         self._tails = [
-            LogTail(folder.stream_path(rank.rank, stream), rank.rank, stream) for rank in ranks for stream in STREAMS
+            LogTail(folder.stream_path(rank.rank, stream), rank.rank, stream, rules=rules)
+            for rank in ranks
+            for stream in STREAMS
         ]
         self._began_at = time.time()
         self._recorded: set[int] = set()

@@ -16,6 +16,7 @@ from trainyard.spooling.plain_files import open_plain
 from trainyard.spooling.writer import SpoolLimit, SpoolWriter, read_frames
 from workers.attempt.folder import AttemptFolder
 from workers.supervisor.records.lines import split_lines
+from workers.supervisor.records.rule_watch import RuleWatch
 
 log = structlog.get_logger(__name__)
 
@@ -28,10 +29,11 @@ STATE_EVERY_S = 5.0  # so often a progress bar that does not end its line is sho
 class LogTail:
     """One stream of one rank and how far it was read."""
 
-    def __init__(self, path: Path, rank: int, stream: Stream, offset: int = 0) -> None:
+    def __init__(self, path: Path, rank: int, stream: Stream, offset: int = 0, rules: RuleWatch | None = None) -> None:
         self.rank = rank
         self.stream = stream
         self._path = path
+        self._rules = rules
         self._offset = offset
         self._bar_since: float | None = None  # a line is not ended and has a carriage return: the state of then is old
         self._was_bar = False  # the last line was such a state
@@ -56,6 +58,8 @@ class LogTail:
             at = time.time()
             timed = [(at, line) for line in lines]
             spool.append(Logs(self.rank, self.stream, timed, offset))
+            if self._rules is not None:
+                self._rules.read(lines, rank=self.rank, stream=self.stream, at=at)
         if taken:
             self._was_bar = takes_state and not data[:taken].endswith(b"\n")
         self._offset = offset

@@ -2,7 +2,8 @@
 import { seriesToken } from "../../shared/colours.js";
 import { count } from "../../shared/format.js";
 
-const SINGLE = ["stream", "attempt"]; // one of them, or all
+const SINGLE = ["stream", "attempt", "label"]; // one of them, or all
+const SHOWN_ALONE = ["level", "label"]; // worth a button where there is only one
 const LEVELS = ["error", "warning", "info", "debug"];
 
 export class Facets {
@@ -21,7 +22,7 @@ export class Facets {
         kind,
         new Set([...Object.keys(counts[kind] ?? {}).filter((value) => counts[kind][value]), ...chosen[kind]]),
       );
-      group.hidden = values.length < (kind === "level" ? 1 : 2) && !chosen[kind].length;
+      group.hidden = values.length < (SHOWN_ALONE.includes(kind) ? 1 : 2) && !chosen[kind].length;
       for (const value of values)
         this.showOne(group, kind, value, counts[kind]?.[value] ?? 0, chosen[kind].includes(value));
       for (const [key, button] of this.buttons) {
@@ -84,5 +85,6 @@ function ordered(kind, values) {
 
 function isBefore(kind, one, other) {
   if (kind === "level") return LEVELS.indexOf(one) < LEVELS.indexOf(other);
+  if (kind === "label") return one < other;
   return kind === "stream" ? one > other : Number(one) < Number(other);
 }

@@ -1,4 +1,6 @@
 // Counts of the whole log: the facets, the number of errors, the map beside the scroll bar.
+import { labelOf } from "../address.js";
+
 const PAUSE_MS = 3000; // between two while the log grows
 
 export class Overview {
@@ -17,9 +19,13 @@ export class Overview {
   grown() {
     this.timer ||= setTimeout(() => this.load(), PAUSE_MS);
   }
-  show({ total, levels, ranks, streams, attempts, marks }) {
+  show({ total, levels, ranks, streams, attempts, labels, marks }) {
     const { state } = this.view;
-    this.facets.show({ level: levels, rank: ranks, stream: streams, attempt: attempts }, state);
+    const label = labelOf(state);
+    this.facets.show(
+      { level: levels, rank: ranks, stream: streams, attempt: attempts, label: labels },
+      { ...state, label: label ? [label] : [] },
+    );
     this.panel.showErrors(levels.error ?? 0, state.rank.length > 0 || state.stream.length > 0);
     this.map.canvas.hidden = !marks?.length;
     this.map.show(marks ?? [], total);

@@ -99,6 +99,12 @@ function levelOf({ level }) {
 
 function textOf(line, spans) {
   const cell = element("span", "log-text", "gridcell");
+  for (const label of line.labels ?? []) {
+    const tag = element("span", "log-tag");
+    tag.textContent = label;
+    tag.title = `The line fits the rule ${label}`;
+    cell.append(tag);
+  }
   cell.append(...words(line.text, spans));
   if (line.length) {
     // it was cut

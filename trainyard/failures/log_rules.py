@@ -1,0 +1,104 @@
+"""Rules about lines of a log: which lines get a label, and what follows from them. Pure.
+
+All rules together are one expression of RE2, so that lines which fit none, nearly all, cost one pass over their bytes.
+What fits is then held against each rule alone. RE2 never backtracks: no rule of anybody can hold up a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from trainyard.contract.causes import CauseClass
+from trainyard.contract.orders import LogRule
+from trainyard.contract.reports import RuleMatch
+from trainyard.failures.signs import SIGNS
+from trainyard.formats.regular_expressions import BadExpression, compiled_any, compiled_for_lines
+
+# Classes of failures whose signs in a log are worth a label. Others are about the code, which says so itself.
+LABELLED = (
+    CauseClass.GPU_FAULT,
+    CauseClass.GPU_OUT_OF_MEMORY,
+    CauseClass.OUT_OF_MEMORY,
+    CauseClass.DISK_FULL,
+    CauseClass.STORAGE,
+    CauseClass.COLLECTIVE_TIMEOUT,
+    CauseClass.NETWORK,
+    CauseClass.KILLED,
+)
+
+
+HARDWARE = frozenset({str(CauseClass.GPU_FAULT), str(CauseClass.DISK_FULL)})
+
+
+class Fit(NamedTuple):
+    """A rule fits a line: ``rule`` is its place among the rules, ``line`` the number of the line in the text."""
+
+    rule: int
+    line: int
+
+
+def builtin_rules() -> list[LogRule]:
+    """Return a rule for each class of failures, from the signs by which its cause is found."""
+    patterns: dict[CauseClass, list[str]] = {name: [] for name in LABELLED}
+    for pattern, sign in SIGNS:
+        if sign.cause_class in patterns:
+            patterns[sign.cause_class].append(pattern.pattern)
+    return [
+        LogRule(label=str(name), pattern=f"(?i:{'|'.join(parts)})", is_builtin=True) for name, parts in patterns.items()
+    ]
+
+
+class LineRules:
+    """Rules, compiled once, for texts of many lines."""
+
+    def __init__(self, rules: Sequence[LogRule]) -> None:
+        """A rule whose pattern is none, as of a newer server, is left out."""
+        self.rules: list[LogRule] = []
+        self._alone: list[Any] = []
+        for rule in rules:
+            try:
+                self._alone.append(compiled_for_lines(rule.pattern))
+            except BadExpression:
+                continue
+            self.rules.append(rule)
+        self._open = set(range(len(self.rules)))
+        self._together = self._compiled()
+
+    def fits(self, text: bytes) -> Iterator[Fit]:
+        """Yield what fits, line by line; ``text`` has its lines as UTF-8 with line feeds between them."""
+        position, line, counted = 0, 0, 0
+        while self._together is not None and (found := self._together.search(text, position)) is not None:
+            start = text.rfind(b"\n", 0, found.start()) + 1
+            end = text.find(b"\n", found.start())
+            end = len(text) if end < 0 else end
+            line += text.count(b"\n", counted, start)
+            counted = start
+            one = text[start:end]
+            for rule in sorted(self._open):
+                if self._alone[rule].search(one) is not None:
+                    yield Fit(rule, line)
+            if end >= len(text):
+                return
+            position = end + 1
+
+    def close(self, rule: int) -> None:
+        """Seek this rule no more: its lines were counted often enough."""
+        self._open.discard(rule)
+        self._together = self._compiled()
+
+    def labels_of(self, line: str) -> list[str]:
+        """Return the labels of one line, each once."""
+        text = line.encode("utf-8", "replace").replace(b"\n", b" ")
+        return list(dict.fromkeys(self.rules[fit.rule].label for fit in self.fits(text)))
+
+    def _compiled(self) -> Any:
+        if not self._open:
+            return None
+        return compiled_any([self.rules[rule].pattern for rule in sorted(self._open)])
+
+
+def hardware_lines(matches: Sequence[RuleMatch]) -> list[str]:
+    """Return the lines that say what failed in the machine. A process may print one long before it ends, and then end
+    with a plain exit code."""
+    return [one.line for one in matches if one.is_builtin and one.label in HARDWARE and one.stream == "stderr"]
