@@ -45,7 +45,7 @@ class LogReader:
 
 
 def logs(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    if arguments.grep is not None or (arguments.level and not arguments.follow):
+    if arguments.grep is not None or arguments.label or (arguments.level and not arguments.follow):
         for line in found(client, arguments):
             _print(line, arguments, screen)
         return 0
@@ -66,8 +66,8 @@ def found(client: Client, arguments: argparse.Namespace) -> Iterator[Line]:
     after: str | None = ""
     while after is not None:
         page = client.search_logs(
-            arguments.id, q=arguments.grep or "^", regex=True, rank=arguments.rank, level=arguments.level, after=after,
-            limit=HITS, budget_ms=BUDGET_MS,
+            arguments.id, **_sought(arguments), rank=arguments.rank, level=arguments.level, after=after, limit=HITS,
+            budget_ms=BUDGET_MS,
         )  # fmt: skip
         for item in page["items"]:
             whole = client.log_line(arguments.id, item["id"]) if item.get("length") else item
@@ -75,9 +75,14 @@ def found(client: Client, arguments: argparse.Namespace) -> Iterator[Line]:
         after = page["next"]
 
 
+def _sought(arguments: argparse.Namespace) -> dict[str, str | bool]:
+    """Return what the search looks for: a label, else an expression, else every line."""
+    return {"label": arguments.label} if arguments.label else {"q": arguments.grep or "^", "regex": True}
+
+
 def _without_place(line: answers.LogLine) -> answers.LogLine:
     """Return the line as every command prints it: where it fits the search is of that search alone."""
-    return cast(answers.LogLine, {name: value for name, value in line.items() if name not in ("spans", "index")})
+    return cast(answers.LogLine, {name: value for name, value in line.items() if name not in ("spans", "index", "labels")})
 
 
 def _line(document: answers.LogLine, rank: int | None) -> Line:

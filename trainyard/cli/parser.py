@@ -101,6 +101,7 @@ def _add_reading(commands: Any) -> None:
     how = lines.add_mutually_exclusive_group()
     how.add_argument("--follow", "-f", action="store_true", help="go on until the run ends")
     how.add_argument("--grep", metavar="PATTERN", help="only lines that fit this regular expression (RE2), in any case")
+    how.add_argument("--label", metavar="NAME", help="only lines that fit the rules with this label")
     lines.add_argument("--level", choices=LEVELS, action="append", help="only lines of this level; may be repeated")
     lines.add_argument("--rank", type=_not_negative, metavar="N", help="only this rank")
     _speaks_json(lines)
