@@ -214,7 +214,9 @@ with pathlib.Path(os.environ["TRAINYARD_OUTPUT"], "big").open("wb", buffering=0)
             node.close()
 
 
-def test_a_rule_of_the_log_is_met_on_the_node_and_reported(home: Path, valkey: Valkey, python_without_torch: Path) -> None:
+def test_a_rule_of_the_log_is_met_on_the_node_and_reported(
+    home: Path, valkey: Valkey, python_without_torch: Path
+) -> None:
     node = ControlledNode(home, valkey.url, python=python_without_torch)
     node.start()
     try:
