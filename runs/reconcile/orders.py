@@ -6,8 +6,8 @@ from django.conf import settings
 from django.utils.crypto import salted_hmac
 
 from runs.models import CodeBundle, Placement, Run
-from trainyard.contract.base import SpecDocument
 from runs.models.log_rules import log_rules_of
+from trainyard.contract.base import SpecDocument
 from trainyard.contract.locks import lock
 from trainyard.contract.orders import CodeReference, Locked, Order
 from trainyard.contract.seals import order_scope

@@ -198,8 +198,7 @@ class Supervisor:
             self.ranks.append(state)
             if pid in self._early:
                 self._record_exit(pid, self._early[pid])
-        pids = [os.getpid(), os.getppid(), *(rank.pid for rank in self.ranks)]
-        self.folder.record_processes([identify(pid) for pid in pids])
+        self.folder.record_processes([identify(pid) for pid in [os.getpid(), os.getppid(), *self._living()]])
         self.phase = Phase.RUNNING
 
     def _watch(self) -> None:
@@ -333,8 +332,7 @@ class Supervisor:
         """See whether rank 0 listens at its port: of cold ranks nothing else is known of a process group."""
         if not self._is_cold or self.order.world_size < 2 or not self.ranks or self.ranks[0].rank != 0:
             return
-        if not self.ranks[0].has_listened:
-            assert self.go is not None
+        if not self.ranks[0].has_listened and self.go is not None:
             self.ranks[0].has_listened = is_listening(self.go.master_port)
 
     def _answer(self, request: Request) -> Answer:
