@@ -17,7 +17,7 @@ from workers.supervisor.records.rule_watch import RuleWatch
 NUM_LINES = 200_000
 ROUNDS = 5  # in turns: a clock that boosts for a moment meets both
 NUM_RULES = 20  # beside those that ship, as many as a spec may have
-LINE = "2026-01-01 12:00:00,{:03d} INFO train: step {} loss {:.4f} lr 3.0e-4 tokens/s {}\n"
+LINE = "2026-01-01 12:00:00,{:03d} INFO train: step {} loss {:.4f} lr 3.0e-4 tok/s {}\n"
 
 
 def rows() -> list[Row]:
