@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0021_findings"),
+        ("runs", "0024_allocations"),
     ]
 
     operations = [
