@@ -79,6 +79,17 @@ def postgresql(url: str) -> Database:
     }
 
 
+def num_seconds(name: str, text: str, default: float) -> float:
+    """Return a setting in seconds. Raises ValueError for what is no number of them."""
+    try:
+        found = float(text) if text.strip() else default
+    except ValueError:
+        found = -1.0
+    if not 0.0 <= found <= 86_400.0:
+        raise ValueError(f"{name} is a number of seconds, 0 to 86400, not {text!r}.")
+    return found
+
+
 def num_days(text: str) -> int:
     """Return KEEP_ARCHIVED_DAYS: 0 where runs are kept for ever. Raises ValueError for what is no number of days."""
     if text.strip() and not (text.strip().isascii() and text.strip().isdigit() and len(text.strip()) < 6):

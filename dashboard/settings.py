@@ -119,6 +119,7 @@ DATABASES: dict[str, dict[str, Any]]
 DATABASES, METRICS_DATABASE = databases.choose(os.environ.get("DATABASE_URL", ""), HOME)
 INGEST_SHARDS = databases.num_shards(os.environ.get("INGEST_SHARDS", ""), DATABASES)
 KEEP_ARCHIVED_DAYS = databases.num_days(os.environ.get("KEEP_ARCHIVED_DAYS", ""))
+RESIZE_SETTLE_S = databases.num_seconds("RESIZE_SETTLE_S", os.environ.get("RESIZE_SETTLE_S", ""), 3.0)
 OUTPUT_LIMIT_BYTES = databases.num_bytes("OUTPUT_LIMIT_BYTES", os.environ.get("OUTPUT_LIMIT_BYTES", ""), 100 * 1024**3)
 DATABASE_ROUTERS = ["dashboard.routers.MetricsRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

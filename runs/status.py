@@ -65,6 +65,7 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
             Status.SCHEDULED,
             Status.STARTING,
             Status.RUNNING,
+            Status.RESIZING,
             Status.PAUSED,
             Status.STOPPING,
             Status.LOST,
@@ -73,7 +74,20 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
             Status.CANCELLED,
         }
     ),
-    Status.RESIZING: frozenset({Status.STARTING, Status.RUNNING, Status.RECOVERING, Status.STOPPING, Status.FAILED}),
+    Status.RESIZING: frozenset(
+        {
+            Status.RESIZING,  # the attempt has ended: the next one is looked for
+            Status.SCHEDULED,
+            Status.STARTING,
+            Status.RUNNING,
+            Status.RECOVERING,
+            Status.PAUSED,
+            Status.STOPPING,
+            Status.SUCCEEDED,
+            Status.FAILED,
+            Status.CANCELLED,
+        }
+    ),
     Status.PAUSED: frozenset({Status.QUEUED, Status.CANCELLED}),
     Status.STOPPING: frozenset(
         {

@@ -1,4 +1,4 @@
-"""Stopping a run for good or for a pause: the wish of a person or of its time limit, and the words for the outcome."""
+"""Ending the ranks of a run in order, for good, for a pause or for other nodes: who wants it, and the words for it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,22 @@ from trainyard.contract.reports import AttemptReport, SavedStep, StopEvidence
 from trainyard.formats.words import listed
 from trainyard.spec.values.durations import grace_s, time_limit_s, words_of
 
-ASKED, TIME_LIMIT, PAUSE = "asked", "time-limit", "pause"
-FOR_A_WHILE = (PAUSE, REPLACE, REWIND)  # the run is to go on later
-# Of an end that is none for the run: the words, and the code.
-FIRST_WORDS = {
-    PAUSE: ("Paused as asked", "paused"),
-    REPLACE: ("Ended to go on without a node", "placed-anew"),
-    REWIND: ("Ended to go back", "placed-anew"),
+ASKED, TIME_LIMIT, PAUSE, RESIZE, PREEMPTED = "asked", "time-limit", "pause", "resize", "preempted"
+# What is wanted of the run, by why its ranks are to end; else that it ends for good.
+WANTED = {
+    PAUSE: Wanted.PAUSE,
+    REPLACE: Wanted.PAUSE,
+    REWIND: Wanted.PAUSE,
+    RESIZE: Wanted.RESIZE,
+    PREEMPTED: Wanted.REQUEUE,
+}
+# Of an end that is none for the run: the code, and the words.
+OUTCOMES = {
+    PAUSE: ("paused", "Paused as asked"),
+    REPLACE: ("placed-anew", "Ended to go on without a node"),
+    REWIND: ("placed-anew", "Ended to go back"),
+    RESIZE: ("resized", "Ended for the other number of nodes"),
+    PREEMPTED: ("preempted", "Made room"),
 }
 TWICE_S = 1.0  # so soon after the first, a second Stop is a double click
 MAX_NAMED = 4
@@ -32,7 +41,7 @@ MAX_NAMED = 4
 class StopDocument(TypedDict):
     """The wish to end, as its attempt keeps it."""
 
-    why: str
+    why: str  # ASKED, TIME_LIMIT, PAUSE, RESIZE or PREEMPTED
     at: float
     at_once: bool
 
@@ -53,12 +62,13 @@ def begin(
     Raises what ``move_to`` raises; nothing is written then.
     """
     with transaction.atomic():
-        run.wanted = Wanted.PAUSE if why in FOR_A_WHILE else Wanted.STOP
+        run.wanted = WANTED.get(why, Wanted.STOP)
         Run.objects.filter(pk=run.pk).update(wanted=run.wanted)
-        if attempt is not None and (attempt.stop is None or attempt.stop["why"] in FOR_A_WHILE):
+        if attempt is not None and (attempt.stop is None or attempt.stop["why"] in WANTED):
             attempt.stop = {"why": why, "at": now.timestamp(), "at_once": at_once}
             attempt.save(update_fields=["stop"])
-        run.move_to(Status.STOPPING, code=code, sentence=sentence, actor=actor, attempt=attempt)
+        status = Status.RESIZING if why == RESIZE else Status.STOPPING
+        run.move_to(status, code=code, sentence=sentence, actor=actor, attempt=attempt)
 
 
 def instead_of_pause(run: Run, attempt: Attempt | None, *, actor: User, now: datetime) -> None:
@@ -131,8 +141,8 @@ def outcome(
     is_late = stop["why"] == TIME_LIMIT and limit_s is not None
     first = f"Stopped at its time limit of {words_of(limit_s)}" if is_late and limit_s else "Stopped as asked"
     code = TIME_LIMIT if is_late else "stopped"
-    if stop["why"] in FOR_A_WHILE:
-        first, code = FIRST_WORDS[stop["why"]]
+    if stop["why"] in OUTCOMES:
+        code, first = OUTCOMES[stop["why"]]
     stops = [found for report in reports if (found := _stop_of(report)) is not None]
     if not stops or not any(report.ranks for report in reports):
         return code, f"{first}.", {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -18,8 +19,11 @@ from runs.datasets import unresolved
 from runs.models import Attempt, HeldSlot, Job, Role, Run, User
 from runs.models.runs import StaleStatus
 from runs.placing.planning import frozen_estimate
+from runs.reconcile.placing import is_claimed
 from runs.recovery.fencing import unconfirmed_nodes
 from runs.refused import Refused
+from runs.resizing.asking import refuse_resize
+from runs.resizing.rounds import begin_change, change_asked_for
 from runs.retention import forget
 from runs.status import PLACED, Status, Wanted
 from runs.tasks import reconcile_soon, schedule_soon
@@ -161,6 +165,43 @@ def resume_run(*, actor: User, run: Run) -> Run:
         run.move_to(Status.QUEUED, code="resumed", sentence=f"Resumed by {actor}.", actor=actor)
         schedule_soon(run.cluster_id)
     return run
+
+
+def resize_run(*, actor: User, run: Run, nodes: int | None) -> Run:
+    """Have an elastic run train on ``nodes`` nodes, as soon as there are so many; None: on as many as its spec allows.
+
+    It stays so until somebody asks for another number. Refused where its state does not allow it; ValidationError for a
+    number that it cannot have.
+    """
+    require(actor, run.project, Role.MEMBER)
+    return _while_it_changes(partial(_resize, nodes=nodes), actor, run, "resized")
+
+
+def _resize(actor: User, run: Run, *, nodes: int | None) -> Run:
+    refuse_resize(run, nodes)
+    now, attempt, cluster = timezone.now(), run.live_attempt(), run.cluster
+    asked = "as many nodes as there are" if nodes is None else f"{nodes} node{'' if nodes == 1 else 's'}"
+    with transaction.atomic():
+        run.node_limit = nodes
+        run.save(update_fields=["node_limit"])
+        change = None
+        if attempt is not None and cluster is not None and run.status == Status.RUNNING:
+            attempt.run = run
+            change = change_asked_for(attempt, now, lambda: is_claimed(cluster, now))
+        if change is not None and attempt is not None:
+            begin_change(attempt, change, now, actor=actor, before=f"{actor} asked for {asked}. ")
+            reconcile_soon(run.pk)
+        else:
+            run.record("resize-asked", f"{actor} asked for {asked}.{_until_then(attempt)}", actor=actor)
+            schedule_soon(run.cluster_id)
+    return run
+
+
+def _until_then(attempt: Attempt | None) -> str:
+    if attempt is None:
+        return ""
+    number = attempt.placements.count()
+    return f" It trains on {number} until that changes." if number else ""
 
 
 def restart_run(*, actor: User, run: Run) -> Run:

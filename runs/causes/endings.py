@@ -14,7 +14,12 @@ from trainyard.failures.signs import Standing
 from trainyard.formats.words import listed
 
 MAX_CONSEQUENCES = 32
-STOPS = {"stopped": CauseClass.STOPPED, "time-limit": CauseClass.TIME_LIMIT, "preempted": CauseClass.PREEMPTED}
+STOPS = {
+    "stopped": CauseClass.STOPPED,
+    "time-limit": CauseClass.TIME_LIMIT,
+    "preempted": CauseClass.PREEMPTED,
+    "resized": CauseClass.RESIZED,
+}
 
 
 class CodedCause(NamedTuple):

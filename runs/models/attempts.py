@@ -35,9 +35,10 @@ class Attempt(models.Model):
     lease_s = models.FloatField(default=DEFAULT_LEASE_S)
     go = models.JSONField(null=True, blank=True)  # what the supervisors were sent, once all were ready
     trace = models.JSONField(null=True, blank=True)  # the steps to be traced, as sent to the supervisors
-    # Why its ranks are asked to end: {"why": "asked" | "time-limit" | "pause" | "replace" | "rewind",
-    # "at": Unix seconds, "at_once": bool}.
+    # Why its ranks are asked to end: a StopDocument of runs.stopping.
     stop = models.JSONField(null=True, blank=True)
+    # Nodes that it could grow onto: {"room": which, "since": Unix seconds}.
+    growth = models.JSONField(null=True, blank=True, editable=False)
     told_use = models.PositiveBigIntegerField(default=0)  # the last CheckpointUse in the history
     created_at = models.DateTimeField(auto_now_add=True)
     go_at = models.DateTimeField(null=True, blank=True)

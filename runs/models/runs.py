@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -23,6 +24,7 @@ from runs.models.people import Project, User
 from runs.models.recoveries import Recovery
 from runs.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
 from trainyard.contract.base import JsonObject, SpecDocument, convert, to_builtins
+from trainyard.spec import PRIORITIES, read_spec, usable_nodes
 
 if TYPE_CHECKING:
     from runs.models.attempts import Attempt, Event
@@ -49,20 +51,29 @@ FILTERED = ("archived_at", "status", "project", "found_by")
 class Size(TypedDict, total=False):
     """What a run asks a cluster for; empty for a run that was logged elsewhere."""
 
-    num_nodes: int
+    num_nodes: int  # of an elastic run: the least
     slots_per_node: int
     accelerator: str
+    node_counts: list[int] | None  # of an elastic run: all on which it trains, the least first
+    priority: int
 
 
 def size_of(spec: SpecDocument) -> Size:
     if "resources" not in spec:
         return {}
     resources = spec["resources"]
+    counts = list(usable_nodes(read_spec(spec))) if isinstance(resources["nodes"], dict) else None
     return {
-        "num_nodes": int(resources["nodes"]),
+        "num_nodes": counts[0] if counts else int(resources["nodes"]),
         "slots_per_node": int(resources.get("processes_per_node", 1)),
         "accelerator": str(resources.get("accelerator", "auto")),
+        "node_counts": counts,
+        "priority": PRIORITIES.index(spec.get("priority") or "normal") - 1,
     }
+
+
+def counts_up_to(counts: Sequence[int] | None, limit: int | None) -> tuple[int, ...]:
+    return tuple(number for number in counts or () if limit is None or number <= limit)
 
 
 class StaleStatus(RuntimeError):
@@ -114,6 +125,10 @@ class Run(models.Model):
     num_nodes = models.PositiveIntegerField(null=True, blank=True, editable=False)
     slots_per_node = models.PositiveIntegerField(null=True, blank=True, editable=False)
     accelerator = models.CharField(max_length=8, blank=True, editable=False)
+    # Of an elastic run: the numbers of nodes on which it trains, the least first. And the most that a person wants.
+    node_counts = models.JSONField(null=True, blank=True, editable=False)
+    node_limit = models.PositiveIntegerField(null=True, blank=True, editable=False)
+    priority = models.SmallIntegerField(default=0, editable=False)  # -1 high, 0 normal, 1 low: the least comes first
 
     fence = models.PositiveIntegerField(default=0, editable=False)  # the newest attempt's; only grows
     shard = models.PositiveIntegerField(default=0, editable=False)  # for good: its records may be on their way
@@ -149,7 +164,11 @@ class Run(models.Model):
                 name="run_live",
                 condition=models.Q(ended_at=None),
             ),
-            ListIndex(fields=("cluster", "status", "created_at", "id"), beside=("wanted", "project"), name="run_queue"),
+            ListIndex(
+                fields=("cluster", "status", "priority", "created_at", "id"),
+                beside=("wanted", "project"),
+                name="run_queue",
+            ),
             models.Index(fields=("id",), condition=models.Q(is_long=True), name="run_long"),
             models.Index(fields=("cluster", "recipe", "ended_at"), name="run_of_recipe"),
             models.Index(fields=("project", "dataset", "created_at"), name="run_of_dataset"),
@@ -196,6 +215,11 @@ class Run(models.Model):
         return bool("recipe" in self.spec.get("task", {}) and self.spec.get("checkpoint", {}).get("every_steps"))
 
     @property
+    def allowed_counts(self) -> tuple[int, ...]:
+        """Of an elastic run: the numbers of nodes that it may have now, the least first."""
+        return counts_up_to(self.node_counts, self.node_limit)
+
+    @property
     def restarts(self) -> Recovery:
         """Its restarts since a person started it last."""
         return convert(self.recovery or {}, Recovery)
@@ -238,6 +262,8 @@ class Run(models.Model):
             changes["started_at"] = now
         if status in FINAL:
             changes["ended_at"] = now
+        elif recover_at is not None or (current == Status.STOPPING and status == Status.QUEUED):
+            changes["wanted"] = Wanted.RUN  # what its last attempt was ended for is done
         elif current in (*FINAL, Status.PAUSED):  # restarted or resumed: what was wanted before is over
             changes |= {"ended_at": None, "archived_at": None, "wanted": Wanted.RUN}
             changes["recovery"] = to_builtins(Recovery(after_fence=self.fence))  # its restarts count anew

@@ -117,7 +117,9 @@ def estimate_for(spec: RecipeSpec, cluster: Cluster, nodes: Sequence[Node]) -> E
 
 def costs(spec: RecipeSpec, cluster: Cluster, nodes: Sequence[Node], *, num_proposals: int = 3) -> Costs:
     """Return the estimate and the plans for ``nodes`` that promise most. Raises what ``estimate_for`` raises."""
-    if len(nodes) != spec.resources.nodes:
+    if spec.resources.is_elastic:
+        spec = spec.at(len(nodes))
+    elif len(nodes) != spec.resources.nodes:
         raise ValueError(f"the plan is for {spec.resources.nodes} nodes, and {len(nodes)} were chosen")
     known = known_rates(cluster, nodes, spec.world_size())
     facts, data = node_facts(nodes), data_facts(spec)

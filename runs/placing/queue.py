@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from runs.engines import engine_of
 from runs.models import Cluster, Placement, Run
-from runs.models.runs import size_of
+from runs.models.runs import counts_up_to, size_of
 from runs.placing.scheduling import Placed, Request, Waiting, place
 from runs.status import Status, Wanted
 from trainyard.contract.base import SpecDocument
@@ -21,19 +21,30 @@ NEW = "new"  # in place of a run's id: of one that nobody has submitted yet
 
 
 def waiting_runs(cluster: Cluster) -> QuerySet[Run]:
-    """The cluster's queue, first come first."""
-    return Run.objects.filter(cluster=cluster, status=Status.QUEUED, wanted=Wanted.RUN).order_by("created_at", "pk")
+    """The cluster's queue: the highest priority first, and among equals the first that came."""
+    return Run.objects.filter(cluster=cluster, status=Status.QUEUED, wanted=Wanted.RUN).order_by(
+        "priority", "created_at", "pk"
+    )
 
 
 def requests_of(waiting: QuerySet[Run]) -> list[Request]:
     """What the runs ask for, in their order, without their specs: a queue may be long."""
-    columns = waiting.values_list("pk", "num_nodes", "slots_per_node", "accelerator")
+    columns = waiting.values_list(
+        "pk", "num_nodes", "slots_per_node", "accelerator", "node_counts", "node_limit", "priority"
+    )
     requests = {}
     unknown = []
-    for run_id, num_nodes, slots_per_node, accelerator in columns:
+    for run_id, num_nodes, slots_per_node, accelerator, counts, limit, priority in columns:
         if num_nodes is None:  # submitted before runs had these columns
             unknown.append(run_id)
-        requests[run_id] = Request(run_id, num_nodes or 0, slots_per_node or 0, accelerator)
+        requests[run_id] = Request(
+            run_id,
+            num_nodes or 0,
+            slots_per_node or 0,
+            accelerator,
+            node_counts=counts_up_to(counts, limit),
+            priority=priority,
+        )
     for run_id, spec in Run.objects.filter(pk__in=unknown).values_list("pk", "spec"):
         requests[run_id] = request_of(run_id, spec)
     return _with_nodes_before(requests, waiting)
@@ -51,10 +62,20 @@ def _with_nodes_before(requests: dict[str, Request], waiting: QuerySet[Run]) -> 
 
 
 def request_of(run_id: str, spec: SpecDocument) -> Request:
-    return Request(run_id, **size_of(spec))
+    size = size_of(spec)
+    return Request(
+        run_id,
+        size["num_nodes"],
+        size["slots_per_node"],
+        size["accelerator"],
+        node_counts=tuple(size["node_counts"] or ()),
+        priority=size["priority"],
+    )
 
 
 def forecast(cluster: Cluster, spec: SpecDocument, now: datetime) -> Placed | Waiting:
     """Where a run of the resolved spec would start if it were submitted now, else why it would wait."""
-    requests = requests_of(waiting_runs(cluster))
-    return place(cluster.name, [*requests, request_of(NEW, spec)], engine_of(cluster).capacity(cluster, now))[-1]
+    own = request_of(NEW, spec)
+    requests = sorted([*requests_of(waiting_runs(cluster)), own], key=lambda one: one.priority)  # keeps equals in order
+    answers = place(cluster.name, requests, engine_of(cluster).capacity(cluster, now))
+    return answers[requests.index(own)]

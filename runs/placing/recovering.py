@@ -1,4 +1,5 @@
-"""Runs that are to be started again: what they ask for, and what keeps them. They come before the queue."""
+"""Runs that are to be started again, after a failure or on other nodes: what they ask for, and what keeps them. They
+come before the queue."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from django.db.models import QuerySet
 from runs.models import Cluster, Run
 from runs.placing.queue import requests_of
 from runs.placing.scheduling import Placed, Request, Waiting
-from runs.recovery.fencing import unconfirmed_nodes
+from runs.recovery.fencing import lost_nodes, unconfirmed_nodes
 from runs.recovery.words import waiting_sentence
 from runs.status import Status, Wanted
 from trainyard.formats.words import listed
@@ -19,7 +20,8 @@ from trainyard.formats.words import listed
 
 def recovering_runs(cluster: Cluster) -> QuerySet[Run]:
     """The cluster's runs that are to be started again, now or after a pause."""
-    found = Run.objects.filter(cluster=cluster, status=Status.RECOVERING, wanted=Wanted.RUN)
+    states = (Status.RECOVERING, Status.RESIZING)
+    found = Run.objects.filter(cluster=cluster, status__in=states, wanted=Wanted.RUN)
     return found.exclude(recover_at=None).defer("spec", "estimate").order_by("created_at", "pk")
 
 
@@ -34,10 +36,12 @@ class Recovering:
     def _without_left_out(self, request: Request) -> Request:
         if request.run not in self._runs:  # it has just become one
             return request
-        left_out = self._runs[request.run].restarts.left_out_at(self._now.timestamp())
+        run = self._runs[request.run]
+        left_out = run.restarts.left_out_at(self._now.timestamp())
+        lost = lost_nodes(run, self._now) if request.node_counts else frozenset()
         return replace(
             request,
-            excluded=frozenset(one.node for one in left_out if one.is_excluded),
+            excluded=lost | frozenset(one.node for one in left_out if one.is_excluded),
             avoided=frozenset(one.node for one in left_out if not one.is_excluded),
         )
 
@@ -51,10 +55,14 @@ class Recovering:
         if run is None:
             return answer
         if run.recover_at is not None and run.recover_at > self._now:
-            return Waiting(run.pk, "")
+            return Waiting(run.pk, "", has_claim=True)
         if names := unconfirmed_nodes(run, self._now):
             sentence = f"Waiting for {listed(names)} to confirm that nothing of the last attempt is left."
-            return Waiting(run.pk, waiting_sentence(run.restarts, sentence))
+            return Waiting(run.pk, _waiting_sentence(run, sentence), has_claim=True)
         if isinstance(answer, Placed):
             return answer
-        return Waiting(run.pk, waiting_sentence(run.restarts, answer.sentence))
+        return replace(answer, sentence=_waiting_sentence(run, answer.sentence))
+
+
+def _waiting_sentence(run: Run, why: str) -> str:
+    return waiting_sentence(run.restarts, why) if run.status == Status.RECOVERING else why

@@ -2,13 +2,14 @@
 
 Strictly first come, first served: a run that waits makes those behind it wait, so that no gang starves. Only a run
 that no set of the cluster's registered nodes could ever hold is stepped over. A run gets all its nodes at once or
-none, all of one accelerator kind, on the nodes where it leaves the least unused.
+none, all of one accelerator kind, on the nodes where it leaves the least unused. An elastic run starts on its least
+number of nodes; what nobody waits for then is given to such runs, in their order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainyard.formats.words import listed
 
@@ -24,12 +25,14 @@ class Request:
     """A queued run: ``slots_per_node`` slots on each of ``num_nodes`` nodes."""
 
     run: str
-    num_nodes: int
+    num_nodes: int  # of an elastic run: the least
     slots_per_node: int
     accelerator: str = AUTO
     before: frozenset[str] = frozenset()  # nodes of its last attempt, where its working folder lies
     excluded: frozenset[str] = frozenset()  # nodes that it must not have
     avoided: frozenset[str] = frozenset()  # nodes that it gets only where there is no other
+    node_counts: tuple[int, ...] = ()  # of an elastic run: all on which it trains, the least first
+    priority: int = 0
 
     @property
     def num_slots(self) -> int:
@@ -74,15 +77,21 @@ class Placed:
 
 @dataclass(frozen=True)
 class Waiting:
+    """``has_claim``: the cluster could hold the run, so that nobody behind it is given free slots."""
+
     run: str
     sentence: str
+    has_claim: bool = False
 
 
-def place(cluster: str, requests: Sequence[Request], rooms: Sequence[Room]) -> list[Placed | Waiting]:
+Answer = Placed | Waiting
+
+
+def place(cluster: str, requests: Sequence[Request], rooms: Sequence[Room]) -> list[Answer]:
     """Return a placement or the reason to wait for each request, which come oldest first. ``cluster`` is its name."""
     free = {room.node: room.free for room in rooms}
     unfit: dict[Shape, str] = {}  # why none of a shape can ever start, or "": a long queue asks for few shapes
-    answers: list[Placed | Waiting] = []
+    answers: list[Answer] = []
     first: Request | None = None  # of those that keep the others waiting
     num_ahead = 0
     for request in requests:
@@ -94,13 +103,41 @@ def place(cluster: str, requests: Sequence[Request], rooms: Sequence[Room]) -> l
             continue
         if request.shape not in unfit:
             unfit[request.shape] = _why_never(cluster, request, rooms)
+        is_behind = False
         sentence = unfit[request.shape] or _why_not_without(cluster, request, rooms)
         if not sentence:
+            is_behind = first is not None
             sentence = _turn(cluster, num_ahead, first) if first else _reason(cluster, request, rooms, free)
             first = first or request
             num_ahead += 1
-        answers.append(Waiting(request.run, sentence))
-    return answers
+        answers.append(Waiting(request.run, sentence, has_claim=request is first or is_behind))
+    return answers if first else _widened(requests, rooms, free, answers)
+
+
+def _widened(
+    requests: Sequence[Request], rooms: Sequence[Room], free: dict[str, tuple[int, ...]], answers: Sequence[Answer]
+) -> list[Answer]:
+    """Return the answers with what is left in ``free`` given to elastic runs, in their order."""
+    elastic = {request.run: request for request in requests if request.node_counts}
+    return [
+        _wider(elastic[answer.run], rooms, free, answer)
+        if isinstance(answer, Placed) and answer.run in elastic
+        else answer
+        for answer in answers
+    ]
+
+
+def _wider(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]], least: Placed) -> Placed:
+    own = {part.node: part.slots for part in least.parts}
+    with_own = {node: tuple(sorted((*slots, *own.get(node, ())))) for node, slots in free.items()}
+    for number in reversed(request.node_counts):
+        placed = _fit(replace(request, num_nodes=number, accelerator=least.accelerator), rooms, with_own)
+        if placed is not None:
+            for node, slots in with_own.items():
+                taken = {slot for part in placed.parts if part.node == node for slot in part.slots}
+                free[node] = tuple(slot for slot in slots if slot not in taken)
+            return placed
+    return least
 
 
 def _fit(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]]) -> Placed | None:

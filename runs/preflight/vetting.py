@@ -61,7 +61,7 @@ def _explained(answer: Placed | Waiting, vetted: Vetted) -> Placed | Waiting:
     why = vetted.sentence_for(answer.run)
     if isinstance(answer, Placed) or not why or not answer.sentence:
         return answer
-    return Waiting(answer.run, f"{answer.sentence} {why}")
+    return replace(answer, sentence=f"{answer.sentence} {why}")
 
 
 def _problems(placed: Sequence[Placed], now: datetime) -> LeftOut:

@@ -142,6 +142,7 @@ def _case(attempt: Attempt, placements: Sequence[Placement], listener: Listener)
         settling_s=age_s(attempt.settling_at),
         is_complete=lambda: is_complete(attempt, placements),
         outlives_workers=outlives_workers(attempt.run.spec),
+        least_nodes=_least_nodes(attempt.run),
         zero_means_finished="recipe" in attempt.run.spec.get("task", {}),
         rest_limit_s=partial(_rest_limit_s, attempt),
         stopped=lambda: stopping.outcome(attempt.run.spec, attempt.stop, [one.reported for one in placements]),
@@ -156,6 +157,12 @@ def ending_of(attempt: Attempt) -> AllocationEnding | None:
         return None
     allocation = Allocation.objects.filter(attempt=attempt, state=Allocation.State.OVER).first()
     return None if allocation is None else allocation.known_ending
+
+
+def _least_nodes(run: Run) -> int | None:
+    """Return how many nodes are enough for an elastic run that may go on without one."""
+    counts = run.allowed_counts
+    return counts[0] if counts and may_restart(run, CauseClass.NODE_LOST) else None
 
 
 def _rest_limit_s(attempt: Attempt, cause: CauseClass) -> float:
@@ -208,7 +215,12 @@ def _do(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, now
         return True
     with transaction.atomic():
         attempt.run.move_to(
-            verdict.status, code=verdict.code, sentence=verdict.sentence, evidence=verdict.evidence, attempt=attempt
+            verdict.status,
+            code=verdict.code,
+            sentence=verdict.sentence,
+            evidence=verdict.evidence,
+            attempt=attempt,
+            recover_at=now if verdict.ends and verdict.status == Status.RESIZING else None,
         )
         if verdict.ends:
             attempt.ended_at = now

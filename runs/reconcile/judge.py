@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from runs.causes import UNASKED, Failure, PlacementState, cause_of, cause_of_stop, failures_of, no_contact
 from runs.causes.allocations import AllocationEnding, EndKind, code_of_ending, failure_of_ending
@@ -37,6 +37,8 @@ class Case:
     # Whether exit code 0 proves that the training is over: a rank of a recipe that stops early ends by SIGTERM. A
     # script may end with 0 because it was asked to.
     zero_means_finished: bool = False
+    # How many nodes are enough for the run: it goes on at once without those that are out of contact. None: it waits.
+    least_nodes: int | None = None
     rest_limit_s: Callable[[CauseClass], float] = lambda _: REST_LIMIT_S  # for what is on the way after this failure
     ending: AllocationEnding | None = None  # of the machines that an engine had brought; all parts are over then
 
@@ -57,6 +59,28 @@ class Verdict:
     cause: Cause | None = None  # with ``ends``, but for a success
 
 
+class End(NamedTuple):
+    """What a run whose ranks are to end in order is while they do, and what it becomes."""
+
+    during: Status
+    outcome: Status
+    word: str
+    code: str
+    before_go: str
+
+
+ENDS = {
+    Wanted.STOP: End(Status.STOPPING, Status.CANCELLED, "stopping", "stopped", "Stopped as asked."),
+    Wanted.PAUSE: End(
+        Status.STOPPING, Status.PAUSED, "pausing", "paused", "Paused as asked, before a rank had started."
+    ),
+    Wanted.RESIZE: End(
+        Status.RESIZING, Status.RESIZING, "resizing", "resized", "Called off before a rank had started, to be resized."
+    ),
+    Wanted.REQUEUE: End(
+        Status.STOPPING, Status.QUEUED, "making-room", "preempted", "Made room before a rank had started."
+    ),
+}
 WAIT = Verdict()
 SETTLE = Verdict(settles=True)
 
@@ -64,7 +88,7 @@ SETTLE = Verdict(settles=True)
 def judge(case: Case) -> Verdict:
     """Return what follows. Repeating it with the same case after it was done changes nothing."""
     if case.wanted != Wanted.RUN:
-        return _pausing(case) if case.wanted == Wanted.PAUSE else _stopping(case)
+        return _stopping(case) if case.wanted == Wanted.STOP else _pausing(case)
     if case.ending is not None and not all(_has_finished(case, part) for part in case.parts):
         return _without_machines(case, case.ending)
     fatal, borne = failures(case)
@@ -74,7 +98,7 @@ def judge(case: Case) -> Verdict:
         return _finishing(case, sorted(borne, key=_ended_at))
     silent = [part.node for part in case.parts if part.is_silent]
     if silent:
-        return _out_of_contact(case, silent)
+        return _leaving_behind(case) if _can_do_without(case, silent) else _out_of_contact(case, silent)
     return _in_contact(case)
 
 
@@ -91,14 +115,33 @@ def _without_machines(case: Case, ending: AllocationEnding) -> Verdict:
 
 
 def _pausing(case: Case) -> Verdict:
-    """A run that fails, or that finishes, before its ranks have stopped is not paused."""
+    """The ranks are to end and go on later, or elsewhere. A run that fails, or that finishes, before they have ended
+    does not."""
     if case.has_go:
         fatal = [failure for failure in failures(case)[0] if failure.code != UNASKED]
         if fatal:
             return _failing(case, fatal)
         if all(_has_finished(case, part) for part in case.parts):
             return _finishing(case, ())
+        if _can_do_without(case, [part.node for part in case.parts if part.is_silent]):
+            return _leaving_behind(case)
     return _stopping(case)
+
+
+def _can_do_without(case: Case, silent: Sequence[str]) -> bool:
+    """Whether the run is elastic and the nodes that are in contact are enough for it."""
+    if not silent or case.least_nodes is None or not case.has_go:
+        return False
+    return len(case.parts) - len(silent) >= case.least_nodes
+
+
+def _leaving_behind(case: Case) -> Verdict:
+    """End the ranks on the nodes that are in contact, which cannot step without the others. Once they have ended, the
+    attempt has failed for the silence, and the next one is placed without those nodes."""
+    fatal, _ = failures(case)
+    if fatal:
+        return _failing(case, fatal)
+    return SETTLE if case.settling_s is None else WAIT
 
 
 def _has_finished(case: Case, part: PlacementState) -> bool:
@@ -109,22 +152,19 @@ def _has_finished(case: Case, part: PlacementState) -> bool:
 
 
 def _stopping(case: Case) -> Verdict:
-    """``case.wanted`` says what the run becomes once nothing of the attempt is left: CANCELLED or PAUSED."""
-    is_pause = case.wanted == Wanted.PAUSE
-    outcome, word = (Status.PAUSED, "Pausing") if is_pause else (Status.CANCELLED, "Stopping")
+    """``case.wanted`` says what the run becomes once nothing of the attempt is left."""
+    end = ENDS[case.wanted]
     if not case.has_go:  # no rank exists before go, and none will: the fence is over
-        if is_pause:
-            return _stopped(outcome, "paused", "Paused as asked, before a rank had started.", {})
-        return _stopped(outcome, "stopped", "Stopped as asked.", {})
+        return _stopped(end.outcome, end.code, end.before_go, {})
     if all(part.is_over for part in case.parts):
-        return _stopped(outcome, *case.stopped()) if _is_settled(case, REST_LIMIT_S) else SETTLE
+        return _stopped(end.outcome, *case.stopped()) if _is_settled(case, REST_LIMIT_S) else SETTLE
     silent = [part.node for part in case.parts if part.is_silent]
     if silent:
         return _out_of_contact(case, silent)
-    if case.status != Status.STOPPING and case.status != Status.LOST:
-        return Verdict(Status.STOPPING, word.lower(), f"{word} as asked.")
     if case.status == Status.LOST:
-        return Verdict(Status.STOPPING, "contact-back", f"The nodes are in contact again; {word.lower()} as asked.")
+        return Verdict(Status.STOPPING, "contact-back", f"The nodes are in contact again; {end.word} as asked.")
+    if case.status != end.during and case.status != Status.STOPPING:
+        return Verdict(end.during, end.word, f"{end.word.capitalize()} as asked.")
     return WAIT
 
 
@@ -184,7 +224,7 @@ def _out_of_contact(case: Case, silent: Sequence[str]) -> Verdict:
         )
         # LOST follows RECOVERING and STOPPING only; both are where silence leads first.
         return Verdict(Status.LOST, "lost", sentence, evidence, is_out_of_contact=True)
-    if case.status in (Status.STARTING, Status.RUNNING, Status.SCHEDULED):
+    if case.status in (Status.STARTING, Status.RUNNING, Status.SCHEDULED, Status.RESIZING):
         sentence = f"{nodes} out of contact. Training may still go on there."
         return Verdict(Status.RECOVERING, "contact-lost", sentence, evidence, is_out_of_contact=True)
     return Verdict(is_out_of_contact=True)

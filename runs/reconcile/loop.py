@@ -26,12 +26,14 @@ from runs.reconcile.elsewhere import lose_silent_runs
 from runs.reconcile.late import correct_late
 from runs.reconcile.listening import Listener, forget_the_rest
 from runs.reconcile.outputs import take_outputs
-from runs.reconcile.placing import schedule
+from runs.reconcile.placing import claimant, is_claimed, schedule
 from runs.reconcile.restoring import record_checkpoint_uses
 from runs.reconcile.tracing import record_traces
 from runs.recovery.control_clock import TICK_KEY, listening_since
 from runs.recovery.log_matches import record_matches
 from runs.recovery.returning import record_returns
+from runs.resizing.preempting import preempt, preemptable_clusters
+from runs.resizing.rounds import resize_runs
 from runs.serving.transport import redis
 from runs.status import OVER, Status, Wanted
 from trainyard.contract import keys, limits
@@ -79,9 +81,11 @@ def _round(now: datetime) -> None:
     _guarded(partial(correct_late, now))
     _guarded(partial(lose_silent_runs, now, since))
     _guarded(partial(take_outputs, listener))
-    queued = Run.objects.filter(Q(status=Status.QUEUED) | Q(status=Status.RECOVERING, recover_at__lte=now)).order_by()
+    again = (Status.RECOVERING, Status.RESIZING)
+    queued = Run.objects.filter(Q(status=Status.QUEUED) | Q(status__in=again, recover_at__lte=now)).order_by()
     for cluster_id in queued.values_list("cluster_id", flat=True).distinct():
         _guarded(partial(schedule, cluster_id, now), cluster=cluster_id)
+    changed += resize(now, attempts)
     _guarded(partial(follow_preflights, nodes, now))
     probes = _guarded(partial(probes_for, nodes, listener.statuses, now)) or {}
     write_desired(nodes, listener.statuses, now, probes)
@@ -90,6 +94,21 @@ def _round(now: datetime) -> None:
     _guarded(partial(datasets.inspect, nodes, listener))
     forget_the_rest(nodes)
     redis().set(TICK_KEY, now.timestamp())
+
+
+def resize(now: datetime, live: Iterable[Attempt]) -> list[Attempt]:
+    """Begin to resize what is to be resized, and have runs make room for others. Return the attempts whose ranks are to
+    end; ``live`` are all that there are."""
+    changed: list[Attempt] = []
+    clusters = {one.run.cluster.pk: one.run.cluster for one in live if one.run.cluster is not None}
+    for cluster in preemptable_clusters(clusters.values()):
+        found = _guarded(partial(preempt, cluster, now, partial(claimant, cluster, now)), cluster=cluster.pk)
+        changed += found or []
+    elastic = {one.run.cluster_id for one in live if one.run.node_counts}
+    for cluster in (clusters[pk] for pk in clusters if pk in elastic):
+        found = _guarded(partial(resize_runs, cluster, now, partial(is_claimed, cluster, now)), cluster=cluster.pk)
+        changed += found or []
+    return changed
 
 
 def _guarded(part: Callable[[], Done], **about: Any) -> Done | None:

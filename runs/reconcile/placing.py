@@ -22,6 +22,7 @@ from runs.preflight.rounds import record_placed
 from runs.preflight.vetting import Vetted, place_vetted
 from runs.reconcile.desired import wanted_of_placement, write_desired
 from runs.reconcile.listening import Listener
+from runs.resizing.words import range_words
 from runs.status import Status
 from trainyard.formats.words import listed
 from trainyard.spec.sections.restarts import RestartRules
@@ -47,6 +48,17 @@ def schedule(cluster_id: str, now: datetime) -> None:
                     placed += _write(answer, vetted.sentence_for(answer.run))
         _start(cluster, placed, now)
     _write_reasons(cluster, [answer for answer in vetted.answers if isinstance(answer, Waiting)])
+
+
+def claimant(cluster: Cluster, now: datetime) -> str | None:
+    """Return the run that waits for room first; None where nobody does."""
+    waiting = (answer for answer in _answers(cluster, now).answers if isinstance(answer, Waiting) and answer.has_claim)
+    return next((answer.run for answer in waiting), None)
+
+
+def is_claimed(cluster: Cluster, now: datetime) -> bool:
+    """Whether somebody waits for free slots of the cluster, or is about to get some."""
+    return any(isinstance(answer, Placed) or answer.has_claim for answer in _answers(cluster, now).answers)
 
 
 def _answers(cluster: Cluster, now: datetime) -> Vetted:
@@ -75,7 +87,8 @@ def _write(placed: Placed, left_out: str = "") -> list[Placement]:
             run = Run.objects.get(pk=placed.run)
             attempt, placements = _make_attempt(run, placed)
             names = listed([placement.node.name for placement in placements])
-            sentence = f"Placed on {names}.{_without_folder(run, attempt, placements)}"
+            of_range = range_words(run.node_counts, len(placements))
+            sentence = f"Placed on {names}.{of_range}{_without_folder(run, attempt, placements)}"
             sentence = f"{sentence} Left out: {left_out}" if left_out else sentence
             run.move_to(Status.SCHEDULED, code="placed", sentence=sentence, attempt=attempt)
     except (StaleStatus, IntegrityError, ValueError, Run.DoesNotExist) as error:
@@ -151,7 +164,8 @@ def _write_reasons(cluster: Cluster, answers: Sequence[Waiting]) -> None:
     for sentence, run_ids in changed.items():
         for start in range(0, len(run_ids), RUNS_AT_ONCE):
             rows = Run.objects.filter(pk__in=run_ids[start : start + RUNS_AT_ONCE])
-            waiting = rows.filter(Q(status=Status.QUEUED) | Q(status=Status.RECOVERING, recover_at__isnull=False))
+            again = (Status.RECOVERING, Status.RESIZING)
+            waiting = rows.filter(Q(status=Status.QUEUED) | Q(status__in=again, recover_at__isnull=False))
             waiting.update(reason_code="waiting", reason_sentence=sentence)
     if changed:
         broadcast.runs_changed(chain.from_iterable(changed.values()))

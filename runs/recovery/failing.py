@@ -32,6 +32,7 @@ FROM_OUTSIDE = frozenset(
         CauseClass.NETWORK,
         CauseClass.INTERRUPTED,
         CauseClass.PREEMPTED,
+        CauseClass.RESIZED,
         CauseClass.GPU_FAULT,
         CauseClass.DISK_FULL,
         CauseClass.STORAGE,
@@ -67,9 +68,11 @@ def outcome_of_failure(
     former = run.restarts
     rules = RestartRules.of(run.spec)
     decision = decide(rules, [*failures_of(run, former.after_fence), failure], now.timestamp())
-    is_over = run.wanted != Wanted.RUN and not attempt.is_replaced
-    if is_over or cause.evidence.get("action") == "stop":  # the latter is what hangs.action says
+    is_ending = run.wanted in (Wanted.PAUSE, Wanted.REQUEUE) and not attempt.is_replaced
+    if run.wanted == Wanted.STOP or cause.evidence.get("action") == "stop":  # the latter is what hangs.action says
         decision = Stop()
+    elif is_ending and rules.action_on(cause.cause_class) != "stop":
+        return _ended_sooner(run, sentence, failure)
     if isinstance(decision, Stop):
         words = f"{sentence} {decision.sentence}".rstrip()
         return Outcome(Status.FAILED, code, words, failure, msgspec.structs.replace(former, left_out=[]))
@@ -82,10 +85,21 @@ def outcome_of_failure(
     return Outcome(Status.RECOVERING, RESTARTING, words, failure, recovery, due_at)
 
 
+def _ended_sooner(run: Run, sentence: str, failure: AttemptFailure) -> Outcome:
+    """What was to end in order, to go on later, has ended by a failure from which it can go on all the same."""
+    is_pause = run.wanted == Wanted.PAUSE
+    status, code = (Status.PAUSED, "paused") if is_pause else (Status.QUEUED, "preempted")
+    doing = "It was being paused" if is_pause else "It was making room for another run"
+    kept = failure.kept_step
+    where = "from the start" if kept is None else f"from step {kept:,}"
+    words = f"{sentence.rstrip('.')}. {doing}: it goes on {where} {'when it is resumed' if is_pause else 'later'}."
+    return Outcome(status, code, words, failure, run.restarts)
+
+
 def may_restart(run: Run, cause: CauseClass) -> bool:
     """Whether a failure of this class may have the run started again."""
     rules = RestartRules.of(run.spec)
-    return rules.max > 0 and rules.action_on(cause) != "stop" and run.wanted == Wanted.RUN
+    return rules.max > 0 and rules.action_on(cause) != "stop" and run.wanted in (Wanted.RUN, Wanted.RESIZE)
 
 
 def failures_of(run: Run, after_fence: int) -> list[AttemptFailure]:

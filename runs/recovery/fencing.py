@@ -9,7 +9,25 @@ from django.utils import timezone
 from runs.models import Attempt, Placement, Run
 from runs.recovery.control_clock import listened_s
 from runs.status import Phase
+from trainyard.contract.causes import CauseClass
 from trainyard.spec.survival import outlives_workers
+
+LOSSES = (CauseClass.NODE_LOST, CauseClass.INTERRUPTED)
+LOST_S = 30.0  # a node that has just been shut down may look as if it were there
+
+
+def lost_nodes(run: Run, now: datetime) -> frozenset[str]:
+    """Return the nodes (ids) that an elastic run goes on without: they have not confirmed the end of its last attempt,
+    or it failed since they were lost."""
+    attempt = run.attempts.exclude(ended_at=None).order_by("-number").first()
+    if attempt is None:
+        return frozenset()
+    held = attempt.placements.filter(held_slots__isnull=False).distinct()
+    lost = {one.node_id for one in held if one.phase not in (Phase.ENDED, Phase.REFUSED)}
+    failure = attempt.failed
+    if failure is not None and failure.cause in LOSSES and now.timestamp() - failure.at < LOST_S and failure.node:
+        lost.add(failure.node)
+    return frozenset(lost)
 
 
 def unconfirmed_nodes(run: Run, now: datetime | None = None) -> list[str]:

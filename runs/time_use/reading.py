@@ -19,7 +19,7 @@ from trainyard.contract.causes import CauseClass
 
 LOSS, STEP_TIME = "train/loss", "train/step_time_s"
 SETTLED_S = 60.0  # behind its end nothing of an attempt is on its way any more
-GIVEN_UP, PLACED_ANEW = "given-up", "placed-anew"
+GIVEN_UP, PLACED_ANEW, PREEMPTED = "given-up", "placed-anew", "preempted"
 STOOD_STILL = (CauseClass.HANG, CauseClass.NETWORK, CauseClass.COLLECTIVE_TIMEOUT)
 
 
@@ -127,6 +127,10 @@ class _Attempts:
         if to in (Status.PAUSED, Status.CANCELLED) and end is not None and end.code != GIVEN_UP:
             return Outcome.ASKED
         if attempt.is_replaced and end is not None and end.code == PLACED_ANEW:
+            return Outcome.ASKED
+        if to == Status.RESIZING:
+            return Outcome.RESIZED
+        if to == Status.QUEUED and end is not None and end.code == PREEMPTED:
             return Outcome.ASKED
         if attempt.go is None and to == Status.QUEUED:
             return Outcome.CALLED_OFF

@@ -19,13 +19,15 @@ class Outcome(StrEnum):
     LIVE = "live"
     FINISHED = "finished"
     ASKED = "asked"  # a person, or the time limit, had its ranks save and end
+    RESIZED = "resized"  # its ranks saved and ended, to go on at once on other nodes
     FAILED = "failed"
     CALLED_OFF = "called-off"  # it ended before go: nothing of it ran
 
 
 @dataclass(frozen=True)
 class TimeUse:
-    """Seconds. ``restart_s`` is from a failure that control knows of to the first step of the next attempt."""
+    """Seconds. ``restart_s`` is from a failure that control knows of, or from the end of an attempt that is resized, to
+    the first step of the next attempt."""
 
     queued_s: float = 0.0
     starting_s: float = 0.0
@@ -127,7 +129,7 @@ def _with_recovery(
     for attempt in attempts:
         is_restart = is_after_failure
         if attempt.outcome != Outcome.CALLED_OFF:
-            is_after_failure = attempt.outcome == Outcome.FAILED
+            is_after_failure = attempt.outcome in (Outcome.FAILED, Outcome.RESIZED)
         yield (
             attempt,
             is_restart,
@@ -172,7 +174,7 @@ def _pieces(attempt: AttemptSpan, is_restart: bool) -> list[Piece]:
         last = attempt.last_step_at if attempt.last_step_at is not None else attempt.first_step_at
         repeated = attempt.repeated_until if attempt.repeated_until is not None else attempt.first_step_at
         marks = [(start_name, attempt.first_step_at), ("recomputed_s", repeated), ("productive_s", last)]
-        if attempt.outcome == Outcome.ASKED:
+        if attempt.outcome in (Outcome.ASKED, Outcome.RESIZED):
             tail = "checkpoint_s"
     elif attempt.running_at is not None and not attempt.counts_steps:
         marks = [(start_name, attempt.running_at)]

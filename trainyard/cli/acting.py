@@ -25,6 +25,12 @@ def act_on_run(client: Client, arguments: argparse.Namespace, screen: Screen) ->
     return 0
 
 
+def resize(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    run = client.resize(arguments.id, arguments.nodes)
+    screen.say(f"{run['name']} is {run['status']}. {run['reason']['sentence']}".strip())
+    return 0
+
+
 def trace(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     traced = client.trace(arguments.id, arguments.steps, arguments.rank or "all")
     first, last, ranks = traced["first_step"], traced["last_step"], traced["ranks"]

@@ -158,6 +158,9 @@ def _add_datasets(commands: Any) -> None:
 def _add_acting(commands: Any) -> None:
     for verb, sentence in acting.RUN_VERBS.items():
         _takes_run(_command(commands, verb, acting.act_on_run, sentence))
+    resize = _command(commands, "resize", acting.resize, "change the number of nodes of an elastic run")
+    _takes_run(resize)
+    resize.add_argument("nodes", type=_nodes, metavar="NODES", help="how many from now on, or auto")
     trace = _command(commands, "trace", acting.trace, "trace the next steps of a run that trains")
     _takes_run(trace)
     trace.add_argument("--steps", type=_positive, default=3, metavar="N", help="how many steps (default: 3)")
@@ -216,6 +219,10 @@ def _positive(text: str) -> int:
     if number < 1:
         raise ValueError(text)
     return number
+
+
+def _nodes(text: str) -> int | None:
+    return None if text == "auto" else int(text)
 
 
 def _not_negative(text: str) -> int:

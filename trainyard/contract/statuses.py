@@ -41,11 +41,13 @@ OVER = (Phase.ENDED, Phase.REFUSED)
 
 
 class Wanted(StrEnum):
-    """What a person wants of a run."""
+    """What is wanted of a run. All but ``run`` have its ranks save and end."""
 
     RUN = "run"
     STOP = "stop"
     PAUSE = "pause"
+    RESIZE = "resize"  # it goes on at once, on another number of nodes
+    REQUEUE = "requeue"  # it goes on later: others need its nodes
 
 
 class WantedPhase(StrEnum):

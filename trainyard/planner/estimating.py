@@ -30,7 +30,7 @@ def estimate(
 
     Raises ValueError, naming the numbers, where the spec cannot be laid out over so many nodes, or there is none.
     """
-    places = place_ranks(tuple(nodes), num_nodes or spec.resources.nodes, spec.resources.processes_per_node)
+    places = place_ranks(tuple(nodes), num_nodes or spec.resources.least_nodes, spec.resources.processes_per_node)
     layout = lay_out(spec, num_nodes)
     found = find_model(spec.task.model_dump(mode="json"), data)
     narrowed, sections = _of_a_rank(spec, found.model, layout)

@@ -97,6 +97,10 @@ class Client:
         """Ask for ``stop``, ``pause``, ``resume``, ``restart``, ``clone``, ``continue`` or ``archive``."""
         return self._json("POST", f"runs/{_part(run)}/{verb}", answers.Run, json=body or {})
 
+    def resize(self, run: str, nodes: int | None) -> answers.Run:
+        """Have an elastic run train on that many nodes; None: on as many as its spec allows."""
+        return self._json("POST", f"runs/{_part(run)}/resize", answers.Run, json={"nodes": nodes})
+
     def trace(self, run: str, steps: int, ranks: str | list[int] = "all") -> answers.Traced:
         """Have the next steps traced."""
         body = {"steps": steps, "ranks": ranks}

@@ -4,14 +4,16 @@
 """
 
 from trainyard.spec.document import load_spec_file, merge
+from trainyard.spec.elastic import range_sentence, usable_nodes
 from trainyard.spec.fits import check_fits, check_room
 from trainyard.spec.form import FieldInfo, fields_of, form_fields
-from trainyard.spec.models import KINDS, CommunicationSpec, RecipeSpec, ScriptSpec, Spec
+from trainyard.spec.models import KINDS, PRIORITIES, CommunicationSpec, RecipeSpec, ScriptSpec, Spec
 from trainyard.spec.parse import json_schema, parse_spec, read_spec
 from trainyard.spec.problems import Problem, SpecError
 
 __all__ = [
     "KINDS",
+    "PRIORITIES",
     "CommunicationSpec",
     "FieldInfo",
     "Problem",
@@ -27,5 +29,7 @@ __all__ = [
     "load_spec_file",
     "merge",
     "parse_spec",
+    "range_sentence",
     "read_spec",
+    "usable_nodes",
 ]

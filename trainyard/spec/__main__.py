@@ -10,6 +10,7 @@ from itertools import groupby
 from trainyard.spec.form import GROUPS, FieldInfo, fields_of, form_fields
 from trainyard.spec.models import KINDS
 from trainyard.spec.sections.parallel import KIND
+from trainyard.spec.sections.resources import MOST_NODES
 from trainyard.spec.strategies import AXES as TABLE
 from trainyard.spec.strategies import Limit
 from trainyard.spec.strategies.mesh import AXES
@@ -108,6 +109,8 @@ def _type(field: FieldInfo) -> str:
             "checkpoint.replicate_every_steps": "`auto` or whole, from 0",
         }
         return others.get(field.path, "`auto` or whole, from 1")
+    if field.kind == "nodes":
+        return f"whole, 1 to {MOST_NODES:,}, or `{{min, max}}`"
     if field.kind == "choice":
         return ", ".join(f"`{choice}`" for choice in field.choices)
     if field.kind == "bool":

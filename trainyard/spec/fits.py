@@ -7,8 +7,9 @@ from typing import Protocol
 
 from pydantic import ValidationError
 
-from trainyard.spec.models import Resources, Spec
+from trainyard.spec.models import Spec
 from trainyard.spec.problems import Problem
+from trainyard.spec.sections.resources import Resources
 
 
 class NodeRoom(Protocol):
@@ -41,7 +42,7 @@ def check_room(resources: object, nodes: Iterable[NodeRoom]) -> list[Problem]:
 def _problems(resources: Resources, nodes: list[NodeRoom]) -> list[Problem]:
     if not nodes:
         return []
-    wanted, each, kind = resources.nodes, resources.processes_per_node, resources.accelerator
+    wanted, each, kind = resources.least_nodes, resources.processes_per_node, resources.accelerator
     of_kind = [node for node in nodes if kind in ("auto", node.accelerator)]
     if not of_kind:
         return [Problem("resources.accelerator", f"{kind} is on none of the {len(nodes)} nodes of this cluster")]
@@ -62,7 +63,7 @@ def _problems(resources: Resources, nodes: list[NodeRoom]) -> list[Problem]:
         slots = "slot" if each == 1 else "slots"
         return [
             Problem(
-                "resources.nodes",
+                "resources.nodes.min" if resources.is_elastic else "resources.nodes",
                 f"{wanted} is more than this cluster has: {most} {words}nodes{alike} with {each} {slots} or more",
             )
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from functools import cache
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo as PydanticField
@@ -129,5 +129,5 @@ def _kind(annotation: Any) -> Kind:
         return "list"
     if origin is dict:
         return "map"
-    assert origin not in (Union, types.UnionType), "a field of two kinds names the one that the form shows"
+    assert origin not in (Union, types.UnionType, Annotated), "a field of two kinds names the one that the form shows"
     return "text"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from trainyard.spec.sections.hangs import Hangs
 from trainyard.spec.sections.log_rules import LogRules
 from trainyard.spec.sections.parallel import Parallel
 from trainyard.spec.sections.preflight import PreflightMode
+from trainyard.spec.sections.resources import Resources
 from trainyard.spec.sections.restarts import Restarts
 from trainyard.spec.sections.stragglers import Stragglers
 from trainyard.spec.sections.tasks import (
@@ -25,22 +26,8 @@ from trainyard.spec.sections.train import Checkpoint, EarlyStopping, Limits, Tra
 from trainyard.spec.strategies.mesh import Mesh, make_mesh
 from trainyard.spec.values.fields import Name, Part, Slug, Tag, field
 
-
-class Resources(Part):
-    """How much of the cluster a run takes."""
-
-    nodes: int = field(1, label="Nodes", help="Machines that train together.", group="where", minimum=1, maximum=10_000)
-    processes_per_node: int = field(
-        1,
-        label="Processes per node",
-        help="Ranks on each node; each takes one slot.",
-        group="where",
-        minimum=1,
-        maximum=1_024,
-    )
-    accelerator: Literal["auto", "cpu", "gpu"] = field(
-        "auto", label="Accelerator", help="auto takes GPUs where the nodes have them.", group="where"
-    )
+Priority = Literal["high", "normal", "low"]
+PRIORITIES = get_args(Priority)  # the first come first
 
 
 class Spec(Part):
@@ -55,6 +42,12 @@ class Spec(Part):
         [], label="Tags", help="Words to find the run by.", group="what"
     )
     resources: Resources = Resources()
+    priority: Priority = field(
+        "normal",
+        label="Priority",
+        help="Who gets nodes first. Runs of a lower priority save, and shrink or wait, where others need theirs.",
+        group="where",
+    )
     restarts: Restarts = Restarts()
     limits: Limits = Limits()
     hangs: Hangs = Hangs()
@@ -80,8 +73,13 @@ class Spec(Part):
         return SpecDocument(self.model_dump(mode="json"))
 
     def world_size(self, num_nodes: int | None = None) -> int:
-        """Return the number of ranks on ``num_nodes`` nodes (as many as the spec asks for, where not given)."""
-        return (num_nodes or self.resources.nodes) * self.resources.processes_per_node
+        """Return the number of ranks on ``num_nodes`` nodes (on the least that the spec asks for, where not given)."""
+        return (num_nodes or self.resources.least_nodes) * self.resources.processes_per_node
+
+    def at(self, num_nodes: int) -> Self:
+        """Return the spec as if it asked for just so many nodes."""
+        resources = self.resources.model_copy(update={"nodes": num_nodes})
+        return self.model_copy(update={"resources": resources})
 
     @property
     def bundle_sha256(self) -> str | None:

@@ -8,9 +8,10 @@ from typing import Union
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from trainyard.contract.base import JsonObject, SpecDocument
+from trainyard.spec.elastic import rule_problems
 from trainyard.spec.models import KINDS, LanguageModelSpec, RecipeSpec, Spec
 from trainyard.spec.problems import Problem, SpecError, problems_of, show
-from trainyard.spec.rules import broken_rules
+from trainyard.spec.sections.resources import NodeRange
 from trainyard.spec.unbuilt import unbuilt_problems
 
 MAX_SPEC_BYTES = 256 * 1024
@@ -31,7 +32,7 @@ def parse_spec(document: object) -> Spec:
     except ValidationError as error:
         found = problems_of(error, _accepted_at(kind))
         raise SpecError(_tell_of_training(kind, _first_per_path([*unbuilt, *found]))) from None
-    broken = list(broken_rules(spec))
+    broken = list(rule_problems(spec))
     if unbuilt or broken:
         raise SpecError(_first_per_path([*unbuilt, *broken]))
     num_bytes = len(json.dumps(spec.resolved()).encode())
@@ -127,4 +128,4 @@ def _accepted_at(kind: type[BaseModel], path: str = "") -> dict[str, list[str]]:
     for name, info in kind.model_fields.items():
         if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
             accepted |= _accepted_at(info.annotation, f"{path}.{name}" if path else name)
-    return accepted
+    return accepted | ({"resources.nodes": list(NodeRange.model_fields)} if not path else {})

@@ -50,8 +50,9 @@ def problems_of(error: ValidationError, accepted_at: dict[str, list[str]]) -> li
 
 
 def dotted(location: Iterable[int | str]) -> str:
-    """Return the path of a field; the marker that pydantic puts behind a map's key is left out."""
-    return ".".join(str(part) for part in location if part != "[key]")
+    """Return the path of a field; the markers that pydantic puts behind a map's key, and behind a field of two shapes,
+    are left out."""
+    return ".".join(str(part) for part in location if part not in ("[key]", "[number]", "[range]"))
 
 
 def _sentence(detail: ErrorDetails, accepted_at: dict[str, list[str]]) -> str:

@@ -20,12 +20,18 @@ from trainyard.spec.values.variables import OF_RANKS, names_in
 
 
 def broken_rules(spec: Spec) -> Iterator[Problem]:
+    """Yield what is wrong across the fields of a spec that asks for one number of nodes."""
     if isinstance(spec, RecipeSpec):
         yield from _training_problems(spec)
     elif isinstance(task := getattr(spec, "task", None), CommunicationTask):
         yield from _benchmark_problems(spec, task)
     elif isinstance(task, ScriptTask):
         yield from _argument_problems(task)
+
+
+def divides(spec: RecipeSpec) -> bool:
+    """Whether the degrees divide the world size, and the data degree the global batch: cheap to find out."""
+    return not any(True for _ in _degree_problems(spec)) and not any(True for _ in _batch_problems(spec))
 
 
 def _training_problems(spec: RecipeSpec) -> Iterator[Problem]:

@@ -19,10 +19,7 @@ def _is_git_url(value: Any) -> bool:
     return isinstance(value, str) and ("://" in value or value.startswith("git@"))
 
 
-UNBUILT = (
-    Unbuilt("task.code", _is_git_url, "a folder such as . or {sha256: …}"),
-    Unbuilt("resources.nodes", lambda value: isinstance(value, dict), "a whole number from 1"),
-)
+UNBUILT = (Unbuilt("task.code", _is_git_url, "a folder such as . or {sha256: …}"),)
 
 
 def unbuilt_problems(document: JsonObject) -> list[Problem]:

@@ -178,7 +178,7 @@ def _queue(user: Someone, cluster: Cluster) -> list[Waiter]:
             Waiter(
                 order=order,
                 run=shown,
-                num_nodes=int(resources.get("nodes", 1)),
+                num_nodes=run.num_nodes or 1,
                 per_node=int(resources.get("processes_per_node", 1)),
                 accelerator=str(resources.get("accelerator", "auto")),
                 reason=run.reason_sentence if shown else "",

@@ -45,7 +45,8 @@ def cost(user: Someone, spec: Spec, nodes: Sequence[Node]) -> Cost | None:
     if not nodes or not isinstance(spec, RecipeSpec):
         return None
     cluster = nodes[0].cluster
-    measure = f"measure:{cluster.name}@{spec.resources.nodes}x{spec.resources.processes_per_node}"
+    spec = spec.at(len(nodes)) if spec.resources.is_elastic else spec
+    measure = f"measure:{cluster.name}@{len(nodes)}x{spec.resources.processes_per_node}"
     if spec.world_size() > MAX_RANKS:
         problem = f"More than {MAX_RANKS} ranks are not worked out here: `trainyard plan` does."
         return Cost(None, [], problem, "", None, measure)

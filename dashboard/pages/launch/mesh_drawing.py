@@ -53,7 +53,7 @@ class Drawing(NamedTuple):
 
 def draw(spec: Spec, names: Sequence[str] = (), chosen: str = "") -> Drawing:
     """``names`` are of the nodes where it would start; ``chosen`` is the axis to colour by, else the outermost."""
-    num_nodes, each = spec.resources.nodes, spec.resources.processes_per_node
+    num_nodes, each = spec.resources.least_nodes, spec.resources.processes_per_node
     mesh = spec.mesh() if isinstance(spec, RecipeSpec) else None
     used = mesh.used if mesh else {}
     if chosen not in used:

@@ -20,7 +20,7 @@ from runs.placing.queue import forecast
 from runs.placing.scheduling import Placed
 from trainyard.contract.base import JsonObject
 from trainyard.formats.words import listed
-from trainyard.spec import Problem, Spec, SpecError, parse_spec
+from trainyard.spec import Problem, Spec, SpecError, parse_spec, range_sentence
 
 TONE_ICONS = {"green": "check", "grey": "status-queued", "red": "alert"}
 
@@ -75,7 +75,10 @@ def plan(
         nodes, sentence, tone = _prospects(launchable, now)
         found = cost(user, launchable.spec, nodes)
     spec, document = _typed(document)
-    mesh = draw(spec, [node.name for node in nodes] if tone == "green" else (), coloured_by) if spec else None
+    shown = spec.at(len(nodes)) if spec and nodes and spec.resources.is_elastic else spec
+    mesh = draw(shown, [node.name for node in nodes] if tone == "green" else (), coloured_by) if shown else None
+    if spec and tone != "red" and (words := range_sentence(spec)):
+        sentence = f"{sentence} {words}"
     overflow, start = found.overflow if found else "", ""
     if overflow:
         sentence, start, tone = overflow, sentence, "red"

@@ -87,10 +87,9 @@ def _with_dataset(dataset: Dataset) -> JsonObject:
     found = (one for one in examples().values() if one["task"].get("recipe") == recipe)
     document: JsonObject = next(found, SpecDocument({"task": {"recipe": recipe}}))
     data = {**dataset.options, "dataset": dataset.name, "source": dataset.source}
-    nodes = min(
-        document.get("resources", {}).get("nodes", 1),
-        max(1, Node.objects.registered().filter(cluster=dataset.cluster).count()),
-    )
+    asked = document.get("resources", {}).get("nodes", 1)
+    least = asked["min"] if isinstance(asked, dict) else asked
+    nodes = min(least, max(1, Node.objects.registered().filter(cluster=dataset.cluster).count()))
     document = {**document, "task": {**document["task"], "data": data}}
     names = {"name": dataset.name, "project": dataset.project.name, "cluster": dataset.cluster.name}
     return merge(document, {**names, "resources.nodes": nodes})

@@ -25,6 +25,7 @@ GROUPS = {
 TASKS = tuple(KINDS)
 RECIPE = "task.recipe"  # which the kind of task says
 _WHOLE = re.compile(r"[+-]?\d{1,400}")  # more digits are no number that anything takes, and Python counts them slowly
+_RANGE = re.compile(r"(\d{1,9}) *(?:-|–|to|\.\.) *(\d{1,9})")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -226,6 +227,8 @@ def as_value(info: FieldInfo, text: str) -> Any:
     """What the text means; text that means no such value stays text, and the spec says what is wrong with it."""
     if info.kind == "number":
         return int(text) if _WHOLE.fullmatch(text) else _float(text)
+    if info.kind == "nodes":
+        return _nodes(text)
     if info.kind == "list" and not text:
         return []
     if info.kind == "list":
@@ -239,6 +242,13 @@ def as_value(info: FieldInfo, text: str) -> Any:
     if info.default == "auto" and _WHOLE.fullmatch(text):
         return int(text)
     return {"sha256": text} if info.path == "task.code" and _DIGEST.fullmatch(text) else text
+
+
+def _nodes(text: str) -> Any:
+    """A number, or a range such as 1-4."""
+    if found := _RANGE.fullmatch(text):
+        return {"min": int(found[1]), "max": int(found[2])}
+    return int(text) if _WHOLE.fullmatch(text) else text
 
 
 def look(document: Any, path: str) -> Any:

@@ -48,6 +48,7 @@ CAUSE_WORDS = {
     CauseClass.GPU_FAULT: "GPU fault",
     CauseClass.INTERRUPTED: "node shut down",
     CauseClass.PREEMPTED: "preempted",
+    CauseClass.RESIZED: "resized",
     CauseClass.TIME_LIMIT: "time limit",
     CauseClass.STOPPED: "stopped",
     CauseClass.UNKNOWN: "unknown cause",

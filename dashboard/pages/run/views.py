@@ -13,6 +13,7 @@ from dashboard.pages.run import evidence, output_files, slow
 from dashboard.pages.run import ranks as ranks_table
 from dashboard.pages.run.network_results import network_results
 from dashboard.pages.run.plan import plan_tab
+from dashboard.pages.run.resizing import nodes_over_time
 from dashboard.pages.shared.chart_runs import charts_context
 from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.shared.run_offers import give_up_words, offers_of, pause_words, stop_words
@@ -123,6 +124,7 @@ def timeline(request: HttpRequest, run_id: str) -> HttpResponse:
     context = {
         **around(request, run, "timeline"),
         "time": None if time is None else time_view(time, "Wall time"),
+        "stretches": nodes_over_time(run, timezone.now()),
         "events": run.events.select_related("actor", "attempt").order_by("-at", "-id")[:500],
     }
     return show(request, "runs/timeline.html", context, fragments={**HEADER, "timeline": "runs/_timeline.html"})

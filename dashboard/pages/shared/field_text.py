@@ -23,6 +23,8 @@ def as_text(info: FieldInfo, value: Any) -> str:
         return "\n".join(f"{name}={content}" for name, content in value.items())
     if info.kind == "bool":
         return "on" if value else ""
+    if info.kind == "nodes" and isinstance(value, dict):
+        return f"{value.get('min')}-{value.get('max')}"
     return str(value.get("sha256", "")) if isinstance(value, dict) else str(value)
 
 

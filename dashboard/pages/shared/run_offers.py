@@ -17,6 +17,7 @@ class Offers(NamedTuple):
     repair: bool  # it failed: a restart is the first thing to offer
     give_up: bool  # it is out of contact
     clone: bool
+    resize: bool  # it is elastic
     trace: bool  # its recipe is training now
     archive: bool
     unarchive: bool
@@ -63,6 +64,7 @@ def offers_of(run: Run) -> Offers:
         repair=is_ours and run.status == Status.FAILED,
         give_up=run.status == Status.LOST,
         clone=is_ours,
+        resize=is_ours and run.is_live and bool(run.node_counts) and run.status != Status.STOPPING,
         trace=run.status == Status.RUNNING and bool(run.spec.get("train")),
         archive=is_ended and run.archived_at is None,
         unarchive=is_ended and run.archived_at is not None,

@@ -46,6 +46,10 @@ class Continue(Body):
     overrides: dict[str, Any] = Field(default_factory=dict, description="path -> value, such as train.steps: 500")
 
 
+class Resize(Body):
+    nodes: int | None = Field(description="how many from now on; null: as many as its spec allows")
+
+
 class Clone(Body):
     overrides: dict[str, Any] = Field(default_factory=dict, description="path -> value, such as train.steps: 500")
 
@@ -157,6 +161,13 @@ def pause(request: HttpRequest, run_id: str) -> RunDocument:
 def resume(request: HttpRequest, run_id: str) -> RunDocument:
     user = actor(request)
     return _one(actions.resume_run(actor=user, run=get_run(user, run_id, Role.MEMBER)))
+
+
+@router.post("/runs/{run_id}/resize", response=RunOut, summary="Change the number of nodes of an elastic run")
+def resize(request: HttpRequest, run_id: str, body: InBody[Resize]) -> RunDocument:
+    user = actor(request)
+    run = get_run(user, run_id, Role.MEMBER)
+    return _one(actions.resize_run(actor=user, run=run, nodes=body.nodes))
 
 
 def _one(run: Run) -> RunDocument:

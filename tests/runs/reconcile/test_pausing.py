@@ -151,3 +151,23 @@ def test_a_pause_without_contact_waits_for_it(yard: Yard) -> None:
     yard.tick()
     yard.tick()
     assert yard.tick() == "PAUSED"
+
+
+def test_a_rank_that_is_killed_while_it_saves_leaves_the_run_paused(yard: Yard) -> None:
+    yard.start()
+    pause(yard)
+    yard.tick()
+    yard.say(
+        "ended", 0, ranks=[rank(0, 5.0, exit_code=None, signal=9)], reason={"code": "rank_failed", "sentence": "x"}
+    )
+    yard.say("ended", 1, **ended(1))
+    yard.tick()
+    assert yard.tick() == "PAUSED"
+    assert yard.run.reason_sentence == (
+        "Rank 0 on node-a was killed by SIGKILL (9). It was being paused: it goes on from the start when it is resumed."
+    )
+    first = yard.attempt
+    assert first.known_cause is not None and first.known_cause.cause_class == "killed"
+    actions.resume_run(actor=yard.cast.mate, run=Run.objects.get(pk=yard.run.pk))
+    yard.start()
+    assert (yard.attempt.number, yard.run.wanted) == (2, "run")

@@ -157,19 +157,6 @@ def test_it_refuses(changes: dict[str, Any], path: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "path", "accepted"),
-    [
-        ({"resources.nodes": {"min": 1, "max": 4}}, "resources.nodes", "a whole number from 1"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_what_is_not_built_yet_is_refused_by_name(changes: dict[str, Any], path: str, accepted: str) -> None:
-    found = refusals(merge(RECIPE, changes))
-    assert found.keys() == {path}
-    assert "is not built yet" in found[path] and found[path].endswith(f"accepted: {accepted}")
-
-
-@pytest.mark.parametrize(
     ("changes", "path", "message"),
     [
         ({"train.steps": 3}, "train", "means nothing to a script"),

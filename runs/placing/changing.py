@@ -1,0 +1,72 @@
+"""Whether an elastic run that trains is to get another number of nodes: a pure function on plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runs.placing.scheduling import Room
+
+
+@dataclass(frozen=True)
+class Training:
+    """An elastic run that trains on ``nodes`` (ids) and may have any of ``node_counts``, the least first."""
+
+    run: str
+    nodes: tuple[str, ...]
+    node_counts: tuple[int, ...]
+    slots_per_node: int
+    accelerator: str  # of all its nodes
+    left_out: frozenset[str] = frozenset()  # nodes that it does not grow onto
+
+
+@dataclass(frozen=True)
+class Change:
+    """The run is to train on ``num_nodes`` nodes. The names of nodes are sorted."""
+
+    num_nodes: int
+    leaving: tuple[str, ...] = ()  # it trains there, and they are drained or gone
+    joining: tuple[str, ...] = ()  # they are free for it
+
+    @property
+    def is_growth(self) -> bool:
+        """Whether it can wait: nothing is wrong with the nodes that it has."""
+        return bool(self.joining) and not self.leaving
+
+
+def change_of(training: Training, rooms: Sequence[Room], *, may_grow: bool) -> Change | None:
+    """Return what is to change; None: nothing. Without ``may_grow`` somebody waits for the free slots.
+
+    A run that would be left with less than its least number of nodes stays where it is: a drain asks nobody to end.
+    Nodes that are out of contact count as its own, for whether they are lost is judged elsewhere.
+    """
+    known = {room.node: room for room in rooms}
+    staying = [node for node in training.nodes if node in known and not known[node].is_draining]
+    leaving = [node for node in training.nodes if node not in staying]
+    free = [room for room in rooms if _is_free_for(room, training)] if may_grow else []
+    fitting = [number for number in training.node_counts if number <= len(staying) + len(free)]
+    if not fitting:
+        return None
+    target = fitting[-1]
+    if leaving:
+        return Change(target, _names(leaving, known), _joining(free, target - len(staying)))
+    if target == len(training.nodes):
+        return None
+    return Change(target, joining=_joining(free, target - len(staying)))
+
+
+def _is_free_for(room: Room, training: Training) -> bool:
+    if room.node in training.nodes or room.node in training.left_out:
+        return False
+    is_alike = room.accelerator == training.accelerator
+    return room.is_usable and is_alike and len(room.free) >= training.slots_per_node
+
+
+def _joining(free: Sequence[Room], number: int) -> tuple[str, ...]:
+    """Return the names of as many as are taken: those with the least room, as for any other run."""
+    chosen = sorted(free, key=lambda room: (len(room.free), room.name))[: max(0, number)]
+    return tuple(sorted(room.name for room in chosen))
+
+
+def _names(nodes: Sequence[str], known: dict[str, Room]) -> tuple[str, ...]:
+    return tuple(sorted(known[node].name if node in known else node for node in nodes))

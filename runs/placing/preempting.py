@@ -1,0 +1,72 @@
+"""Who makes room for a run of higher priority: a pure function on plain values, by placing and looking whether it fits.
+
+Elastic runs shrink first, then others end and wait. The youngest of the lowest priority is asked first, and nobody more
+than is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from runs.placing.scheduling import Placed, Request, Room, place
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A run that trains, with the slots that it holds by node. ``request`` is what it would ask for again."""
+
+    request: Request
+    slots: tuple[tuple[str, tuple[int, ...]], ...]
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.slots)
+
+    @property
+    def can_shrink(self) -> bool:
+        return bool(self.request.node_counts) and self.request.num_nodes < self.num_nodes
+
+
+@dataclass(frozen=True)
+class Concession:
+    """The run goes on with ``num_nodes`` nodes; 0: it ends, and waits for its turn."""
+
+    run: str
+    num_nodes: int
+
+
+def make_room(request: Request, rooms: Sequence[Room], holders: Sequence[Holder]) -> list[Concession]:
+    """Return what lets the request be placed at once; nothing where nothing does. ``holders`` come oldest first."""
+    lower = [one for one in holders if one.request.priority > request.priority]
+    lower.reverse()
+    ordered = sorted(lower, key=lambda one: -one.request.priority)
+    offers = [Concession(one.request.run, one.request.num_nodes) for one in ordered if one.can_shrink]
+    offers += [Concession(one.request.run, 0) for one in ordered]
+    made: list[Concession] = []
+    for offer in offers:
+        made = [*(one for one in made if one.run != offer.run), offer]
+        if _fits(request, rooms, lower, made):
+            return _without_needless(request, rooms, lower, made)
+    return []
+
+
+def _without_needless(
+    request: Request, rooms: Sequence[Room], holders: Sequence[Holder], made: list[Concession]
+) -> list[Concession]:
+    for one in list(made):
+        others = [other for other in made if other.run != one.run]
+        if _fits(request, rooms, holders, others):
+            made = others
+    return made
+
+
+def _fits(request: Request, rooms: Sequence[Room], holders: Sequence[Holder], made: Sequence[Concession]) -> bool:
+    by_run = {one.request.run: one for one in holders}
+    freed: dict[str, tuple[int, ...]] = {}
+    for concession in made:
+        for node, slots in by_run[concession.run].slots:
+            freed[node] = (*freed.get(node, ()), *slots)
+    emptied = [replace(room, free=tuple(sorted({*room.free, *freed.get(room.node, ())}))) for room in rooms]
+    again = [replace(by_run[one.run].request, node_counts=()) for one in made if one.num_nodes]
+    return all(isinstance(answer, Placed) for answer in place("", [*again, request], emptied))
