@@ -5,7 +5,7 @@ import runs.models.indexes
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0024_allocations"),
+        ("runs", "0026_log_rules"),
     ]
 
     operations = [
