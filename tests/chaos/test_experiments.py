@@ -8,6 +8,7 @@ import os
 import random
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.chaos.scene import NUM_SEEDS, ROWS, Scene
 from tests.up_process import Up
 from tests.whole.runs import Yard
 
-pytestmark = [pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def cancel_races_with_the_finish(scene: Scene) -> None:
@@ -82,10 +83,17 @@ EXPERIMENTS: dict[Callable[[Scene], None], tuple[str, ...]] = {
     user_code.code_kills_its_parent: ("FAILED",),
     user_code.code_floods: ("SUCCEEDED",),
 }
+IN_EVERY_TEST_RUN = (processes.rank_is_killed,)  # the others are run by `make test-all` and `make chaos`
+
+
+def parameters() -> list[Any]:
+    short = [pytest.param(fault, id=fault.__name__) for fault in IN_EVERY_TEST_RUN]
+    others = [fault for fault in EXPERIMENTS if fault not in IN_EVERY_TEST_RUN]
+    return [*short, *(pytest.param(fault, id=fault.__name__, marks=pytest.mark.extended) for fault in others)]
 
 
 @pytest.mark.parametrize("number", range(NUM_SEEDS))
-@pytest.mark.parametrize("fault", EXPERIMENTS, ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize("fault", parameters())
 def test_after_a_fault_nothing_is_lost_or_doubled_and_every_status_is_true(
     running_trainyard: Up,
     yard: Yard,
