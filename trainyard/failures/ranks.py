@@ -17,6 +17,8 @@ SHELL_SIGNALS = range(129, 160)  # a shell's exit code is 128 and the signal tha
 REFUSED_WORDS = 2  # with which argparse ends
 REFUSAL = re.compile(r"(?:\S.*: error|Error): \S")
 MAX_MESSAGE, MAX_DATA_MESSAGE = 300, 1_000
+# What a rank of a recipe writes to stderr that ends by SIGTERM since all ranks agreed on it, and got none itself.
+STOPPED_WITH_ANOTHER = "Another rank was asked to stop (SIGTERM), and this one stopped with it."
 
 
 class RankFailure(NamedTuple):
@@ -68,6 +70,10 @@ def _refused_words(stderr: Sequence[str]) -> str:
 def _of_signal(number: int, who: str, stderr: Sequence[str]) -> RankFailure:
     if number == signal.SIGABRT and (found := find_sign("\n".join(stderr))):  # C++ ends with it, and prints why
         return _of_sign(found, who)
+    if number == signal.SIGTERM and any(STOPPED_WITH_ANOTHER in line for line in stderr):
+        return RankFailure(
+            CauseClass.KILLED, f"{who} stopped with another rank that got SIGTERM (15).", Standing.WAITED
+        )
     return RankFailure(CauseClass.KILLED, f"{who} was killed by {signal_name(number)}.", Standing.OWN)
 
 

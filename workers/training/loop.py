@@ -68,6 +68,7 @@ class Stopped:
 
     step: int
     is_saved: bool | None  # None where nothing is to be kept
+    was_asked: bool = True  # this rank itself; else it stopped with one that was
 
 
 def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> Stopped | None:
@@ -128,7 +129,7 @@ def train_steps(
             checkpoints.after_step(training, step, is_last=is_last)
         report_measures(training, step, rows, time.perf_counter() - started, metrics, is_last=is_last)
         if is_last:
-            stopped = Stopped(step, checkpoints.is_kept(step)) if is_stopped else None
+            stopped = Stopped(step, checkpoints.is_kept(step), stopping.was_asked) if is_stopped else None
             break
     tracing.close()
     if stopped is not None and progress is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 import trainyard
+from trainyard.failures.ranks import STOPPED_WITH_ANOTHER
 from trainyard.spec import CommunicationSpec, RecipeSpec, Spec
 from workers.progress import marker
 from workers.progress.marker import CODES, PHASE
@@ -47,6 +48,8 @@ def main(spec: Spec) -> None:
         raise ValueError("task: has no recipe")
     run.finish()
     if stopped is not None:
+        if not stopped.was_asked:  # who reads why the run ended must not blame this rank
+            print(STOPPED_WITH_ANOTHER, file=sys.stderr, flush=True)
         sys.stdout.flush()
         signal.raise_signal(signal.SIGTERM)  # it ends by what ended it: this is no success
 

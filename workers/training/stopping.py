@@ -47,6 +47,11 @@ class Stopping:
         finally:
             signal.signal(signal.SIGTERM, before)
 
+    @property
+    def was_asked(self) -> bool:
+        """Whether this rank got the signal itself."""
+        return self._requested.is_set()
+
     def is_due(self, step: int) -> bool:
         """Return whether the training ends behind ``step``, the same on all ranks. A collective where ranks agree on
         their weights behind this step."""

@@ -11,6 +11,7 @@ from runs.status import Phase
 from tests.runs.causes.endings_table import GLOO, HANGING, RANKS, WATCHDOG, Ending, error, killed
 from tests.voices import rank, report_of
 from trainyard.contract.causes import Cause, CauseClass
+from trainyard.failures.ranks import STOPPED_WITH_ANOTHER
 
 RESET = error("RuntimeError", f"{GLOO}pair.cc:537] Read error [127.0.0.1]:9639: Connection reset by peer.{HANGING}")
 LOST_ITS_PEER = "lost its connection to another rank"
@@ -48,6 +49,7 @@ def test_the_end_of_a_rank_is_the_cause_though_another_felt_it_before_its_node_n
         ("fence_killed", CauseClass.PROCESS_LOST),
         ("interrupted", CauseClass.INTERRUPTED),
         ("lease_expired", CauseClass.NODE_LOST),
+        ("node_lost", CauseClass.NODE_LOST),
         ("folder_deleted", CauseClass.STORAGE),
         ("hang", CauseClass.HANG),
         ("network_stall", CauseClass.NETWORK),
@@ -59,6 +61,15 @@ def test_what_a_node_reports_of_all_its_ranks(code: str, cause_class: CauseClass
     cause = judged(part(0, rank(0, 9.0, **RESET)), part(1, rank(1, 10.0, **killed(9)), reason=reason))
     assert (cause.cause_class, cause.sentence, cause.node) == (cause_class, "It happened on b.", "b")
     assert [one.node for one in cause.consequences] == ["a"]
+
+
+def test_a_rank_that_stopped_with_one_that_got_sigterm_is_not_blamed() -> None:
+    followed = {"evidence": {"node": "a", "rank": 0, "stderr": [STOPPED_WITH_ANOTHER]}}
+    cause = judged(part(0, rank(0, 9.0, **killed(15)), reason=followed), part(1, rank(1, 10.0, **killed(15))))
+    assert (cause.cause_class, cause.node, cause.rank) == (CauseClass.KILLED, "b", 1)
+    assert cause.sentence == "Rank 1 on b was killed by SIGTERM (15)."
+    (felt,) = cause.consequences
+    assert felt.sentence == "Rank 0 on a stopped with another rank that got SIGTERM (15)."
 
 
 def test_a_node_that_refuses() -> None:
