@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, TypeVar
 
 from django.db.models import BooleanField, F, Field, Func, Model, Q, QuerySet, TextField, Value
@@ -57,6 +57,15 @@ def first_rows(query: QuerySet[M], count: int) -> list[M]:
     keys = list(query.values_list("pk", flat=True)[:count])
     rows = {row.pk: row for row in query.filter(pk__in=keys)} if keys else {}
     return [rows[key] for key in keys if key in rows]
+
+
+def first_rows_together(whole: QuerySet[M], parts: Sequence[tuple[QuerySet[M], int]]) -> list[list[M]]:
+    """The first rows of several queries, each with its count: ``first_rows`` of each, but what they found is fetched
+    from ``whole`` at once."""
+    found = [list(query.values_list("pk", flat=True)[:count]) for query, count in parts]
+    keys = {key for part in found for key in part}
+    rows = {row.pk: row for row in whole.filter(pk__in=keys)} if keys else {}
+    return [[rows[key] for key in part if key in rows] for part in found]
 
 
 def beyond(model: type[Model], field: str, value: Any, key: Any, *, is_descending: bool) -> Q:

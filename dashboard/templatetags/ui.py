@@ -12,6 +12,7 @@ from functools import cache
 from django import template
 from django.template.loader import render_to_string
 from django.templatetags.static import static
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape, format_html_join
 from django.utils.safestring import SafeString, mark_safe
@@ -24,6 +25,7 @@ from runs.presenting.runs import Lamp
 
 register = template.Library()
 START = "app.js"
+ANY_KEY = "ANY-KEY"
 NOTHING = mark_safe('<span class="faint">–</span>')
 
 register.filter("number", numbers.number)
@@ -49,6 +51,18 @@ def age(at: datetime | str | None) -> SafeString:
         f'<time datetime="{moment.isoformat()}" title="{exact:%d %b %Y, %H:%M:%S} UTC" data-age>'
         f"{numbers.age(moment, timezone.now())}</time>"
     )
+
+
+@register.simple_tag
+def address(page: str, key: str) -> SafeString:
+    """The URL of the page about one thing, for tables that hold hundreds: the site's routes are asked once a page.
+    ``key`` is an id, or a name of letters, digits, - and _."""
+    return mark_safe(_address_of_any(page).replace(ANY_KEY, escape(key)))
+
+
+@cache
+def _address_of_any(page: str) -> str:
+    return reverse(page, args=(ANY_KEY,))
 
 
 @register.simple_tag

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple, TypedDict
 
 from django.contrib import admin
@@ -158,5 +159,6 @@ def _may_see(request: HttpRequest, model: Model) -> bool:
     return admin.site._registry[model].has_view_or_change_permission(request)
 
 
+@cache
 def _address(model: Model) -> str:
     return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")

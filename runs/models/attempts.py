@@ -140,7 +140,11 @@ class Placement(models.Model):
 
     @property
     def output_state(self) -> OutputState:
-        return convert(self.output, OutputState)
+        """How far its node is with sending the output. Read once: a page asks several times for each of many runs."""
+        known: tuple[object, OutputState] | None = self.__dict__.get("_output_state")
+        if known is None or known[0] is not self.output:
+            known = self.__dict__["_output_state"] = (self.output, convert(self.output, OutputState))
+        return known[1]
 
     def age_s(self, now: datetime) -> float:
         """Seconds since the node last reported on this attempt (since the placement if it never did)."""

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
-from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
 from runs.ingest import troubles
 from runs.metrics import progress
 from runs.metrics.models import Telemetry
-from runs.models import Attempt, Placement, Run
+from runs.models import Placement, Run
 from runs.points import read
 from runs.points.read import Summary
 from runs.presenting import endings, groups, server_state, slow_ranks, unsent
+from runs.presenting.newest import Newest, newest_of, newest_of_all
 from runs.presenting.restarts import RestartsDocument, restarts_document
 from runs.presenting.run_times import time_document
 from runs.presenting.stamps import stamp
@@ -238,11 +238,13 @@ def run_document(
     now: datetime,
     throughput: Throughput | None = None,
     time: TimeUse | None = None,
+    newest: Newest | None = None,
 ) -> RunDocument:
-    """Return the run in its REST shape. For many runs, ``prefetch`` them first: each needs its attempts."""
-    attempts = list(run.attempts.all())
+    """Return the run in its REST shape. For many runs, find their ``newest`` attempts together: each needs its own."""
+    newest = newest or newest_of(run)
     speed = throughput or Throughput()
-    facts = facts_of(run, attempts[-1] if attempts else None, telemetry or Telemetry(run_id=run.pk), now)
+    sendings = _sendings(newest.placements)
+    facts = facts_of(run, newest, sendings, telemetry or Telemetry(run_id=run.pk), now)
     return {
         "id": run.pk,
         "name": run.name,
@@ -258,7 +260,7 @@ def run_document(
         "step": facts.step,
         "steps": facts.steps,
         "progress": share_done(facts),
-        "attempt": attempts[-1].number if attempts else None,
+        "attempt": newest.attempt.number if newest.attempt else None,
         "restarts": restarts_document(run, now),
         "created_by": run.created_by.username if run.created_by else None,
         "created_at": stamp(run.created_at),
@@ -267,7 +269,7 @@ def run_document(
         "archived_at": stamp(run.archived_at),
         "troubles": [
             {"code": one.code, "count": one.count, "sentence": one.sentence}
-            for one in _troubles(run, attempts[-1] if attempts else None, telemetry, summary)
+            for one in _troubles(run, newest, sendings, telemetry, summary)
         ],
         "throughput": {"value": speed.value, "unit": speed.unit, "mfu": speed.mfu},
         "time": time_document(time) if time is not None else None,
@@ -277,19 +279,23 @@ def run_document(
 
 
 def _troubles(
-    run: Run, attempt: Attempt | None, telemetry: Telemetry | None, summary: dict[str, Summary] | None
+    run: Run,
+    newest: Newest,
+    sendings: Sequence[unsent.Sending],
+    telemetry: Telemetry | None,
+    summary: dict[str, Summary] | None,
 ) -> list[troubles.Trouble]:
     of_records = troubles.described(telemetry.troubles if telemetry else {})
+    attempt = newest.attempt
     if attempt is None:
         return [*endings.remarks([], summary or {}), *of_records]
-    reports = [placement.reported for placement in attempt.placements.all()]
+    reports = [placement.reported for placement in newest.placements]
     of_ranks = groups.remarks(Status(run.status), run.spec, attempt.world_size, reports)
     of_end = endings.remarks(reports, summary or {})
-    return [*of_ranks, *slow_ranks.remarks(attempt), *of_end, *unsent.remarks(_sendings(attempt)), *of_records]
+    return [*of_ranks, *slow_ranks.remarks(attempt), *of_end, *unsent.remarks(sendings), *of_records]
 
 
-def _sendings(attempt: Attempt) -> list[unsent.Sending]:
-    placements = attempt.placements.all()
+def _sendings(placements: Sequence[Placement]) -> list[unsent.Sending]:
     return [unsent.Sending(one.node.name, one.output_state, _is_sent(one)) for one in placements]
 
 
@@ -310,22 +316,21 @@ def single_document(run: Run) -> RunDocument:
 
 
 def _documents(runs: Sequence[Run], times: Mapping[str, TimeUse]) -> list[RunDocument]:
-    prefetch(runs)
+    newest = newest_of_all(runs)
     ids = [run.pk for run in runs]
     telemetry, summaries, speeds = progress.telemetry(ids), read.summaries(ids), throughputs(ids)
     now = timezone.now()
     return [
-        run_document(run, telemetry[run.pk], summaries[run.pk], now, speeds[run.pk], times.get(run.pk)) for run in runs
+        run_document(run, telemetry[run.pk], summaries[run.pk], now, speeds[run.pk], times.get(run.pk), newest[run.pk])
+        for run in runs
     ]
 
 
-def prefetch(runs: Sequence[Run]) -> None:
-    prefetch_related_objects(list(runs), "attempts__placements__node")
-
-
-def facts_of(run: Run, attempt: Attempt | None, telemetry: Telemetry, now: datetime) -> Facts:
-    placements = list(attempt.placements.all()) if attempt is not None and attempt.ended_at is None else []
-    sendings = _sendings(attempt) if attempt is not None else []
+def facts_of(
+    run: Run, newest: Newest, sendings: Sequence[unsent.Sending], telemetry: Telemetry, now: datetime
+) -> Facts:
+    attempt = newest.attempt
+    placements = newest.placements if attempt is not None and attempt.ended_at is None else ()
     control_silence_s = server_state.control_silence_s() if placements else 0.0
     limit_s = CONTACT_LOST_S + ROW_LAG_S + control_silence_s
     silent = [one for one in placements if one.phase not in (Phase.PREPARING, Phase.ENDED) and one.age_s(now) > limit_s]

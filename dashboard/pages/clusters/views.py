@@ -169,11 +169,11 @@ def _box(
 
 def _queue(user: Someone, cluster: Cluster) -> list[Waiter]:
     waiting = first_rows(waiting_runs(cluster).defer("estimate", "found_by"), MAX_QUEUE)
-    seen = visible_runs(user).in_bulk([run.pk for run in waiting])
+    seen = set(visible_runs(user).filter(pk__in=[run.pk for run in waiting]).values_list("pk", flat=True))
     queue = []
     for order, run in enumerate(waiting, start=1):
         resources = run.spec.get("resources", {})
-        shown = seen.get(run.pk)
+        shown = run if run.pk in seen else None
         queue.append(
             Waiter(
                 order=order,

@@ -11,7 +11,7 @@ from django.urls import reverse
 from dashboard.pages.shared.run_rows import Row
 from runs.access import Someone, visible_nodes
 from runs.models import Cluster, Node, Run
-from runs.ordered import first_rows, is_none, one_of
+from runs.ordered import is_none, one_of
 from runs.presenting.server_state import contact_time
 from runs.status import Status
 from trainyard.formats.words import listed
@@ -47,18 +47,18 @@ class Away(NamedTuple):
         return reverse("node", args=(self.nodes[0].pk,)) if len(self.nodes) == 1 else reverse("clusters")
 
 
-def failed_lately(runs: QuerySet[Run], now: datetime) -> list[Run]:
+def failed_lately(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
     """Runs that failed within a day and that nobody has restarted or archived since."""
     failed = runs.filter(one_of("status", [Status.FAILED]), ended_at__gte=now - LATELY)
-    return first_rows(failed.order_by("-ended_at", "-pk"), MAX_FAILED)
+    return failed.order_by("-ended_at", "-pk")
 
 
-def troubled(runs: QuerySet[Run], now: datetime) -> list[Run]:
+def troubled(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
     """Live runs whose row says that they need a person, the longest first, however many others there are."""
     waits_long = one_of("status", [Status.QUEUED]) & Q(created_at__lt=now - WAITS_LONG)
     is_troubled = one_of("status", [Status.LOST, Status.RECOVERING]) | waits_long
     found = runs.filter(is_troubled, is_none("local_id"), ended_at=None)
-    return first_rows(found.order_by("created_at", "pk"), MAX_TROUBLED)
+    return found.order_by("created_at", "pk")
 
 
 def away_nodes(user: Someone, now: datetime) -> list[Away]:

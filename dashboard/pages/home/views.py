@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import yaml
 from django.conf import settings
-from django.db.models import Case, When
+from django.db.models import Case, QuerySet, When
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.pages.home import attention
 from dashboard.pages.shared.frame import answer, page, show
-from dashboard.pages.shared.run_rows import coloured, rows
-from runs.access import projects_with, visible_clusters, visible_runs
+from dashboard.pages.shared.run_rows import Row, coloured, rows
+from runs.access import Someone, projects_with, visible_clusters, visible_runs
 from runs.actions import submit_run
-from runs.models import Cluster, HeldSlot, Node, Role, User
-from runs.ordered import first_rows, is_none, one_of
+from runs.models import Cluster, HeldSlot, Node, Role, Run, User
+from runs.ordered import first_rows_together, is_none, one_of
 from runs.presenting.server_state import contact_time
 from runs.status import FINAL, LIVE, PLACED, Status
 
@@ -41,27 +43,33 @@ def home(request: HttpRequest) -> HttpResponse:
     from_here = unended.filter(is_none("local_id"))
     running = unended.filter(one_of("status", PLACED), is_none("local_id") | one_of("status", [Status.RUNNING]))
     waiting = from_here.filter(one_of("status", WAITING))
-    live = rows(first_rows(running.order_by(NEAREST_FIRST, "-created_at", "-pk"), MAX_RUNNING), now=now)
-    queued = rows(first_rows(waiting.order_by("created_at", "pk"), MAX_WAITING), now=now)
-    shown = {row.run.pk for row in live}
-    troubled = rows([run for run in attention.troubled(runs, now) if run.pk not in shown], now=now)
     elsewhere = unended.filter(one_of("status", [Status.LOST])).exclude(local_id=None)
-    endless = rows(first_rows(elsewhere, MAX_ENDLESS), now=now)
-    over = runs.filter(one_of("status", FINAL), ended_at__isnull=False).order_by("-ended_at", "-pk")
-    ended = rows(first_rows(over, MAX_ENDED), now=now)
+    over = runs.filter(one_of("status", FINAL), ended_at__isnull=False)
+    live, queued, troubled, endless, ended, failed = _rows(
+        [
+            (running.order_by(NEAREST_FIRST, "-created_at", "-pk"), MAX_RUNNING),
+            (waiting.order_by("created_at", "pk"), MAX_WAITING),
+            (attention.troubled(runs, now), attention.MAX_TROUBLED),
+            (elsewhere, MAX_ENDLESS),
+            (over.order_by("-ended_at", "-pk"), MAX_ENDED),
+            (attention.failed_lately(runs, now), attention.MAX_FAILED),
+        ],
+        request.user,
+        now,
+    )
+    troubled = [row for row in troubled if row not in live]
     may_act_in = set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True))
-    failed = rows(attention.failed_lately(runs, now), now=now)
     needs = attention.needs([*live, *troubled, *endless], failed, now)
     away = attention.away_nodes(request.user, now)
     context: dict[str, Any] = {
         "needs": needs,
         "away": away,
         "num_needs": len(needs) + len(away),
-        "live": coloured(request.user, live),
+        "live": live,
         "num_live": running.count() if len(live) == MAX_RUNNING else len(live),
-        "queued": coloured(request.user, queued),
+        "queued": queued,
         "num_queued": waiting.count() if len(queued) == MAX_WAITING else len(queued),
-        "ended": coloured(request.user, ended),
+        "ended": ended,
         "clusters": _clusters(request),
         "is_first_start": not any((live, queued, endless, ended)) and not visible_runs(request.user).exists(),
         "may_act_in": may_act_in,
@@ -70,6 +78,14 @@ def home(request: HttpRequest) -> HttpResponse:
     if context["is_first_start"]:
         context["example"] = EXAMPLE.read_text()
     return show(request, "home/home.html", context, fragments={"home": "home/_home.html"})
+
+
+def _rows(parts: Sequence[tuple[QuerySet[Run], int]], user: Someone, now: datetime) -> list[list[Row]]:
+    """Return the rows of each query's first runs. A run may be in several, and all are read together."""
+    lists = first_rows_together(visible_runs(user), parts)
+    runs = {run.pk: run for part in lists for run in part}
+    made = {row.run.pk: row for row in coloured(user, rows(list(runs.values()), now=now))}
+    return [[made[run.pk] for run in part] for part in lists]
 
 
 @page(methods=("POST",))

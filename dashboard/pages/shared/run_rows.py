@@ -16,9 +16,10 @@ from dashboard.pages.shared.run_colours import colour_of, colours_for
 from runs.access import Someone
 from runs.metrics import progress
 from runs.metrics.models import Telemetry
-from runs.models import Run
+from runs.models import Placement, Run
 from runs.points import read
 from runs.presenting import runs as presenters
+from runs.presenting.newest import newest_of_all
 from runs.presenting.throughput import throughputs
 from runs.status import Status
 
@@ -53,14 +54,14 @@ class Row(NamedTuple):
 def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
     now = now or timezone.now()
     ids = [run.pk for run in runs]
-    presenters.prefetch(runs)
+    newest = newest_of_all(runs)
     telemetry, summaries = progress.telemetry(ids), read.summaries(ids)
     sparks, speeds = read.sparklines(ids, LOSS, SPARK_POINTS), throughputs(ids)
     made = []
     for run in runs:
         summary, known, speed = summaries[run.pk], telemetry[run.pk], speeds[run.pk]
-        doc = presenters.run_document(run, known, summary, now, speed)
-        nodes, processes = shape(run)
+        doc = presenters.run_document(run, known, summary, now, speed, newest=newest[run.pk])
+        nodes, processes = shape(run, newest[run.pk].placements)
         made.append(
             Row(
                 run=run,
@@ -100,12 +101,11 @@ def run_url(run_id: str) -> str:
     return _url_of_any().replace("RUN-ID", run_id)
 
 
-def shape(run: Run) -> tuple[int, int]:
-    """Nodes, and ranks on each, as the newest attempt has them, else as the spec asks; none of what runs elsewhere."""
+def shape(run: Run, placements: Sequence[Placement]) -> tuple[int, int]:
+    """Nodes, and ranks on each, as the newest attempt's placements have them, else as the spec asks; none of what runs
+    elsewhere."""
     if run.is_local:
         return 0, 0
-    attempts = list(run.attempts.all())
-    placements = list(attempts[-1].placements.all()) if attempts else []
     if placements:
         return len(placements), max(placement.num_ranks for placement in placements)
     resources = run.spec.get("resources", {})

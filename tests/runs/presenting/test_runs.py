@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from runs.metrics.models import Telemetry
 from runs.models import Run
+from runs.presenting.newest import Newest
 from runs.presenting.runs import Facts, facts_of, lamps, run_document, share_done
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
@@ -99,8 +100,8 @@ def test_a_script_has_no_number_of_steps(make_run: Callable[..., Run]) -> None:
 def test_the_bytes_of_a_benchmark_are_no_steps(make_run: Callable[..., Run]) -> None:
     benchmark = {**spec(), "task": {"recipe": "communication-benchmark"}}
     telemetry = Telemetry(step=16_777_216, step_at=timezone.now().timestamp())
-    assert facts_of(make_run(spec=benchmark), None, telemetry, timezone.now()).step is None
-    assert facts_of(make_run(), None, telemetry, timezone.now()).step == 16_777_216
+    assert facts_of(make_run(spec=benchmark), Newest(), [], telemetry, timezone.now()).step is None
+    assert facts_of(make_run(), Newest(), [], telemetry, timezone.now()).step == 16_777_216
 
 
 def test_the_troubles_of_a_run_are_counted_and_said(cast: Cast, make_run: Callable[..., Run]) -> None:

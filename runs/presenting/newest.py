@@ -1,0 +1,36 @@
+"""The newest attempt of each run of a list, with its nodes' parts: few queries, and no query set for each run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from runs.models import Attempt, Node, Placement, Run
+
+
+class Newest(NamedTuple):
+    """``placements`` have their node and their attempt at hand."""
+
+    attempt: Attempt | None = None
+    placements: Sequence[Placement] = ()
+
+
+def newest_of(run: Run) -> Newest:
+    return newest_of_all([run])[run.pk]
+
+
+def newest_of_all(runs: Sequence[Run]) -> dict[str, Newest]:
+    """Return the newest attempt of each run by the run's id."""
+    by_run = {run.pk: run for run in runs}
+    newest = {one.run_id: one for one in Attempt.objects.filter(run__in=list(by_run)).order_by("number")}
+    attempts = {attempt.pk: attempt for attempt in newest.values()}
+    placements = list(Placement.objects.filter(attempt__in=list(attempts))) if attempts else []
+    nodes = Node.objects.defer("inventory", "health").in_bulk({one.node_id for one in placements})
+    parts: dict[str, list[Placement]] = {attempt_id: [] for attempt_id in attempts}
+    for one in placements:
+        one.attempt, one.node = attempts[one.attempt_id], nodes[one.node_id]
+        parts[one.attempt_id].append(one)
+    for attempt in attempts.values():
+        attempt.run = by_run[attempt.run_id]
+    found = {run_id: Newest(attempt, parts[attempt.pk]) for run_id, attempt in newest.items()}
+    return {run_id: found.get(run_id, Newest()) for run_id in by_run}
