@@ -21,7 +21,6 @@ FACTS_LIMIT = "facts_limit"
 LOST_POINTS = "lost_points"
 BAD_VALUES = "bad_values"
 SPOOL_LIMIT = "spool_limit"
-LOST_CODES = frozenset((LOST_POINTS, BAD_VALUES, SPOOL_LIMIT))
 
 MAX_SERIES_PER_RUN = 20_000
 MAX_MEDIA_PER_RUN = 20_000

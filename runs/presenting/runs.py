@@ -18,7 +18,6 @@ from runs.points.read import Summary
 from runs.presenting import endings, groups, server_state, slow_ranks, unsent
 from runs.presenting.newest import Newest, newest_of, newest_of_all
 from runs.presenting.restarts import RestartsDocument, restarts_document
-from runs.presenting.run_times import time_document
 from runs.presenting.stamps import stamp
 from runs.presenting.throughput import Throughput, throughputs
 from runs.reconcile.judge import INCOMPLETE
@@ -272,7 +271,7 @@ def run_document(
             for one in _troubles(run, newest, sendings, telemetry, summary)
         ],
         "throughput": {"value": speed.value, "unit": speed.unit, "mfu": speed.mfu},
-        "time": time_document(time) if time is not None else None,
+        "time": time.as_document() if time is not None else None,
         "summary": summary or {},
         "spec": run.spec,
     }

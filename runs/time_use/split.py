@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from runs.status import FINAL, Status
+from trainyard.contract.facts import TimeDocument
 
 
 class Outcome(StrEnum):
@@ -49,6 +50,21 @@ class TimeUse:
     def goodput(self) -> float | None:
         """The productive share of all the time; None where no time has passed."""
         return self.productive_s / self.total_s if self.total_s > 0 else None
+
+    def as_document(self) -> TimeDocument:
+        """Return it in its REST shape."""
+        return {
+            "queued_s": self.queued_s,
+            "starting_s": self.starting_s,
+            "productive_s": self.productive_s,
+            "recomputed_s": self.recomputed_s,
+            "checkpoint_s": self.checkpoint_s,
+            "detection_s": self.detection_s,
+            "restart_s": self.restart_s,
+            "paused_s": self.paused_s,
+            "total_s": self.total_s,
+            "goodput": None if self.goodput is None else round(self.goodput, 6),
+        }
 
 
 NAMES = tuple(one.name for one in fields(TimeUse))

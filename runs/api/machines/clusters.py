@@ -18,7 +18,6 @@ from runs.api.paging import Page, page
 from runs.api.shapes import Body, TimeOut
 from runs.api.training.history import ListQuery
 from runs.models import Cluster, Node, Project, User
-from runs.presenting.run_times import time_document
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp
 from runs.status import Status
@@ -103,7 +102,7 @@ def create(request: HttpRequest, body: ClusterIn) -> Answer[ClusterOut]:
 def show(request: HttpRequest, cluster_id: str) -> ClusterWithTime:
     user = actor(request)
     cluster = get_cluster(user, cluster_id)
-    time = time_document(time_of_all(visible_runs(user).filter(cluster=cluster), timezone.now()))
+    time = time_of_all(visible_runs(user).filter(cluster=cluster), timezone.now()).as_document()
     return ClusterWithTime(**_clusters(user, [cluster])[0].dict(), time=TimeOut(**time))
 
 

@@ -16,7 +16,6 @@ from runs.api.paging import Page, page
 from runs.api.shapes import Body, TimeOut
 from runs.api.training.history import ListQuery
 from runs.models import Invitation, Membership, Project, Role, Run, User
-from runs.presenting.run_times import time_document
 from runs.presenting.stamps import stamp
 from runs.time_use.sums import time_of_all
 
@@ -80,7 +79,7 @@ def create(request: HttpRequest, body: ProjectIn) -> Answer[ProjectOut]:
 @router.get("/projects/{project_id}", response=ProjectWithTime)
 def show(request: HttpRequest, project_id: str) -> ProjectWithTime:
     project = get_project(actor(request), project_id)
-    time = time_document(time_of_all(Run.objects.filter(project=project), timezone.now()))
+    time = time_of_all(Run.objects.filter(project=project), timezone.now()).as_document()
     return ProjectWithTime(**_projects([project])[0].dict(), time=TimeOut(**time))
 
 
