@@ -111,7 +111,11 @@ class Slurm:
     def stop_program(self, name: str, *, kill: bool = False) -> None:
         process = self.programs.pop(name)
         process.kill() if kill else process.terminate()
-        process.wait(timeout=20)
+        try:
+            process.wait(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:  # it waits for processes of a job
+            process.kill()
+            process.wait()
 
     def call(self, name: str, *words: str) -> str:
         """Run one of Slurm's programs and return its output, whether it likes it or not."""
@@ -128,6 +132,9 @@ class Slurm:
     def stop(self) -> None:
         if "slurmctld" in self.programs:
             self.call("scancel", "--me")
+            deadline = time.monotonic() + PATIENCE_S
+            while self.queue() and time.monotonic() < deadline:
+                time.sleep(0.2)
         for name in reversed(list(self.programs)):
             self.stop_program(name)
 

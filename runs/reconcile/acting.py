@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from runs import broadcast, replacing, stopping
 from runs.causes import MISSING_S, PlacementState, plain_cause
-from runs.causes.allocations import AllocationEnding
 from runs.engines import brings_nodes, engine_of
 from runs.hangs.recording import record_hang
 from runs.metrics import progress
@@ -132,6 +131,7 @@ def _case(attempt: Attempt, placements: Sequence[Placement], listener: Listener)
     out_of_contact_s = age_s(attempt.contact_lost_at)
     if out_of_contact_s is not None:  # the lease counts anew after control was away
         out_of_contact_s = min(out_of_contact_s, listener.now.timestamp() - listener.since)
+    allocation = allocation_of(attempt)
     return Case(
         status=Status(attempt.run.status),
         wanted=Wanted(attempt.run.wanted),
@@ -146,17 +146,17 @@ def _case(attempt: Attempt, placements: Sequence[Placement], listener: Listener)
         zero_means_finished="recipe" in attempt.run.spec.get("task", {}),
         rest_limit_s=partial(_rest_limit_s, attempt),
         stopped=lambda: stopping.outcome(attempt.run.spec, attempt.stop, [one.reported for one in placements]),
-        ending=ending_of(attempt),
+        ending=None if allocation is None else allocation.known_ending,
+        may_end=allocation is not None and allocation.state != Allocation.State.OVER,
     )
 
 
-def ending_of(attempt: Attempt) -> AllocationEnding | None:
-    """Return how the machines of the attempt were taken away that an engine had brought for it."""
+def allocation_of(attempt: Attempt) -> Allocation | None:
+    """Return the machines that an engine has brought for the attempt; None where its nodes stay."""
     cluster = attempt.run.cluster
     if cluster is None or not brings_nodes(cluster):
         return None
-    allocation = Allocation.objects.filter(attempt=attempt, state=Allocation.State.OVER).first()
-    return None if allocation is None else allocation.known_ending
+    return Allocation.objects.filter(attempt=attempt).first()
 
 
 def _least_nodes(run: Run) -> int | None:

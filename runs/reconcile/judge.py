@@ -16,6 +16,7 @@ from trainyard.formats.words import listed
 STOP_LIMIT_S = 20.0  # a failed run does not wait longer than this for its other nodes to stop
 REST_LIMIT_S = 5.0  # …and for the rest of its points and logs
 SUCCESS_REST_LIMIT_S = 60.0
+SYSTEM_LIMIT_S = 60.0  # …and for what the system of brought machines says of their end
 SENTENCES = 3  # about ranks that a run went on without; all of them are in the evidence
 INCOMPLETE = "telemetry-incomplete"
 
@@ -41,6 +42,7 @@ class Case:
     least_nodes: int | None = None
     rest_limit_s: Callable[[CauseClass], float] = lambda _: REST_LIMIT_S  # for what is on the way after this failure
     ending: AllocationEnding | None = None  # of the machines that an engine had brought; all parts are over then
+    may_end: bool = False  # machines that an engine has brought are there: their system may be ending them
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,8 @@ def _failing(case: Case, fatal: Sequence[Failure]) -> Verdict:
     waited_s = case.settling_s or 0.0
     others_over = all(part.is_over or part.is_silent for part in case.parts) or waited_s > STOP_LIMIT_S
     code, cause = cause_of(fatal, case.parts)
+    if case.may_end and cause.cause_class == CauseClass.INTERRUPTED and waited_s <= SYSTEM_LIMIT_S:
+        return SETTLE  # whoever shut the nodes down was their system: it says why once their job is over
     if case.settling_s is None or not others_over or not _is_settled(case, case.rest_limit_s(cause.cause_class)):
         return SETTLE
     if code == UNASKED and not case.has_go:

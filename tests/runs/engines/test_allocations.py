@@ -180,6 +180,30 @@ def test_what_follows_when_the_system_ends_the_job(scene: Scene, kind: EndKind, 
     assert {one.phase for one in first.placements.all()} == {Phase.ENDED}
 
 
+def test_nodes_that_were_shut_down_wait_for_the_word_of_their_system(scene: Scene) -> None:
+    """`scancel` ends the processes first: a restart would take the machines again that somebody has just taken."""
+    scene.start()
+    reason = {"code": "interrupted", "sentence": "Trainyard was stopped on c1.", "evidence": {}}
+    scene.say("ended", reason=reason)
+    for _ in range(8):
+        assert scene.tick() == "RUNNING"
+    scene.engine.change("1", state=JobState.OVER, end=EndKind.CANCELLED, end_sentence="It was cancelled.")
+    scene.round()
+    for _ in range(8):
+        scene.tick()
+    assert (scene.status, scene.run.reason_sentence) == ("CANCELLED", "It was cancelled.")
+
+
+def test_nodes_that_were_shut_down_do_not_wait_for_ever(scene: Scene) -> None:
+    scene.start()
+    scene.say("ended", reason={"code": "interrupted", "sentence": "Trainyard was stopped.", "evidence": {}})
+    scene.tick()
+    scene.now += timedelta(seconds=90)
+    scene.tick()
+    scene.tick()
+    assert scene.run.attempts.get(number=1).ended_at is not None
+
+
 def test_a_job_that_ends_before_its_nodes_joined_says_what_to_do(scene: Scene) -> None:
     scene.tick()
     scene.round()
