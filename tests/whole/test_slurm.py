@@ -15,7 +15,7 @@ from tests.slurm import Slurm, running_slurm
 from tests.up_process import ROOT, Up
 from tests.whole.runs import Document, Yard, example
 
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = pytest.mark.extended  # minutes of several processes
 
 
 class SlurmYard(Yard):
