@@ -1,0 +1,111 @@
+"""Slurm's programs as they may be: missing, slow, or full of complaints. They are scripts here."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from runs.engines.machine_system import MachineRequest, SystemAway, SystemRefused
+from runs.engines.slurm.doctor import examine, valkey_place
+from runs.engines.slurm.engine import SlurmSystem
+from runs.engines.slurm.programs import Failed, run, words_of
+from runs.engines.slurm.settings import SlurmSettings
+
+REQUEST = MachineRequest("abc123", "hello", 2, 1, ["join_one", "join_two"])
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return tmp_path
+
+
+def make(folder: Path, name: str, script: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def system() -> SlurmSystem:
+    return SlurmSystem("hpc", SlurmSettings(folder="/shared", partition="main"), "http://127.0.0.1:8000")
+
+
+def test_a_program_that_does_not_answer_is_given_up(programs: Path) -> None:
+    make(programs, "squeue", "exec sleep 60")
+    began = time.monotonic()
+    with pytest.raises(SystemAway, match=r"Slurm did not answer squeue within 0.3 s\."):
+        run(["squeue"], limit_s=0.3)
+    assert time.monotonic() - began < 10
+
+
+def test_a_missing_program_is_named(programs: Path) -> None:
+    with pytest.raises(SystemAway, match="the program no-such-program is not on this server"):
+        run(["no-such-program"])
+
+
+def test_nothing_of_the_servers_environment_reaches_a_job(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_KEY", "secret")
+    monkeypatch.setenv("DATABASE_URL", "secret")
+    make(programs, "squeue", "env")
+    text = run(["squeue"], conf="/etc/other.conf")
+    assert "secret" not in text and "SLURM_CONF=/etc/other.conf" in text
+
+
+def test_complaints_lose_the_name_of_the_program() -> None:
+    text = "sbatch: error: invalid partition specified: gone\nsbatch: error: Batch job submission failed: No.\n"
+    assert words_of(text) == "invalid partition specified: gone; Batch job submission failed: No"
+
+
+def test_a_controller_that_is_away_is_asked_again(programs: Path) -> None:
+    words = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
+    make(programs, "squeue", f"echo '{words}' >&2; exit 1")
+    with pytest.raises(SystemAway, match="cluster hpc does not answer: Unable to contact slurm controller"):
+        system().jobs()
+    make(programs, "sbatch", "echo 'sbatch: error: Batch job submission failed: Socket timed out' >&2; exit 1")
+    with pytest.raises(SystemAway, match="took no job"):
+        system().submit(REQUEST)
+
+
+def test_a_refused_submission_says_which_setting_to_change(programs: Path) -> None:
+    make(programs, "sbatch", "echo 'sbatch: error: invalid partition specified: main' >&2; exit 1")
+    with pytest.raises(SystemRefused, match="Its partition is 'main': change that where cluster hpc is edited"):
+        system().submit(REQUEST)
+
+
+def test_tokens_go_by_the_standard_input_alone(programs: Path) -> None:
+    make(programs, "sbatch", f"echo \"$@\" > {programs}/words; cat > {programs}/script; echo '17;cluster'")
+    assert system().submit(REQUEST) == "17"
+    assert "join_" not in (programs / "words").read_text()
+    assert "join_one join_two" in (programs / "script").read_text()
+
+
+def test_cancelling_what_is_over_is_no_error(programs: Path) -> None:
+    make(
+        programs, "scancel", "echo 'scancel: error: Kill job error on job id 17: Invalid job id specified' >&2; exit 1"
+    )
+    system().cancel("17")
+    make(programs, "scancel", "echo 'scancel: error: Access denied' >&2; exit 1")
+    with pytest.raises(SystemAway, match="did not cancel job 17: Access denied"):
+        system().cancel("17")
+
+
+def test_accounts_that_nobody_keeps_are_no_error(programs: Path) -> None:
+    make(programs, "sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1")
+    assert system().find("17") is None
+    with pytest.raises(Failed):
+        run(["sacct"])
+
+
+def test_the_doctor_stops_at_the_first_step_that_others_need(programs: Path) -> None:
+    settings = SlurmSettings(folder="/shared")
+    for name in ("sbatch", "squeue", "scancel"):
+        make(programs, name, "echo 'slurm-wlm 22.05.8'; exit 0")
+    found = list(examine(settings, "http://127.0.0.1:1", "unix:///x"))
+    assert [(one.step, one.is_fine) for one in found] == [("programs", True), ("controller", False)]
+    assert "munge" in found[1].advice
+
+
+def test_the_place_of_valkey_has_no_password() -> None:
+    assert valkey_place("redis://user:secret@host:6380/0") == "host:6380"
+    assert valkey_place("unix:///run/valkey.sock?db=1") == "/run/valkey.sock"
