@@ -82,7 +82,7 @@ def test_tokens_go_by_the_standard_input_alone(programs: Path) -> None:
 
 def test_cancelling_what_is_over_is_no_error(programs: Path) -> None:
     make(
-        programs, "scancel", "echo 'scancel: error: Kill job error on job id 17: Invalid job id specified' >&2; exit 1"
+        programs, "scancel", "echo 'scancel: error: Kill job error: Invalid job id specified' >&2; exit 1"
     )
     system().cancel("17")
     make(programs, "scancel", "echo 'scancel: error: Access denied' >&2; exit 1")
