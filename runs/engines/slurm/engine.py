@@ -55,7 +55,8 @@ class SlurmEngine(AllocatingEngine):
 
     def system(self, cluster: Cluster) -> SlurmSystem:
         settings = settings_of(cluster.settings)
-        return SlurmSystem(cluster.name, settings, settings.server or django_settings.PUBLIC_URL)
+        server = settings.server or django_settings.PUBLIC_URL
+        return SlurmSystem(cluster.name, mark_of(cluster.pk), settings, server)
 
     def examine(self, cluster: Cluster) -> Iterator[Finding]:
         settings = settings_of(cluster.settings)
@@ -63,17 +64,18 @@ class SlurmEngine(AllocatingEngine):
         yield from examine(settings, server, str(django_settings.REDIS_URL))
 
 
-def server_mark() -> str:
-    """Return a word by which this server knows its own jobs in a queue that others use too."""
-    return salted_hmac("runs.engines.slurm", "jobs", secret=django_settings.SECRET_KEY).hexdigest()[:8]
+def mark_of(cluster: str) -> str:
+    """Return a word by which this server knows the jobs of one of its clusters, by id. Other clusters of ours, and
+    other servers, may use the same Slurm."""
+    return salted_hmac("runs.engines.slurm", cluster, secret=django_settings.SECRET_KEY).hexdigest()[:12]
 
 
 class SlurmSystem:
-    def __init__(self, cluster: str, settings: SlurmSettings, server: str) -> None:
+    def __init__(self, cluster: str, mark: str, settings: SlurmSettings, server: str) -> None:
         self._cluster = cluster
         self._settings = settings
         self._server = server
-        self._mark = server_mark()
+        self._mark = mark
 
     def jobs(self) -> list[SystemJob]:
         try:

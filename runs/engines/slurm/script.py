@@ -14,12 +14,12 @@ NAME = "trainyard"  # the first word of our jobs' names
 
 
 def comment_of(mark: str, attempt: str) -> str:
-    """Return the comment by which this server knows its jobs again. ``mark`` is the server's own."""
+    """Return the comment by which this server knows its jobs again. ``mark`` is that of our cluster."""
     return f"{NAME}:{mark}:{attempt}"
 
 
 def attempt_in(comment: str, mark: str) -> str:
-    """Return the attempt that a comment names; empty for a job that is not this server's."""
+    """Return the attempt that a comment names; empty for a job of others."""
     words = comment.split(":")
     return words[2] if len(words) == 3 and words[:2] == [NAME, mark] else ""
 

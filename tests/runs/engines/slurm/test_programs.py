@@ -9,8 +9,9 @@ import pytest
 
 from runs.engines.machine_system import MachineRequest, SystemAway, SystemRefused
 from runs.engines.slurm.doctor import examine, valkey_place
-from runs.engines.slurm.engine import SlurmSystem
+from runs.engines.slurm.engine import SlurmSystem, mark_of
 from runs.engines.slurm.programs import Failed, run, words_of
+from runs.engines.slurm.script import attempt_in, comment_of
 from runs.engines.slurm.settings import SlurmSettings
 
 REQUEST = MachineRequest("abc123", "hello", 2, 1, ["join_one", "join_two"])
@@ -28,7 +29,7 @@ def make(folder: Path, name: str, script: str) -> None:
 
 
 def system() -> SlurmSystem:
-    return SlurmSystem("hpc", SlurmSettings(folder="/shared", partition="main"), "http://127.0.0.1:8000")
+    return SlurmSystem("hpc", "mark", SlurmSettings(folder="/shared", partition="main"), "http://127.0.0.1:8000")
 
 
 def test_a_program_that_does_not_answer_is_given_up(programs: Path) -> None:
@@ -81,13 +82,16 @@ def test_tokens_go_by_the_standard_input_alone(programs: Path) -> None:
 
 
 def test_cancelling_what_is_over_is_no_error(programs: Path) -> None:
-    make(
-        programs, "scancel", "echo 'scancel: error: Kill job error: Invalid job id specified' >&2; exit 1"
-    )
+    make(programs, "scancel", "echo 'scancel: error: Kill job error: Invalid job id specified' >&2; exit 1")
     system().cancel("17")
     make(programs, "scancel", "echo 'scancel: error: Access denied' >&2; exit 1")
     with pytest.raises(SystemAway, match="did not cancel job 17: Access denied"):
         system().cancel("17")
+
+
+def test_jobs_of_another_cluster_in_the_same_slurm_are_not_ours() -> None:
+    assert mark_of("one") != mark_of("two")
+    assert attempt_in(comment_of(mark_of("one"), "abc"), mark_of("two")) == ""
 
 
 def test_accounts_that_nobody_keeps_are_no_error(programs: Path) -> None:
