@@ -36,6 +36,7 @@ BALANCE = Goal(AT_LEAST, 0.9, of="ratio")  # of the ideal throughput of two rank
 SENT_COUNT = Goal(AT_MOST, 3)  # percent between a strategy's own count and the kernel's
 BUBBLE = Goal(AT_LEAST, 1 / 1.2, of="ratio")  # a pipeline waits at most a fifth longer than its formula says
 CHECKPOINT_STALL = Goal(AT_MOST, 1)  # percent of the wall time, 10 M parameters at the default interval
+REPLICA = Goal(AT_MOST, 1.01)  # times a step without states in memory, at the default interval
 SEARCH = Goal(AT_MOST, 200)  # milliseconds until the first hit of a rare word in a million lines, at the server
 WINDOW = Goal(AT_MOST, 50)  # …and for 200 lines from anywhere, p95
 PAGE_USABLE = Goal(AT_MOST, 1_000)  # milliseconds until 200 series of 100,000 points can be worked with

@@ -38,6 +38,7 @@ def create_cluster(
     engine: str = "celery",
     settings: JsonObject | None = None,
     log_rules: Sequence[object] = (),
+    spares: int | None = None,
 ) -> Cluster:
     """Make an empty cluster, for the projects of these names or ids. Raises ValidationError for a bad name, a project
     that there is not, an unknown engine or settings that it does not take, SpecError for a rule of the log that is
@@ -46,6 +47,7 @@ def create_cluster(
     cluster = Cluster(name=name, region=region, labels=labels or {}, engine=engine)
     cluster.settings = checked_settings(engine, settings or {})
     cluster.log_rules = read_rules(list(log_rules))
+    cluster.spares = 1 if spares is None else spares
     cluster.clean_fields()
     return _offering(_save(cluster, _projects(projects)))
 
@@ -64,11 +66,11 @@ def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:
 
 
 def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
-    """Change name, region, labels, the engine's settings, the rules of the log or the projects (names or ids) that may
-    use it: what trains there goes on as it started, and what waits is not placed. Raises ValidationError for a bad
-    value, SpecError for a rule that is none, Refused for a taken name."""
+    """Change name, region, labels, spares, the engine's settings, the rules of the log or the projects (names or ids)
+    that may use it: what trains there goes on as it started, and what waits is not placed. Raises ValidationError for
+    a bad value, SpecError for a rule that is none, Refused for a taken name."""
     require_manager(actor)
-    for field in ("name", "region", "labels"):
+    for field in ("name", "region", "labels", "spares"):
         if changes.get(field) is not None:
             setattr(cluster, field, changes[field])
     if changes.get("settings") is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.core.validators import MaxValueValidator
 from django.db import models
 
 from runs.ids import new_id
@@ -11,6 +12,8 @@ from runs.models.people import Project, User
 from trainyard.contract.base import BadDocument, convert
 from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.contract.machines import Health, Inventory, SelfCheck
+
+MAX_SPARES = 10_000  # of one cluster
 
 
 class Cluster(models.Model):
@@ -26,6 +29,8 @@ class Cluster(models.Model):
     log_rules = models.JSONField(default=list, blank=True)  # for the logs of all runs on it: see runs.models.log_rules
     # Which projects' runs and datasets may be on its nodes. None: nobody's, as of a cluster that is just being set up.
     projects = models.ManyToManyField(Project, blank=True, related_name="clusters")
+    # So many idle nodes prepare for the loss of another one: see runs.placing.spares.
+    spares = models.PositiveIntegerField(default=1, validators=[MaxValueValidator(MAX_SPARES)])
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -67,6 +72,7 @@ class Node(models.Model):
     health = models.JSONField(default=dict, blank=True)
     self_check = models.JSONField(default=dict, blank=True)  # a SelfCheck: see `own_checks`
     version = models.CharField(max_length=40, blank=True)
+    standby = models.JSONField(default=dict, blank=True)  # what a spare node has prepared: as NodeStatus.standby
     is_draining = models.BooleanField(default=False)
     joined_at = models.DateTimeField(auto_now_add=True)
     seen_at = models.DateTimeField(null=True, blank=True)

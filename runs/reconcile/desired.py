@@ -6,19 +6,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from django.conf import settings
 from msgspec.structs import replace
 
 from runs.metrics.models import Producer
 from runs.models import Attempt, GoneRun, Node, Placement, Run
+from runs.placing.spares import standby_of
 from runs.reconcile.orders import locked_order
 from runs.serving.transport import redis
 from runs.status import FINAL, Phase, Status, Wanted
 from trainyard.contract import keys
 from trainyard.contract.base import convert
-from trainyard.contract.desired import Desired, DesiredAttempt, ProbeRequest, TraceRequest
+from trainyard.contract.desired import Desired, DesiredAttempt, ProbeRequest, StandbyRun, TraceRequest
 from trainyard.contract.node_status import ListedAttempt, NodeStatus
 from trainyard.contract.seals import seal
 from trainyard.contract.statuses import WantedPhase
@@ -52,7 +53,16 @@ def write_desired(
     for node in nodes:
         if node.pk in ended:
             entries[node.pk] |= ended[node.pk].entries(watermarks)
-    _write(nodes, entries, probes, now, _free_memory(statuses))
+    extras = NodeExtras(probes, _free_memory(statuses), standby_of(nodes, now))
+    _write(nodes, entries, extras, now)
+
+
+class NodeExtras(NamedTuple):
+    """What is wanted of nodes beside their attempts, by node id."""
+
+    probes: Mapping[str, ProbeRequest]
+    free_memory: Mapping[str, list[str]]
+    standby: Mapping[str, list[StandbyRun]]
 
 
 class EndedAttempts:
@@ -173,13 +183,7 @@ def _free_memory(statuses: Mapping[str, NodeStatus]) -> dict[str, list[str]]:
     return {node: sorted(here - kept) for node, here in held.items()}
 
 
-def _write(
-    nodes: list[Node],
-    entries: Mapping[str, Entries],
-    probes: Mapping[str, ProbeRequest],
-    now: datetime,
-    free_memory: Mapping[str, list[str]],
-) -> None:
+def _write(nodes: list[Node], entries: Mapping[str, Entries], extras: NodeExtras, now: datetime) -> None:
     pipe: Any = redis().pipeline(transaction=False)
     epoch = _epoch()
     for node in nodes:
@@ -190,8 +194,9 @@ def _write(
             epoch=epoch,
             server=settings.PUBLIC_URL,
             attempts=entries[node.pk],
-            probe=probes.get(node.pk),
-            free_memory=free_memory.get(node.pk, []),
+            probe=extras.probes.get(node.pk),
+            free_memory=extras.free_memory.get(node.pk, []),
+            standby=extras.standby.get(node.pk, []),
         )
         pipe.set(key, seal(node.key, key, desired))
     pipe.execute()

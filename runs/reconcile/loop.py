@@ -184,7 +184,7 @@ def _take_node(node: Node, listener: Listener) -> bool:
     was_in_contact = node.is_in_contact(listener.now)
     if status is None or listener.node_silent_s(node) > 0:
         return _contact_just_ended(node, listener)
-    changes: dict[str, Any] = {"address": status.address, "version": status.version}
+    changes: dict[str, Any] = {"address": status.address, "version": status.version, "standby": status.standby}
     if status.inventory is not None:
         changes["inventory"] = to_builtins(status.inventory)
         if (slots := _requested_slots(node, status.inventory)) is not None:

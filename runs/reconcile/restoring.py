@@ -88,12 +88,13 @@ def _record(attempt: Attempt, use: CheckpointUse) -> None:
 def _record_source(attempt: Attempt, use: CheckpointUse) -> None:
     """Write into the run's recovery what this restart went on from."""
     run = attempt.run
-    if use.state != RESTORED or use.step is None or not run.restarts.number or use.source_run not in ("", run.pk):
+    if use.state not in (RESTORED, ANEW) or not run.restarts.number or use.source_run not in ("", run.pk):
         return
-    source = f"the memory of {use.memory}" if use.memory else "storage"
+    step = use.step if use.state == RESTORED else None
+    source = "" if step is None else f"the memory of {use.memory}" if use.memory else "storage"
     run.refresh_from_db(fields=["recovery"])  # another process may have written when it was back
     before = run.recovery
-    run.recovery = to_builtins(msgspec.structs.replace(run.restarts, from_step=use.step, source=source))
+    run.recovery = to_builtins(msgspec.structs.replace(run.restarts, from_step=step, source=source))
     Run.objects.filter(pk=run.pk, recovery=before).update(recovery=run.recovery)
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from trainyard.contract.base import BadDocument, JsonObject, WireStruct, convert
 from trainyard.contract.causes import HangFinding
-from trainyard.contract.orders import Go, Locked
+from trainyard.contract.orders import CodeReference, Go, Locked
 from trainyard.contract.statuses import WantedPhase
 
 
@@ -56,6 +56,14 @@ class DesiredAttempt(WireStruct, kw_only=True):
     resend: list[str] = []  # producers with a gap: send again from the watermark
 
 
+class StandbyRun(WireStruct):
+    """A run that may come to a spare node: what the node prepares for it."""
+
+    run: str
+    code: CodeReference | None = None
+    python: str = ""  # its `task.python`
+
+
 class Desired(WireStruct):
     """What control wants of a node. An absent attempt, or an old document, means *unknown*, never *stop*."""
 
@@ -65,6 +73,7 @@ class Desired(WireStruct):
     server: str = ""  # URL of the server's REST, for a node that finds nobody where it used to be
     attempts: dict[str, DesiredAttempt] = {}  # by attempt id
     probe: ProbeRequest | None = None  # None: as before
+    standby: list[StandbyRun] = []  # of a spare node
     free_memory: list[str] = []  # runs of whose states in the node's memory nobody goes on any more
 
 

@@ -76,6 +76,8 @@ class NodeStatus(WireStruct, kw_only=True):
     troubles: Annotated[dict[Id, str], msgspec.Meta(max_length=MAX_ATTEMPTS)] = {}  # why an attempt is not prepared yet
     inspecting: list[Id] = []  # questions about datasets that are worked on, or whose answer waits
     memory: MemoryStatus | None = None
+    # Of a spare node, by run: why the run could not begin there as quickly as a restart; empty where it could.
+    standby: Annotated[dict[Id, Sentence], msgspec.Meta(max_length=MAX_ATTEMPTS)] = {}
 
 
 def lenient_status(document: JsonObject) -> tuple[NodeStatus, dict[str, str]]:

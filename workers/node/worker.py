@@ -32,6 +32,7 @@ from workers.node.health_sender import HealthSender
 from workers.node.inspection.inspector import Inspector
 from workers.node.memory import NodeMemory
 from workers.node.preflight.self_check import SelfChecker
+from workers.node.preparation.standby import Standby
 from workers.node.server_client import ServerClient
 from workers.node.server_clock import ServerClock
 from workers.node.zygote_keeper import ZygoteKeeper
@@ -91,6 +92,7 @@ class NodeWorker:
             memory=self._memory,
         )
         self._describe_memory(home)
+        self._standby = Standby(home / "cache", server, lambda: self._zygote.is_ready)
         self._inspector = Inspector(home, server, isolation)
         self._checker = SelfChecker(
             self._client,
@@ -119,6 +121,7 @@ class NodeWorker:
         self._loop("desired", DESIRED_EVERY_S, self._read_desired, self._nudged)
         self._loop("watch", WATCH_EVERY_S, self._attempts.watch)
         self._loop("sweep", SWEEP_EVERY_S, self._sweep)
+        self._loop("standby", STATUS_EVERY_S, self._standby.prepare)
         self._checker.start()
         self._loop("preflight", CHECK_EVERY_S, self._checker.step, self._checker.sooner)
 
@@ -174,6 +177,7 @@ class NodeWorker:
             inspecting=self._inspector.questions(),
             self_check=self._checker.latest,
             memory=self._memory.status(),
+            standby=self._standby.status(),
         )
         self._client.set(key, seal(self._config.key, key, status))
 
@@ -190,6 +194,7 @@ class NodeWorker:
             self._checker.take(desired.probe)
         self._attempts.reconcile(desired.attempts)
         self._memory.free(desired.free_memory)
+        self._standby.take(desired.standby)
 
     def _loop(
         self, name: str, every_s: float, step: Callable[[], object], sooner: threading.Event | None = None

@@ -178,6 +178,7 @@ def _receive(connection: socket.socket, part: Part, path: Path, group: int) -> N
     buffer = memoryview(bytearray(min(CHUNK_BYTES, max(1, part.bytes))))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
     with os.fdopen(descriptor, "wb", buffering=0) as file:
+        os.fchmod(descriptor, 0o640)  # whatever the node worker's umask is
         if group >= 0:
             os.chown(path, -1, group)
         while left:

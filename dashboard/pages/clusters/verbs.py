@@ -17,11 +17,12 @@ from runs.access import get_cluster, require_manager
 from runs.engines import ENGINES, allocating_engine
 from runs.engines.setting_fields import SettingField, document_of, texts_of
 from runs.models import Project
+from runs.models.clusters import MAX_SPARES
 from trainyard.contract.base import JsonObject
 from trainyard.spec import SpecError
 from trainyard.spec.sections.log_rules import line_of
 
-FIELDS = ("name", "region", "labels")
+FIELDS = ("name", "region", "labels", "spares")
 
 
 class Values(NamedTuple):
@@ -33,6 +34,7 @@ class Values(NamedTuple):
     projects: list[str]
     settings: dict[str, str]  # of an engine that brings nodes, by field
     log_rules: str = ""  # one rule a line
+    spares: str = "1"
 
     @property
     def by_name(self) -> dict[str, str]:
@@ -83,6 +85,7 @@ def create(request: HttpRequest) -> HttpResponse:
             engine=engine,
             settings=form.document,
             log_rules=values.rules,
+            spares=_number(values.spares),
         )
 
     return _form(request, form, save)
@@ -94,7 +97,8 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
     labels = "\n".join(f"{name}={value}" for name, value in cluster.labels.items())
     projects = list(cluster.projects.values_list("name", flat=True))
     rules = "\n".join(line_of(rule) for rule in cluster.log_rules)
-    values = Values(cluster.name, cluster.region, labels, projects, _texts(cluster.engine, cluster.settings), rules)
+    texts = _texts(cluster.engine, cluster.settings)
+    values = Values(cluster.name, cluster.region, labels, projects, texts, rules, str(cluster.spares))
     if request.method == "POST":
         values = _asked(request, cluster.engine)
     form = ClusterForm(values, f"Edit cluster {cluster.name}", "Save", cluster.engine)
@@ -109,6 +113,7 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
             projects=new.projects,
             settings=form.document or None,
             log_rules=new.rules,
+            spares=_number(new.spares),
         )
 
     return _form(request, form, change)
@@ -169,18 +174,25 @@ def _form(request: HttpRequest, form: ClusterForm, act: Callable[[Values], None]
 
 
 def _asked(request: HttpRequest, engine: str) -> Values:
-    name, region, labels = (request.POST.get(field, "").strip() for field in FIELDS)
+    name, region, labels, spares = (request.POST.get(field, "").strip() for field in FIELDS)
     texts = _texts(engine, {})
     if request.method == "POST":
         texts = {field: request.POST.get(f"settings.{field}", "") for field in texts}
     rules = request.POST.get("log_rules", "")
-    return Values(name, region, labels, request.POST.getlist("projects"), texts, rules)
+    return Values(name, region, labels, request.POST.getlist("projects"), texts, rules, spares or "1")
 
 
 def _texts(engine: str, settings: JsonObject) -> dict[str, str]:
     """Return what the fields of the engine's settings show."""
     allocating = allocating_engine(engine)
     return texts_of(allocating.fields, {**allocating.defaults(), **settings}) if allocating else {}
+
+
+def _number(text: str) -> int:
+    """Raises ValidationError."""
+    if not text.isdecimal() or int(text) > MAX_SPARES:
+        raise ValidationError({"spares": [f"{text[:20]!r} is no whole number from 0 to {MAX_SPARES:,}."]})
+    return int(text)
 
 
 def _labels(text: str) -> dict[str, str]:

@@ -24,6 +24,7 @@ from runs.placing.queue import waiting_runs
 from runs.preflight.nodes import checked_nodes
 from runs.preflight.vetting import checks_together
 from runs.presenting.server_state import contact_time
+from runs.presenting.spares import num_ready
 from runs.time_use.sums import time_of_all
 from runs.watching.words import slow_sentences
 
@@ -76,6 +77,7 @@ class ClusterView:
     queue: list[Waiter]
     num_waiting: int
     machines: MachinesView | None  # of an engine that brings nodes
+    num_ready_spares: int  # idle nodes that have prepared what its runs would need
     time: TimeView | None  # of the runs on it that this person sees
     checks: CheckTable
     preflight: Preflight | None  # the newest that somebody asked for
@@ -110,6 +112,7 @@ def describe(user: Someone, cluster: Cluster, now: datetime) -> ClusterView:
         queue=queue,
         num_waiting=waiting_runs(cluster).count(),
         machines=machines_view(user, cluster),
+        num_ready_spares=num_ready(box.node for box in boxes if not box.is_away),
         time=time_view(time_of_all(visible_runs(user).filter(cluster=cluster), now), "Where the time went"),
         checks=check_table(checks_together(checked_nodes(nodes, contact_time(now)))),
         preflight=cluster.preflights.filter(why=Preflight.Why.ASKED).first(),

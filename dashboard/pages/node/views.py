@@ -26,6 +26,7 @@ from runs.models.checks import Check
 from runs.preflight.nodes import checked_nodes
 from runs.preflight.vetting import checks_together
 from runs.presenting.server_state import contact_time
+from runs.presenting.spares import spare_sentence
 from trainyard.contract.machines import Cpu
 
 RANGES = (("30 min", 1800), ("3 h", 3 * 3600), ("24 h", 24 * 3600))
@@ -78,6 +79,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
         "facts": facts(found),
         "rows": rows(list(here[:NUM_RUNS])),
         "checks": check_table(checks_at(found, now)),
+        "spare_words": spare_sentence(found),
         "may_manage": can_manage_clusters(request.user),
         "most_slots": actions.most_slots(found),
         "isolation": ISOLATION.get(found.machine.isolation or "none", ISOLATION["none"]),

@@ -15,8 +15,7 @@ from runs.access import Someone, get_run, visible_runs
 from runs.checkpoints.reports import OFF
 from runs.metrics.models import Checkpoint, CheckpointUse
 from runs.models import Run
-from runs.presenting.checkpoints import CheckpointDocument, documents
-from runs.presenting.states_in_memory import memory_sentence
+from runs.presenting.checkpoints import CheckpointDocument, documents, memory_sentence
 
 NUM_SHOWN = 100
 COLOURS = {"valid": "green", "invalid": "red", "deleted": "grey", "late": "amber", "missing": "amber"}

@@ -43,6 +43,7 @@ class ClusterIn(Body):
     name: str
     region: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
+    spares: int | None = Field(None, ge=0, description="so many idle nodes prepare for the loss of another; default: 1")
     projects: list[str] = Field(default_factory=list, description="names or ids of those that may use it")
     engine: str = Field("celery", description="celery, whose nodes stay, or slurm, which brings nodes for each attempt")
     settings: dict[str, Any] = Field(default_factory=dict, description="of an engine that brings nodes")
@@ -53,6 +54,7 @@ class ClusterEdit(Body):
     name: str | None = None
     region: str | None = None
     labels: dict[str, str] | None = None
+    spares: int | None = Field(None, ge=0)
     projects: list[str] | None = Field(None, description="names or ids of all that may use it from now on")
     settings: dict[str, Any] | None = Field(None, description="all settings of its engine from now on")
     log_rules: list[RuleIn | str] | None = Field(None, description="for the logs of runs that start from now on")
@@ -65,6 +67,7 @@ class ClusterOut(Schema):
     settings: dict[str, Any] = Field(description="of its engine; empty for who may not change them")
     region: str
     labels: dict[str, Any]
+    spares: int = Field(description="so many idle nodes prepare for the loss of another")
     projects: list[str] = Field(description="that may use it, as far as you see them")
     log_rules: list[RuleOut]
     created_at: str
@@ -158,6 +161,7 @@ def _cluster(row: Cluster, projects: list[str], settings: JsonObject) -> Cluster
         settings=settings,
         region=row.region,
         labels=row.labels,
+        spares=row.spares,
         projects=projects,
         log_rules=[RuleOut(**rule) for rule in row.log_rules],
         created_at=stamp(row.created_at),

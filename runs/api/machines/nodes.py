@@ -50,6 +50,9 @@ class NodeOut(Schema):
     accelerator: str
     is_in_contact: bool
     is_draining: bool
+    standby: dict[str, str] = Field(
+        description="of a spare, by run: why the run could not begin there at once; or empty"
+    )
     version: str
     joined_at: str
     seen_at: str | None
@@ -137,6 +140,7 @@ def _nodes(rows: Sequence[Node]) -> list[NodeOut]:
             accelerator=row.accelerator,
             is_in_contact=row.is_in_contact(now),
             is_draining=row.is_draining,
+            standby=row.standby,
             version=row.version,
             joined_at=stamp(row.joined_at),
             seen_at=stamp(row.seen_at),

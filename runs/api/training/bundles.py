@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.utils import timezone
 from ninja import Router, Schema
 from ninja import Status as Answer
 from ninja.errors import HttpError
@@ -17,6 +18,7 @@ from runs.api.machines.node_auth import NodeAuth
 from runs.api.streaming import file_response
 from runs.files.paths import bundle_path
 from runs.models import Node, Placement, Role, Run
+from runs.placing.spares import standby_of
 
 router = Router(tags=["bundles"])
 
@@ -48,10 +50,13 @@ def upload(request: HttpRequest, project: str = "default") -> Answer[Any]:
 
 @router.get("/bundles/{sha256}", auth=NodeAuth(), response=None, summary="Fetch packed code (nodes only)")
 def fetch(request: HttpRequest, sha256: str) -> HttpResponseBase:
-    """A node gets the bundles of the runs that are placed on it, and no others."""
+    """A node gets the bundles of the runs that are placed on it, or that it prepares for as a spare, and no others."""
     node: Node = request.auth  # type: ignore[attr-defined]
     placed = Placement.objects.filter(node=node, attempt__ended_at=None).select_related("attempt__run")
     wanted = {_sha256_of(one.attempt.run) for one in placed}
+    if sha256 not in wanted:
+        prepared = standby_of([node], timezone.now()).get(node.pk, [])
+        wanted |= {one.code.sha256 for one in prepared if one.code is not None}
     path = bundle_path(sha256)
     if sha256 not in wanted or not path.is_file():
         raise NotFound(f"There is no bundle {sha256[:12]!r} for this node.")

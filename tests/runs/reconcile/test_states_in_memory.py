@@ -10,8 +10,8 @@ from runs import actions
 from runs.ingest.commit import Source, commit
 from runs.ingest.validation.records import incoming
 from runs.models import Event, Run
+from runs.presenting.checkpoints import memory_sentence
 from runs.presenting.restarts import restarts_document
-from runs.presenting.states_in_memory import memory_sentence
 from tests.checkpoints import saved, tell
 from tests.runs.reconcile.conftest import Yard
 from tests.runs.reconcile.test_restoring import sentences
@@ -85,6 +85,15 @@ def test_a_state_in_memory_has_no_row_among_the_checkpoints(restarted: Yard) -> 
     from runs.metrics.models import Checkpoint
 
     assert Checkpoint.objects.sound().filter(step=100).exists()
+
+
+def test_a_restart_that_found_nothing_starts_anew(restarted: Yard) -> None:
+    go_of(restarted)
+    restarted.say("running")
+    tell(restarted.run, {"state": "anew", "step": 0, "why": "none of the checkpoints that were offered can be used"})
+    restarted.tick()
+    document = restarts_document(restarted.run, restarted.now)
+    assert (document["source"], document["from_step"]) == ("", None)
 
 
 def test_a_restart_by_a_person_reads_from_storage(restarted: Yard) -> None:

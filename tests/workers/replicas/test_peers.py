@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,18 @@ def test_what_is_sent_lies_whole_in_the_other_nodes_memory(receiver: Receiver, f
     peer.send(part(name="rank-1.safetensors"), [memoryview(PART)])
     assert names(folder) == ["step-20.fence-2/rank-0.safetensors", "step-20.fence-2/rank-1.safetensors"]
     assert (folder.run(RUN).peer / "step-20.fence-2" / "rank-0.safetensors").read_bytes() == PART
+
+
+def test_ranks_may_read_it_whatever_the_node_workers_umask_is(receiver: Receiver, folder: MemoryFolder) -> None:
+    """They are another user's where they are isolated, and of the group that the files get."""
+    before = os.umask(0o077)
+    try:
+        connection(receiver).send(part(), [memoryview(PART)])
+    finally:
+        os.umask(before)
+    path = folder.run(RUN).peer / "step-20.fence-2" / "rank-0.safetensors"
+    modes = [one.stat().st_mode & 0o777 for one in (path, path.parent, path.parent.parent)]
+    assert modes == [0o640, 0o750, 0o750]
 
 
 def test_with_a_manifest_the_states_before_go(receiver: Receiver, folder: MemoryFolder) -> None:

@@ -35,7 +35,7 @@ def lay_out_code(order: Order, folder: AttemptFolder, cache: Path, source: Bundl
     shutil.rmtree(folder.code, ignore_errors=True)
     folder.code.mkdir(mode=0o700, parents=True)
     if order.code is not None:
-        data = _cached(order.code.sha256, cache / "bundles", source)
+        data = fetch_bundle(order.code.sha256, cache / "bundles", source)
         try:
             unpack(data, folder.code)
         except BundleError as error:
@@ -45,7 +45,8 @@ def lay_out_code(order: Order, folder: AttemptFolder, cache: Path, source: Bundl
         raise Refusal("script_missing", f"The script {script} is not in the run's code.")
 
 
-def _cached(sha256: str, cache: Path, source: BundleSource) -> bytes:
+def fetch_bundle(sha256: str, cache: Path, source: BundleSource) -> bytes:
+    """Return the bundle, from the node's cache where it is there. Raises Refusal, and what ``source`` raises."""
     path = cache / sha256
     if path.exists() and hashlib.sha256(data := path.read_bytes()).hexdigest() == sha256:
         return data

@@ -43,7 +43,7 @@ class DiskCheckpoints:
         self._written: set[str] = set()
         self._saver: Saver | None = None
         self._is_due = False
-        self._replicas: Replicas | None = None
+        self.replicas: Replicas | None = None
 
     def restore(self, training: Training) -> int:
         """Give ``training`` the newest valid state; return the step it was taken behind, 0 where there is none.
@@ -64,7 +64,7 @@ class DiskCheckpoints:
                 raise ValueError(
                     f"checkpoint.restore is {self._restore_point}, which cannot be restored: {reasons(refused)}"
                 )
-            if refused and training.mesh.rank == 0:
+            if (refused or in_memory.refused) and training.mesh.rank == 0:
                 own = record_of("anew", self._store.run, Mark(self._store.fence, 0))
                 self._metrics.note({**own, "why": "none of the checkpoints that were offered can be used"})
                 print("starts anew at step 0: none of the checkpoints that were offered can be used", flush=True)
@@ -106,17 +106,23 @@ class DiskCheckpoints:
             if self._is_due and is_agreed:
                 self._is_due = False
                 self._saver.save(step, pieces, small_state(training, self._kind, step))
-        if self._replicas is not None and not is_last:
-            state = partial(small_state, training, self._kind, step)
-            self._replicas.after_step(step, pieces, state, is_agreed=is_agreed)
         if is_last:
             self._finish()
+        else:
+            self.keep_in_memory(training, step)
+
+    def keep_in_memory(self, training: Training, step: int) -> None:
+        """Copy the state behind ``step`` into memory where it is due."""
+        if self.replicas is not None:
+            pieces = partial(pieces_to_save, training, self._parameters, self._written, self._kind)
+            state = partial(small_state, training, self._kind, step)
+            self.replicas.after_step(step, pieces, state, is_agreed=training.synchronization.is_agreed)
 
     def _finish(self) -> None:
         if self._saver is not None:
             self._saver.wait(END_TIMEOUT_S)
-        if self._replicas is not None:
-            self._replicas.wait(REPLICAS_END_S)
+        if self.replicas is not None:
+            self.replicas.wait(REPLICAS_END_S)
 
     def is_kept(self, step: int) -> bool | None:
         """Return whether the checkpoint behind ``step`` is whole on the disk; None where this rank keeps none."""
@@ -149,7 +155,7 @@ class DiskCheckpoints:
         )
         if self._plan is not None:
             is_writer = rank in writers
-            self._replicas = open_replicas(self._plan, self._given, facts, self._metrics, is_writer=is_writer)
+            self.replicas = open_replicas(self._plan, self._given, facts, self._metrics, is_writer=is_writer)
         if rank not in writers:
             return
         if trouble is not None:

@@ -1,0 +1,66 @@
+"""What a spare node prepares for runs that may come here: their code, their interpreter, and the warm process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import httpx
+import structlog
+
+from trainyard.contract.desired import StandbyRun
+from workers.node.preparation.bundles import BundleSource, Refusal, fetch_bundle
+
+log = structlog.get_logger(__name__)
+
+WARMING = "its warm process is starting"
+MAX_PROBLEM = 500
+
+
+class Standby:
+    """``take`` is called with what is wanted now; ``prepare`` does what is left of it, in a thread of its own."""
+
+    def __init__(self, cache: Path, source: BundleSource, is_warm: Callable[[], bool]) -> None:
+        self._cache = cache
+        self._source = source
+        self._is_warm = is_warm
+        self._wanted: dict[str, StandbyRun] = {}
+        self._found: dict[str, str] = {}  # by run: why it is not prepared, or ""
+
+    def take(self, wanted: Sequence[StandbyRun]) -> None:
+        self._wanted = {one.run: one for one in wanted}
+
+    def prepare(self) -> None:
+        """What failed is tried again."""
+        wanted = self._wanted
+        self._found = {run: why for run, why in self._found.items() if run in wanted}
+        for run, one in wanted.items():
+            if self._found.get(run) != "":
+                self._found[run] = self._prepare(one)
+                if not self._found[run]:
+                    log.info("standby.ready", run=run)
+
+    def status(self) -> dict[str, str]:
+        """Return by run why it could not begin here as quickly as a restart; empty where it could."""
+        found = {run: self._found[run] for run in self._wanted if run in self._found}
+        return found if self._is_warm() else dict.fromkeys(found, WARMING)
+
+    def _prepare(self, one: StandbyRun) -> str:
+        try:
+            if one.code is not None:
+                fetch_bundle(one.code.sha256, self._cache / "bundles", self._source)
+        except Refusal as refusal:
+            return str(refusal)[:MAX_PROBLEM]
+        except (httpx.HTTPError, OSError) as error:
+            return f"its code cannot be fetched: {error}"[:MAX_PROBLEM]
+        if one.python and not _is_program(one.python):
+            return f"there is no program {one.python} here, which task.python names"[:MAX_PROBLEM]
+        return ""
+
+
+def _is_program(python: str) -> bool:
+    if "/" in python:
+        return os.access(python, os.X_OK) and Path(python).is_file()
+    return shutil.which(python) is not None
