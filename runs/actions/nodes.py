@@ -82,7 +82,7 @@ def _brought_node(token: JoinToken, host: str, attempt: str) -> Node:
 
 
 def drain_node(*, actor: User, node: Node) -> Node:
-    """Place nothing more on the node; what trains there goes on."""
+    """Place nothing more on the node. Elastic runs leave it; what else trains there goes on."""
     require_manager(actor)
     return _set_draining(node, is_draining=True)
 

@@ -14,7 +14,7 @@ RUN_VERBS = {
     "archive": "hide an ended run from the lists",
 }
 NODE_VERBS = {
-    "drain": "give a node no new runs",
+    "drain": "give a node no new runs; elastic ones leave it",
     "enable": "give a drained node new runs again",
 }
 

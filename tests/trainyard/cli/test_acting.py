@@ -71,3 +71,14 @@ def test_a_new_token_works(trainyard: Trainyard, monkeypatch: pytest.MonkeyPatch
     assert made.code == 0
     monkeypatch.setenv("TRAINYARD_TOKEN", made.out.strip())
     assert trainyard("runs").code == 0
+
+
+def test_resizing_an_elastic_run(trainyard: Trainyard, make_run: Callable[..., Run]) -> None:
+    document = spec(resources={"nodes": {"min": 1, "max": 4}, "processes_per_node": 1, "accelerator": "auto"})
+    run = make_run(spec=document, node_counts=[1, 2, 4], num_nodes=1, slots_per_node=1)
+    assert trainyard("resize", run.pk, "2").code == 0
+    assert Run.objects.get(pk=run.pk).node_limit == 2
+    assert trainyard("resize", run.pk, "auto").code == 0
+    assert Run.objects.get(pk=run.pk).node_limit is None
+    ended = trainyard("resize", run.pk, "3")
+    assert ended.code != 0 and "do not divide among the 3 ranks" in ended.err

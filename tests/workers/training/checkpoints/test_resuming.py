@@ -139,6 +139,18 @@ def test_a_run_of_two_ranks_goes_on_in_another_way(way: tuple[int, dict[str, obj
     assert largest_difference(back, same, step=10) < LIMIT
 
 
+def test_a_run_that_grows_and_shrinks_has_the_losses_of_one_that_never_did(yard: Yard, tmp_path: Path) -> None:
+    """On one rank, then three, then two: the global batch and its order stay as they are."""
+    shared = {"batch_size": 12, "schedule": "constant", "checkpoint": {"every_steps": 4}}
+    whole = Yard(tmp_path / "whole").train(1, steps=12, **shared)[0]
+    for world, last in ((1, 4), (3, 8), (2, 12)):
+        part = yard.train(world, steps=last, **shared)[0]
+        here = series(part, "train/loss")
+        assert sorted(step for step in here if step is not None) == list(range(last - 3, last + 1))
+        expected = series(whole, "train/loss")
+        assert max(abs(value - expected[step]) / abs(expected[step]) for step, value in here.items()) < LIMIT
+
+
 @pytest.mark.parametrize("mistake", [forget_the_optimizer, read_every_region_from_the_start])
 def test_what_is_not_restored_right_is_seen(mistake: Callable[[], None], yard: Yard) -> None:
     whole = yard.train(2, steps=10, checkpoint=EVERY_5)[0]
