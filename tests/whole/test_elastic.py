@@ -25,6 +25,7 @@ from tests.whole.test_starting_again import started
 
 JOINED_WITHIN_S = 10.0
 RELATIVE = 1e-5
+COMPARED = 1_500  # steps; rounding in another order adds up
 
 
 def elastic(name: str, nodes: Any) -> Document:
@@ -122,9 +123,10 @@ def test_a_run_follows_its_cluster_and_loses_no_step() -> None:
         yard.post(f"/runs/{undisturbed}/stop")
         yard.wait_for_end(undisturbed)
         same = points(yard, undisturbed, "train/loss")
-        both = sorted(losses.keys() & same.keys())
+        both = [step for step in sorted(losses.keys() & same.keys()) if step <= COMPARED]
         assert len(both) >= 200
         furthest = max(abs(losses[step] - same[step]) / abs(same[step]) for step in both)
+        assert furthest < RELATIVE
         print(f"{len(both)} losses differ by at most {furthest:.2e} of their value", flush=True)
 
 
