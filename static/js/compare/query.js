@@ -5,6 +5,8 @@ export function runsIn(search = location.search) {
 }
 
 // The query with these parameters changed; an empty one is left out, a list is repeated.
+/** @typedef {Record<string, string | string[]>} Changes */
+/** @param {string} search @param {Changes} changes */
 export function withQuery(search, changes) {
   const query = new URLSearchParams(search);
   for (const [name, value] of Object.entries(changes)) {
@@ -14,6 +16,7 @@ export function withQuery(search, changes) {
   return `?${query}`;
 }
 
+/** @param {Changes} changes */
 export function change(changes) {
   history.replaceState(history.state, "", withQuery(location.search, changes));
 }

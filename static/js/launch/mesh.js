@@ -1,43 +1,59 @@
 // The drawing of the mesh: says in words where the rank stands that one points at or that has the focus; arrow keys
 // move on.
+/** @param {HTMLElement} drawing */
 export function mount(drawing) {
-  const line = drawing.querySelector("[data-words]");
+  const line = /** @type {HTMLElement} */ (drawing.querySelector("[data-words]"));
   const hint = line.textContent;
+  /** @type {Record<string, number>} */
   const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -Infinity, End: Infinity };
+  /** @type {HTMLElement | null} */
   let shown = null;
 
+  /** @param {HTMLElement | null} rank */
   function show(rank) {
     shown = rank;
-    const words = rank?.isConnected ? rank.firstElementChild.textContent : hint;
+    const words = rank?.isConnected ? (rank.firstElementChild?.textContent ?? hint) : hint;
     if (line.textContent !== words) line.textContent = words;
   }
+  /** @param {EventTarget | null} target @returns {HTMLElement | null} */
   function rankAt(target) {
-    return target.closest?.(".mesh-rank") ?? null;
+    return target instanceof Element ? target.closest(".mesh-rank") : null;
   }
+  /** @param {Event} event */
   function onPoint(event) {
     show(rankAt(event.target) ?? rankAt(document.activeElement));
   }
+  /** @param {Event} event */
   function onFocus(event) {
     const rank = rankAt(event.target);
     if (!rank) return;
-    for (const other of drawing.querySelectorAll('.mesh-rank[tabindex="0"]')) other.tabIndex = -1;
+    for (const other of ranks()) if (other.tabIndex === 0) other.tabIndex = -1;
     rank.tabIndex = 0;
     show(rank);
   }
   function onLeave() {
     show(drawing.contains(document.activeElement) ? rankAt(document.activeElement) : null);
   }
+  /** @returns {HTMLElement[]} */
+  function ranks() {
+    return [...drawing.querySelectorAll(".mesh-rank")].filter((rank) => rank instanceof HTMLElement);
+  }
+  /** @param {KeyboardEvent} event */
   function onKey(event) {
     const step = steps[event.key];
     const rank = rankAt(event.target);
     if (!step || !rank) return;
     event.preventDefault();
-    const all = [...drawing.querySelectorAll(".mesh-rank")];
+    const all = ranks();
     all[Math.min(all.length - 1, Math.max(0, all.indexOf(rank) + step))].focus();
   }
 
   const changes = new MutationObserver(() => show(shown)); // the drawing is patched while one looks at it
-  changes.observe(drawing.querySelector(".mesh"), { subtree: true, childList: true, characterData: true });
+  changes.observe(/** @type {HTMLElement} */ (drawing.querySelector(".mesh")), {
+    subtree: true,
+    childList: true,
+    characterData: true,
+  });
   drawing.addEventListener("pointerover", onPoint);
   drawing.addEventListener("pointerleave", onLeave);
   drawing.addEventListener("focusin", onFocus);
