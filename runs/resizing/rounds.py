@@ -20,6 +20,7 @@ from runs.status import Status, TransitionError, Wanted
 
 log = structlog.get_logger(__name__)
 
+AGAIN_S = 300.0  # nodes that a run grew onto in vain are tried again so much later
 NO_STEPS_S = 30.0  # a run that logs no steps is not asked to grow sooner after its start
 
 
@@ -107,7 +108,16 @@ def _is_due(attempt: Attempt, change: Change | None, now: datetime) -> bool:
         attempt.growth = {"room": room, "since": now.timestamp()}
         Attempt.objects.filter(pk=attempt.pk).update(growth=attempt.growth)
     waited_s = now.timestamp() - attempt.growth["since"]
-    return waited_s >= settings.RESIZE_SETTLE_S and _steps(attempt, now)
+    return waited_s >= settings.RESIZE_SETTLE_S and _steps(attempt, now) and not _was_in_vain(attempt, room, now)
+
+
+def _was_in_vain(attempt: Attempt, room: str, now: datetime) -> bool:
+    """Whether the attempt before was ended to grow onto the same nodes a while ago, and they were not had: a check may
+    have kept the run off them."""
+    before = attempt.run.attempts.filter(number__lt=attempt.number).order_by("-number").first()
+    if before is None or before.ended_at is None or before.growth is None or before.growth["room"] != room:
+        return False
+    return now - before.ended_at < timedelta(seconds=AGAIN_S)
 
 
 def _steps(attempt: Attempt, now: datetime) -> bool:

@@ -130,6 +130,22 @@ def test_it_does_not_grow_before_its_first_step_nor_onto_what_somebody_waits_for
     until(yard, "RESIZING", 5)
 
 
+def test_a_growth_that_was_in_vain_is_not_tried_again_at_once(yard: Yard) -> None:
+    elastic(yard)
+    yard.start()
+    steps(yard, 10)
+    yard.voices.append(Voice(make_node(yard.cast.cluster, "node-c", slots=1)))
+    until(yard, "RESIZING", 7)
+    Node.objects.filter(name="node-c").update(is_draining=True)
+    say_saved(yard, 14)
+    until(yard, "SCHEDULED", 3)
+    assert nodes(yard) == ["node-a", "node-b"]
+    Node.objects.filter(name="node-c").update(is_draining=False)
+    start_again(yard)
+    steps(yard, 20)
+    trains(yard, 8)
+
+
 def test_it_leaves_a_drained_node_at_once(yard: Yard) -> None:
     elastic(yard)
     yard.start()
