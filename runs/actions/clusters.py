@@ -17,7 +17,7 @@ from runs.access import require, require_manager, require_runner
 from runs.engines import ENGINES, allocating_engine
 from runs.engines.allocating import SettingsError
 from runs.engines.offers import keep_offers
-from runs.models import Cluster, JoinToken, Node, Preflight, Project, Role, Run, User
+from runs.models import Cluster, HeldSlot, JoinToken, Node, Preflight, Project, Role, Run, User
 from runs.models.access import digest_of
 from runs.refused import Refused
 from runs.tasks import schedule_soon
@@ -26,6 +26,7 @@ from trainyard.spec.sections.log_rules import read_rules
 
 TOKEN_LIFE = timedelta(hours=24)
 LOCAL = "local"
+MAX_COLLECTIVE = 64  # nodes of one collective
 
 
 def create_cluster(
@@ -151,8 +152,11 @@ def _save(cluster: Cluster, projects: list[Project] | None = None) -> Cluster:
 
 
 def check_cluster(*, actor: User, cluster: Cluster, nodes: Sequence[Node] | None = None) -> Preflight:
-    """Have the nodes checked now: all of the cluster, or these. Return the preflight that is under way already where
-    there is one for them. Raises Forbidden for who may not run there, Refused where there is nothing to check."""
+    """Have the nodes checked now: all of the cluster, or these, with a collective over those that train nothing.
+
+    Return the preflight that is under way already where there is one for them. Raises Forbidden for who may not run
+    there, Refused where there is nothing to check.
+    """
     require_runner(actor, cluster)
     members = list(Node.objects.present().filter(cluster=cluster)) if nodes is None else list(nodes)
     if not members:
@@ -165,9 +169,22 @@ def check_cluster(*, actor: User, cluster: Cluster, nodes: Sequence[Node] | None
             return under_way
         if under_way is not None:
             raise Refused("under-way", f"Other nodes of cluster {cluster.name} are just being checked. Ask again soon.")
-        made = Preflight.objects.create(cluster=cluster, why=Preflight.Why.ASKED, asked_by=actor, nodes=ids)
+        collective = _idle(members)
+        made = Preflight.objects.create(
+            cluster=cluster, why=Preflight.Why.ASKED, asked_by=actor, nodes=ids, collective=collective
+        )
         transaction.on_commit(broadcast.nodes_changed)
     return made
+
+
+def _idle(nodes: Sequence[Node]) -> list[str]:
+    """Return the ids of the nodes that train nothing, over which a collective disturbs nobody; none where it would be
+    one alone."""
+    now = timezone.now()
+    busy = set(HeldSlot.objects.filter(node__in=nodes).values_list("node_id", flat=True))
+    able = [one for one in nodes if one.pk not in busy and one.is_in_contact(now) and one.machine.torch]
+    found = [one.pk for one in sorted(able, key=lambda one: one.name)][:MAX_COLLECTIVE]
+    return found if len(found) > 1 else []
 
 
 def check_run(*, actor: User, run: Run) -> Preflight:

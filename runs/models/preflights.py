@@ -26,6 +26,7 @@ class Preflight(models.Model):
     why = models.CharField(max_length=10, choices=Why.choices)
     asked_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     nodes = models.JSONField(default=list)  # ids
+    collective = models.JSONField(default=list)  # ids of those over which a collective goes, in the order of its ranks
     results = models.JSONField(default=list)  # of Check: see `checks`
     created_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True, blank=True)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from runs.models.checks import Check, CheckState
 from runs.preflight.nodes import CheckedNode
+from trainyard.formats.figures import speed
 from trainyard.formats.words import listed
 
 STALE_S = 300.0  # an older result says nothing
@@ -65,6 +66,31 @@ def _reached(node: CheckedNode, nodes: Sequence[CheckedNode]) -> Check | None:
     return Check(
         name="connection", state=state, sentence=sentence, node=node.name, value=seconds, limit=SLOW_S, unit="s"
     )
+
+
+def collective_checks(nodes: Sequence[CheckedNode]) -> list[Check]:
+    """Return one check for each node at which a collective over these failed, or one with what it took."""
+    results = {node.name: node.own.collective for node in nodes if node.own and node.own.collective}
+    failed = [
+        Check(
+            name="collective",
+            state=FAIL,
+            sentence=f"A collective over {len(nodes)} nodes failed on {name}: {result.problem}.",
+            node=name,
+        )
+        for name, result in results.items()
+        if result.problem
+    ]
+    done = {name: one for name, one in results.items() if one.bytes_per_s is not None and one.latency_s is not None}
+    if failed or not done:
+        return failed
+    slowest = min(done, key=lambda name: done[name].bytes_per_s or 0.0)
+    rate, latency_s = done[slowest].bytes_per_s or 0.0, max(one.latency_s or 0.0 for one in done.values())
+    sentence = (
+        f"An all-reduce of 4.0 MiB over {len(done)} nodes sends {speed(rate)}; one of a single number takes "
+        f"{1000 * latency_s:.2f} ms."
+    )
+    return [Check(name="collective", state=OK, sentence=sentence, node="", value=rate, unit="B/s")]
 
 
 def version_checks(nodes: Sequence[CheckedNode]) -> list[Check]:

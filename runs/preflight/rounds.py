@@ -16,15 +16,17 @@ from runs.models import Attempt, Node, Placement, Preflight
 from runs.models.checks import Check, CheckState
 from runs.preflight.needs import Needs
 from runs.preflight.nodes import CheckedNode, checked_nodes
+from runs.preflight.pairs import collective_checks
 from runs.preflight.vetting import checks_of_placement, checks_together
 from runs.serving.transport import redis
 from trainyard.contract.base import to_builtins
-from trainyard.contract.desired import Peer, ProbeRequest
+from trainyard.contract.desired import CollectivePlan, Peer, ProbeRequest
 from trainyard.contract.machines import MAX_PEERS, SelfCheck
 from trainyard.contract.node_status import NodeStatus
 
 PEERS_EVERY = 5  # ticks between two lists of peers for one node: a node keeps the last
 ASKED_LIMIT_S = 15.0  # so long a node may take to answer a preflight
+COLLECTIVE_LIMIT_S = 75.0  # …with a collective, for which it imports torch
 KEPT = 50  # preflights of a cluster that somebody asked for
 SERVER_CLOCK_S = 30.0  # how long the server's own distance from Valkey's clock counts
 
@@ -63,7 +65,8 @@ def _open_ones(nodes: Sequence[Node]) -> list[Preflight]:
 def probes_for(nodes: Sequence[Node], statuses: Statuses, now: datetime) -> dict[str, ProbeRequest]:
     """Return by id for which nodes a list of peers is due, and what stands in it. Cheap for most nodes in most
     ticks."""
-    asked = {node: one.pk for one in _open_ones(nodes) for node in one.nodes}
+    asked = {node: one for one in _open_ones(nodes) for node in one.nodes}
+    present = {node.pk: node for node in nodes}
     by_cluster: dict[str, list[Node]] = defaultdict(list)
     for node in sorted(nodes, key=lambda one: one.name):
         if node.pk in statuses and node.is_in_contact(now):
@@ -74,8 +77,24 @@ def probes_for(nodes: Sequence[Node], statuses: Statuses, now: datetime) -> dict
             if node.pk in asked or (int(now.timestamp()) + place) % PEERS_EVERY == 0:
                 around = (members[place + 1 :] + members[:place])[:MAX_PEERS]
                 peers = [_peer(one, statuses[one.pk]) for one in around]
-                found[node.pk] = ProbeRequest([one for one in peers if one is not None], asked.get(node.pk, ""))
+                known = [one for one in peers if one is not None]
+                found[node.pk] = ProbeRequest(known)
+                if preflight := asked.get(node.pk):
+                    plan = _plan(preflight, node, present, statuses)
+                    found[node.pk] = ProbeRequest(known, preflight.pk, plan)
     return found
+
+
+def _plan(preflight: Preflight, node: Node, present: Mapping[str, Node], statuses: Statuses) -> CollectivePlan | None:
+    """Return the node's part of the preflight's collective: the nodes meet at the first of them."""
+    if node.pk not in preflight.collective or any(one not in statuses for one in preflight.collective):
+        return None
+    first = preflight.collective[0]
+    own = statuses[first].self_check
+    if first not in present or own is None or own.meeting_port is None:
+        return None
+    rank, world_size = preflight.collective.index(node.pk), len(preflight.collective)
+    return CollectivePlan(rank, world_size, statuses[first].address, own.meeting_port)
 
 
 def _peer(node: Node, status: NodeStatus) -> Peer | None:
@@ -88,11 +107,14 @@ def follow_preflights(nodes: Sequence[Node], now: datetime) -> None:
     for preflight in _open_ones(nodes):
         members = [node for node in nodes if node.pk in preflight.nodes]
         waiting = [node for node in members if not _has_answered(node, preflight, now)]
-        if waiting and (now - preflight.created_at).total_seconds() <= ASKED_LIMIT_S:
+        limit_s = COLLECTIVE_LIMIT_S if preflight.collective else ASKED_LIMIT_S
+        if waiting and (now - preflight.created_at).total_seconds() <= limit_s:
             continue
         checked = checked_nodes(members, now)
-        late = [_late(node) for node in checked if node.id in {one.pk for one in waiting} and node.is_in_contact]
-        preflight.results = to_builtins([*late, *checks_together(checked)])
+        silent = {one.pk for one in waiting}
+        late = [_late(node, limit_s) for node in checked if node.id in silent and node.is_in_contact]
+        part = [node for node in checked if node.id in preflight.collective and node.id not in silent]
+        preflight.results = to_builtins([*late, *checks_together(checked), *collective_checks(part)])
         preflight.ended_at = now
         preflight.save(update_fields=["results", "ended_at"])
         _forget_old(preflight)
@@ -105,8 +127,8 @@ def _has_answered(node: Node, preflight: Preflight, now: datetime) -> bool:
     return not node.is_in_contact(now) or (own is not None and own.answers == preflight.pk)
 
 
-def _late(node: CheckedNode) -> Check:
-    sentence = f"{node.name} did not check itself within {ASKED_LIMIT_S:g} s; what it reported before is shown."
+def _late(node: CheckedNode, limit_s: float) -> Check:
+    sentence = f"{node.name} did not check itself within {limit_s:g} s; what it reported before is shown."
     return Check(name="contact", state=CheckState.WARN, sentence=sentence, node=node.name)
 
 

@@ -28,11 +28,21 @@ class Peer(WireStruct):
     port: int
 
 
+class CollectivePlan(WireStruct):
+    """A node's part of a short collective: its rank, and where the nodes meet."""
+
+    rank: int
+    world_size: int
+    address: str
+    port: int
+
+
 class ProbeRequest(WireStruct):
     """To which nodes connections are tried from now on."""
 
     peers: list[Peer] = []
     id: str = ""  # of a preflight that somebody waits for: everything is looked at now
+    collective: CollectivePlan | None = None  # with an id
 
 
 class DesiredAttempt(WireStruct, kw_only=True):

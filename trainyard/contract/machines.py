@@ -98,6 +98,15 @@ class PeerResult(WireStruct, kw_only=True):
     seconds: float | None = None  # from a message to its answer
 
 
+class CollectiveResult(WireStruct, kw_only=True):
+    """What a short collective over nodes took here. ``problem``: why it failed, as the end of a sentence."""
+
+    problem: Sentence = ""
+    latency_s: float | None = None  # of an all-reduce of one number
+    bytes_per_s: float | None = None  # that a node sends in one of 4 MiB
+    world_size: Whole = 0
+
+
 class SelfCheck(WireStruct, kw_only=True):
     """What a node finds when it looks at itself and at the nodes around it."""
 
@@ -108,4 +117,6 @@ class SelfCheck(WireStruct, kw_only=True):
     port: Whole | None = None  # at which it answers other nodes
     peers: Annotated[dict[Id, PeerResult], msgspec.Meta(max_length=MAX_PEERS)] = {}  # by node id
     gpus: list[GpuFaults] | None = None
+    meeting_port: Whole | None = None  # kept free for a collective over nodes
+    collective: CollectiveResult | None = None  # of the preflight that it answers
     answers: Id = ""  # the preflight that was asked for last, once this look is newer than it

@@ -10,9 +10,12 @@ import pytest
 from runs import actions
 from runs.access import Forbidden
 from runs.models import Preflight, Run
-from tests.cast import Cast, make_node, spec
+from runs.preflight.pairs import collective_checks
+from tests.cast import Cast, make_attempt, make_node, make_run, spec
+from tests.runs.preflight.test_checks import checked
 from tests.runs.reconcile.conftest import Yard
 from tests.voices import Voice
+from trainyard.contract.machines import CollectiveResult
 
 MakeRun = Callable[..., Run]
 FOLDER = {"path": "/ckpt", "free_bytes": 10**12, "total_bytes": 10**12}
@@ -144,3 +147,40 @@ def test_a_run_is_checked_where_it_was_placed(yard: Yard, make_run: MakeRun) -> 
     asked = actions.check_run(actor=yard.cast.mate, run=yard.run)
     assert set(asked.nodes) == {voice.node.pk for voice in yard.voices}
     assert actions.check_run(actor=yard.cast.mate, run=single) == asked  # never placed: the cluster's nodes
+
+
+def test_a_collective_goes_over_the_nodes_that_train_nothing(yard: Yard) -> None:
+    yard.run.delete()
+    yard.voices.append(Voice(make_node(yard.cast.cluster, "node-c")))
+    in_order(yard)
+    for number, voice in enumerate(yard.voices):
+        voice.asked = {"torch": "2.13.0"}  # type: ignore[dict-item]
+        checks(yard, number, meeting_port=50_000 + number)
+    yard.tick()
+    busy = make_run(yard.cast, spec=spec(), status="RUNNING")
+    make_attempt(busy, [yard.voices[1].node])
+    asked = actions.check_cluster(actor=yard.cast.mate, cluster=yard.cast.cluster)
+    yard.tick()
+    plans = [voice.heard()["probe"]["collective"] for voice in yard.voices]
+    assert plans[0] == {"rank": 0, "world_size": 2, "address": "127.0.0.1", "port": 50_000}
+    assert plans[1] is None
+    assert plans[2] == {**plans[0], "rank": 1}
+    took = {"latency_s": 0.001, "bytes_per_s": 2.0**30, "world_size": 2}
+    for number, result in ((0, took), (1, None), (2, took)):
+        checks(yard, number, answers=asked.pk, collective=result)
+    yard.tick()
+    asked.refresh_from_db()
+    (found,) = [one for one in asked.checks if one.name == "collective"]
+    assert (found.state, found.value, found.unit) == ("ok", 2.0**30, "B/s")
+    assert found.sentence == (
+        "An all-reduce of 4.0 MiB over 2 nodes sends 1.0 GiB/s; one of a single number takes 1.00 ms."
+    )
+
+
+def test_a_collective_that_fails_names_the_node() -> None:
+    nodes = [checked("node-a"), checked("node-b")]
+    assert nodes[1].own is not None
+    nodes[1].own.collective = CollectiveResult(problem="connect timeout")
+    (found,) = collective_checks(nodes)
+    assert (found.state, found.node) == ("fail", "node-b")
+    assert found.sentence == "A collective over 2 nodes failed on node-b: connect timeout."

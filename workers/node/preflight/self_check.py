@@ -9,10 +9,11 @@ from pathlib import Path
 import redis
 from msgspec.structs import replace
 
-from trainyard.contract.desired import ProbeRequest
+from trainyard.contract.desired import CollectivePlan, ProbeRequest
 from trainyard.contract.machines import SelfCheck
 from workers.machine.gpu_faults import GpuFaultReader
 from workers.node.preflight.clock import clock_ahead_s
+from workers.node.preflight.collective import Collective
 from workers.node.preflight.folders import check_folder
 from workers.node.preflight.listener import ProbeListener
 from workers.node.preflight.peers import Peers
@@ -33,10 +34,12 @@ class SelfChecker:
         self._gpus = gpus
         self._listener = ProbeListener(node, address)
         self._peers = Peers()
+        self._collective = Collective(address)
+        self._plan: CollectivePlan | None = None
         self._asked = ""
         self._looked_at = float("-inf")  # monotonic
         self.sooner = threading.Event()
-        self.latest = SelfCheck(at=time.time(), port=self._listener.port)
+        self.latest = SelfCheck(at=time.time(), port=self._listener.port, meeting_port=self._collective.port)
 
     def start(self) -> None:
         self._listener.start()
@@ -44,25 +47,28 @@ class SelfChecker:
     def stop(self) -> None:
         self._listener.stop()
         self._peers.stop()
+        self._collective.stop()
         self.sooner.set()
 
     def take(self, request: ProbeRequest) -> None:
         """Remember to which nodes connections are tried. What somebody waits for is begun at once."""
         self._peers.set(request.peers)
-        self._asked = request.id
+        self._plan, self._asked = request.collective, request.id
         if self._is_asked() or self._peers.is_due():
             self.sooner.set()
 
     def step(self) -> None:
         """Look at what is due. Raises redis.RedisError, and then looks again next time."""
-        asked, is_asked = self._asked, self._is_asked()
+        asked, plan, is_asked = self._asked, self._plan, self._is_asked()
         found = self.latest
         if is_asked or time.monotonic() - self._looked_at >= LOOK_EVERY_S:
             found = self._look()
             self._looked_at = time.monotonic()
         self._peers.try_all(only_due=not is_asked)
-        answers = asked if is_asked else found.answers
-        self.latest = replace(found, at=time.time(), peers=self._peers.results(), answers=answers)
+        self.latest = replace(found, at=time.time(), peers=self._peers.results())
+        if is_asked:
+            collective = None if plan is None else self._collective.run(plan)
+            self.latest = replace(self.latest, at=time.time(), collective=collective, answers=asked)
 
     def _is_asked(self) -> bool:
         return self._asked not in ("", self.latest.answers)
