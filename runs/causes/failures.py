@@ -74,7 +74,9 @@ def _loss_of_all(part: PlacementState) -> Failure | None:
         return replace(_loss(part, UNASKED, CauseClass.UNKNOWN, sentence), at=float("inf"), standing=Standing.ENDED)
     if part.phase == Phase.REFUSED:
         sentence = reason.sentence or f"Node {node} refused the run."
-        return _loss(part, "node-refused", CauseClass.REFUSED, sentence, reason)
+        known = ending_class(code)  # of a refusal that another node, or a repair, would change
+        cause_class = CauseClass.REFUSED if known == CauseClass.UNKNOWN else known
+        return _loss(part, "node-refused", cause_class, sentence, reason)
     if code and not code.startswith("rank-"):
         sentence = reason.sentence or f"Node {node} gave up: {code}."
         return _loss(part, code, ending_class(code), sentence, reason)

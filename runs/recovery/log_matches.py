@@ -64,7 +64,7 @@ def _recorded(attempt: Attempt) -> list[str]:
 def sentence_of(match: RuleMatch, node: str) -> str:
     line = " ".join(match.line.split())
     return (
-        f"Rank {match.rank} on {node} printed what the rule {match.label} looks for: {line}"
+        f"Rank {match.rank} on {node} printed what the rule {match.label} looks for ({line})."
         f"{FOLLOWS[match.action].format(node=node)}"
     )
 

@@ -10,6 +10,7 @@ CLASSES = {
     "lease_expired": CauseClass.NODE_LOST,
     "node_lost": CauseClass.NODE_LOST,
     "folder_deleted": CauseClass.STORAGE,
+    "checkpoints_unusable": CauseClass.STORAGE,
     "supervisor_killed": CauseClass.PROCESS_LOST,
     "fence_killed": CauseClass.PROCESS_LOST,
     "hang": CauseClass.HANG,

@@ -31,6 +31,7 @@ from workers.node.finished import FinishedAttempts
 from workers.node.memory import NodeMemory
 from workers.node.output import working_folder
 from workers.node.output.sending import output_state
+from workers.node.preflight.folders import check_folder
 from workers.node.preparation.bundles import BundleSource, Refusal, lay_out_code
 from workers.node.preparation.interpreters import check_interpreter
 from workers.node.zygote_keeper import ZygoteKeeper, ZygoteUnavailable
@@ -206,6 +207,7 @@ class Attempts:
         try:
             self._refuse_stale(order)
             refuse_data(order, self._isolation)
+            refuse_checkpoints(checkpoints_root(self._home))
             check_interpreter(order, self._isolation)
             lay_out_code(order, folder, self._home / "cache", self._source)
         except Refusal as refusal:
@@ -337,3 +339,9 @@ def refuse_data(order: Order, isolation: Isolation = NO_ISOLATION) -> None:
     location = str(data.get("location") or "")
     if problem := location_problem(location) or isolation.problem_of(location):
         raise Refusal("data_outside", f"task.data.location: {problem}.")
+
+
+def refuse_checkpoints(root: Path) -> None:
+    """Raise Refusal where no rank could keep a checkpoint, or make the folder in which it would."""
+    if problem := check_folder(root).problem:
+        raise Refusal("checkpoints_unusable", f"The folder of checkpoints, {root}, {problem}.")

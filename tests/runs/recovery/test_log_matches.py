@@ -57,7 +57,7 @@ def test_a_rule_that_is_met_is_one_event_with_its_line(restarting: Yard) -> None
         restarting.say("running", 1, matches=[match("slow-disk", "notify", count=count)])
         restarting.tick()
     (event,) = restarting.run.events.filter(code="log-rule")
-    assert event.sentence == "Rank 1 on node-b printed what the rule slow-disk looks for: nfs: server gone"
+    assert event.sentence == "Rank 1 on node-b printed what the rule slow-disk looks for (nfs: server gone)."
     assert event.data["node"] == "node-b" and event.data["label"] == "slow-disk"
 
 

@@ -18,7 +18,7 @@ from workers.node.preflight.folders import check_folder
 from workers.node.preflight.listener import ProbeListener
 from workers.node.preflight.peers import Peers
 
-LOOK_EVERY_S = 15.0
+LOOK_EVERY_S = 5.0
 
 
 class SelfChecker:
