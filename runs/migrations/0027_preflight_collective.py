@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0026_log_rules"),
+        ("runs", "0019_elastic"),
     ]
 
     operations = [
