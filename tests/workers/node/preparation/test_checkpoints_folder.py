@@ -16,7 +16,8 @@ def test_a_folder_of_checkpoints_that_is_a_file_is_refused(
     node.start()
     try:
         order = node.order("print('never')\n")
-        node.launch(order)
+        node.nudge(order)
+        node.say(order)
         report = node.wait_for(order, "refused")
     finally:
         node.close()
