@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0019_elastic"),
+        ("runs", "0027_spares"),
     ]
 
     operations = [
