@@ -30,11 +30,11 @@ def examine(settings: SlurmSettings, server: str, redis_url: str) -> Iterator[Fi
     yield answers
     if not answers.is_fine:
         return
-    partition = _partition(settings)
+    partition, num_usable = _partition(settings)
     yield partition
     yield _accounts(settings)
     if partition.is_fine:
-        yield from _probe(settings, server, redis_url)
+        yield from _probe(settings, min(2, settings.machines, num_usable), server, redis_url)
 
 
 def _version(settings: SlurmSettings) -> Finding:
@@ -57,7 +57,8 @@ def _answers(settings: SlurmSettings) -> Finding:
     return Finding("controller", True, f"slurmctld answers and takes our credentials ({number} jobs in its queue).")
 
 
-def _partition(settings: SlurmSettings) -> Finding:
+def _partition(settings: SlurmSettings) -> tuple[Finding, int]:
+    """Return what is found, and how many machines are in service."""
     words = ["sinfo", "--noheader", "--format=%P|%a|%D|%l|%t"]
     if settings.partition:
         words.append(f"--partition={settings.partition}")
@@ -65,18 +66,28 @@ def _partition(settings: SlurmSettings) -> Finding:
     try:
         lines = [line.split("|") for line in run(words, conf=settings.slurm_conf).splitlines() if line.count("|") == 4]
     except (SystemAway, Failed) as error:
-        return Finding("partition", False, str(error), "Change the partition where the cluster is edited.")
+        return Finding("partition", False, str(error), "Change the partition where the cluster is edited."), 0
     if not settings.partition:
         lines = [line for line in lines if line[0].endswith("*")]
     if not lines:
-        return Finding("partition", False, f"Slurm has no {name}.", "Change the partition where the cluster is edited.")
+        advice = "Change the partition where the cluster is edited."
+        return Finding("partition", False, f"Slurm has no {name}.", advice), 0
     usable = sum(int(line[2]) for line in lines if line[4].rstrip("*$~#") in ("idle", "mix", "alloc", "comp"))
     sentence = (
         f"{name[0].upper()}{name[1:]} is {lines[0][1]} with {usable} machines in service, time limit {lines[0][3]}."
     )
-    if lines[0][1] != "up" or not usable:
-        return Finding("partition", False, sentence, "Have Slurm's administrator look at `sinfo -R`.")
-    return Finding("partition", True, sentence)
+    is_fine = lines[0][1] == "up" and usable > 0
+    advice = "" if is_fine else "Have Slurm's administrator look at `sinfo -R`."
+    return Finding("partition", is_fine, f"{sentence}{_out_of_service(settings)}", advice), usable
+
+
+def _out_of_service(settings: SlurmSettings) -> str:
+    """Return the machines that Slurm does not use, with its reasons, as a sentence."""
+    try:
+        lines = run(["sinfo", "--noheader", "--list-reasons", "--format=%N: %E"], conf=settings.slurm_conf).splitlines()
+    except (SystemAway, Failed):
+        return ""
+    return f" Out of service: {'; '.join(line.strip() for line in lines[:4])}." if lines else ""
 
 
 def _accounts(settings: SlurmSettings) -> Finding:
@@ -88,9 +99,8 @@ def _accounts(settings: SlurmSettings) -> Finding:
     return Finding("accounts", True, "sacct answers: the end of a job is known for long.")
 
 
-def _probe(settings: SlurmSettings, server: str, redis_url: str) -> Iterator[Finding]:
-    """Run a job that lasts a second on two machines, and let each try what a node does."""
-    number = min(2, settings.machines)
+def _probe(settings: SlurmSettings, number: int, server: str, redis_url: str) -> Iterator[Finding]:
+    """Run a job that lasts a second on ``number`` machines, and let each try what a node does."""
     name = f"trainyard-doctor-{secrets.token_hex(4)}"
     words = ["srun", f"--job-name={name}", f"--nodes={number}", f"--ntasks={number}", "--ntasks-per-node=1", "--time=1"]
     words += ["--chdir=/", "--kill-on-bad-exit=1", "--quiet"]
