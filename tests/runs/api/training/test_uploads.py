@@ -27,8 +27,8 @@ class Sender:
     def __init__(self, anybody: Api, attempt: Attempt, node: Node) -> None:
         self._anybody, self._attempt, self._node = anybody, attempt, node
 
-    def __call__(self, method: str, place: str, body: Any) -> Any:
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    def __call__(self, method: str, place: str, body: Any, *, sealed: bytes | None = None) -> Any:
+        data = sealed or (body if isinstance(body, bytes) else json.dumps(body).encode())
         path = f"/node/runs/{self._attempt.run_id}/fences/{self._attempt.fence}/{place}"
         at, digest = int(time.time()), hashlib.sha256(data).hexdigest()
         seal = mac(self._node.key, http_scope(method, f"/api/v1{path}", at), digest.encode())
@@ -66,6 +66,36 @@ def test_a_file_comes_in_parts_and_is_there_when_it_is_whole(senders: list[Sende
     assert node("PUT", f"uploads/{KEY}/5", b"56789").json()["is_done"]
     assert names(attempt) == {"big.pt": b"0123456789"}
     assert node("PUT", f"uploads/{KEY}/10", b"x").status_code == 428
+
+
+@pytest.mark.parametrize(
+    ("place", "body"),
+    [
+        ("uploads", {"path": "big.pt", "size_bytes": 10, "key": KEY}),
+        ("gained", {"num_files": 1, "bytes": 1, "files": [{"path": "left.txt", "size_bytes": 1}]}),
+    ],
+)
+def test_another_body_than_the_one_that_was_sealed_is_refused(
+    senders: list[Sender], attempt: Attempt, place: str, body: dict[str, Any]
+) -> None:
+    assert senders[0]("POST", place, body, sealed=b"{}").status_code == 401
+    assert senders[0]("POST", place, body).status_code in (200, 204)
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"size_bytes": -1}, "size_bytes"),
+        ({"key": "short"}, "key"),
+        ({"path": 7}, "path"),
+        ({"size_bytes": None}, "size"),
+    ],
+)
+def test_a_body_of_another_shape_is_refused_by_the_name_of_its_field(
+    senders: list[Sender], change: dict[str, Any], path: str
+) -> None:
+    answer = senders[0]("POST", "uploads", {"path": "big.pt", "size_bytes": 10, "key": KEY, **change})
+    assert answer.status_code == 422 and answer.json()["errors"][0]["path"].startswith(path)
 
 
 def test_another_version_of_a_file_begins_anew(senders: list[Sender], attempt: Attempt) -> None:
