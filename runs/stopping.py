@@ -17,7 +17,8 @@ from trainyard.contract.reports import AttemptReport, SavedStep, StopEvidence
 from trainyard.formats.words import listed
 from trainyard.spec.values.durations import grace_s, time_limit_s, words_of
 
-ASKED, TIME_LIMIT, PAUSE, RESIZE, PREEMPTED = "asked", "time-limit", "pause", "resize", "preempted"
+ASKED, TIME_LIMIT, RULE = "asked", "time-limit", "rule"
+PAUSE, RESIZE, PREEMPTED = "pause", "resize", "preempted"
 # What is wanted of the run, by why its ranks are to end; else that it ends for good.
 WANTED = {
     PAUSE: Wanted.PAUSE,
@@ -141,6 +142,8 @@ def outcome(
     is_late = stop["why"] == TIME_LIMIT and limit_s is not None
     first = f"Stopped at its time limit of {words_of(limit_s)}" if is_late and limit_s else "Stopped as asked"
     code = TIME_LIMIT if is_late else "stopped"
+    if stop["why"] == RULE:
+        first = "Stopped by its rule on a metric"
     if stop["why"] in OUTCOMES:
         code, first = OUTCOMES[stop["why"]]
     stops = [found for report in reports if (found := _stop_of(report)) is not None]

@@ -21,7 +21,7 @@ from dashboard.pages.launch import views as launch
 from dashboard.pages.node import views as node
 from dashboard.pages.people import invitation
 from dashboard.pages.people import views as people
-from dashboard.pages.run import checkpoints, resizing, slow, traces
+from dashboard.pages.run import checkpoints, resizing, rewinding, slow, traces
 from dashboard.pages.run import views as run
 from dashboard.pages.runs import verbs as run_verbs
 from dashboard.pages.runs import views as runs_table
@@ -86,6 +86,7 @@ urlpatterns = [
     route("runs/<slug:run_id>/files/", run.files, "run-files"),
     route("runs/<slug:run_id>/spec/", run.spec, "run-spec"),
     route("runs/<slug:run_id>/timeline/", run.timeline, "run-timeline"),
+    route("runs/<slug:run_id>/rewind/", rewinding.rewind, "rewind"),
     route("runs/<slug:run_id>/exclude-node/", slow.exclude_node, "exclude-node"),
     route("runs/<slug:run_id>/trace/", traces.trace, "trace"),
     route("runs/<slug:run_id>/resize/", resizing.resize, "resize"),

@@ -14,7 +14,7 @@ from runs.actions.clusters import (
     edit_cluster,
     new_join_token,
 )
-from runs.actions.continuing import exclude_node
+from runs.actions.continuing import exclude_node, rewind_run
 from runs.actions.datasets import answer_dataset, check_dataset, create_dataset, delete_dataset
 from runs.actions.handed_out import void_handed_out
 from runs.actions.jobs import delete_job, save_job
@@ -108,6 +108,7 @@ __all__ = [
     "resume_run",
     "revoke_token",
     "revoke_tokens",
+    "rewind_run",
     "save_job",
     "send_local_run",
     "set_password",

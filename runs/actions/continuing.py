@@ -1,19 +1,22 @@
-"""Going on: from a checkpoint of another run, and without a node. What is refused before any node is taken."""
+"""Going on: from a checkpoint of another run, from an earlier step, and without a node. What is refused before any node
+is taken."""
 
 from __future__ import annotations
 
 from django.utils import timezone
 
-from runs import replacing
-from runs.access import NotFound, Someone, get_run, require
+from runs import replacing, rewinding
+from runs.access import NotFound, Someone, get_run, require, require_use
 from runs.checkpoint_reference import Origin, origin_of
 from runs.checkpoints import read as checkpoints
 from runs.metrics.models import Checkpoint
 from runs.models import Cluster, Role, Run, User
 from runs.models.runs import StaleStatus
+from runs.recovery.fencing import unconfirmed_nodes
 from runs.refused import Refused
-from runs.tasks import reconcile_soon
+from runs.tasks import reconcile_soon, schedule_soon
 from trainyard.contract.base import SpecDocument
+from trainyard.formats.words import listed
 from trainyard.spec import Problem
 
 FIELD = "checkpoint.restore"
@@ -90,4 +93,24 @@ def exclude_node(*, actor: User, run: Run, node: str) -> Run:
     except StaleStatus:
         raise Refused("busy", f"Run {run.name} has just changed. Try again.") from None
     reconcile_soon(run.pk)
+    return run
+
+
+def rewind_run(*, actor: User, run: Run, to: int, first: int, last: int) -> Run:
+    """Have the run go on from its newest checkpoint up to step ``to``, without the batches of the steps ``first`` to
+    ``last``, as it counts them now. A run that has failed, or that was stopped or paused, is queued again.
+
+    Raises SpecError for steps that do not go together, and Refused where the run's state does not allow it.
+    """
+    require(actor, run.project, Role.MEMBER)
+    if run.cluster is not None:
+        require_use(run.project, run.cluster)
+    if run.live_attempt() is None and (names := unconfirmed_nodes(run)):
+        raise Refused("still-held", f"{listed(names)} must confirm first that nothing of run {run.name} is left there.")
+    try:
+        rewinding.go_back(run, to_step=to, first=first, last=last, actor=actor, now=timezone.now())
+    except StaleStatus:
+        raise Refused("busy", f"Run {run.name} has just changed. Try again.") from None
+    reconcile_soon(run.pk)
+    schedule_soon(run.cluster_id)
     return run

@@ -90,6 +90,17 @@ class TimeOut(Schema):
     goodput: float | None = Field(description="`productive_s / total_s`; None before any time has passed")
 
 
+class RewindOut(Schema):
+    """A decision to go back to `to_step`, and to leave out the batches of the steps `first` to `last`."""
+
+    to_step: int
+    first: int
+    last: int
+    at: str
+    by: str = Field(description="empty: a rule of `watch`")
+    rule: str = Field(description="the metric of that rule")
+
+
 class RunOut(Schema):
     id: str
     name: str
@@ -107,6 +118,7 @@ class RunOut(Schema):
     progress: float | None
     attempt: int | None
     restarts: RestartsOut
+    rewinds: list[RewindOut]
     created_by: str | None
     created_at: str
     started_at: str | None

@@ -32,6 +32,31 @@ class RestartsDocument(TypedDict):
     steps_lost: int | None
 
 
+class RewindDocument(TypedDict):
+    """See RewindOut of runs.api.shapes."""
+
+    to_step: int
+    first: int
+    last: int
+    at: str
+    by: str
+    rule: str
+
+
+def rewind_documents(run: Run) -> list[RewindDocument]:
+    return [
+        {
+            "to_step": one.to_step,
+            "first": one.first,
+            "last": one.last,
+            "at": stamp(datetime.fromtimestamp(one.at, UTC)),
+            "by": one.by,
+            "rule": one.rule,
+        }
+        for one in run.known_rewinds.entries
+    ]
+
+
 def restarts_document(run: Run, now: datetime) -> RestartsDocument:
     recovery = run.restarts
     rules = RestartRules.of(run.spec)

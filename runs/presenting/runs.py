@@ -17,7 +17,7 @@ from runs.points import read
 from runs.points.read import Summary
 from runs.presenting import endings, groups, server_state, slow_ranks, unsent
 from runs.presenting.newest import Newest, newest_of, newest_of_all
-from runs.presenting.restarts import RestartsDocument, restarts_document
+from runs.presenting.restarts import RestartsDocument, RewindDocument, restarts_document, rewind_documents
 from runs.presenting.stamps import stamp
 from runs.presenting.throughput import Throughput, throughputs
 from runs.reconcile.judge import INCOMPLETE
@@ -78,6 +78,7 @@ class RunDocument(TypedDict):
     progress: float | None
     attempt: int | None
     restarts: RestartsDocument
+    rewinds: list[RewindDocument]
     created_by: str | None
     created_at: str
     started_at: str | None
@@ -261,6 +262,7 @@ def run_document(
         "progress": share_done(facts),
         "attempt": newest.attempt.number if newest.attempt else None,
         "restarts": restarts_document(run, now),
+        "rewinds": rewind_documents(run),
         "created_by": run.created_by.username if run.created_by else None,
         "created_at": stamp(run.created_at),
         "started_at": stamp(run.started_at),

@@ -10,13 +10,14 @@ import structlog
 from django.db import transaction
 from msgspec.structs import replace
 
-from runs import broadcast, replacing, stopping
+from runs import broadcast, replacing, rewinding, stopping
 from runs.causes import MISSING_S, PlacementState, plain_cause
 from runs.engines import brings_nodes, engine_of
 from runs.hangs.recording import record_hang
 from runs.metrics import progress
 from runs.metrics.models import Telemetry
 from runs.models import Allocation, Attempt, HeldSlot, Placement, Run
+from runs.models.attempts import REWIND
 from runs.models.runs import StaleStatus
 from runs.reconcile.desired import wanted_of_placement
 from runs.reconcile.judge import REST_LIMIT_S, Case, Verdict, judge
@@ -211,7 +212,9 @@ def _do(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, now
     if verdict.status == Status.FAILED:
         return _fail(attempt, placements, verdict, now)
     if verdict.status == Status.PAUSED and attempt.is_replaced:
-        replacing.place_anew(attempt, sentence=verdict.sentence, cause=verdict.cause, now=now)
+        is_back = attempt.stop is not None and attempt.stop["why"] == REWIND
+        words = rewinding.ended_sentence(attempt.run) if is_back else verdict.sentence
+        replacing.place_anew(attempt, sentence=words, cause=verdict.cause, now=now)
         return True
     with transaction.atomic():
         attempt.run.move_to(
@@ -285,7 +288,8 @@ def _go(
     first = placements[0].reported
     if first.address is None or first.port is None:
         return False  # its report is of a version that names no meeting point
-    go = to_builtins(Go(first.address, first.port, list(offered), memory_order_of(attempt)))
+    skips = rewinding.skips_of(attempt.run)
+    go = to_builtins(Go(first.address, first.port, list(offered), memory_order_of(attempt), skips))
     words = "Every node is ready; the ranks start."
     if attempt.number > 1 and not offered:
         words = "Every node is ready; the ranks start anew: there is no checkpoint of an earlier attempt."
@@ -295,6 +299,8 @@ def _go(
     if attempt.run.restarts.source == "memory":
         step = attempt.run.restarts.from_step or 0
         words = f"Every node is ready; the ranks start, from step {step:,} or newer in memory, else from storage."
+    if skips:
+        words = f"{words[:-1]}; {rewinding.left_out(attempt.run)}."
     with transaction.atomic():
         if not Attempt.objects.filter(pk=attempt.pk, go__isnull=True, ended_at=None).update(go=go, go_at=now):
             return False

@@ -33,11 +33,13 @@ def memory_order_of(attempt: Attempt) -> MemoryOrder:
     """Return what go says of states in memory: only a restart by itself, with as many ranks as before, may go on from
     one. Behind a pause, or with another number of ranks, the checkpoints on the disk count."""
     recovery = attempt.run.restarts
-    before = attempt.run.attempts.filter(fence__lt=attempt.fence, fence__gt=recovery.after_fence, go__isnull=False)
+    # What attempts did before the run was sent back is not its past any more.
+    after = max([recovery.after_fence, *(one.fence for one in attempt.run.known_rewinds.entries)])
+    before = attempt.run.attempts.filter(fence__lt=attempt.fence, fence__gt=after, go__isnull=False)
     sizes = set(before.values_list("world_size", flat=True))
     may_restore = recovery.number > 0 and sizes == {attempt.world_size}
     return MemoryOrder(
-        restore_above=recovery.after_fence if may_restore else None,
+        restore_above=after if may_restore else None,
         nodes=[
             MemoryNode(one.node.name, one.node.address, one.node.machine.memory_port)
             for one in attempt.placements.select_related("node")

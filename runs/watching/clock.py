@@ -17,7 +17,8 @@ from runs.metrics.models import Telemetry
 from runs.models import Attempt
 from runs.serving.transport import redis
 from runs.status import Status
-from runs.watching.following import act_on_slow_ranks
+from runs.watching.alarms import AlarmWatch
+from runs.watching.following import act_on_alarms, act_on_slow_ranks
 from runs.watching.slow_ranks import SlowRankWatch
 from trainyard.contract import keys
 
@@ -27,7 +28,8 @@ EVERY_S = 1.0
 STOP_LIMIT_S = 2.0
 LOCK_KEY = f"{keys.PREFIX}:control:watch-lock"
 LOCK_S = 10
-SLOW_EVERY_S = 2.0  # between two comparisons of an attempt's ranks
+ALARMS, SLOW = "alarms", "slow"
+LEAST_REST_S = {ALARMS: 0.5, SLOW: 2.0}  # between two looks at an attempt
 SHARE = 20  # of what a look takes: so long it rests at least, so that many runs do not fill a processor
 
 
@@ -36,8 +38,9 @@ class Watcher:
 
     def __init__(self) -> None:
         self._slow = SlowRankWatch()
+        self._alarms = AlarmWatch()
         self._cursors: dict[str, int] = {}  # by attempt: the batches that were looked at
-        self._due_at: dict[str, float] = {}
+        self._due_at: dict[tuple[str, str], float] = {}  # by attempt and what is looked for
 
     def round(self, now: datetime) -> None:
         """Look at each live attempt that has new points."""
@@ -53,23 +56,35 @@ class Watcher:
         self._forget({one.pk for one in attempts})
 
     def _look(self, attempt: Attempt, telemetry: Telemetry, now: datetime) -> None:
-        if now.timestamp() < self._due_at.get(attempt.pk, 0.0):
+        self._cursors[attempt.pk] = telemetry.cursor
+        self._guarded(
+            attempt, ALARMS, now, lambda: act_on_alarms(attempt, self._alarms.judge(attempt, telemetry, now), now)
+        )
+        if not attempt.is_replaced:
+            self._guarded(
+                attempt, SLOW, now, lambda: act_on_slow_ranks(attempt, self._slow.judge(attempt, telemetry, now), now)
+            )
+
+    def _guarded(self, attempt: Attempt, what: str, now: datetime, look: Callable[[], None]) -> None:
+        """Look for one thing where that is due; one that fails must not keep the others waiting."""
+        if now.timestamp() < self._due_at.get((attempt.pk, what), 0.0):
+            self._cursors.pop(attempt.pk, None)  # what has come is looked at later
             return
         began = time.monotonic()
         try:
-            started = self._slow.judge(attempt, telemetry, now)
-            act_on_slow_ranks(attempt, started, now)
+            look()
         except (RedisError, OSError):
             raise
         except Exception:  # a bug, or points that nobody expected: the other runs are watched all the same
-            log.exception("watch.failed", run=attempt.run_id)
-        self._cursors[attempt.pk] = telemetry.cursor
-        self._due_at[attempt.pk] = now.timestamp() + max(SLOW_EVERY_S, SHARE * (time.monotonic() - began))
+            log.exception("watch.failed", run=attempt.run_id, what=what)
+        rest_s = max(LEAST_REST_S[what], SHARE * (time.monotonic() - began))
+        self._due_at[attempt.pk, what] = now.timestamp() + rest_s
 
     def _forget(self, live: set[str]) -> None:
         self._cursors = {pk: cursor for pk, cursor in self._cursors.items() if pk in live}
-        self._due_at = {pk: at for pk, at in self._due_at.items() if pk in live}
+        self._due_at = {key: at for key, at in self._due_at.items() if key[0] in live}
         self._slow.forget(live)
+        self._alarms.forget(live)
 
 
 def watch_once(watcher: Watcher, now: datetime) -> bool:

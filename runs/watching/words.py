@@ -1,12 +1,12 @@
-"""Sentences about ranks that slow the others down. Pure."""
+"""Sentences about ranks that slow the others down, and about values that broke a rule. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
 
-from runs.models.findings import SlowRank
-from trainyard.formats.figures import seconds
+from runs.models.findings import MetricAlarm, SlowRank
+from trainyard.formats.figures import number, seconds
 from trainyard.formats.words import listed
 
 MAX_NAMED = 4
@@ -18,6 +18,7 @@ IN_PHASE = {
     "optimizer": ("in its optimizer step", "in their optimizer steps"),
     "": ("in its own work", "in their own work"),
 }
+MANY_DEVIATIONS = 1_000.0  # above it their number says nothing
 LARGEST_TIMES = 100.0  # above it the difference says more than the ratio
 
 
@@ -59,3 +60,17 @@ def who(group: Sequence[SlowRank]) -> str:
     nodes = sorted({one.node for one in group if one.node})
     where = f" on {nodes[0]}" if len(nodes) == 1 else f" on {len(nodes)} nodes" if nodes else ""
     return f"Rank {ranks[0]}{where}" if len(ranks) == 1 else f"Ranks {listed(ranks, at_most=MAX_NAMED)}{where}"
+
+
+def alarm_sentence(alarm: MetricAlarm, *, over: int, deviations: float | None) -> str:
+    """Say which value broke a rule, and by how much."""
+    where = "".join(f" {name} {value}" for name, value in sorted(alarm.labels.items()))
+    name = f"{alarm.metric}{f' of{where}' if where else ''}"
+    if alarm.kind == "nan":
+        what = "not a number" if alarm.word == "NaN" else "infinite"
+        return f"{name} is {what} at step {alarm.first_step:,}."
+    far = f"{deviations:,.0f} deviations" if deviations is not None and deviations < MANY_DEVIATIONS else "far"
+    return (
+        f"{name} rose to {number(alarm.value)} at step {alarm.first_step:,}: {far} above {number(alarm.usual)}, the "
+        f"median of up to {over:,} values before it."
+    )

@@ -67,3 +67,10 @@ def exclude_node(client: Client, arguments: argparse.Namespace, screen: Screen) 
     run = client.exclude_node(arguments.id, arguments.node)
     screen.say(f"{run['name']} goes on without {arguments.node}. {run['reason']['sentence']}".strip())
     return 0
+
+
+def rewind(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    first, last = arguments.skip
+    run = client.rewind(arguments.id, to=arguments.to, first=first, last=last)
+    screen.say(f"{run['name']} is {run['status']}. {run['reason']['sentence']}".strip())
+    return 0

@@ -167,6 +167,18 @@ def _add_acting(commands: Any) -> None:
     trace.add_argument(
         "--rank", type=_not_negative, action="append", metavar="N", help="only this rank; may be repeated"
     )
+    back = _command(commands, "rewind", acting.rewind, "go back to a step of a run and leave out batches")
+    _takes_run(back)
+    back.add_argument(
+        "--to", type=_not_negative, required=True, metavar="STEP", help="go back to this step; 0 starts anew"
+    )
+    back.add_argument(
+        "--skip",
+        type=_steps,
+        required=True,
+        metavar="FIRST:LAST",
+        help="leave out the batches of these steps, both included",
+    )
     without = _command(commands, "exclude-node", acting.exclude_node, "save a run and go on without one of its nodes")
     _takes_run(without)
     without.add_argument("node", metavar="NODE", help="the node's name")
@@ -230,3 +242,9 @@ def _not_negative(text: str) -> int:
     if number < 0:
         raise ValueError(text)
     return number
+
+
+def _steps(text: str) -> tuple[int, int]:
+    """Return the steps of ``FIRST:LAST``, or of one step alone."""
+    first, _, last = text.partition(":")
+    return _positive(first), _positive(last or first)

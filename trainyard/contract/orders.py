@@ -83,6 +83,14 @@ class MemoryOrder(WireStruct, kw_only=True):
     nodes: list[MemoryNode] = []  # all of the attempt, in their order: each sends to the next that receives
 
 
+class SkippedSteps(WireStruct):
+    """Steps whose batches are left out, both ends included, as the attempt with that fence counted them."""
+
+    fence: int
+    first: int
+    last: int
+
+
 class Go(WireStruct):
     """Every node of the attempt is ready: where the ranks meet, and what they go on from."""
 
@@ -90,6 +98,7 @@ class Go(WireStruct):
     master_port: int
     checkpoints: list[CheckpointReference] = []  # newest first, MAX_OFFERED at most; none: the ranks start anew
     memory: MemoryOrder | None = None  # None: control is of an earlier version
+    skips: list[SkippedSteps] = []  # in the order in which they were decided
 
 
 class Locked(WireStruct):

@@ -106,6 +106,11 @@ class Client:
         body = {"steps": steps, "ranks": ranks}
         return self._json("POST", f"runs/{_part(run)}/trace", answers.Traced, json=body)
 
+    def rewind(self, run: str, *, to: int, first: int, last: int) -> answers.Run:
+        """Have the run go back to step ``to``, and leave out the batches of the steps from ``first`` to ``last``."""
+        body = {"to": to, "first": first, "last": last}
+        return self._json("POST", f"runs/{_part(run)}/rewind", answers.Run, json=body)
+
     def exclude_node(self, run: str, node: str) -> answers.Run:
         """Have the run save and go on without the node of this name."""
         return self._json("POST", f"runs/{_part(run)}/exclude-node", answers.Run, json={"node": node})

@@ -92,7 +92,9 @@ def _describe(path: str, field: PydanticField) -> FieldInfo:
         help=field.description or "",
         kind=kind,
         choices=_choices(field.annotation),
-        default=None if field.is_required() else field.get_default(call_default_factory=True, validated_data={}),
+        default=None
+        if field.is_required()
+        else _plain(field.get_default(call_default_factory=True, validated_data={})),
         group=extra["group"],  # type: ignore[arg-type]  # field() wrote it
         advanced=bool(extra["advanced"]),
         minimum=limits.get("ge", limits.get("gt")),
@@ -104,6 +106,13 @@ def _describe(path: str, field: PydanticField) -> FieldInfo:
         needs=_needs(extra.get("needs")),
         needing=(),
     )
+
+
+def _plain(default: Any) -> Any:
+    """Return a default as a document has it."""
+    if isinstance(default, list):
+        return [one.model_dump(mode="json") if isinstance(one, BaseModel) else one for one in default]
+    return default
 
 
 def _choices(annotation: Any) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from trainyard.spec.sections.tasks import (
     TabularTask,
 )
 from trainyard.spec.sections.train import Checkpoint, EarlyStopping, Limits, Train
+from trainyard.spec.sections.watch import Rules, watch_field
 from trainyard.spec.strategies.mesh import Mesh, make_mesh
 from trainyard.spec.values.fields import Name, Part, Slug, Tag, field
 
@@ -96,6 +97,7 @@ class RecipeSpec(Spec):
     checkpoint: Checkpoint = Checkpoint()
     early_stopping: EarlyStopping = EarlyStopping()
     stragglers: Stragglers = Stragglers()
+    watch: Rules = watch_field()
 
     def mesh(self, num_nodes: int | None = None) -> Mesh:
         """Return how the ranks share the work. Raises ValueError where the degrees do not multiply to the world size,
@@ -126,6 +128,7 @@ class ScriptSpec(Spec):
 
     task: ScriptTask
     stragglers: Stragglers = Stragglers()
+    watch: Rules = watch_field()
 
     @property
     def bundle_sha256(self) -> str | None:

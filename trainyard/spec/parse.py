@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Union
+from typing import Union, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -12,6 +12,7 @@ from trainyard.spec.elastic import rule_problems
 from trainyard.spec.models import KINDS, LanguageModelSpec, RecipeSpec, Spec
 from trainyard.spec.problems import Problem, SpecError, problems_of, show
 from trainyard.spec.sections.resources import NodeRange
+from trainyard.spec.sections.watch import MOST_RULES
 from trainyard.spec.unbuilt import unbuilt_problems
 
 MAX_SPEC_BYTES = 256 * 1024
@@ -128,4 +129,14 @@ def _accepted_at(kind: type[BaseModel], path: str = "") -> dict[str, list[str]]:
     for name, info in kind.model_fields.items():
         if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
             accepted |= _accepted_at(info.annotation, f"{path}.{name}" if path else name)
+        entry = _entry_of(info.annotation)
+        if entry is not None:
+            for number in range(MOST_RULES):
+                accepted |= _accepted_at(entry, f"{path}.{name}.{number}" if path else f"{name}.{number}")
     return accepted | ({"resources.nodes": list(NodeRange.model_fields)} if not path else {})
+
+
+def _entry_of(annotation: object) -> type[BaseModel] | None:
+    """Return the type of the maps in a list of them."""
+    entry = get_args(annotation)[0] if get_origin(annotation) is list else None
+    return entry if isinstance(entry, type) and issubclass(entry, BaseModel) else None

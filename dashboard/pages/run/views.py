@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from dashboard.pages.run import evidence, output_files, slow
+from dashboard.pages.run import evidence, output_files, rewinding, slow
 from dashboard.pages.run import ranks as ranks_table
 from dashboard.pages.run.network_results import network_results
 from dashboard.pages.run.plan import plan_tab
@@ -150,6 +150,7 @@ def around(request: HttpRequest, run: Run, tab: str) -> dict[str, Any]:
         "remarks": evidence.remarks(row.doc["troubles"]),
         "slow": slow.slow_notes(attempt := run.live_attempt()),
         "exclude_words": slow.exclude_words(run, attempt),
+        "alarm": rewinding.alarm_note(attempt),
         "may_act": can(request.user, run.project, Role.MEMBER),
         "is_live": run.is_live,
     }

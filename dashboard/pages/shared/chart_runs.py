@@ -26,6 +26,16 @@ class ChartAttempt(TypedDict):
     cause: str  # why it began, where it is not the first
 
 
+class ChartAlarm(TypedDict):
+    """A value that broke a rule, where charts mark it."""
+
+    metric: str
+    attempt: int  # its fence
+    step: int
+    time: float
+    sentence: str
+
+
 class ChartRun(TypedDict):
     """A run as the scripts of the charts read it."""
 
@@ -37,6 +47,7 @@ class ChartRun(TypedDict):
     isLive: bool
     fields: dict[str, str]
     attempts: list[ChartAttempt]
+    alarms: list[ChartAlarm]
 
 
 class ChartSeries(TypedDict):
@@ -100,8 +111,22 @@ def chart_runs(runs: Sequence[Run]) -> list[ChartRun]:
             "isLive": run.is_live,
             "fields": fields_of(run.spec),
             "attempts": _attempts(attempts[run.pk], events[run.pk]),
+            "alarms": [one for attempt in attempts[run.pk] for one in _alarms(attempt)],
         }
         for run in runs
+    ]
+
+
+def _alarms(attempt: Attempt) -> list[ChartAlarm]:
+    return [
+        {
+            "metric": one.metric,
+            "attempt": attempt.fence,
+            "step": one.first_step,
+            "time": one.at,
+            "sentence": one.sentence,
+        }
+        for one in attempt.known_alarms
     ]
 
 

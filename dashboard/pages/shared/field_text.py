@@ -7,7 +7,7 @@ import shlex
 from typing import Any
 
 from trainyard.spec import FieldInfo
-from trainyard.spec.sections.log_rules import line_of
+from trainyard.spec.sections import log_rules, watch
 
 WORDS = "task.arguments"  # a command line; every other list has commas between its entries
 
@@ -18,7 +18,9 @@ def as_text(info: FieldInfo, value: Any) -> str:
     if info.kind == "list":
         return shlex.join(value) if info.path == WORDS else ", ".join(map(_quoted, value))
     if info.kind == "lines":
-        return "\n".join(one if isinstance(one, str) else line_of(one) for one in value)
+        line_of = watch.line_of if info.path == "watch" else log_rules.line_of
+        lines = "\n".join(one if isinstance(one, str) else line_of(one) for one in value)
+        return lines or (watch.NO_RULES if info.path == "watch" else "")
     if info.kind == "map":
         return "\n".join(f"{name}={content}" for name, content in value.items())
     if info.kind == "bool":

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from runs.models import Run
 from runs.status import Status, Wanted
 
+REWINDABLE = (Status.RUNNING, Status.PAUSED, Status.FAILED, Status.CANCELLED)
+
 
 class Offers(NamedTuple):
     stop: bool  # it is live and was not asked to stop yet
@@ -19,6 +21,7 @@ class Offers(NamedTuple):
     clone: bool
     resize: bool  # it is elastic
     trace: bool  # its recipe is training now
+    rewind: bool  # it trains, or it was ended and may go on
     archive: bool
     unarchive: bool
     delete: bool
@@ -66,6 +69,7 @@ def offers_of(run: Run) -> Offers:
         clone=is_ours,
         resize=is_ours and run.is_live and bool(run.node_counts) and run.status != Status.STOPPING,
         trace=run.status == Status.RUNNING and bool(run.spec.get("train")),
+        rewind=is_ours and bool(run.spec.get("train")) and run.status in REWINDABLE,
         archive=is_ended and run.archived_at is None,
         unarchive=is_ended and run.archived_at is not None,
         delete=is_ended,

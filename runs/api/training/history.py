@@ -100,6 +100,28 @@ class EventOut(Schema):
     data: dict[str, Any]
 
 
+class AlarmOut(Schema):
+    """Values of a metric that broke a rule of `watch`, one after the other."""
+
+    attempt: int
+    metric: str
+    labels: dict[str, str]
+    kind: str = Field(description="nan or spike")
+    first_step: int
+    last_step: int
+    num_values: int
+    value: float | None = Field(description="the first; null: it is no finite number")
+    word: str
+    usual: float | None = Field(description="the median before it")
+    at: float = Field(description="Unix seconds")
+    action: str
+    sentence: str
+
+
+class AlarmsOut(Schema):
+    items: list[AlarmOut]
+
+
 @router.get("/runs/{run_id}/attempts", response=Page[AttemptOut], by_alias=True)
 def attempts(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[AttemptOut]:
     found = get_run(actor(request), run_id).attempts.prefetch_related("placements__node", "placements__held_slots")
@@ -110,6 +132,18 @@ def attempts(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page
 def events(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[EventOut]:
     found = get_run(actor(request), run_id).events.select_related("attempt", "actor")
     return page(found, _events, sort="at", cursor=query.cursor, limit=query.limit)
+
+
+@router.get("/runs/{run_id}/alarms", response=AlarmsOut, summary="Values that broke a rule on a metric")
+def alarms(request: HttpRequest, run_id: str) -> AlarmsOut:
+    run = get_run(actor(request), run_id)
+    return AlarmsOut(
+        items=[
+            AlarmOut(attempt=attempt.number, **to_builtins(one))
+            for attempt in run.attempts.exclude(alarms=[]).order_by("number")
+            for one in attempt.known_alarms
+        ]
+    )
 
 
 def _attempts(rows: Sequence[Attempt]) -> list[AttemptOut]:

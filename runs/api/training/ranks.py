@@ -1,4 +1,5 @@
-"""``/runs/{id}/ranks``: the time of each rank in each step, who slows the others down, and going on without a node."""
+"""``/runs/{id}/ranks``: the time of each rank in each step, who slows the others down; going on without a node, or from
+an earlier step."""
 
 from __future__ import annotations
 
@@ -85,6 +86,12 @@ class ExcludeIn(Body):
     node: str = Field(max_length=60, description="its name")
 
 
+class RewindIn(Body):
+    to: int = Field(ge=0, lt=2**62, description="the step to go back to; 0 starts anew")
+    first: int = Field(ge=1, lt=2**62, description="the first step whose batch is left out")
+    last: int = Field(ge=1, lt=2**62, description="the last one")
+
+
 @router.get("/runs/{run_id}/ranks/grid", response=GridOut, summary="Time of each rank in each step")
 def grid(request: HttpRequest, run_id: str, query: Query[GridQuery]) -> GridOut:
     run = get_run(actor(request), run_id)
@@ -126,6 +133,16 @@ def exclude_node(request: HttpRequest, run_id: str, body: ExcludeIn) -> RunDocum
     user = actor(request)
     run = get_run(user, run_id, Role.MEMBER)
     return single_document(actions.exclude_node(actor=user, run=run, node=body.node))
+
+
+@router.post("/runs/{run_id}/rewind", response=RunOut, summary="Go back and skip batches")
+def rewind(request: HttpRequest, run_id: str, body: RewindIn) -> RunDocument:
+    """Its ranks end at once. The next attempt goes on from the newest checkpoint up to step `to`, and leaves out the
+    batches of the steps `first` to `last`; so does every later one."""
+    user = actor(request)
+    run = get_run(user, run_id, Role.MEMBER)
+    made = actions.rewind_run(actor=user, run=run, to=body.to, first=body.first, last=body.last)
+    return single_document(made)
 
 
 def _newest_attempt(run: Run) -> Attempt | None:

@@ -1,5 +1,6 @@
 // Charts of one run or of several: sections by prefix, a card per metric, only those in view drawn, one set of
 // switches for all.
+import { on } from "../live/live.js";
 import { streamsFor } from "../live/streams.js";
 import { keepZoom, keptZoom } from "../shared/zoom.js";
 import { Card, titleOf } from "./cards/card.js";
@@ -102,6 +103,7 @@ class Charts {
       .querySelector("[data-clear-filter]")
       .addEventListener("click", () => this.toolbar.clearFilter(), { signal });
     addEventListener("themechange", () => this.redraw(), { signal });
+    this.stopAlarms = on("run", () => this.runs.isMany || this.runs.askAlarms(() => this.redraw()));
   }
 
   onChange(changed, name) {
@@ -156,6 +158,7 @@ class Charts {
 
   close() {
     this.over.abort();
+    this.stopAlarms();
     const parts = [
       this.layout,
       this.fullscreen,

@@ -136,6 +136,7 @@ interface Mark {
   x: number;
   run: string | null;
   attempt: number;
+  sentence?: string; // of a value that broke a rule
 }
 
 /** A chart as it is drawn (lines/build.js). */

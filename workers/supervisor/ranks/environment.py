@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from trainyard.contract.base import JsonObject, encode
-from trainyard.contract.orders import CheckpointReference, Go, Order
+from trainyard.contract.orders import CheckpointReference, Go, Order, SkippedSteps
 from trainyard.spec.sections.restarts import RestartRules
 from workers.attempt.folder import AttemptFolder
 from workers.data_access.roots import ROOTS
@@ -43,6 +43,7 @@ def environment_of(
     cache: Path,
     checkpoints: list[CheckpointCandidate],
     checkpoints_of_run: Path,
+    skips: list[SkippedSteps],
     interface: str | None,
 ) -> dict[str, str]:
     """Return the rank's whole environment but for torchrun's variables. The user's own variables win, except over
@@ -82,6 +83,7 @@ def environment_of(
         "TRAINYARD_CACHE": cache,
         "TRAINYARD_CHECKPOINTS": checkpoints_of_run,
         "TRAINYARD_RESTORE": encode(checkpoints),
+        "TRAINYARD_SKIP": encode(skips),
     }
     return {**common, **{name: str(value) for name, value in ours.items()}}
 

@@ -62,6 +62,7 @@ def plan_rank(
         cache=cache,
         checkpoints=_candidates(go, checkpoints),
         checkpoints_of_run=checkpoints / order.run,
+        skips=go.skips,
         interface=interface_of(address),
     )
     torchrun = torchrun_variables(local_rank, order=order, go=go, folder=folder)

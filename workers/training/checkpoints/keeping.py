@@ -68,12 +68,14 @@ class DiskCheckpoints:
                 own = record_of("anew", self._store.run, Mark(self._store.fence, 0))
                 self._metrics.note({**own, "why": "none of the checkpoints that were offered can be used"})
                 print("starts anew at step 0: none of the checkpoints that were offered can be used", flush=True)
+            training.feed.skip(self._store.skips_after(None))
             return 0
         return self._go_on(training, found, (), started)
 
     def _go_on(self, training: Training, found: Found, nodes: Sequence[str], started: float) -> int:
         """Take over what was found: on the disk, or in the memory of ``nodes``."""
         load_state(training, self._parameters, found.manifest, found.tensors, self._kind)
+        training.feed.skip(self._store.skips_after(found.candidate))
         if training.mesh.rank == 0:
             mark, run = found.candidate.mark, found.candidate.run
             record = record_of("restored", run, mark, found.manifest)

@@ -17,6 +17,7 @@ from workers.training.build import Training
 from workers.training.checkpoints.manifest import Manifest
 from workers.training.checkpoints.pieces import Piece, Region, piece_of
 from workers.training.checkpoints.random_state import load_random_state
+from workers.training.data.batches.positions import skipped_of
 from workers.training.mesh import AXES
 
 Parameters = Mapping[str, nn.Parameter]
@@ -55,6 +56,7 @@ def small_state(training: Training, kind: str, step: int) -> dict[str, Any]:
         "batch_size": training.settings.batch_size,
         # All that a place in the data is: whoever goes on takes the sample behind these, whatever its batch.
         "samples": training.feed.samples_before(step + 1),
+        "skipped": [list(one) for one in training.feed.skipped],
         "learning_rate": training.settings.learning_rate,
         "early_stopping": training.early_stopping.state(),
         "precision": training.precision.state(),
@@ -101,7 +103,7 @@ def load_state(
     }
     if own:
         training.synchronization.load(own)
-    training.feed.restart(manifest.step + 1, samples_seen(manifest))
+    training.feed.restart(manifest.step + 1, samples_seen(manifest), skipped_of(manifest.state.get("skipped", [])))
     training.early_stopping.load(manifest.state["early_stopping"])
     training.precision.load(manifest.state["precision"])
     if training.balance is not None and training.balance.load(manifest.state.get("balance", [])):

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from workers.training.data.batches.positions import SkippedSteps
+
 # Digits are bounded: a name that a person made up is no reason to count with huge numbers.
 WHOLE = re.compile(r"step-(\d{1,18})\.fence-(\d{1,18})")
 TEMPORARY = re.compile(r"\.step-(\d{1,18})\.fence-(\d{1,18})\.tmp")
@@ -51,12 +53,20 @@ class Store:
     fence: int = 0
     folder: Path | None = None
     candidates: tuple[Candidate, ...] = ()
+    skips: tuple[SkippedSteps, ...] = ()  # in the order in which they were decided
+
+    def skips_after(self, candidate: Candidate | None) -> list[SkippedSteps]:
+        """Return the skips that the state of a checkpoint does not know yet; all of them where there is none."""
+        if candidate is None or candidate.run != self.run:
+            return list(self.skips)
+        return [one for one in self.skips if one.fence >= candidate.mark.fence]
 
 
 def read_store(environment: Mapping[str, str]) -> Store:
-    """Return what TRAINYARD_CHECKPOINTS, TRAINYARD_RESTORE, TRAINYARD_RUN and TRAINYARD_FENCE say."""
+    """Return what TRAINYARD_CHECKPOINTS, TRAINYARD_RESTORE, TRAINYARD_SKIP, TRAINYARD_RUN and TRAINYARD_FENCE say."""
     folder = environment.get("TRAINYARD_CHECKPOINTS")
     offered = json.loads(environment.get("TRAINYARD_RESTORE") or "[]")
+    skipped = json.loads(environment.get("TRAINYARD_SKIP") or "[]")
     return Store(
         run=environment.get("TRAINYARD_RUN", ""),
         fence=int(environment.get("TRAINYARD_FENCE") or 0),
@@ -64,6 +74,7 @@ def read_store(environment: Mapping[str, str]) -> Store:
         candidates=tuple(
             Candidate(one["run"], Mark(int(one["fence"]), int(one["step"])), Path(one["folder"])) for one in offered
         ),
+        skips=tuple(SkippedSteps(int(one["fence"]), int(one["first"]), int(one["last"])) for one in skipped),
     )
 
 

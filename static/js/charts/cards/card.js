@@ -88,6 +88,7 @@ export class Card {
     const view = this.view();
     this.colours = new Map();
     this.built = build(entry, { ...settings, axis, width: this.plot.width, view });
+    this.built.marks.push(...this.context.alarmsOf(this.name, axis));
     const before = this.plot.extent;
     this.plot.draw(this.built, {
       axis,

@@ -1,4 +1,5 @@
-// A flag at the top of each restart's line: by pointer and by keyboard it says what ended the attempt before.
+// A flag at the top of each restart's line, and of each value that broke a rule: by pointer and by keyboard it says
+// what ended the attempt before, or what was wrong with the value.
 const MOST = 16; // in view; with more the lines stand alone
 
 export class Flags {
@@ -11,7 +12,7 @@ export class Flags {
   show(over, plot) {
     const [from, to] = plot.range;
     const inView = plot.built.marks.filter(({ x }) => x >= from && x <= to);
-    const shown = new Map((inView.length > MOST ? [] : inView).map((mark) => [`${mark.run} ${mark.attempt}`, mark]));
+    const shown = new Map((inView.length > MOST ? [] : inView).map((mark) => [keyOf(mark), mark]));
     for (const [key, flag] of this.flags) {
       if (shown.has(key)) continue;
       flag.remove();
@@ -27,11 +28,16 @@ export class Flags {
         flag.firstChild.textContent = sentence;
       }
       const left = plot.toLeft(mark.x);
+      flag.classList.toggle("is-alarm", Boolean(mark.sentence));
       flag.style.transform = `translateX(${Math.round(left)}px)`;
       flag.classList.toggle("is-left", left > plot.width / 2);
       flag.firstChild.style.maxWidth = `${Math.min(260, Math.max(left, plot.width - left) - 4)}px`;
     }
   }
+}
+
+function keyOf({ run, attempt, sentence = "" }) {
+  return `${run} ${attempt} ${sentence}`;
 }
 
 function made() {

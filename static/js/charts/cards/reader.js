@@ -82,10 +82,7 @@ export class Reader {
     const only = rows.length === 1 ? rows[0] : null;
     const at = only && reading?.values.get(only.key);
     const value = !only ? "" : reading ? (reading.texts.get(only.key) ?? "–") : only.value;
-    put(
-      this.value,
-      [reading && this.markAt() ? "restarted here" : "", reading?.where, value].filter(Boolean).join("  ·  "),
-    );
+    put(this.value, [reading && wordOf(this.markAt()), reading?.where, value].filter(Boolean).join("  ·  "));
     this.showSpread(at);
     this.value.title = only ? ends(only) : "";
     if (rows.length > 1) this.legend.values(reading?.texts ?? new Map(rows.map(({ key, value: last }) => [key, last])));
@@ -124,7 +121,8 @@ export class Reader {
     return built.marks.find(({ x }) => Math.abs(plot.toLeft(x) - left) < NEAR_PX);
   }
 
-  sentenceOf({ run, attempt }) {
+  sentenceOf({ run, attempt, sentence }) {
+    if (sentence) return sentence;
     return this.card.context.causeOf(run, attempt)?.sentence ?? `Attempt ${attempt} began here.`;
   }
 
@@ -139,6 +137,10 @@ export class Reader {
     const { sort } = this.card.settings;
     this.card.context.changeAll({ sort: { by, isDescending: sort.by === by ? !sort.isDescending : by !== "name" } });
   }
+}
+
+function wordOf(mark) {
+  return mark ? (mark.sentence ? "broke a rule" : "restarted here") : "";
 }
 
 function put(element, words) {

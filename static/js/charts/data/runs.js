@@ -2,6 +2,7 @@
 import { groupColours, groupText } from "../../shared/grouping.js";
 import { keyOf } from "./names.js";
 
+const ALARMS_EVERY_MS = 2000;
 const { compare } = new Intl.Collator("en", { numeric: true });
 
 export class Runs {
@@ -60,6 +61,31 @@ export class Runs {
     const words = labelWords(line.labels) || (isBand ? "all ranks" : "");
     if (!this.isMany) return words || "all";
     return [this.titles.get(line.run) ?? line.run, words].filter(Boolean).join(" · ");
+  }
+
+  // Where values of the metric broke a rule, along the axis.
+  alarmsOf(name, axis) {
+    const along = { step: ({ step }) => step, time: ({ time }) => time, relative: ({ time }, start) => time - start };
+    return this.list.flatMap(({ id, start, alarms = [] }) =>
+      alarms
+        .filter(({ metric }) => metric === name)
+        .map((one) => ({ run: id, attempt: one.attempt, x: along[axis](one, start), sentence: one.sentence })),
+    );
+  }
+
+  // The run has changed: there may be more.
+  async askAlarms(onKnown) {
+    const [run] = this.list;
+    if (!run || Date.now() < (this.alarmsAt ?? 0) + ALARMS_EVERY_MS) return;
+    this.alarmsAt = Date.now();
+    const answer = await fetch(`/api/v1/runs/${run.id}/alarms`, { headers: { Accept: "application/json" } }).catch(
+      () => null,
+    );
+    if (!answer?.ok) return;
+    const { items } = await answer.json();
+    if (items.length === (run.alarms?.length ?? 0)) return;
+    run.alarms = items.map(({ first_step: step, at: time, ...one }) => ({ ...one, step, time }));
+    onKnown();
   }
 
   // Why an attempt began; one that began behind the page's back is asked for once.

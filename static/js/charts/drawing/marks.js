@@ -1,21 +1,21 @@
-// What a plot draws beside its lines: dashed lines where an attempt began, red signs where a value was not finite.
+// What a plot draws beside its lines: dashed lines where an attempt began or a value broke a rule, red signs where a value was not finite.
 import { colour, faded } from "../../shared/colours.js";
 
 /** @param {import("./frame.js").Frame} frame @param {Mark[]} marks */
 export function drawMarks(frame, marks) {
   const { ctx, bbox } = frame;
   ctx.save();
-  ctx.strokeStyle = faded(colour("muted"), 0.75);
   ctx.lineWidth = devicePixelRatio;
   ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
-  ctx.beginPath();
-  for (const { x } of marks) {
+  for (const { x, sentence } of marks) {
     if (x < frame.x.min || x > frame.x.max) continue;
     const at = Math.round(frame.leftOf(x)) + 0.5;
+    ctx.strokeStyle = faded(colour(sentence ? "amber" : "muted"), 0.75);
+    ctx.beginPath();
     ctx.moveTo(at, bbox.top);
     ctx.lineTo(at, bbox.top + bbox.height);
+    ctx.stroke();
   }
-  ctx.stroke();
   ctx.restore();
 }
 

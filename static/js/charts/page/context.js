@@ -27,6 +27,7 @@ export function contextOf(page, template) {
     onPin: (name) => page.workspace.togglePin(name),
     isPinned: (name) => page.workspace.state.pinned.includes(name),
     onOpen: (name) => page.fullscreen.open(name),
+    alarmsOf: (name, axis) => page.runs.alarmsOf(name, axis),
     causeOf: (run, attempt) => page.runs.causeOf(run, attempt, () => page.redraw()),
     csvUrl: (name) => csvUrl(page.runs.list, name),
   };

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import count, islice
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 
 from workers.training.data.batches.ahead import Ahead
 from workers.training.data.batches.order import Rows
+from workers.training.data.batches.positions import Positions, Skipped, SkippedSteps
 from workers.training.data.batches.transfer import Arrival, Reader
 from workers.training.mesh import BatchShare
 from workers.training.recipes import Batch, Task
@@ -33,28 +35,36 @@ class Feed:
     def __init__(self, task: Task, batch_size: int, share: BatchShare, device: torch.device | None = None) -> None:
         self._read = task.train_batch
         self._device = device or torch.device("cpu")
-        self._batch_size = batch_size
+        self._positions = Positions(batch_size)
         self._share = share
-        self._first_step, self._first_sample = 1, 0
         self._num_slow = 0
         self._at_once = 1  # batches: more where they were quick to read
         self._read_before: deque[tuple[slice, Batch]] = deque()
         self._ahead: Ahead[Arrival] | None = None
 
-    def restart(self, step: int, sample: int) -> None:
-        """Let ``step`` begin with ``sample``, counted from 0 over all epochs."""
+    def restart(self, step: int, sample: int, skipped: tuple[Skipped, ...] = ()) -> None:
+        """Let ``step`` begin with ``sample``, counted from 0 over all epochs, and leave out the ``skipped`` ones."""
         self.close()
-        self._first_step, self._first_sample = step, sample
+        self._positions = replace(self._positions, first_step=step, first_sample=sample, skipped=skipped)
+
+    def skip(self, steps: Sequence[SkippedSteps]) -> None:
+        """Leave out the batches of these steps, too: the later ones count steps as the earlier ones left them."""
+        self.close()
+        self._positions = self._positions.without(steps)
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        return self._positions.skipped
 
     def resize(self, batch_size: int, share: BatchShare) -> None:
         """Take another share of every batch from now on; what was read ahead is dropped. Another ``batch_size`` is that
         of all steps since the training began, or was restarted."""
         self.close()
-        self._batch_size, self._share = batch_size, share
+        self._positions, self._share = replace(self._positions, batch_size=batch_size), share
 
     def samples_before(self, step: int) -> int:
-        """Return how many samples all ranks have taken before ``step``."""
-        return self._first_sample + (step - self._first_step) * self._batch_size
+        """Return the sample with which ``step`` begins: how many all ranks have taken before, or left out."""
+        return self._positions.samples_before(step)
 
     def batch(self, step: int, index: int) -> Batch:
         """Return this rank's micro-batch ``index`` of ``step``, on the task's device. Raises what reading it raised."""
@@ -67,7 +77,7 @@ class Feed:
             self.close()  # another than the next one was asked for
         if self._read_before and self._read_before[0][0] == wanted:
             return self._read_before.popleft()[1]
-        later = following(first, index, self._batch_size, self._share)
+        later = following(step, index, self._positions, self._share)
         places = [wanted, *islice(later, self._at_once - 1)]
         started = time.perf_counter()
         batch, *rest = self._read_all(places)
@@ -75,7 +85,7 @@ class Feed:
         self._read_before = deque(zip(places[1:], rest, strict=False))  # fewer, where only the first can be read
         if self._num_slow >= NUM_READS:
             self._read_before.clear()
-            places_ahead = following(first, index, self._batch_size, self._share)
+            places_ahead = following(step, index, self._positions, self._share)
             self._ahead = Ahead(Reader(self._read, self._device).read, places_ahead, DEPTH)
         return batch
 
@@ -119,8 +129,10 @@ def every_position(places: list[slice], sizes: list[int]) -> Rows:
     return found
 
 
-def following(first: int, index: int, batch_size: int, share: BatchShare) -> Iterator[slice]:
-    """Yield what comes behind micro-batch ``index`` of the step that begins with sample ``first``, without an end."""
+def following(step: int, index: int, order: Positions, share: BatchShare) -> Iterator[slice]:
+    """Yield what comes behind micro-batch ``index`` of ``step``, without an end."""
+    first = order.samples_before(step)
     yield from (positions(first, share, later) for later in range(index + 1, share.accumulate))
-    for start in count(first + batch_size, batch_size):
+    for following_step in count(step + 1):
+        start = order.samples_before(following_step)
         yield from (positions(start, share, later) for later in range(share.accumulate))

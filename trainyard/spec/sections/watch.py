@@ -1,0 +1,130 @@
+"""Rules on metrics: which values of a run's series somebody should know of, and what follows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from trainyard.spec.problems import show
+from trainyard.spec.values.fields import Number, Part, field
+
+WatchAction = Literal["notify", "stop", "rewind"]
+MOST_RULES = 20
+NO_RULES = "none"
+LEAST_OVER, MOST_OVER = 10, 10_000
+_PAIR = re.compile(r"(nan|spike|over|action|rewinds)=(\S+)")
+
+
+def _metric(value: str) -> str:
+    if not value.strip() or value != value.strip() or any(not char.isprintable() or char == " " for char in value):
+        raise ValueError(f"must be the name of a metric without spaces, such as train/loss, not {show(value)}")
+    return value
+
+
+class WatchRule(Part):
+    """One rule. ``metric`` may have * for any characters."""
+
+    metric: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_metric)]
+    nan: bool = True
+    spike: Annotated[Number, Field(ge=0, le=1_000)] = 0.0
+    over: Annotated[int, Field(ge=LEAST_OVER, le=MOST_OVER)] = 50
+    action: WatchAction = "notify"
+    rewinds: Annotated[int, Field(ge=0, le=100)] = 2
+
+
+DEFAULT_RULES = [WatchRule(metric="train/loss", nan=True, spike=8.0)]
+
+
+def _rules(value: object) -> object:
+    """Accept maps, and rules as the form and the command line write them: a line each, or none."""
+    if value in (NO_RULES, [NO_RULES]):
+        return []
+    if isinstance(value, str):
+        value = [line for line in value.splitlines() if line.strip()]
+    if not isinstance(value, list):
+        return value
+    return [rule_of(one) if isinstance(one, str) else one for one in value]
+
+
+def rule_of(line: str) -> dict[str, Any]:
+    """Return the map that a line such as ``train/loss nan=true spike=6 over=50 action=notify`` means. Raises
+    ValueError."""
+    metric, *words = line.split()
+    found: dict[str, Any] = {"metric": metric}
+    for word in words:
+        pair = _PAIR.fullmatch(word)
+        if pair is None:
+            raise ValueError(
+                f"must be a metric and words such as nan=true, spike=6, over=50, action=notify, not {show(word)}"
+            )
+        found[pair[1]] = _value(pair[1], pair[2])
+    return found
+
+
+def line_of(rule: Mapping[str, Any]) -> str:
+    """Return the rule as a line; ``rule_of`` reads it."""
+    words = [str(rule.get("metric", ""))]
+    for name in ("nan", "spike", "over", "action", "rewinds"):
+        if name in rule and (name != "rewinds" or rule.get("action") == "rewind"):
+            value = rule[name]
+            words.append(f"{name}={str(value).lower() if isinstance(value, bool) else _short(value)}")
+    return " ".join(words)
+
+
+def _value(name: str, text: str) -> Any:
+    if name == "nan":
+        return {"true": True, "false": False}.get(text, text)
+    if name == "action":
+        return text
+    try:
+        return int(text) if name in ("over", "rewinds") else float(text)
+    except ValueError:
+        return text
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+Rules = Annotated[list[WatchRule], Field(max_length=MOST_RULES), BeforeValidator(_rules)]
+
+
+def watch_field() -> Any:
+    """Declare the field ``watch`` of the specs that log metrics."""
+    return field(
+        DEFAULT_RULES,
+        label="Watch",
+        help="Rules on metrics, a line for each, such as train/loss nan=true spike=8 over=50 action=notify; none is "
+        "none. A spike is so many robust deviations above the median of the values before it; the actions are notify, "
+        "stop and rewind, at most rewinds=2 times.",
+        group="safety",
+        advanced=True,
+        kind="lines",
+    )
+
+
+class MetricRule(NamedTuple):
+    """A rule of a resolved spec."""
+
+    metric: str
+    nan: bool = True
+    spike: float = 0.0  # robust deviations above the median; 0: none is looked for
+    over: int = 50
+    action: WatchAction = "notify"
+    rewinds: int = 2
+
+    def is_about(self, name: str) -> bool:
+        return fnmatchcase(name, self.metric)
+
+
+def rules_of(spec: Mapping[str, Any]) -> list[MetricRule]:
+    """Return the rules of a resolved spec; one that is older than they are has the defaults."""
+    if "recipe" in spec.get("task", {}) and spec["task"]["recipe"] == "communication-benchmark":
+        return []
+    given = spec.get("watch")
+    documents = [rule.model_dump() for rule in DEFAULT_RULES] if given is None else given
+    return [MetricRule(**{name: one[name] for name in MetricRule._fields if name in one}) for one in documents]
