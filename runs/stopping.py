@@ -42,7 +42,7 @@ MAX_NAMED = 4
 class StopDocument(TypedDict):
     """The wish to end, as its attempt keeps it."""
 
-    why: str  # ASKED, TIME_LIMIT, PAUSE, RESIZE or PREEMPTED
+    why: str  # ASKED, TIME_LIMIT, RULE, or one of WANTED
     at: float
     at_once: bool
 
