@@ -1,4 +1,5 @@
-// What a plot draws beside its lines: dashed lines where an attempt began or a value broke a rule, red signs where a value was not finite.
+// What a plot draws beside its lines: dashed lines where an attempt began or a value broke a rule, red signs where a
+// value was not finite.
 import { colour, faded } from "../../shared/colours.js";
 
 /** @param {import("./frame.js").Frame} frame @param {Mark[]} marks */
