@@ -157,7 +157,7 @@ def _between(status: Status, is_recovering: bool, tail: str) -> str:
     """Return what time without an attempt went to."""
     if status == Status.PAUSED:
         return "paused_s"
-    if is_recovering or status == Status.RECOVERING:
+    if is_recovering or status in (Status.RECOVERING, Status.RESIZING):
         return "restart_s"
     return "queued_s" if status == Status.QUEUED else tail
 

@@ -21,6 +21,7 @@ def attempt(start: float, end: float, outcome: Outcome = Outcome.FINISHED, **mom
 
 
 QUEUED, RUNNING, RECOVERING = Status.QUEUED, Status.RUNNING, Status.RECOVERING
+RESIZING = Status.RESIZING
 PAUSED, SUCCEEDED, FAILED = Status.PAUSED, Status.SUCCEEDED, Status.FAILED
 STEPS = {"first_step_at": 15.0, "last_step_at": 95.0}
 
@@ -53,6 +54,14 @@ CASES: dict[str, tuple[list[StatusSpan], list[AttemptSpan], dict[str, float]]] =
             attempt(24, 60, first_step_at=26.0, last_step_at=59.0),
         ],
         {"queued_s": 10, "starting_s": 8, "detection_s": 2, "restart_s": 6, "productive_s": 34},
+    ),
+    "it is resized": (
+        spans((QUEUED, 0), (RUNNING, 10), (RESIZING, 95), (RUNNING, 100), (SUCCEEDED, 200), (SUCCEEDED, 200)),
+        [
+            attempt(10, 97, Outcome.RESIZED, **STEPS),
+            attempt(98, 200, first_step_at=101.0, last_step_at=199.0),
+        ],
+        {"queued_s": 10, "starting_s": 5, "productive_s": 179, "checkpoint_s": 2, "restart_s": 4},
     ),
     "a restart trains some steps again": (
         spans((QUEUED, 0), (RUNNING, 10), (RECOVERING, 102), (RUNNING, 104), (SUCCEEDED, 200), (SUCCEEDED, 200)),
