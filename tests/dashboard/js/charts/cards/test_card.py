@@ -43,6 +43,7 @@ const context = {
   crosshair: new Crosshair(),
   onZoom: (axis, range) => { zoom[axis] = range; redraw(); },
   onPin() {}, isPinned: () => false, onOpen: (name) => full.open(name),
+  alarmsOf: (name) => (name === "guarded" ? [{ run: "r", attempt: 1, x: 2, sentence: "It rose to 9 at step 2." }] : []),
   causeOf: (run, attempt) => (attempt === 2 ? { sentence: "Attempt 2 began after node-b was lost." } : null),
   csvUrl: () => "/points.csv",
 };
@@ -166,6 +167,15 @@ def test_a_restart_says_its_cause_to_pointer_and_keyboard(table: Page) -> None:
     table.keyboard.press("Tab")
     expect(flag).to_be_focused()
     expect(flag.locator("span")).to_be_visible()
+
+
+def test_a_value_that_broke_a_rule_is_marked_with_its_sentence(table: Page) -> None:
+    card = lay(table, "guarded", line(1, 9, 1))
+    flag = card.get_by_role("button", name="It rose to 9 at step 2.")
+    flag.hover()
+    expect(flag.locator("span")).to_be_visible()
+    point_at(table, card, 2)
+    expect(value(card)).to_have_text("broke a rule  ·  step 2  ·  9")
 
 
 @pytest.mark.parametrize(
