@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from django.db.models import Exists, OuterRef
+
 from runs.models import Cluster, Node, Run
 from runs.status import Status
 from trainyard.contract.desired import StandbyRun
@@ -18,9 +20,10 @@ LIVE = (Status.STARTING, Status.RUNNING, Status.RECOVERING)
 
 def standby_of(nodes: Iterable[Node], now: datetime) -> dict[str, list[StandbyRun]]:
     """Return by node id, of the spare ones among ``nodes``, the runs that may need it."""
-    wanted = {node.cluster_id for node in nodes}
+    live = Run.objects.filter(cluster=OuterRef("pk"), status__in=LIVE)
+    wanted = Cluster.objects.filter(Exists(live), pk__in={node.cluster_id for node in nodes}, spares__gt=0)
     found: dict[str, list[StandbyRun]] = {}
-    for cluster in Cluster.objects.filter(pk__in=wanted, spares__gt=0):
+    for cluster in wanted:
         spares = spare_nodes(cluster, now)
         runs = _runs(cluster) if spares else []
         found |= {node.pk: runs for node in spares if runs}

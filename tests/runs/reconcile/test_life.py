@@ -27,7 +27,16 @@ def test_a_run_goes_from_the_queue_to_its_success(yard: Yard) -> None:
     assert yard.tick() == "STARTING"
     heard = yard.voices[0].heard()["attempts"][yard.attempt.pk]
     assert (heard["wanted"], heard["order"]) == ("run", None)
-    assert heard["go"] == {"master_addr": "127.0.0.1", "master_port": 29511, "checkpoints": []}
+    assert heard["go"] == {
+        "master_addr": "127.0.0.1",
+        "master_port": 29511,
+        "checkpoints": [],
+        "memory": {
+            "nodes": [{"node": name, "address": "127.0.0.1", "port": None} for name in ("node-a", "node-b")],
+            "restore_above": None,
+        },
+        "skips": [],
+    }
 
     yard.say("running")
     assert yard.tick() == "RUNNING"
@@ -253,7 +262,7 @@ def test_a_tick_without_runs_is_cheap(yard: Yard, django_assert_max_num_queries:
     Run.objects.update(status=Status.CANCELLED)
     yard.tick()
     yard.later(0.1)
-    with django_assert_max_num_queries(6):  # type: ignore[operator]
+    with django_assert_max_num_queries(7):  # type: ignore[operator]
         reconcile.tick(yard.now)
 
 

@@ -131,7 +131,7 @@ def test_a_degree_that_is_not_above_one_hides_what_needs_it(text: str) -> None:
 
 def test_an_empty_field_that_another_needs_means_its_default() -> None:
     typed = {**typed_of(RECIPE), "checkpoint.every_steps": "", "checkpoint.keep": "7"}
-    assert document_of(typed)["checkpoint"] == {"keep": 7}
+    assert document_of(typed)["checkpoint"] == {"keep": 7, "replicate_every_steps": "auto"}
     assert "keep" not in document_of({**typed, "checkpoint.every_steps": "0"})["checkpoint"]
 
 
