@@ -17,6 +17,7 @@ STOP_LIMIT_S = 20.0  # a failed run does not wait longer than this for its other
 REST_LIMIT_S = 5.0  # …and for the rest of its points and logs
 SUCCESS_REST_LIMIT_S = 60.0
 SYSTEM_LIMIT_S = 60.0  # …and for what the system of brought machines says of their end
+LOST_AFTER_S = 600.0  # out of contact for so long, or for its lease: LOST
 SENTENCES = 3  # about ranks that a run went on without; all of them are in the evidence
 INCOMPLETE = "telemetry-incomplete"
 
@@ -221,9 +222,10 @@ def _out_of_contact(case: Case, silent: Sequence[str]) -> Verdict:
         cause = no_contact(silent)
         return Verdict(Status.QUEUED, "contact-lost", sentence, evidence, ends=True, cause=cause)
     lost_s = case.out_of_contact_s
-    if case.status != Status.LOST and lost_s is not None and lost_s > case.lease_s:
+    limit_s = min(case.lease_s, LOST_AFTER_S)
+    if case.status != Status.LOST and lost_s is not None and lost_s > limit_s:
         sentence = (
-            f"{nodes} out of contact for more than {case.lease_s:g} s. "
+            f"{nodes} out of contact for more than {limit_s:g} s. "
             "It goes on when contact returns; it can also be given up."
         )
         # LOST follows RECOVERING and STOPPING only; both are where silence leads first.

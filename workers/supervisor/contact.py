@@ -11,6 +11,7 @@ import redis
 from trainyard.contract.causes import HangFinding
 from trainyard.contract.desired import DesiredAttempt, TraceRequest
 from trainyard.contract.keys import CHANGED_CHANNEL, EPOCH_KEY, down_key, report_key
+from trainyard.contract.limits import DEFAULT_LEASE_S
 from trainyard.contract.orders import Go, Order
 from trainyard.contract.reports import AttemptReport
 from trainyard.contract.seals import report_scope, seal
@@ -18,6 +19,7 @@ from trainyard.contract.statuses import WantedPhase
 from workers.transport.desired_reader import DesiredReader
 
 REPORT_KEPT_S = 86_400
+LEASE_SHARE = 0.8
 
 
 def _now() -> float:
@@ -49,6 +51,10 @@ class Contact:
 
     def silence_s(self) -> float:
         return _now() - self.contact_at
+
+    def is_over(self, lease_s: float, *, has_ranks: bool) -> bool:
+        """Whether the ranks must have ended after such a silence. Before they start, nothing is lost by an end."""
+        return self.silence_s() > LEASE_SHARE * (lease_s if has_ranks else min(lease_s, DEFAULT_LEASE_S))
 
     def exchange(self, report: AttemptReport | None) -> None:
         """Send the report and read the desired state. Raises redis.RedisError when Valkey does not answer."""

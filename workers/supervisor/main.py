@@ -64,7 +64,6 @@ GRACE_S = {
 EXIT_GRACE_S = 10.0
 RESERVE_BYTES = 256 * 1024
 LEAST_FREE_BYTES = 64 * 1024
-LEASE_SHARE = 0.8
 SHIPPING_LIMIT_S = 600.0
 INTERRUPTED_SHIPPING_LIMIT_S = 1.5
 
@@ -239,7 +238,7 @@ class Supervisor:
             self._end(self.contact.cause, self.contact.grace_s)
         if self._is_leased() != self.report.is_leased:
             self._publish()
-        if self._is_leased() and self.contact.silence_s() > LEASE_SHARE * self.order.lease_s:
+        if self._is_leased() and self.contact.is_over(self.order.lease_s, has_ranks=self.go is not None):
             self._end("lease_expired")
         if self.phase == Phase.RUNNING and not self.folder.spool.is_dir():
             self._replace_folder()

@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator
 
 from trainyard.contract.causes import CauseClass
-from trainyard.contract.limits import DEFAULT_LEASE_S
 from trainyard.spec.problems import show
 from trainyard.spec.values.durations import seconds_of
 from trainyard.spec.values.fields import Backoff, Lease, Part, Window, field
+
+# A node that answers nobody for so long is lost. Its ranks end at 0.8 of it, also while the server is away.
+DEFAULT_LEASE = "1d"
 
 # The values of `CauseClass`; a test compares them.
 ClassName = Literal[
@@ -107,7 +109,7 @@ class Restarts(Part):
         advanced=True,
     )
     lease: Lease = field(
-        "10m",
+        DEFAULT_LEASE,
         label="Lease",
         help="After so long without contact a node counts as lost, and its ranks have ended by themselves: they do at "
         "0.8 of it, also when the server is away for so long. At least 10s, such as 10m or 2h.",
@@ -131,7 +133,7 @@ class RestartRules:
     max: int = 0
     window_s: float = 3_600.0
     backoff_s: float = 2.0
-    lease_s: float = DEFAULT_LEASE_S
+    lease_s: float = seconds_of(DEFAULT_LEASE)
     on: Mapping[CauseClass, Action] = member(default_factory=dict)
 
     @classmethod
@@ -142,7 +144,7 @@ class RestartRules:
             max=int(section.get("max", 0)),
             window_s=seconds_of(section.get("window") or "1h"),
             backoff_s=seconds_of(section.get("backoff") or "2s"),
-            lease_s=seconds_of(section["lease"]) if section.get("lease") else DEFAULT_LEASE_S,
+            lease_s=seconds_of(section.get("lease") or DEFAULT_LEASE),
             on=chosen,
         )
 
