@@ -25,6 +25,8 @@ REFUSED = {
     "POST /runs/{run_id}/pause": 409,
     "POST /runs/{run_id}/resume": 409,
     "POST /runs/{run_id}/resize": 409,
+    "POST /runs/{run_id}/rewind": 409,
+    "POST /runs/{run_id}/exclude-node": 409,
     "PUT /projects/{project_id}/members/{username}": 404,
     "DELETE /projects/{project_id}/members/{username}": 404,
     "GET /runs/{run_id}/logs/locate": 404,  # no line of it is an error

@@ -27,8 +27,11 @@ time.sleep(20)
 """
 
 
+NUM_STEPS = 2_000  # seconds, so that a run still goes on when it is sent back
+
+
 def kept_often(name: str) -> Document:
-    spec: Document = tiny(name, steps=400, validate_every_steps=0) | {"resources": {"nodes": 2}}
+    spec: Document = tiny(name, steps=NUM_STEPS, validate_every_steps=0) | {"resources": {"nodes": 2}}
     spec["checkpoint"] = {"every_steps": 20, "keep": 100}
     return spec
 
@@ -50,8 +53,10 @@ def test_two_runs_that_are_sent_back_at_different_moments_have_the_same_losses(y
     """One from the terminal, one over REST; a later restart leaves the batches out, too."""
     plain = yard.submit(kept_often("plain"))
     yard.wait_for_end(plain)
-    runs = [yard.submit(kept_often(name)) for name in ("sooner", "later")]
-    for run, step in zip(runs, (130, 200), strict=True):
+    runs: list[str] = []
+    for name, step in (("sooner", 130), ("later", 200)):
+        run = yard.submit(kept_often(name))
+        runs.append(run)
         yard.wait_for_step(run, step)
         if step == 130:
             environment = {**os.environ, "TRAINYARD_URL": yard.up.url, "TRAINYARD_TOKEN": yard.up.token}
@@ -64,7 +69,7 @@ def test_two_runs_that_are_sent_back_at_different_moments_have_the_same_losses(y
         until(lambda run=run: yard.run(run)["attempt"] == 2)
     for run in runs:
         ended = yard.wait_for_end(run)
-        assert (ended["status"], ended["step"], ended["attempt"]) == ("SUCCEEDED", 400, 2), ended["reason"]
+        assert (ended["status"], ended["step"], ended["attempt"]) == ("SUCCEEDED", NUM_STEPS, 2), ended["reason"]
         assert any("step 100 of attempt 1" in one for one in said(yard, run, "restored"))
     sooner, later, before = (points(yard, run, "train/loss") for run in (*runs, plain))
     assert sooner == later != before
