@@ -58,9 +58,9 @@ def taken(site: Site, path: str, document: JsonObject) -> JsonObject:
         return {}
     if document["same_as"]:
         site.links[document["path"]] = document["same_as"]
-        return {"offset": 0, "is_done": True}
+        return {"path": document["path"], "offset": 0, "is_done": True}
     begun = site.uploads.setdefault(document["key"], (document["path"], document["size_bytes"], b""))
-    return {"offset": len(begun[2]), "is_done": False}
+    return {"path": begun[0], "offset": len(begun[2]), "is_done": False}
 
 
 def part_taken(site: Site, path: str, body: bytes) -> JsonObject:
@@ -71,7 +71,7 @@ def part_taken(site: Site, path: str, body: bytes) -> JsonObject:
     site.uploads[key] = name, size, data
     if len(data) == size:
         site.files[name] = data
-    return {"offset": len(data), "is_done": len(data) == size}
+    return {"path": name, "offset": len(data), "is_done": len(data) == size}
 
 
 def handler_for(site: Site) -> type[BaseHTTPRequestHandler]:

@@ -205,7 +205,7 @@ def test_another_target_of_the_same_table_may_be_chosen(cast: Cast) -> None:
 def test_a_target_that_is_no_column_is_refused_with_those_that_are(cast: Cast) -> None:
     ready(cast)
     paths, words = refusal(cast, tabular(source="csv", target="colour"))
-    assert paths == ["task.data.target"] and "no column 'colour'; it has height, <b>kind</b>" in words
+    assert paths == ["task.data.target"] and "no column 'colour'; it has height and <b>kind</b>" in words
 
 
 def test_an_unknown_name_is_refused(cast: Cast) -> None:
