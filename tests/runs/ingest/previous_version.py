@@ -18,7 +18,7 @@ from runs.points.charts.series import raw
 
 FILE = Path(__file__).with_suffix(".json")
 TIMES = ("id", "last_record_at", "compacted_cursor")
-NEWER = {(\"memory\", \"\")}  # columns that came later, with what they hold where nothing was sent
+NEWER = {("memory", "")}  # columns that came later, with what they hold where nothing was sent
 
 
 def frames_of(run: str) -> bytes:
