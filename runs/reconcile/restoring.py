@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from runs.checkpoint_reference import Origin, origin_of
 from runs.checkpoints import read as checkpoints
 from runs.checkpoints.reports import ANEW, INVALID, OFF, RESTORED
-from runs.metrics.models import CheckpointUse
+from runs.metrics.models import CheckpointUse, Series
 from runs.models import Attempt, Run
+from runs.status import Phase
 from trainyard.contract.base import to_builtins
 from trainyard.contract.limits import MAX_OFFERED
 from trainyard.contract.orders import CheckpointReference, MemoryNode, MemoryOrder
@@ -40,11 +41,28 @@ def memory_order_of(attempt: Attempt) -> MemoryOrder:
     may_restore = recovery.number > 0 and sizes == {attempt.world_size}
     return MemoryOrder(
         restore_above=after if may_restore else None,
+        restore_until_step=_arrived_step(attempt, before) if may_restore else None,
         nodes=[
             MemoryNode(one.node.name, one.node.address, one.node.machine.memory_port)
             for one in attempt.placements.select_related("node")
         ],
     )
+
+
+def _arrived_step(attempt: Attempt, before: QuerySet[Attempt]) -> int | None:
+    """Return the last step of which every record came that ranks of a lost node wrote; None where no node is lost. What
+    they wrote later may never come, and from a state of a later step nobody would write it again."""
+    last = before.order_by("-fence").first()
+    over = (Phase.ENDED, Phase.REFUSED)
+    lost = [] if last is None else [one for one in last.placements.all() if one.phase not in over]
+    if not lost:
+        return None
+    arrived = {str(one.first_rank + index): 0 for one in lost for index in range(one.num_ranks)}
+    for labels, step in Series.objects.filter(run_id=attempt.run_id).values_list("labels", "last_step"):
+        rank = str(labels.get("rank", 0))
+        if rank in arrived and labels.keys() <= {"rank"}:
+            arrived[rank] = max(arrived[rank], step or 0)
+    return min(arrived.values())
 
 
 def missing_origin(attempt: Attempt, offered: Sequence[CheckpointReference]) -> Origin | None:

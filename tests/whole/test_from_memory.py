@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 
 import psutil
@@ -71,7 +72,10 @@ def three_nodes() -> Iterator[Yard]:
 
 
 def lose(yard: Yard, node: str, rank: int) -> None:
-    """End all that is left of the run on the node, its node worker, and what is in its memory."""
+    """End all that is left of the run on the node, its node worker, and what is in its memory. The rank stands still
+    first until what it wrote has been sent: what a lost node had not sent is trained again."""
+    os.kill(rank, signal.SIGSTOP)
+    time.sleep(1.5)
     supervisor = psutil.Process(rank).ppid()
     reaper = psutil.Process(supervisor).ppid()
     worker = next(pid for name, pid in yard.up.processes().items() if name.endswith(node))

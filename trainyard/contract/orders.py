@@ -80,6 +80,8 @@ class MemoryOrder(WireStruct, kw_only=True):
 
     # States of attempts above this fence may be gone on from; None: none, as behind a pause.
     restore_above: int | None = None
+    # The last step whose records arrived from a node that is lost. A later state would leave a gap in the series.
+    restore_until_step: int | None = None
     nodes: list[MemoryNode] = []  # all of the attempt, in their order: each sends to the next that receives
 
 

@@ -26,6 +26,7 @@ class ReplicaPlan(WireStruct, kw_only=True):
     problem: str = ""
     # States of attempts above this fence may be gone on from; None: none.
     restore_above: int | None = None
+    restore_until_step: int | None = None  # no state of a later step; None: of any
     attempt: str = ""
     key: str = ""  # of the attempt, for what is sent to the peer
     peer: PeerNode | None = None  # None: there is no other node that takes states

@@ -18,7 +18,7 @@ from runs.points.charts.series import raw
 
 FILE = Path(__file__).with_suffix(".json")
 TIMES = ("id", "last_record_at", "compacted_cursor")
-NEWER = {("memory", "")}  # columns that came later, with what they hold where nothing was sent
+NEWER = ("memory",)  # columns that came later, where they hold nothing
 
 
 def frames_of(run: str) -> bytes:
@@ -34,7 +34,7 @@ def stored_rows(run: str) -> dict[str, Any]:
     """Return all that the store has of the run, as plain JSON."""
     tables = {
         model.__name__: [
-            {name: value for name, value in row.items() if name not in TIMES and (name, value) not in NEWER}
+            {name: value for name, value in row.items() if name not in TIMES and (name not in NEWER or value)}
             for row in model.objects.filter(run_id=run).order_by("pk").values()
         ]
         for model in (Checkpoint, CheckpointUse, Fact, Producer, Telemetry)

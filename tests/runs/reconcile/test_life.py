@@ -34,6 +34,7 @@ def test_a_run_goes_from_the_queue_to_its_success(yard: Yard) -> None:
         "memory": {
             "nodes": [{"node": name, "address": "127.0.0.1", "port": None} for name in ("node-a", "node-b")],
             "restore_above": None,
+            "restore_until_step": None,
         },
         "skips": [],
     }

@@ -9,9 +9,11 @@ import pytest
 from runs import actions
 from runs.ingest.commit import Source, commit
 from runs.ingest.validation.records import incoming
-from runs.models import Event, Run
+from runs.metrics.models import Series
+from runs.models import Event, Placement, Run
 from runs.presenting.checkpoints import memory_sentence
 from runs.presenting.restarts import restarts_document
+from runs.status import Phase
 from tests.checkpoints import saved, tell
 from tests.runs.reconcile.conftest import Yard
 from tests.runs.reconcile.test_restoring import sentences
@@ -59,7 +61,8 @@ def test_a_first_start_goes_on_from_nothing_in_memory(yard: Yard) -> None:
 
 def test_a_restart_may_go_on_from_memory_and_says_which_state(restarted: Yard) -> None:
     assert "from step 140 in memory" in sentences(restarted.run, "restarting")[0]
-    assert go_of(restarted)["memory"]["restore_above"] == 0
+    memory = go_of(restarted)["memory"]
+    assert (memory["restore_above"], memory["restore_until_step"]) == (0, None)
     assert "from step 140 or newer in memory, else from storage" in sentences(restarted.run, "starting")[-1]
     restarted.say("running")
     tell(restarted.run, {"state": "restored", "step": 160, "fence": 1, "memory": "node-b"})
@@ -70,6 +73,18 @@ def test_a_restart_may_go_on_from_memory_and_says_which_state(restarted: Yard) -
     document = restarts_document(restarted.run, restarted.now)
     assert (document["source"], document["from_step"]) == ("the memory of node-b", 160)
     assert Event.objects.get(code="restored").data["memory"] == "node-b"
+
+
+def test_of_a_lost_node_no_state_is_taken_whose_records_never_came(restarted: Yard) -> None:
+    Placement.objects.filter(attempt__run=restarted.run, attempt__number=1, node_rank=1).update(phase=Phase.RUNNING)
+    for name, labels, step in (
+        ("train/loss", {}, 300),
+        ("rank/step_time_s", {"rank": "1"}, 120),
+        ("rank/data_time_s", {"rank": "1"}, 110),
+        ("system/cpu_percent", {"node": "node-b"}, 9),
+    ):
+        Series.objects.create(run_id=restarted.run.pk, name=name, labels=labels, labels_key=str(labels), last_step=step)
+    assert go_of(restarted)["memory"]["restore_until_step"] == 120
 
 
 def test_a_state_in_memory_has_no_row_among_the_checkpoints(restarted: Yard) -> None:

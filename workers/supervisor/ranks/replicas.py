@@ -26,6 +26,7 @@ def replica_plan(request: StartRequest, order: Order, go: Go) -> ReplicaPlan | N
         folder=str(folder.run(order.run).path),
         limit_bytes=max(0, folder.limit_bytes - others),
         restore_above=go.memory.restore_above,
+        restore_until_step=go.memory.restore_until_step,
         attempt=order.attempt,
         key=order.replica_key,
         peer=peer_of(order, go.memory) if order.replica_key else None,

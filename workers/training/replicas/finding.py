@@ -87,7 +87,8 @@ def _held(plan: ReplicaPlan, fence: int) -> Held | None:
     memory = RunMemory(Path(plan.folder))
     for side in (memory.own, memory.peer):
         for mark in find(side) if plan.folder and side.is_dir() else []:
-            if plan.restore_above < mark.fence < fence:
+            is_late = plan.restore_until_step is not None and mark.step > plan.restore_until_step
+            if plan.restore_above < mark.fence < fence and not is_late:
                 states.setdefault(mark, {}).update(_files(side / mark.name))
     return Held(plan.node, plan.folder, states)
 

@@ -20,13 +20,13 @@ def names(offers: Offers) -> set[str]:
     ("status", "offered"),
     [
         (Status.QUEUED, {"stop", "pause", "clone"}),
-        (Status.RUNNING, {"stop", "pause", "clone", "trace"}),
+        (Status.RUNNING, {"stop", "pause", "clone", "trace", "rewind"}),
         (Status.STOPPING, {"end_at_once", "clone"}),
-        (Status.PAUSED, {"stop", "resume", "clone"}),
+        (Status.PAUSED, {"stop", "resume", "clone", "rewind"}),
         (Status.LOST, {"stop", "pause", "give_up", "clone"}),
         (Status.SUCCEEDED, {"clone", "archive", "delete"}),
-        (Status.CANCELLED, {"restart", "clone", "archive", "delete"}),
-        (Status.FAILED, {"restart", "repair", "clone", "archive", "delete"}),
+        (Status.CANCELLED, {"restart", "clone", "archive", "delete", "rewind"}),
+        (Status.FAILED, {"restart", "repair", "clone", "archive", "delete", "rewind"}),
     ],
 )
 def test_a_run_offers_what_its_status_allows(make_run: MakeRun, status: Status, offered: set[str]) -> None:

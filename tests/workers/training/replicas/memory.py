@@ -17,7 +17,8 @@ from workers.replicas.receiving import KnownAttempt, Receiver
 from workers.training.checkpoints.store import Mark, find
 from workers.training.startup.place import Place
 
-ROOT, ABOVE, LIMIT, NODES = "MEMORY_OF_TEST", "ABOVE_OF_TEST", "LIMIT_OF_TEST", "NODES_OF_TEST"
+ROOT, LIMIT, NODES = "MEMORY_OF_TEST", "LIMIT_OF_TEST", "NODES_OF_TEST"
+ABOVE, UNTIL = "ABOVE_OF_TEST", "UNTIL_OF_TEST"
 PORTS, KEY = "PORTS_OF_TEST", "5c" * 32
 LARGE = 1 << 30
 
@@ -25,7 +26,7 @@ LARGE = 1 << 30
 def begin(spec: RecipeSpec, place: Place, recorder: Any) -> None:
     """In a rank: train as one that is told of its node's memory."""
     node = os.environ[NODES].split(",")[place.rank]
-    above = os.environ[ABOVE]
+    above, until = os.environ[ABOVE], os.environ[UNTIL]
     ports = json.loads(os.environ[PORTS])
     others = [one for one in dict.fromkeys(os.environ[NODES].split(",")) if one != node and one in ports]
     behind = [one for one in others if one > node] or others
@@ -34,6 +35,7 @@ def begin(spec: RecipeSpec, place: Place, recorder: Any) -> None:
         folder=str(Path(os.environ[ROOT]) / node / RUN),
         limit_bytes=int(os.environ[LIMIT]),
         restore_above=int(above) if above else None,
+        restore_until_step=int(until) if until else None,
         attempt=RUN,
         key=KEY,
         peer=PeerNode(behind[0], "127.0.0.1", ports[behind[0]]) if behind else None,
@@ -49,6 +51,7 @@ class MemoryYard(Yard):
         super().__init__(folder / "checkpoints")
         self.root, self.nodes, self.limit_bytes = folder / "memory", nodes, LARGE
         self.above: int | None = 0
+        self.until: int | None = None
         self.receivers: dict[str, Receiver] = {}
 
     def connect(self) -> None:
@@ -77,6 +80,7 @@ class MemoryYard(Yard):
             **{ROOT: str(self.root), LIMIT: str(self.limit_bytes), NODES: ",".join(self.nodes)},
             **{PORTS: json.dumps({node: one.port for node, one in self.receivers.items()})},
             **{ABOVE: "" if self.above is None else str(self.above)},
+            **{UNTIL: "" if self.until is None else str(self.until)},
         )
 
     def memory(self, node: str) -> RunMemory:

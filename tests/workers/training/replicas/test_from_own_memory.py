@@ -50,6 +50,15 @@ def test_one_whole_state_is_kept_and_that_of_the_attempt_before_goes(yard: Memor
     assert sorted(path.name for path in yard.memory("node-a").buffers.iterdir()) == ["rank-0.fence-2.a"]
 
 
+@pytest.mark.parametrize(("until", "restored"), [(4, [("restored", 4, "node-a and node-b")]), (3, [])])
+def test_a_state_of_a_step_whose_records_never_came_is_not_used(
+    until: int, restored: list[tuple[str, int | None, str]], yard: MemoryYard
+) -> None:
+    yard.go(steps=5, checkpoint=EVERY_2)
+    yard.until = until
+    assert [one for one in told(yard.go(steps=7, checkpoint=EVERY_2)[0]) if one[0] == "restored"] == restored
+
+
 def test_ranks_of_one_node_share_its_folder(tmp_path: Path) -> None:
     yard = MemoryYard(tmp_path, "node-a", "node-a")
     yard.go(steps=5, checkpoint=EVERY_2)
