@@ -43,6 +43,9 @@ class Watched:
         if "rank/memory_bytes" in values and step is not None:  # each rank's own, once a step
             self.step_ends[step] = time.perf_counter()
 
+    def flush(self) -> None:
+        pass
+
     def note(self, payload: Mapping[str, Any], kind: str = "checkpoint") -> None:
         if kind == "checkpoint":
             self.notes.append(dict(payload))

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainyard.contract.records import Begin, encode_record, record_of
+from trainyard.contract.records import AnyRecord, Begin, encode_record, record_of
 from trainyard.sdk import local_run as local
 from trainyard.sdk import streaming
 from trainyard.sdk.buffers import (
@@ -155,8 +155,7 @@ class Run:
         """Record what became of a checkpoint, or ``facts``: the fields of a ``trainyard.contract.records.Checkpoint``.
 
         Unlike ``log`` it returns once the record is in the spool, so that a checkpoint that is on the disk is known
-        whatever is killed next; where the disk hangs it waits a second and leaves the record to the writing thread.
-        It never raises: what is no such record costs one warning and is counted.
+        whatever is killed next. It never raises: what is no such record costs one warning and is counted.
         """
         try:
             record = record_of(kind, dict(payload))
@@ -165,12 +164,17 @@ class Run:
             self._refuse("note", f"cannot be written: {str(error) or type(error).__name__:.300}")
             return
         if not is_small or self.is_finished:
-            self._refuse(
-                "note", "came after finish()" if self.is_finished else f"is larger than {MAX_NOTE_BYTES} bytes"
-            )
+            self._refuse("note", "came after finish()" if self.is_finished else f"is over {MAX_NOTE_BYTES} bytes")
             return
-        self._take(with_media=False)  # what was logged before stands before it
-        self._outbox.put(record, 0)
+        self.flush(record)
+
+    def flush(self, *records: AnyRecord) -> None:
+        """Return once what was logged, then ``records``, is in the spool, or after a second for the writing thread."""
+        if self.is_finished:
+            return
+        self._take(with_media=False)
+        for record in records:
+            self._outbox.put(record, 0)
         if self._writing.acquire(timeout=NOTE_TIMEOUT_S):
             try:
                 self._write()
@@ -182,8 +186,6 @@ class Run:
         """Write what is left and the end record. Logging afterwards costs a warning."""
         self._end("finish")
         local.leave()
-
-    # What the log call leaves to the slow ways.
 
     def _rows_of(self, names: tuple[str, ...], labels: Labels) -> Rows:
         rows = self._groups.get((names, labels))

@@ -49,6 +49,9 @@ class Metrics(Protocol):
     def note(self, payload: Mapping[str, Any], kind: str = "checkpoint") -> None:
         """Tell at once what became of a checkpoint, or facts about the run. May be called from any thread."""
 
+    def flush(self) -> None:
+        """Return once what was logged is kept, whatever ends this process. May be called from any thread."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepResult:

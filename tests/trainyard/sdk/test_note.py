@@ -27,6 +27,16 @@ def test_a_note_is_one_record_on_the_disk_when_the_call_returns(spool: Path) -> 
     eventually(lambda: points(producers(spool)[0])["loss", ()] == [(100, 1.0), (101, 2.0)])
 
 
+def test_what_was_logged_is_on_the_disk_when_it_is_flushed(spool: Path) -> None:
+    run = trainyard.init()
+    for step in range(200):
+        run.log({"loss": 1.0}, step=step)
+        run.flush()
+        assert points(producers(spool)[0])["loss", ()][-1] == (step, 1.0)
+    run.finish()
+    run.flush()
+
+
 def test_a_note_can_not_pretend_to_be_another_record(spool: Path) -> None:
     run = trainyard.init()
     run.note({**SAVED, "p": "0" * 32, "q": 77, "t": "end"})

@@ -35,6 +35,9 @@ class Recorder:
     def log(self, values: Any, step: int | None = None, labels: Any = None) -> None:
         self.points += [(name, step, dict(labels or {}), float(value)) for name, value in values.items()]
 
+    def flush(self) -> None:
+        """All of it is kept as it comes."""
+
     def note(self, payload: Any, kind: str = "checkpoint") -> None:
         """Kept as a point too, so that it comes back the same way; ``notes`` finds it."""
         told = {key: json.dumps(value) for key, value in payload.items()}

@@ -153,6 +153,7 @@ class Replicas:
     def _keep(self, taken: Taken) -> None:
         began_s = time.thread_time()
         try:
+            self.metrics.flush()  # first: behind a state that counts nobody logs its steps again
             self._board.put(part_name(taken.mark, self.facts.rank), self._part(taken))
             if self.facts.rank == 0:
                 text = self._complete(taken)
