@@ -1,7 +1,7 @@
 """What one writes for `torchrun --max-restarts`: a GPT of hello-gpt's sizes under DDP that saves its state every so
 many steps and goes on from the newest when it is started again. It imports torch alone, so that a restart is short.
 
-`torchrun_gpt.py FOLDER STEPS_BETWEEN_CHECKPOINTS`; rank 0 appends a line `step Unix-seconds` to FOLDER/steps.
+`torchrun_gpt.py FOLDER STEPS_BETWEEN_CHECKPOINTS`; rank 0 appends `restarts step Unix-seconds` to FOLDER/steps.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def main(folder: Path, every: int) -> None:
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         step = state["step"]
+    restarts = os.environ["TORCHELASTIC_RESTART_COUNT"]
     replica = DistributedDataParallel(model, gradient_as_bucket_view=True)
     with (folder / "steps").open("a", buffering=1) as steps:
         while True:
@@ -77,7 +78,7 @@ def main(folder: Path, every: int) -> None:
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             if rank == 0:
-                steps.write(f"{step} {time.time()}\n")
+                steps.write(f"{restarts} {step} {time.time()}\n")
                 if step % every == 0:
                     temporary = path.with_suffix(".new")
                     torch.save(

@@ -28,7 +28,7 @@ HANGS = 3
 HANG_LIMIT_S = 5
 SAVED_EVERY = 25  # steps, of both
 STEPS_BETWEEN = 2 * SAVED_EVERY  # kills: there is a checkpoint of the attempt by then
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 TORCHRUN = "torchrun, --monitor-interval 0.05"
 Found = TypeVar("Found")
 
@@ -134,10 +134,11 @@ class TorchrunRun:
             stderr=subprocess.DEVNULL,
         )
 
-    def steps(self) -> list[tuple[int, float]]:
+    def steps(self) -> list[tuple[int, int, float]]:
+        """Return restarts, step and Unix seconds of each step, in their order."""
         with contextlib.suppress(FileNotFoundError):
             lines = (self._folder / "steps").read_text().splitlines()[:-1]  # the last may be half written
-            return [(int(step), float(at)) for step, at in (line.split() for line in lines)]
+            return [(int(words[0]), int(words[1]), float(words[2])) for words in map(str.split, lines)]
         return []
 
     def kill(self, rank: int) -> Recovered:
@@ -146,11 +147,12 @@ class TorchrunRun:
         victim = psutil.Process(self.process.pid).children()[rank]
         at = time.time()
         victim.kill()
-        last = max(step for step, when in self.steps() if when <= at)
-        until(lambda: True if max(step for step, _ in self.steps()) > last else None)
-        after = [(step, when) for step, when in self.steps() if when > at]
-        when = next(when for step, when in after if step > last)
-        return Recovered(when - at, last - after[0][0] + 1)
+        # A step that was under way may end after the kill: the new ones are those behind it, of the next start.
+        number = until(lambda: max(restarts for restarts, _, _ in self.steps()) or None)
+        last = max(step for restarts, step, _ in self.steps() if restarts < number)
+        when = until(lambda: next((at for one, step, at in self.steps() if one == number and step > last), None))
+        first = min(step for restarts, step, _ in self.steps() if restarts == number)
+        return Recovered(when - at, last - first + 1)
 
     def close(self) -> None:
         for process in psutil.Process(self.process.pid).children(recursive=True):
