@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import psutil
 
 from benchmarks import goals, torchrun_gpt
-from benchmarks.stack import Stack, free_port, percentile, running
+from benchmarks.stack import Stack, percentile, running
 from benchmarks.table import Row, middle, scaled, spread_of
 from trainyard.contract.base import JsonObject
 
@@ -123,9 +123,9 @@ class TorchrunRun:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        words = ["--nproc-per-node", "2", "--max-restarts", "1000", "--monitor-interval", "0.05"]
-        words += ["--master-port", str(free_port()), torchrun_gpt.__file__, str(folder), str(SAVED_EVERY)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+        words = ["--standalone", "--nproc-per-node", "2", "--max-restarts", "1000", "--monitor-interval", "0.05"]
+        words += [torchrun_gpt.__file__, str(folder), str(SAVED_EVERY)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "torch.distributed.run", *words],
             env=environment,
