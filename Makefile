@@ -14,7 +14,7 @@ SETUP = exec $(PYTHON) -m dashboard.setup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test test-all parity quality chaos check bench lock clean
+.PHONY: help setup demo up test test-all parity quality chaos slurm check bench lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s  %s\n' "$$name" "$$text"; done
@@ -48,6 +48,10 @@ quality: ## train the language model's examples to the nats per byte that they s
 chaos: ## kill everything at random, SEEDS times (20), and compare what is stored with what was acknowledged
 	@$(PYTHON) -m dashboard.setup --for tests
 	@CHAOS_SEEDS=$${SEEDS:-20} $(BIN)/python -m pytest -s $(or $(ARGS),tests/chaos tests/workers/training/checkpoints/test_kills.py)
+
+slurm: ## run on a Slurm that the tests start, with several machines (Debian: slurm-wlm, munge; root)
+	@$(PYTHON) -m dashboard.setup --for tests
+	@$(BIN)/python -m pytest -s tests/whole/test_slurm.py $(ARGS)
 
 check: ## format, lint, types, migrations, import rules, Django's own checks
 	@$(PYTHON) -m dashboard.setup --for check

@@ -1,7 +1,7 @@
 """`make test` and, with the word "extended", `make test-all`: tests in parts, three at a time, the longest first. Each
 part is a pytest of its own, with servers of its own; what shares a running Trainyard, and the browser with its event
 loop, are parts by themselves. `make test-all` has what `make test` leaves out: tests that are marked "extended", and
-`tests/runs` on the second database.
+`tests/runs` on the second database; the long experiments and a real Slurm have targets of their own.
 
 Prints what each part says with its name before it, and at the end what failed, the closing line of each and one for
 all. A few tests that failed are run once more, alone on the machine: one that passes then is named as unsteady. That is
@@ -39,6 +39,7 @@ class Tests(NamedTuple):
 # Every test is in one part, but for tests/parity and tests/quality, which are `make parity` and `make quality`: minutes
 # of up to eight processes. What has to do with the database runs on PostgreSQL too, in `make test-all`.
 NEVER = ("--ignore=tests/parity", "--ignore=tests/quality")
+ALONE = ("--ignore=tests/chaos", "--ignore=tests/whole/test_slurm.py")  # minutes each: `make chaos`, `make slurm`
 APART = ("--ignore=tests/runs", "--ignore=tests/workers")
 PARTS = {
     "browser": Tests(["-m", "whole and not extended"], ["tests/browser"], {}),
@@ -50,8 +51,8 @@ PARTS = {
 }
 EXTENDED = {
     "browser": Tests(["-m", "whole and extended"], ["tests/browser"], {}),
-    "others": Tests(["-m", "not whole and extended", *NEVER], ["tests"], {}),
-    "whole": Tests(["-m", "whole and extended", "--ignore=tests/browser", *NEVER], ["tests"], {}),
+    "whole": Tests(["-m", "whole and extended", "--ignore=tests/browser", *ALONE, *NEVER], ["tests"], {}),
+    "others": Tests(["-m", "not whole and extended", *ALONE, *NEVER], ["tests"], {}),
     "runs on PostgreSQL": Tests(["-m", "not whole"], ["tests/runs"], {"TRAINYARD_TEST_DATABASE": "postgresql"}),
 }
 CLOSING = re.compile(r"^=*[ ]*((\d+ [a-z]+(, )?)+|no tests ran).* in [\d.]+s")

@@ -1,8 +1,7 @@
-"""What the tests want of the machine besides Python: a Chromium to drive, PostgreSQL's server programs, and Slurm."""
+"""What the tests want of the machine besides Python: a Chromium to drive and PostgreSQL's server programs."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 from collections.abc import Callable
@@ -12,8 +11,6 @@ from .steps import VENV, VENV_PYTHON, SetupError, run, say, step
 
 SHELL = "chromium-headless-shell"  # Debian's name for the program and for its package
 WITH_WINDOWS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-SLURM = ("slurm-wlm", "munge")  # Debian's packages
-SYSTEM_FOLDERS = ("/usr/sbin", "/sbin")  # often not on PATH
 BROWSERS = VENV / "browsers"  # where Playwright's own download goes, inside the project
 POSTGRES_FOLDERS = ("/usr/lib/postgresql", "/usr/pgsql*", "/opt/homebrew/opt/postgresql*", "/usr/local/opt/postgresql*")
 
@@ -28,21 +25,6 @@ def ensure_test_programs() -> None:
         download_chromium()
     if find_postgres_folder() is None:
         say("  PostgreSQL's server programs are not on this machine: the tests that need them will be skipped.")
-    ensure_slurm()
-
-
-def ensure_slurm() -> None:
-    """Tests start a Slurm of their own from the machine's programs; nothing is set up for the machine itself."""
-    if not has_slurm() and can_use_apt():
-        with contextlib.suppress(SetupError):  # not every distribution has it
-            install_debian_packages(list(SLURM))
-    if not has_slurm():
-        say("  Slurm's programs are not on this machine: the tests that need them will be skipped.")
-
-
-def has_slurm() -> bool:
-    path = os.pathsep.join((os.environ.get("PATH", ""), *SYSTEM_FOLDERS))
-    return all(shutil.which(name, path=path) for name in ("slurmctld", "slurmd", "munged"))
 
 
 def install_what_there_is(missing: list[str]) -> None:

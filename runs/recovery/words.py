@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from runs.models.recoveries import LeftOutNode, Recovery
+from runs.recovery.policy import NOT_COUNTED
 from trainyard.spec.values.durations import words_of
 
 
@@ -13,8 +14,14 @@ def restart_sentence(recovery: Recovery) -> str:
     """Say which restart follows, when, from where, and without which nodes."""
     pause_s = recovery.due_at - recovery.failed_at
     when = "follows at once" if pause_s <= 0 else f"follows after a pause of {words_of(pause_s)}"
-    parts = [f"Restart {recovery.number} of {recovery.max} {when}, {_from_where(recovery)}."]
+    parts = [f"{_which(recovery)} {when}, {_from_where(recovery)}."]
     return " ".join([*parts, *left_out_sentences(recovery.left_out)])
+
+
+def _which(recovery: Recovery) -> str:
+    if recovery.cause in NOT_COUNTED:
+        return "A restart that does not count"
+    return f"Restart {recovery.number} of {recovery.max}"
 
 
 def _from_where(recovery: Recovery) -> str:
@@ -42,7 +49,7 @@ def left_out_sentences(left_out: Sequence[LeftOutNode]) -> list[str]:
 def waiting_sentence(recovery: Recovery, why: str) -> str:
     if recovery.number == 0:  # it did not fail: it is placed anew
         return why
-    return f"Restart {recovery.number} of {recovery.max}: {why[:1].lower()}{why[1:]}"
+    return f"{_which(recovery)}: {why[:1].lower()}{why[1:]}"
 
 
 def back_sentence(recovery: Recovery, took_s: float) -> str:

@@ -83,7 +83,7 @@ EXPERIMENTS: dict[Callable[[Scene], None], tuple[str, ...]] = {
     user_code.code_kills_its_parent: ("FAILED",),
     user_code.code_floods: ("SUCCEEDED",),
 }
-IN_EVERY_TEST_RUN = (processes.rank_is_killed,)  # the others are run by `make test-all` and `make chaos`
+IN_EVERY_TEST_RUN = (processes.rank_is_killed,)  # the others are run by `make chaos`
 
 
 def parameters() -> list[Any]:

@@ -73,9 +73,10 @@ def test_many_failures_are_not_run_again(
 
 
 NEVER = {"tests/parity", "tests/quality"}
+ALONE = {"tests/chaos", "tests/whole/test_slurm.py"}
 
 
-def test_every_test_but_those_of_parity_and_quality_is_in_one_of_the_parts() -> None:
+def test_every_test_but_those_with_targets_of_their_own_is_in_one_of_the_parts() -> None:
     """Told apart by two markers and by folders, and not by a list."""
     assert chosen(parts.PARTS) == {
         "browser": ("whole and not extended", set(), "tests/browser"),
@@ -87,8 +88,8 @@ def test_every_test_but_those_of_parity_and_quality_is_in_one_of_the_parts() -> 
     }
     assert chosen(parts.EXTENDED) == {
         "browser": ("whole and extended", set(), "tests/browser"),
-        "whole": ("whole and extended", {"tests/browser", *NEVER}, "tests"),
-        "others": ("not whole and extended", NEVER, "tests"),
+        "whole": ("whole and extended", {"tests/browser", *ALONE, *NEVER}, "tests"),
+        "others": ("not whole and extended", {*ALONE, *NEVER}, "tests"),
     }
 
 

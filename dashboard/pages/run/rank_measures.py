@@ -1,4 +1,4 @@
-"""What the ranks of an attempt measured of their steps: a bar of phases for each, and who keeps the others waiting."""
+"""What the ranks of an attempt measured of their steps: a bar of phases for each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dashboard.pages.shared.numbers import percent, seconds
 from runs.metrics.facts import facts_of
 from runs.metrics.models import Fact
 from runs.models import Attempt
-from runs.presenting import stragglers
+from runs.watching.phases import WAITING
 from trainyard.contract.base import SpecDocument
 from trainyard.contract.facts import MEASURED, MeasuredFacts
 from trainyard.spec.strategies.mesh import Mesh
@@ -49,7 +49,6 @@ class RankMeasures(NamedTuple):
 class Measures(NamedTuple):
     ranks: list[RankMeasures]
     legend: list[Slice]
-    remark: str
     advice: str
     num_steps: int
     step: int
@@ -66,16 +65,13 @@ def measures(attempt: Attempt, nodes: Mapping[int, str], spec: SpecDocument, mes
     if not measured:
         return None
     newest = Fact.objects.filter(run_id=attempt.run_id, attempt=attempt.fence, name=MEASURED, rank__in=measured)
-    # Stages of a pipeline have other work each and wait by plan: there, nobody is to blame.
-    phases = {rank: one.phases for rank, one in measured.items()}
-    found = stragglers.stragglers(phases) if mesh is None or mesh.stages == 1 else None
+    slow = {one.rank for one in attempt.stragglers}
     parallel = spec.get("parallel", {})
-    ranks = [_rank(rank, nodes.get(rank, ""), data, found) for rank, data in measured.items()]
+    ranks = [_rank(rank, nodes.get(rank, ""), data, is_slow=rank in slow) for rank, data in measured.items()]
     return Measures(
         ranks,
         [Slice(*words, "", "", "") for words in PHASES.values()],
-        stragglers.sentence(found, nodes, num_ranks=len(measured)) if found else "",
-        BALANCE if found and _could_balance(spec, mesh) else "",
+        BALANCE if slow and _could_balance(spec, mesh) else "",
         min(data.num_steps for data in measured.values()),
         max(data.step for data in measured.values()),
         datetime.fromtimestamp(max(newest.values_list("at", flat=True)), UTC),
@@ -83,7 +79,7 @@ def measures(attempt: Attempt, nodes: Mapping[int, str], spec: SpecDocument, mes
     )
 
 
-def _rank(rank: int, node: str, data: MeasuredFacts, found: stragglers.Stragglers | None) -> RankMeasures:
+def _rank(rank: int, node: str, data: MeasuredFacts, *, is_slow: bool) -> RankMeasures:
     phases = {name: data.phases.get(name, 0.0) for name in PHASES}
     total = sum(phases.values()) or 1.0
     return RankMeasures(
@@ -91,12 +87,12 @@ def _rank(rank: int, node: str, data: MeasuredFacts, found: stragglers.Straggler
         node,
         _slices(phases, total),
         seconds(data.step_time_s or 0.0),
-        percent(phases[stragglers.WAITING] / total),
+        percent(phases[WAITING] / total),
         data.rows,
         data.peak_memory_bytes,
         data.sent_bytes,
         percent(data.mfu),
-        found is not None and rank in found.ranks,
+        is_slow,
     )
 
 

@@ -19,7 +19,6 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine with nothing on PATH; the folder that PATH names."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(machine, "BROWSERS", tmp_path / "browsers")
-    monkeypatch.setattr(machine, "SYSTEM_FOLDERS", ())
     monkeypatch.setattr(machine, "POSTGRES_FOLDERS", (str(tmp_path / "lib/postgresql"),))
     return tmp_path
 
@@ -62,7 +61,7 @@ def asked(bare: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 def test_where_there_is_no_chromium_without_windows_another_does(bare: Path, asked: list[list[str]]) -> None:
     machine.ensure_test_programs()
-    assert asked == [[machine.SHELL, "postgresql"], ["postgresql", "chromium"], ["slurm-wlm", "munge"]]
+    assert asked == [[machine.SHELL, "postgresql"], ["postgresql", "chromium"]]
 
 
 def test_who_has_a_chromium_goes_on_with_it(bare: Path, asked: list[list[str]]) -> None:
@@ -70,14 +69,7 @@ def test_who_has_a_chromium_goes_on_with_it(bare: Path, asked: list[list[str]]) 
     make_program(bare / "lib/postgresql/17/bin", "postgres")
     make_program(bare / "lib/postgresql/17/bin", "initdb")
     machine.ensure_test_programs()
-    assert asked == [[machine.SHELL], ["slurm-wlm", "munge"]]
-
-
-def test_slurm_that_is_there_is_not_installed_again(bare: Path, asked: list[list[str]]) -> None:
-    for name in ("slurmctld", "slurmd", "munged"):
-        make_program(bare / "bin", name)
-    machine.ensure_slurm()
-    assert asked == []
+    assert asked == [[machine.SHELL]]
 
 
 def test_what_apt_does_not_have_at_all_is_an_error(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:

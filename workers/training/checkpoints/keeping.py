@@ -163,7 +163,7 @@ class DiskCheckpoints:
         if trouble is not None:
             self._report_off(rank, trouble)
             return
-        self._saver = Saver(facts, self._metrics.note)
+        self._saver = Saver(facts, self._metrics)
         if rank == 0:
             self._tidy(facts)
 

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import shutil
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from workers.training.checkpoints import retention
+from workers.training.checkpoints.background import Background
 from workers.training.checkpoints.manifest import Manifest, parameters_digest, write_manifest
-from workers.training.checkpoints.parts import join_notes, refuse_part, remove_notes, wait_for_parts, write_part
+from workers.training.checkpoints.parts import (
+    PartNote,
+    join_notes,
+    refuse_part,
+    remove_notes,
+    wait_for_parts,
+    write_part,
+)
 from workers.training.checkpoints.pieces import Piece
 from workers.training.checkpoints.random_state import RandomState, random_state
 from workers.training.checkpoints.snapshot import Snapshot
 from workers.training.checkpoints.store import Mark
 from workers.training.files import sync
+from workers.training.loop import Metrics
 from workers.training.recipes import ModelDocument
 
 # How long rank 0 waits for the parts of the others, and training for a disk that still writes the one before.
@@ -45,6 +54,24 @@ class Facts:
     device: torch.device
 
 
+def manifest_of(facts: Facts, mark: Mark, state: Record, notes: Mapping[int, PartNote]) -> Manifest:
+    """Return what describes the checkpoint of these parts, by the rank that has written each."""
+    tensors, files = join_notes(notes)
+    return Manifest(
+        run=facts.run,
+        step=mark.step,
+        fence=mark.fence,
+        at=time.time(),
+        model=facts.model,
+        parameters=parameters_digest(tensors),
+        world_size=facts.world_size,
+        degrees=facts.degrees,
+        state={**state, "random": {str(rank): note.random for rank, note in notes.items()}},
+        tensors=tensors,
+        files=files,
+    )
+
+
 @dataclass(slots=True)
 class Saver:
     """Saves one checkpoint at a time. One that is due while the last is still being written waits for it.
@@ -53,10 +80,10 @@ class Saver:
     """
 
     facts: Facts
-    note: Callable[[Record], None]
+    metrics: Metrics
     damaged: set[Mark] = field(default_factory=set)  # of this run: the first to go
     _snapshot: Snapshot = field(init=False)
-    _thread: threading.Thread | None = None
+    _background: Background = field(default_factory=partial(Background, "checkpoint"))
 
     def __post_init__(self) -> None:
         self._snapshot = Snapshot(self.facts.device)
@@ -69,20 +96,11 @@ class Saver:
             return
         self._snapshot.take(pieces())
         random, stall_s = random_state(self.facts.device), time.perf_counter() - started
-        # A daemon: a training that fails must not wait for its disk.
-        self._thread = threading.Thread(
-            target=self._write, args=(step, state, random, stall_s, started), name="checkpoint", daemon=True
-        )
-        self._thread.start()
+        self._background.start(self._write, step, state, random, stall_s, started)
 
     def wait(self, timeout_s: float) -> bool:
         """Return whether nothing is being written any more."""
-        if self._thread is not None:
-            self._thread.join(timeout_s)
-            if self._thread.is_alive():
-                return False
-            self._thread = None
-        return True
+        return self._background.wait(timeout_s)
 
     # In the thread.
 
@@ -93,6 +111,7 @@ class Saver:
             if facts.rank == 0:
                 retention.sweep(facts.folder, mark)
             folder.mkdir(exist_ok=True)
+            self.metrics.flush()  # first: behind a checkpoint that counts nobody logs its steps again
             write_part(folder, facts.rank, self._snapshot, random, stall_s)
             if facts.rank == 0:
                 self._complete(folder, mark, state, started)
@@ -103,43 +122,30 @@ class Saver:
     def _complete(self, folder: Path, mark: Mark, state: Record, started: float) -> None:
         facts = self.facts
         notes = wait_for_parts(folder, facts.writers, PARTS_TIMEOUT_S)
-        tensors, files = join_notes(notes)
-        manifest = Manifest(
-            run=facts.run,
-            step=mark.step,
-            fence=mark.fence,
-            at=time.time(),
-            model=facts.model,
-            parameters=parameters_digest(tensors),
-            world_size=facts.world_size,
-            degrees=facts.degrees,
-            state={**state, "random": {str(rank): note.random for rank, note in notes.items()}},
-            tensors=tensors,
-            files=files,
-        )
+        manifest = manifest_of(facts, mark, state, notes)
         remove_notes(folder, notes)
         num_bytes = manifest.num_bytes + write_manifest(folder, manifest)
         # Whole now, and on the disk: the rename is what makes it one. Its own fsync keeps it through a power cut.
         folder.rename(facts.folder / mark.name)
         sync(facts.folder)
-        self.note(
+        self.metrics.note(
             {
                 **record_of("saved", facts.run, mark, manifest),
                 "bytes": num_bytes,
-                "num_files": len(files) + 1,
+                "num_files": len(manifest.files) + 1,
                 "took_s": time.perf_counter() - started,
                 "stall_s": max(note.stall_s for note in notes.values()),
             }
         )
         for old in retention.retire(facts.folder, facts.keep, self.damaged):
-            self.note(record_of("deleted", facts.run, old))
+            self.metrics.note(record_of("deleted", facts.run, old))
             retention.remove(facts.folder / old.deleted_name)
 
     def _give_up(self, folder: Path, mark: Mark, why: str) -> None:
         print(f"checkpoint at step {mark.step} could not be kept, training goes on: {why}", flush=True)
         if self.facts.rank == 0:
             shutil.rmtree(folder, ignore_errors=True)
-            self.note({**record_of("off", self.facts.run, mark), "why": why[:MAX_WHY]})
+            self.metrics.note({**record_of("off", self.facts.run, mark), "why": why[:MAX_WHY]})
         else:
             refuse_part(folder, self.facts.rank, why)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from trainyard.contract.base import to_builtins
@@ -18,19 +18,19 @@ from workers.replicas.plan import ReplicaPlan
 from workers.replicas.sending import PeerConnection, PeerFailed
 from workers.replicas.wire import MANIFEST, Part
 from workers.training.checkpoints.agreement import gather_all
+from workers.training.checkpoints.background import Background
 from workers.training.checkpoints.manifest import (
     Manifest,
     StoredFile,
     StoredPart,
     StoredTensor,
     manifest_text,
-    parameters_digest,
     parse_manifest,
 )
-from workers.training.checkpoints.parts import PartNote, join_notes
+from workers.training.checkpoints.parts import PartNote
 from workers.training.checkpoints.pieces import Piece
 from workers.training.checkpoints.random_state import RandomState, random_state
-from workers.training.checkpoints.saving import MAX_WHY, Facts, Record, record_of
+from workers.training.checkpoints.saving import MAX_WHY, Facts, Record, manifest_of, record_of
 from workers.training.checkpoints.store import Mark
 from workers.training.loop import Metrics
 from workers.training.replicas.board import Board, NotThere
@@ -81,7 +81,7 @@ class Replicas:
     _peer_problems: list[str] = field(default_factory=list)
     _snapshots: list[MemorySnapshot] = field(init=False)
     _committed: Mark | None = None
-    _thread: threading.Thread | None = None
+    _background: Background = field(default_factory=partial(Background, "replicas"))
     _is_due: bool = False
     _reported: set[str] = field(default_factory=set)
     _reported_at: float = 0.0
@@ -121,12 +121,7 @@ class Replicas:
 
     def wait(self, timeout_s: float) -> bool:
         """Return whether nothing is on its way any more."""
-        if self._thread is not None:
-            self._thread.join(timeout_s)
-            if self._thread.is_alive():
-                return False
-            self._thread = None
-        return True
+        return self._background.wait(timeout_s)
 
     def _take(self, mark: Mark, pieces: Callable[[], Sequence[Piece]], state: Callable[[], Record]) -> None:
         started = time.perf_counter()
@@ -144,9 +139,7 @@ class Replicas:
             problem = str(error)
         taken = Taken(mark, snapshot, state(), random_state(self.facts.device), 0.0, problem)
         taken.stall_s = time.perf_counter() - started
-        # A daemon: a training that fails must not wait for it.
-        self._thread = threading.Thread(target=self._keep, args=(taken,), name="replicas", daemon=True)
-        self._thread.start()
+        self._background.start(self._keep, taken)
 
     # In the thread.
 
@@ -215,20 +208,7 @@ class Replicas:
             return json.dumps({"why": f"{error}", "is_final": error.is_final})
         except NotThere as error:
             return json.dumps({"why": f"{error}", "is_final": False})
-        tensors, files = join_notes(notes)
-        manifest = Manifest(
-            run=facts.run,
-            step=taken.mark.step,
-            fence=taken.mark.fence,
-            at=time.time(),
-            model=facts.model,
-            parameters=parameters_digest(tensors),
-            world_size=facts.world_size,
-            degrees=facts.degrees,
-            state={**taken.state, "random": {str(rank): note.random for rank, note in notes.items()}},
-            tensors=tensors,
-            files=files,
-        )
+        manifest = manifest_of(facts, taken.mark, taken.state, notes)
         stall_s = max(note.stall_s for note in notes.values())
         return json.dumps({"manifest": manifest_text(manifest), "stall_s": stall_s, "num_copies": num_copies})
 
