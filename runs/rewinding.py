@@ -70,19 +70,24 @@ def go_back(
 
 
 def go_back_by_rule(attempt: Attempt, alarm: MetricAlarm, rule: MetricRule, now: datetime) -> None:
-    """Go back to the last checkpoint before a value that broke a rule, as often as the rule lets it. The step before is
-    left out too: its update may be what broke the value. Raises what ``go_back`` raises."""
+    """Go back to the last checkpoint before a value that broke a rule, as often as the rule lets it. Raises what
+    ``go_back`` raises."""
     run = attempt.run
     before = sum(one.rule == rule.metric for one in run.known_rewinds.entries)
     if before >= rule.rewinds:
         times = "once" if before == 1 else f"{before} times"
         raise Refused("rewound-enough", f"It was sent back {times} by this rule, and that is as often as it may be.")
-    first = max(1, alarm.first_step - 1)
+    first, last = skipped_for(alarm)
     found = checkpoints.newest_up_to(run.pk, first - 1)
     if found is None:
         raise Refused("no-checkpoint", f"It has no checkpoint before step {first:,} to go back to.")
-    last = alarm.first_step if alarm.kind == "nan" else alarm.last_step
     go_back(run, to_step=found.step, first=first, last=last, actor=None, now=now, why=alarm.sentence, rule=rule.metric)
+
+
+def skipped_for(alarm: MetricAlarm) -> tuple[int, int]:
+    """Return the first and the last step to skip: the one before is among them, whose update may have broken the
+    value."""
+    return max(1, alarm.first_step - 1), alarm.first_step if alarm.kind == "nan" else alarm.last_step
 
 
 def skips_of(run: Run) -> list[SkippedSteps]:

@@ -81,9 +81,7 @@ class AllocationClock(threading.Thread):
             log.info("allocations.overtaken", cluster=cluster.name)
         except (RedisError, DatabaseError, OSError) as error:
             log.warning("allocations.away", cluster=cluster.name, error=str(error))
-        except (
-            Exception
-        ):  # a bug, or an answer that nobody expected: the log says which, and the next round tries again
+        except Exception:  # a bug, or an answer that nobody expected: the next round tries again
             log.exception("allocations.round_failed", cluster=cluster.name)
         finally:
             connections.close_all()

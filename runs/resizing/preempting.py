@@ -14,6 +14,7 @@ from runs.models import Attempt, Cluster, Run
 from runs.models.runs import StaleStatus
 from runs.placing.preempting import Concession, Holder, make_room
 from runs.placing.queue import requests_of, waiting_runs
+from runs.resizing.rounds import ranks_do_sentence
 from runs.resizing.words import goes_on
 from runs.status import Status, TransitionError, Wanted
 from trainyard.spec.sections.restarts import RestartRules
@@ -55,13 +56,12 @@ def preempt(cluster: Cluster, now: datetime, claimant: Callable[[], str | None])
 
 def _begin(attempt: Attempt, concession: Concession, name: str, now: datetime) -> None:
     run, num_before = attempt.run, len(attempt.placements.all())
-    ranks_do = stopping.what_ranks_do(run, attempt)
     first = f"Run {name} has a higher priority and needs nodes"
     if concession.num_nodes:
-        words = f"{first}: {goes_on(num_before, concession.num_nodes)}. {ranks_do[:1].upper()}{ranks_do[1:]}."
+        words = f"{first}: {goes_on(num_before, concession.num_nodes)}. {ranks_do_sentence(run, attempt)}"
         stopping.begin(run, attempt, why=stopping.RESIZE, code="resizing", sentence=words, now=now)
     else:
-        words = f"{first}: {ranks_do}. The run goes on when there is room again."
+        words = f"{first}: {stopping.what_ranks_do(run, attempt)}. The run goes on when there is room again."
         stopping.begin(run, attempt, why=stopping.PREEMPTED, code="making-room", sentence=words, now=now)
 
 

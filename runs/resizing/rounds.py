@@ -77,11 +77,12 @@ def begin_change(
 ) -> None:
     """Have the ranks save and end. ``before`` stands before the sentence. Raises what ``stopping.begin`` raises."""
     run, num_before = attempt.run, len(attempt.placements.all())
-    words = f"{before}{change_sentence(change, num_before)}. {_what_ranks_do(run, attempt)}"
+    words = f"{before}{change_sentence(change, num_before)}. {ranks_do_sentence(run, attempt)}"
     stopping.begin(run, attempt, why=stopping.RESIZE, code="resizing", sentence=words, now=now, actor=actor)
 
 
-def _what_ranks_do(run: Run, attempt: Attempt) -> str:
+def ranks_do_sentence(run: Run, attempt: Attempt) -> str:
+    """Say what the ranks do before they end."""
     words = stopping.what_ranks_do(run, attempt)
     return f"{words[:1].upper()}{words[1:]}."
 

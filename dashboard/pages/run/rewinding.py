@@ -11,7 +11,7 @@ from runs import actions
 from runs.access import get_run
 from runs.checkpoints import read as checkpoints
 from runs.models import Attempt, Role, Run
-from runs.models.findings import MetricAlarm
+from runs.rewinding import skipped_for
 from trainyard.spec import Problem, SpecError
 
 
@@ -30,11 +30,6 @@ def alarm_note(attempt: Attempt | None) -> AlarmNote | None:
     alarms = attempt.known_alarms
     first, last = skipped_for(alarms[-1])
     return AlarmNote(alarms[-1].sentence, len(alarms) - 1, first, last)
-
-
-def skipped_for(alarm: MetricAlarm) -> tuple[int, int]:
-    """Return the steps to skip: the step before is among them, whose update may have broken the value."""
-    return max(1, alarm.first_step - 1), alarm.first_step if alarm.kind == "nan" else alarm.last_step
 
 
 @page(methods=("GET", "POST"))
