@@ -121,12 +121,13 @@ class PostgreSQL:
     def kill(self) -> None:
         """SIGKILL it with all its processes."""
         assert self.process is not None
-        processes = [*psutil.Process(self.process.pid).children(recursive=True), self.process]
-        for process in processes:
+        children = psutil.Process(self.process.pid).children(recursive=True)
+        for child in children:
             with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
+                child.kill()
+        self.process.kill()
         self.process.wait(timeout=30)
-        psutil.wait_procs(processes[:-1], timeout=30)
+        psutil.wait_procs(children, timeout=30)
         self.process = None
 
     def stop(self) -> None:

@@ -15,7 +15,9 @@ from django.utils import timezone
 from runs import broadcast
 from runs.access import require, require_manager, require_runner
 from runs.engines import ENGINES, allocating_engine
-from runs.engines.allocating import SettingsError
+from runs.engines.cluster_settings.checks import SettingsError
+from runs.engines.cluster_settings.fields import secret_names
+from runs.engines.cluster_settings.secrets import MAX_CHARACTERS, keep_secret
 from runs.engines.offers import keep_offers
 from runs.models import Cluster, HeldSlot, JoinToken, Node, Preflight, Project, Role, Run, User
 from runs.models.access import digest_of
@@ -46,7 +48,7 @@ def create_cluster(
     none, Refused for a taken name."""
     require_manager(actor)
     cluster = Cluster(name=name, region=region, labels=labels or {}, engine=engine)
-    cluster.settings = checked_settings(engine, settings or {})
+    _set(cluster, settings or {})
     cluster.log_rules = read_rules(list(log_rules))
     cluster.spares = 1 if spares is None else spares
     cluster.clean_fields()
@@ -75,7 +77,7 @@ def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
         if changes.get(field) is not None:
             setattr(cluster, field, changes[field])
     if changes.get("settings") is not None:
-        cluster.settings = checked_settings(cluster.engine, changes["settings"])
+        _set(cluster, changes["settings"])
     cluster.clean_fields()
     if changes.get("log_rules") is not None:
         cluster.log_rules = read_rules(list(changes["log_rules"]))
@@ -109,6 +111,24 @@ def new_join_token(*, actor: User, cluster: Cluster) -> tuple[JoinToken, str]:
     return token, secret
 
 
+def _set(cluster: Cluster, document: JsonObject) -> None:
+    """Take the settings, and lock the secrets among them. A secret that is not named stays; an empty one goes."""
+    allocating = allocating_engine(cluster.engine)
+    secrets = secret_names(allocating.fields) if allocating else frozenset[str]()
+    cluster.settings = checked_settings(
+        cluster.engine, {name: value for name, value in document.items() if name not in secrets}
+    )
+    for name in sorted(secrets.intersection(document)):
+        value = document[name]
+        if not isinstance(value, str) or len(value) > MAX_CHARACTERS:
+            problem = f"{name}: a text of at most {MAX_CHARACTERS:,} characters."
+        else:
+            problem = allocating.secret_problem(name, value) if allocating and value else ""
+        if problem:
+            raise ValidationError({f"settings.{name}": problem})
+        keep_secret(cluster, name, value)
+
+
 def checked_settings(engine: str, document: JsonObject) -> JsonObject:
     """Return the settings as they are kept."""
     if engine not in ENGINES:
@@ -128,7 +148,7 @@ def checked_settings(engine: str, document: JsonObject) -> JsonObject:
 def _offering(cluster: Cluster) -> Cluster:
     """Have runs placed at once on machines that the engine may bring."""
     if (engine := allocating_engine(cluster.engine)) is not None:
-        keep_offers(cluster, engine.offer(cluster))
+        keep_offers(cluster, engine.offers(cluster))
     return cluster
 
 

@@ -10,11 +10,14 @@ from django.core.exceptions import ValidationError
 
 from runs.actions.clusters import checked_settings
 from runs.admin.base import Editable, Written
+from runs.engines import ENGINES
 from runs.models import Allocation, Cluster, HeldSlot, JoinToken, Node, Preflight
 
 
 class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
     """Checks the settings as the form of the site and REST do."""
+
+    engine = forms.ChoiceField(choices=lambda: [(name, engine.label) for name, engine in sorted(ENGINES.items())])
 
     class Meta:
         model = Cluster

@@ -6,11 +6,12 @@ from runs.engines.allocating import AllocatingEngine
 from runs.engines.celery import CeleryEngine
 from runs.engines.protocol import Engine
 from runs.engines.slurm.engine import SlurmEngine
+from runs.engines.ssh.engine import SshEngine
 from runs.models import Cluster
 
 __all__ = ["ENGINES", "Engine", "allocating_engine", "brings_nodes", "engine_of"]
 
-ENGINES: dict[str, Engine] = {"celery": CeleryEngine(), "slurm": SlurmEngine()}
+ENGINES: dict[str, Engine] = {"celery": CeleryEngine(), "slurm": SlurmEngine(), "ssh": SshEngine()}
 
 
 def engine_of(cluster: Cluster) -> Engine:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from runs.engines.celery import CeleryEngine
+from runs.engines.cluster_settings.fields import SettingField
 from runs.engines.machine_system import MachineSystem
 from runs.engines.protocol import NOTHING, WantedOfPlacements
-from runs.engines.setting_fields import SettingField
 from runs.engines.waking import wake
 from runs.models import Allocation, Attempt, Cluster, Node, Placement
 from runs.placing.scheduling import Room
@@ -24,37 +24,34 @@ from trainyard.contract.desired import DesiredAttempt
 
 @dataclass(frozen=True)
 class Offer:
-    """What the system may give to all runs of the cluster together."""
+    """Machines that are alike, which the system may give to all runs of the cluster together."""
 
     num_machines: int
     slots: int  # ranks on each
     gpu: str = ""  # the kind of its GPUs; empty for machines that are used without
 
 
-class SettingsError(ValueError):
-    """Settings of a cluster that the engine does not take: sentences by field."""
-
-    def __init__(self, problems: Mapping[str, str]) -> None:
-        super().__init__("; ".join(problems.values()))
-        self.problems = dict(problems)
-
-
 class AllocatingEngine(CeleryEngine, ABC):
     """Once its nodes have joined they are reached as all others: a message to their queue."""
 
-    label: str  # the system's name in sentences
+    about = "It brings machines for each run, which leave with it."
     fields: Sequence[SettingField]  # of its clusters' settings
 
     @abstractmethod
     def checked(self, document: JsonObject) -> JsonObject:
         """Return the settings of a cluster as they are kept. Raises SettingsError."""
 
+    def secret_problem(self, name: str, text: str) -> str:
+        """Return what is wrong with a secret among the settings, as a sentence that does not show it."""
+        return ""
+
     @abstractmethod
     def defaults(self) -> JsonObject:
         """Return the settings of a new cluster."""
 
     @abstractmethod
-    def offer(self, cluster: Cluster) -> Offer: ...
+    def offers(self, cluster: Cluster) -> Sequence[Offer]:
+        """Return what runs may be placed on, one for each kind of machine."""
 
     @abstractmethod
     def system(self, cluster: Cluster) -> MachineSystem: ...

@@ -45,7 +45,7 @@ def run_round(
     """Do one round. ``keep`` is called before each call to the system, and raises where another control goes on.
     ``looks_for_others``: ask the system also where nothing is open here, for jobs that are left."""
     now = timezone.now()
-    keep_offers(cluster, engine.offer(cluster))
+    keep_offers(cluster, engine.offers(cluster))
     forget_left(cluster, now)
     _request_missing(cluster)
     allocations = _open_ones(cluster)
@@ -117,6 +117,8 @@ class Comparison:
             close(allocation, self._ending(allocation, job), now)
         else:
             self._record(allocation, job, now)
+            if job.is_incomplete:
+                self._submit(allocation, now)
 
     def _job_of(self, allocation: Allocation) -> SystemJob | None:
         """Return the allocation's job, or one that a control which was killed has submitted for it."""
@@ -147,12 +149,14 @@ class Comparison:
         secrets = keep_tokens(attempt, now)
         request = MachineRequest(attempt.pk, attempt.run.name, len(placements), placements[0].num_ranks, secrets)
         try:
-            allocation.job = self._system.submit(request)
+            job = self._system.submit(request)
         except SystemRefused as error:
             ending = AllocationEnding(kind=EndKind.REFUSED, sentence=str(error), at=now.timestamp())
             close(allocation, ending, now)
             return
-        allocation.submitted_at = now
+        if job == allocation.job:
+            return
+        allocation.job, allocation.submitted_at = job, now
         allocation.save(update_fields=["job", "submitted_at"])
         words = f"{self._engine.label} has it as job {allocation.job}."
         attempt.run.record("machines-requested", words, data={"job": allocation.job}, attempt=attempt)
@@ -228,12 +232,14 @@ class Comparison:
         return now - attempt.ended_at > (DONE_GRACE if is_done else LINGER_LIMIT)
 
     def _cancel_others(self, allocations: Sequence[Allocation]) -> None:
-        """Cancel jobs of ours that nobody waits for: a second one for an attempt, or one whose run was deleted."""
+        """Cancel jobs of ours that nobody waits for: a second one for an attempt, one whose run was deleted, or what is
+        kept of one that is over."""
         wanted = {allocation.job for allocation in allocations}
         for job in (job for jobs in self._by_attempt.values() for job in jobs):
-            if job.state == JobState.OVER or job.id in wanted:
+            if job.id in wanted or (job.state == JobState.OVER and not job.is_kept):
                 continue
-            log.warning("allocation.left_over", cluster=self._cluster.name, job=job.id, attempt=job.attempt)
+            if job.state != JobState.OVER:
+                log.warning("allocation.left_over", cluster=self._cluster.name, job=job.id, attempt=job.attempt)
             try:
                 self._system.cancel(job.id)
             except SystemAway as error:

@@ -23,6 +23,9 @@ from trainyard.contract.seals import command_scope, question_scope, seal
 
 
 class CeleryEngine:
+    label = "Celery"
+    about = "Its nodes join once and stay."
+
     def capacity(self, cluster: Cluster, now: datetime) -> list[Room]:
         return rooms_of(list(Node.objects.present().filter(cluster=cluster)), now)
 

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from django.conf import settings
+from django.utils.crypto import salted_hmac
+
 from runs.causes.allocations import EndKind
+
+
+def mark_of(cluster: str) -> str:
+    """Return a word by which this server knows the jobs of one of its clusters, by id. Other clusters of ours, and
+    other servers, may use the same system."""
+    return salted_hmac("runs.engines.marks", cluster, secret=settings.SECRET_KEY).hexdigest()[:12]
 
 
 class SystemAway(Exception):
@@ -39,6 +48,8 @@ class SystemJob:
     end: EndKind | None = None  # of one that is over; None: its programs ended well
     end_sentence: str = ""
     exit_code: int | None = None
+    is_incomplete: bool = False  # not all of its machines were asked for: it is submitted again, and completed
+    is_kept: bool = False  # it is over, and something of it stays there until it is cancelled once more
 
 
 @dataclass(frozen=True)
@@ -64,7 +75,8 @@ class MachineSystem(Protocol):
         ...
 
     def submit(self, request: MachineRequest) -> str:
-        """Ask for machines and return the system's name for the job. Raises SystemRefused."""
+        """Ask for machines and return the system's name for the job. A job that is there already, whole or in part, is
+        completed and not repeated, where the system can see to that. Raises SystemRefused."""
         ...
 
     def cancel(self, job: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import count
 
@@ -17,42 +19,72 @@ from trainyard.contract.machines import Gpu, Inventory
 
 KEPT = timedelta(minutes=10)  # a node's key is good for so long after its machine left: records may be on their way
 Kind = Node.Kind
+Machine = tuple[int, str]  # its slots, and the kind of its GPUs
 
 
-def keep_offers(cluster: Cluster, offer: Offer) -> None:
+def keep_offers(cluster: Cluster, offers: Sequence[Offer]) -> None:
     """Have as many rows that nobody uses as there are machines that nobody uses, each as the settings say."""
-    free = list(_unused(cluster).order_by("joined_at", "pk"))
-    num_used = Node.objects.registered().filter(cluster=cluster).count() - len(free)
-    wanted = max(0, offer.num_machines - num_used)
-    for node in free[wanted:]:
+    missing = _unused_machines(cluster, offers)
+    others = []
+    for node in _unused(cluster).order_by("joined_at", "pk"):
+        if missing[_machine_of(node)] > 0:
+            missing[_machine_of(node)] -= 1
+        else:
+            others.append(node)
+    machines = list(missing.elements())
+    for node in others[len(machines) :]:
         with transaction.atomic():
             Cluster.objects.select_for_update().get(pk=cluster.pk)  # nothing is placed on it while we look
             _unused(cluster).filter(pk=node.pk).delete()
-    inventory = _inventory(offer)
-    changed = [node for node in free[:wanted] if node.slots != offer.slots or node.inventory != inventory]
-    _unused(cluster).filter(pk__in=[node.pk for node in changed]).update(slots=offer.slots, inventory=inventory)
-    for _ in range(wanted - len(free)):
-        _make(cluster, offer.slots, inventory)
+    for node, machine in zip(others, machines, strict=False):
+        _unused(cluster).filter(pk=node.pk).update(slots=machine[0], inventory=_inventory(machine))
+    for machine in machines[len(others) :]:
+        _make(cluster, machine)
+
+
+def _unused_machines(cluster: Cluster, offers: Sequence[Offer]) -> Counter[Machine]:
+    """Return the offered machines without those in use. Which one a row in use stands for is judged by its slots."""
+    left: Counter[Machine] = Counter()
+    for offer in offers:
+        left[offer.slots, offer.gpu] += offer.num_machines
+    unused = _unused(cluster).values("pk")
+    used = Node.objects.registered().filter(cluster=cluster).exclude(pk__in=unused).order_by("-slots")
+    for slots in used.values_list("slots", flat=True):
+        able = sorted(machine for machine, number in left.items() if number > 0)
+        if able:
+            left[next((machine for machine in able if machine[0] >= slots), able[-1])] -= 1
+    return left
 
 
 def _unused(cluster: Cluster) -> QuerySet[Node]:
     return Node.objects.filter(cluster=cluster, kind=Kind.OFFERED, removed_at=None, placements=None)
 
 
-def _inventory(offer: Offer) -> dict[str, object]:
-    gpus = [Gpu(index=index, name=offer.gpu) for index in range(offer.slots)] if offer.gpu else []
-    document: dict[str, object] = to_builtins(Inventory(slots=offer.slots, gpus=gpus))
+def _machine_of(node: Node) -> Machine:
+    gpus = node.machine.gpus
+    return node.slots, (gpus[0].name or "") if gpus else ""
+
+
+def _inventory(machine: Machine) -> dict[str, object]:
+    slots, gpu = machine
+    gpus = [Gpu(index=index, name=gpu) for index in range(slots)] if gpu else []
+    document: dict[str, object] = to_builtins(Inventory(slots=slots, gpus=gpus))
     return document
 
 
-def _make(cluster: Cluster, slots: int, inventory: dict[str, object]) -> None:
+def _make(cluster: Cluster, machine: Machine) -> None:
     """Make one row under a name that no node has had."""
     for number in count(Node.objects.filter(cluster=cluster).count() + 1):
         name = f"{cluster.name[:40]}-{number}"
         try:
             with transaction.atomic():
                 Node.objects.create(
-                    cluster=cluster, name=name, key=new_key(), slots=slots, inventory=inventory, kind=Kind.OFFERED
+                    cluster=cluster,
+                    name=name,
+                    key=new_key(),
+                    slots=machine[0],
+                    inventory=_inventory(machine),
+                    kind=Kind.OFFERED,
                 )
             return
         except IntegrityError:  # a name is taken; the next one

@@ -30,6 +30,9 @@ class Engine(Protocol):
     as any other node does, and leaves.
     """
 
+    label: str  # its name, or that of its system, in sentences
+    about: str  # one sentence, beside the choice of engines
+
     def capacity(self, cluster: Cluster, now: datetime) -> list[Room]:
         """Return the nodes of the cluster with their slots, those that are held and those that are free.
 

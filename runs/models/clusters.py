@@ -21,9 +21,12 @@ class Cluster(models.Model):
 
     id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     name = models.SlugField(max_length=60, unique=True)
-    engine = models.CharField(max_length=20, default="celery", choices=(("celery", "Celery"), ("slurm", "Slurm")))
+    engine = models.CharField(max_length=20, default="celery")  # one of runs.engines.ENGINES
     # What the engine must know of its system; a struct of the engine reads it. Empty for one whose nodes stay.
     settings = models.JSONField(default=dict, blank=True)
+    secrets = models.JSONField(
+        default=dict, blank=True, editable=False
+    )  # of the settings, locked: see cluster_settings
     region = models.CharField(max_length=60, blank=True)
     labels = models.JSONField(default=dict, blank=True)
     log_rules = models.JSONField(default=list, blank=True)  # for the logs of all runs on it: see runs.models.log_rules

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from runs.access import Someone, visible_runs
 from runs.engines import allocating_engine
+from runs.engines.allocating import Offer
 from runs.models import Allocation, Cluster, Run
 from runs.ordered import first_rows
 
@@ -27,7 +29,7 @@ class JobLine(NamedTuple):
 class MachinesView(NamedTuple):
     engine: str  # the system's name
     num_machines: int
-    slots: int  # on each
+    slots: str  # on each, in words
     jobs: list[JobLine]
 
 
@@ -36,12 +38,19 @@ def machines_view(user: Someone, cluster: Cluster) -> MachinesView | None:
     engine = allocating_engine(cluster.engine)
     if engine is None:
         return None
-    offer = engine.offer(cluster)
+    offers = engine.offers(cluster)
     rows = Allocation.objects.filter(attempt__run__cluster=cluster).exclude(state=Allocation.State.OVER)
     allocations = first_rows(rows.select_related("attempt").order_by("created_at", "pk"), MAX_JOBS)
     seen = visible_runs(user).in_bulk([one.attempt.run_id for one in allocations])
     lines = [_line(one, seen.get(one.attempt.run_id)) for one in allocations]
-    return MachinesView(engine.label, offer.num_machines, offer.slots, lines)
+    return MachinesView(engine.label, sum(offer.num_machines for offer in offers), _slots(offers), lines)
+
+
+def _slots(offers: Sequence[Offer]) -> str:
+    """Return ``"2 slots"``, or from how many to how many where machines differ."""
+    numbers = sorted({offer.slots for offer in offers}) or [0]
+    words = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+    return f"{words} slot{'' if numbers == [1] else 's'}"
 
 
 def _line(allocation: Allocation, run: Run | None) -> JobLine:

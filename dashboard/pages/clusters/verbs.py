@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -15,7 +15,7 @@ from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from runs import actions
 from runs.access import get_cluster, require_manager
 from runs.engines import ENGINES, allocating_engine
-from runs.engines.setting_fields import SettingField, document_of, texts_of
+from runs.engines.cluster_settings.fields import SECRET, SettingField, document_of, texts_of
 from runs.models import Project
 from runs.models.clusters import MAX_SPARES
 from trainyard.contract.base import JsonObject
@@ -48,6 +48,8 @@ class Values(NamedTuple):
 class FieldView(NamedTuple):
     field: SettingField
     value: str
+    is_kept: bool  # a secret that was given before
+    problem: str
 
 
 class ClusterForm(NamedTuple):
@@ -56,11 +58,16 @@ class ClusterForm(NamedTuple):
     button: str
     engine: str
     is_new: bool = False
+    kept: frozenset[str] = frozenset()  # names of secrets
 
-    @property
-    def fields(self) -> list[FieldView]:
+    def lines(self, problems: Mapping[str, str]) -> list[FieldView]:
         engine = allocating_engine(self.engine)
-        return [FieldView(one, self.values.settings.get(one.name, "")) for one in engine.fields] if engine else []
+        return [self._line(field, problems) for field in engine.fields] if engine else []
+
+    def _line(self, field: SettingField, problems: Mapping[str, str]) -> FieldView:
+        shown = "" if field.kind == SECRET else self.values.settings.get(field.name, "")
+        problem = problems.get(f"settings.{field.name}", "")
+        return FieldView(field, shown, field.name in self.kept, problem)
 
     @property
     def document(self) -> JsonObject:
@@ -101,7 +108,7 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
     values = Values(cluster.name, cluster.region, labels, projects, texts, rules, str(cluster.spares))
     if request.method == "POST":
         values = _asked(request, cluster.engine)
-    form = ClusterForm(values, f"Edit cluster {cluster.name}", "Save", cluster.engine)
+    form = ClusterForm(values, f"Edit cluster {cluster.name}", "Save", cluster.engine, kept=frozenset(cluster.secrets))
 
     def change(new: Values) -> None:
         actions.edit_cluster(
@@ -161,11 +168,11 @@ def _form(request: HttpRequest, form: ClusterForm, act: Callable[[Values], None]
             problems = {"name": error.sentence}
         else:
             return redirect("clusters")
-    lines = [(*one, problems.get(f"settings.{one.field.name}", "")) for one in form.fields]
-    engines = sorted(ENGINES) if form.is_new else []
+    engines = [(name, engine.label) for name, engine in sorted(ENGINES.items())] if form.is_new else []
     context = {
         **form._asdict(),
-        "lines": lines,
+        "lines": form.lines(problems),
+        "about": ENGINES[form.engine].about if form.engine in ENGINES else "",
         "engines": engines,
         "problems": problems,
         "projects": Project.objects.values_list("name", flat=True),
@@ -176,8 +183,8 @@ def _form(request: HttpRequest, form: ClusterForm, act: Callable[[Values], None]
 def _asked(request: HttpRequest, engine: str) -> Values:
     name, region, labels, spares = (request.POST.get(field, "").strip() for field in FIELDS)
     texts = _texts(engine, {})
-    if request.method == "POST":
-        texts = {field: request.POST.get(f"settings.{field}", "") for field in texts}
+    if request.method == "POST" and (allocating := allocating_engine(engine)):
+        texts = {one.name: request.POST.get(f"settings.{one.name}", "") for one in allocating.fields}
     rules = request.POST.get("log_rules", "")
     return Values(name, region, labels, request.POST.getlist("projects"), texts, rules, spares or "1")
 

@@ -22,7 +22,6 @@ from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp
 from runs.status import Status
 from runs.time_use.sums import time_of_all
-from trainyard.contract.base import JsonObject
 
 router = Router(tags=["clusters"])
 
@@ -45,8 +44,10 @@ class ClusterIn(Body):
     labels: dict[str, str] = Field(default_factory=dict)
     spares: int | None = Field(None, ge=0, description="so many idle nodes prepare for the loss of another; default: 1")
     projects: list[str] = Field(default_factory=list, description="names or ids of those that may use it")
-    engine: str = Field("celery", description="celery, whose nodes stay, or slurm, which brings nodes for each attempt")
-    settings: dict[str, Any] = Field(default_factory=dict, description="of an engine that brings nodes")
+    engine: str = Field("celery", description="celery, whose nodes stay, or one that brings nodes for each attempt")
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="of an engine that brings nodes, secrets among them"
+    )
     log_rules: list[RuleIn | str] = Field(default_factory=list, description="for the logs of all runs on it")
 
 
@@ -56,7 +57,9 @@ class ClusterEdit(Body):
     labels: dict[str, str] | None = None
     spares: int | None = Field(None, ge=0)
     projects: list[str] | None = Field(None, description="names or ids of all that may use it from now on")
-    settings: dict[str, Any] | None = Field(None, description="all settings of its engine from now on")
+    settings: dict[str, Any] | None = Field(
+        None, description="all settings of its engine from now on; secrets that are not named stay"
+    )
     log_rules: list[RuleIn | str] | None = Field(None, description="for the logs of runs that start from now on")
 
 
@@ -65,6 +68,7 @@ class ClusterOut(Schema):
     name: str
     engine: str
     settings: dict[str, Any] = Field(description="of its engine; empty for who may not change them")
+    secrets: list[str] = Field(description="names of the settings that are kept locked and never shown")
     region: str
     labels: dict[str, Any]
     spares: int = Field(description="so many idle nodes prepare for the loss of another")
@@ -144,13 +148,13 @@ def _clusters(user: User, rows: Sequence[Cluster]) -> list[ClusterOut]:
         _cluster(
             row,
             list(seen.filter(clusters=row).values_list("name", flat=True)),
-            row.settings if can_manage_clusters(user) else {},
+            shows_settings=can_manage_clusters(user),
         )
         for row in rows
     ]
 
 
-def _cluster(row: Cluster, projects: list[str], settings: JsonObject) -> ClusterOut:
+def _cluster(row: Cluster, projects: list[str], *, shows_settings: bool) -> ClusterOut:
     now = contact_time(timezone.now())
     nodes = list(Node.objects.present().filter(cluster=row).prefetch_related("held_slots"))
     usable = [node for node in nodes if node.is_in_contact(now) and not node.is_draining]
@@ -158,7 +162,8 @@ def _cluster(row: Cluster, projects: list[str], settings: JsonObject) -> Cluster
         id=row.pk,
         name=row.name,
         engine=row.engine,
-        settings=settings,
+        settings=row.settings if shows_settings else {},
+        secrets=sorted(row.secrets) if shows_settings else [],
         region=row.region,
         labels=row.labels,
         spares=row.spares,

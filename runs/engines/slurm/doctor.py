@@ -4,67 +4,61 @@ where that failed."""
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
-from urllib.parse import unquote, urlsplit
+from collections.abc import Iterator
 
 from runs.engines.findings import Finding
 from runs.engines.machine_system import SystemAway
+from runs.engines.probes import probe_answers, probe_findings, probe_names, probe_words
 from runs.engines.slurm.jobs import parse_jobs
-from runs.engines.slurm.programs import Failed, run
+from runs.engines.slurm.programs import Failed, Programs
 from runs.engines.slurm.settings import SlurmSettings
-from trainyard.contract.base import BadDocument, JsonObject, decode
 
 PROBE_LIMIT_S = 60.0
-JOIN_ADVICE = "Set the cluster's server, or start the server with a PUBLIC_URL that the machines reach."
-VALKEY_ADVICE = "Start the server with a REDIS_URL that the machines reach."
-FOLDER_ADVICE = "The shared folder must be there on every machine, and the jobs' user must be able to write to it."
 
 
-def examine(settings: SlurmSettings, server: str, redis_url: str) -> Iterator[Finding]:
+def examine(settings: SlurmSettings, programs: Programs, server: str, redis_url: str) -> Iterator[Finding]:
     """Yield what is found, one step after the other."""
-    version = _version(settings)
+    version = _version(programs)
     yield version
     if not version.is_fine:
         return
-    answers = _answers(settings)
+    answers = _answers(programs)
     yield answers
     if not answers.is_fine:
         return
-    partition, num_usable = _partition(settings)
+    partition, num_usable = _partition(settings, programs)
     yield partition
-    yield _accounts(settings)
+    yield _accounts(programs)
     if partition.is_fine:
-        yield from _probe(settings, min(2, settings.machines, num_usable), server, redis_url)
+        yield from _probe(settings, programs, min(2, settings.machines, num_usable), server, redis_url)
 
 
-def _version(settings: SlurmSettings) -> Finding:
+def _version(programs: Programs) -> Finding:
     try:
-        versions = {
-            run([name, "--version"], conf=settings.slurm_conf).strip() for name in ("sbatch", "squeue", "scancel")
-        }
+        versions = {programs.run([name, "--version"]).strip() for name in ("sbatch", "squeue", "scancel")}
     except (SystemAway, Failed) as error:
         return Finding("programs", False, str(error), "Install Slurm's programs on the server and its slurm.conf.")
     return Finding("programs", True, f"{', '.join(sorted(versions))}.")
 
 
-def _answers(settings: SlurmSettings) -> Finding:
+def _answers(programs: Programs) -> Finding:
     advice = "Is slurmctld running, does slurm.conf name it, and is munge running with the cluster's key?"
     try:
-        text = run(["squeue", "--me", "--json"], conf=settings.slurm_conf)
+        text = programs.run(["squeue", "--me", "--json"])
         number = len(parse_jobs(text, ""))
     except (SystemAway, Failed) as error:
         return Finding("controller", False, f"{str(error).rstrip('.')}.", advice)
     return Finding("controller", True, f"slurmctld answers and takes our credentials ({number} jobs in its queue).")
 
 
-def _partition(settings: SlurmSettings) -> tuple[Finding, int]:
+def _partition(settings: SlurmSettings, programs: Programs) -> tuple[Finding, int]:
     """Return what is found, and how many machines are in service."""
     words = ["sinfo", "--noheader", "--format=%P|%a|%D|%l|%t"]
     if settings.partition:
         words.append(f"--partition={settings.partition}")
     name = f"partition {settings.partition}" if settings.partition else "the default partition"
     try:
-        lines = [line.split("|") for line in run(words, conf=settings.slurm_conf).splitlines() if line.count("|") == 4]
+        lines = [line.split("|") for line in programs.run(words).splitlines() if line.count("|") == 4]
     except (SystemAway, Failed) as error:
         return Finding("partition", False, str(error), "Change the partition where the cluster is edited."), 0
     if not settings.partition:
@@ -78,86 +72,55 @@ def _partition(settings: SlurmSettings) -> tuple[Finding, int]:
     )
     is_fine = lines[0][1] == "up" and usable > 0
     advice = "" if is_fine else "Have Slurm's administrator look at `sinfo -R`."
-    return Finding("partition", is_fine, f"{sentence}{_out_of_service(settings)}", advice), usable
+    return Finding("partition", is_fine, f"{sentence}{_out_of_service(programs)}", advice), usable
 
 
-def _out_of_service(settings: SlurmSettings) -> str:
+def _out_of_service(programs: Programs) -> str:
     """Return the machines that Slurm does not use, with its reasons, as a sentence."""
     try:
-        lines = run(["sinfo", "--noheader", "--list-reasons", "--format=%N: %E"], conf=settings.slurm_conf).splitlines()
+        lines = programs.run(["sinfo", "--noheader", "--list-reasons", "--format=%N: %E"]).splitlines()
     except (SystemAway, Failed):
         return ""
     return f" Out of service: {'; '.join(line.strip() for line in lines[:4])}." if lines else ""
 
 
-def _accounts(settings: SlurmSettings) -> Finding:
+def _accounts(programs: Programs) -> Finding:
     try:
-        run(["sacct", "--noheader", "-X", "--format=JobID"], conf=settings.slurm_conf)
+        programs.run(["sacct", "--noheader", "-X", "--format=JobID"])
     except (SystemAway, Failed) as error:
         words = f"Slurm keeps no accounts ({error}): the end of a job is known for a few minutes only (MinJobAge)."
         return Finding("accounts", None, words)
     return Finding("accounts", True, "sacct answers: the end of a job is known for long.")
 
 
-def _probe(settings: SlurmSettings, number: int, server: str, redis_url: str) -> Iterator[Finding]:
+def _probe(settings: SlurmSettings, programs: Programs, number: int, server: str, redis_url: str) -> Iterator[Finding]:
     """Run a job that lasts a second on ``number`` machines, and let each try what a node does."""
     name = f"trainyard-doctor-{secrets.token_hex(4)}"
     words = ["srun", f"--job-name={name}", f"--nodes={number}", f"--ntasks={number}", "--ntasks-per-node=1", "--time=1"]
     words += ["--chdir=/", "--kill-on-bad-exit=1", "--quiet"]
     words += [f"--{one}={value}" for one in ("partition", "account", "qos") if (value := getattr(settings, one))]
     words += [f"--{option}" for option in settings.options]
-    words += [
-        settings.interpreter,
-        "-P",
-        "-m",
-        "workers.machine.probe",
-        server,
-        valkey_place(redis_url),
-        settings.folder,
-    ]
+    words += probe_words(settings.interpreter, server, redis_url, settings.folder)
     machines = f"{number} machine{'' if number == 1 else 's'}"
     try:
-        text = run(words, conf=settings.slurm_conf, limit_s=PROBE_LIMIT_S)
+        text = programs.run(words, limit_s=PROBE_LIMIT_S)
     except (SystemAway, Failed) as error:
-        _cancel(settings, name)
+        _cancel(programs, name)
         advice = (
             "Where the queue is full, try again later. Else try the same by hand: "
             f"srun --nodes={number} {settings.interpreter} --version"
         )
         yield Finding("job", False, f"A short job on {machines} did not run: {error}", advice)
         return
-    answers = _answers_of(text)
-    yield Finding("job", len(answers) == number, f"A short job ran on {len(answers)} of {machines}: {_names(answers)}.")
-    problems = [(str(one.get("host")), str(word)) for one in answers for word in one.get("problems") or []]
-    for step, advice in (("server", JOIN_ADVICE), ("Valkey", VALKEY_ADVICE), ("folder", FOLDER_ADVICE)):
-        wrong = [f"{host}: {word.partition(': ')[2]}" for host, word in problems if word.startswith(f"{step}: ")]
-        what = {"server": server, "Valkey": valkey_place(redis_url), "folder": settings.folder}[step]
-        sentence = f"{what} is not reached. {'; '.join(wrong)}." if wrong else f"{what} is reached from the machines."
-        yield Finding(step, not wrong, sentence, advice if wrong else "")
+    answers = probe_answers(text)
+    yield Finding(
+        "job", len(answers) == number, f"A short job ran on {len(answers)} of {machines}: {probe_names(answers)}."
+    )
+    yield from probe_findings(answers, server, redis_url, settings.folder)
 
 
-def valkey_place(redis_url: str) -> str:
-    """Return host and port of Valkey, or its socket, without name and password."""
-    parts = urlsplit(redis_url)
-    return unquote(parts.path) if parts.scheme == "unix" else f"{parts.hostname or 'localhost'}:{parts.port or 6379}"
-
-
-def _cancel(settings: SlurmSettings, name: str) -> None:
+def _cancel(programs: Programs, name: str) -> None:
     try:
-        run(["scancel", "--me", f"--name={name}"], conf=settings.slurm_conf)
+        programs.run(["scancel", "--me", f"--name={name}"])
     except (SystemAway, Failed):  # it ends by its time limit of a minute
         return
-
-
-def _answers_of(text: str) -> list[JsonObject]:
-    found = []
-    for line in text.splitlines():
-        try:
-            found.append(decode(line, JsonObject))
-        except BadDocument:  # what a shell profile printed
-            continue
-    return found
-
-
-def _names(answers: Sequence[JsonObject]) -> str:
-    return ", ".join(f"{one.get('host')} (Trainyard {one.get('version')})" for one in answers) or "none"

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from django.conf import settings as django_settings
-from django.utils.crypto import salted_hmac
 
 from runs.engines.allocating import AllocatingEngine, Offer
 from runs.engines.findings import Finding
-from runs.engines.machine_system import MachineRequest, SystemAway, SystemJob, SystemRefused
+from runs.engines.machine_system import MachineRequest, SystemAway, SystemJob, SystemRefused, mark_of
+from runs.engines.openssh.client import OpenSsh
+from runs.engines.openssh.identity import SECRET_NAME, identity_of, key_problem
 from runs.engines.slurm.doctor import examine
 from runs.engines.slurm.form import FIELDS
 from runs.engines.slurm.jobs import parse_accounts, parse_jobs
-from runs.engines.slurm.programs import Failed, run
+from runs.engines.slurm.programs import Failed, Programs
 from runs.engines.slurm.script import script_of, submission
 from runs.engines.slurm.settings import SlurmSettings, checked_settings, settings_of
 from runs.models import Cluster
@@ -38,7 +39,11 @@ OVER_ALREADY = ("invalid job id", "already completing", "already finished", "alr
 
 class SlurmEngine(AllocatingEngine):
     label = "Slurm"
+    about = "Each run is a job of its queue; the machines come with it and leave with it."
     fields = FIELDS
+
+    def secret_problem(self, name: str, text: str) -> str:
+        return key_problem(text) if name == SECRET_NAME else ""
 
     def checked(self, document: JsonObject) -> JsonObject:
         return checked_settings(document)
@@ -47,35 +52,43 @@ class SlurmEngine(AllocatingEngine):
         document: JsonObject = to_builtins(SlurmSettings())
         return document
 
-    def offer(self, cluster: Cluster) -> Offer:
+    def offers(self, cluster: Cluster) -> list[Offer]:
         settings = settings_of(cluster.settings)
         is_gpu = settings.gres.partition(":")[0] == "gpu"
         kind = settings.gres.partition(":")[2] or "GPU"
-        return Offer(settings.machines, settings.slots, kind if is_gpu else "")
+        return [Offer(settings.machines, settings.slots, kind if is_gpu else "")]
 
     def system(self, cluster: Cluster) -> SlurmSystem:
         settings = settings_of(cluster.settings)
         server = settings.server or django_settings.PUBLIC_URL
-        return SlurmSystem(cluster.name, mark_of(cluster.pk), settings, server)
+        return SlurmSystem(cluster.name, mark_of(cluster.pk), settings, server, _programs(cluster, settings))
 
     def examine(self, cluster: Cluster) -> Iterator[Finding]:
         settings = settings_of(cluster.settings)
         server = settings.server or django_settings.PUBLIC_URL
-        yield from examine(settings, server, str(django_settings.REDIS_URL))
+        try:
+            programs = _programs(cluster, settings)
+        except SystemAway as error:
+            yield Finding("login node", False, str(error), "Enter the private key, or the path of its file.")
+            return
+        yield from examine(settings, programs, server, str(django_settings.REDIS_URL))
 
 
-def mark_of(cluster: str) -> str:
-    """Return a word by which this server knows the jobs of one of its clusters, by id. Other clusters of ours, and
-    other servers, may use the same Slurm."""
-    return salted_hmac("runs.engines.slurm", cluster, secret=django_settings.SECRET_KEY).hexdigest()[:12]
+def _programs(cluster: Cluster, settings: SlurmSettings) -> Programs:
+    """Raises SystemAway where there is no key for the login node."""
+    login = settings.login
+    if login is None:
+        return Programs(settings.slurm_conf)
+    return Programs(settings.slurm_conf, OpenSsh(login, identity_of(cluster, settings.ssh_key_file)))
 
 
 class SlurmSystem:
-    def __init__(self, cluster: str, mark: str, settings: SlurmSettings, server: str) -> None:
+    def __init__(self, cluster: str, mark: str, settings: SlurmSettings, server: str, programs: Programs) -> None:
         self._cluster = cluster
         self._settings = settings
         self._server = server
         self._mark = mark
+        self._programs = programs
 
     def jobs(self) -> list[SystemJob]:
         try:
@@ -114,7 +127,7 @@ class SlurmSystem:
                 raise SystemAway(f"Slurm on cluster {self._cluster} did not cancel job {job}: {error}.") from error
 
     def _run(self, *words: str, script: str = "") -> str:
-        return run(words, conf=self._settings.slurm_conf, text=script)
+        return self._programs.run(words, text=script)
 
     def _advice(self, sentence: str) -> str:
         """Say which setting of the cluster is likely to be wrong."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from runs.engines.setting_fields import LINES, NUMBER, SettingField
+from runs.engines.cluster_settings.fields import LINES, NUMBER, SettingField
+from runs.engines.openssh.identity import KEY_FIELDS
 
 FIELDS = (
     SettingField(
@@ -27,11 +28,29 @@ FIELDS = (
     ),
     SettingField("notice", "Notice", "How long before that limit its ranks are asked to save and end, such as 2m."),
     SettingField(
-        "options", "More options", "Of sbatch, one name=value a line, such as constraint=ib or exclude=c7.", LINES
+        "options",
+        "More options",
+        "Of sbatch, one name=value a line, such as constraint=ib or exclude=c7.",
+        LINES,
+        placeholder="name=value, one a line",
     ),
     SettingField(
         "python", "Python", "The interpreter on the machines that has Trainyard; empty for this server's path."
     ),
     SettingField("server", "This server", "Its address as the machines reach it; empty for PUBLIC_URL."),
-    SettingField("slurm_conf", "slurm.conf", "Its path on this server; empty for Slurm's default."),
+    SettingField("slurm_conf", "slurm.conf", "Its path where Slurm's programs run; empty for Slurm's default."),
+    SettingField(
+        "ssh_host",
+        "Host",
+        "Of a login node, where this server has no Slurm itself: its programs are run there over SSH.",
+        heading="Login node",
+    ),
+    SettingField("ssh_port", "Port", "", NUMBER),
+    SettingField("ssh_user", "User", "Who submits the jobs there."),
+    SettingField(
+        "ssh_host_key",
+        "Host key",
+        "As `ssh-keyscan HOST` prints it, such as ssh-ed25519 AAAA…; compare it with what its administrator says.",
+    ),
+    *KEY_FIELDS,
 )

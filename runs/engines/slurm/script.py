@@ -6,6 +6,7 @@ import math
 import shlex
 
 from runs.engines.machine_system import MachineRequest
+from runs.engines.node_command import node_variables, node_words
 from runs.engines.slurm.settings import SlurmSettings
 
 # Programs ignore it unless they wait for it: Slurm sends it to every process of the job, ranks too.
@@ -61,26 +62,17 @@ def submission(settings: SlurmSettings, request: MachineRequest, mark: str) -> l
 def script_of(settings: SlurmSettings, request: MachineRequest, server: str) -> str:
     """Return the job's script. It goes by the standard input and holds the tokens: Slurm shows it to the job's owner
     and to operators alone."""
-    node = [
+    node = node_words(
         settings.interpreter,
-        "-P",  # the working folder is shared: nothing of it is imported
-        "-m",
-        "workers.node",
-        "--for-attempt",
-        request.attempt,
-        "--server",
-        server,
-        "--home",
-        f"{settings.folder}/machines",
-        "--slots",
-        str(request.slots),
-    ]
+        attempt=request.attempt,
+        server=server,
+        home=f"{settings.folder}/machines",
+        slots=request.slots,
+    )
     start = ["srun", "--export=ALL", "--kill-on-bad-exit=1", "--wait=0", *node]
-    variables = {
-        "TRAINYARD_JOIN": " ".join(request.tokens),
-        "TRAINYARD_CHECKPOINTS": f"{settings.folder}/checkpoints",
-        "TRAINYARD_CORES": str(request.slots * settings.cpus_per_slot),  # others may have the machine's other cores
-    }
+    variables = node_variables(
+        request.tokens, checkpoints=f"{settings.folder}/checkpoints", cores=request.slots * settings.cpus_per_slot
+    )
     lines = [
         "#!/bin/sh",
         "umask 077",

@@ -5,15 +5,22 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
-from pathlib import PurePosixPath
-from urllib.parse import urlsplit
 
 import msgspec
 
-from runs.engines.allocating import SettingsError
+from runs.engines.cluster_settings import checks
+from runs.engines.cluster_settings.checks import Check, SettingsError
+from runs.engines.openssh.identity import key_file_problem
+from runs.engines.openssh.target import (
+    DEFAULT_PORT,
+    USER,
+    Target,
+    host_key_problem,
+    host_problem,
+    read_host_key,
+)
 from runs.models.clusters import MAX_SLOTS
-from trainyard.contract.base import BadDocument, JsonObject, WireStruct, convert, to_builtins
+from trainyard.contract.base import JsonObject, WireStruct, convert, to_builtins
 from trainyard.spec.values.durations import seconds_of
 
 MAX_MACHINES = 512
@@ -53,11 +60,23 @@ class SlurmSettings(WireStruct, kw_only=True):
     options: list[str] = msgspec.field(default_factory=list)  # more of sbatch's, each name=value
     python: str = ""  # the interpreter on the machines that has Trainyard
     server: str = ""  # this server's address as the machines reach it
-    slurm_conf: str = ""  # on this server; empty for its default
+    slurm_conf: str = ""  # where Slurm's programs run; empty for its default
+    ssh_host: str = ""  # a login node, on which Slurm's programs are run; empty where this server has them itself
+    ssh_port: int = DEFAULT_PORT
+    ssh_user: str = ""
+    ssh_host_key: str = ""
+    ssh_key_file: str = ""  # below the server's home; empty for the uploaded key
 
     @property
     def interpreter(self) -> str:
         return self.python or sys.executable
+
+    @property
+    def login(self) -> Target | None:
+        """The login node, None where this server has Slurm's programs itself."""
+        if not self.ssh_host:
+            return None
+        return Target(self.ssh_host, self.ssh_user, read_host_key(self.ssh_host_key), self.ssh_port)
 
     @property
     def time_limit_s(self) -> float | None:
@@ -75,64 +94,26 @@ def settings_of(document: JsonObject) -> SlurmSettings:
 
 def checked_settings(document: JsonObject) -> JsonObject:
     """Return the settings with their defaults. Raises SettingsError, whose sentences name field and value."""
-    unknown = sorted(set(document) - set(SlurmSettings.__struct_fields__))
-    problems = {name: f"Slurm has no setting {name!r}." for name in unknown}
-    try:
-        settings = convert({**document}, SlurmSettings)
-    except BadDocument as error:
-        field = str(error).partition(":")[0].partition(".")[0]
-        raise SettingsError({**problems, field: f"{error}."}) from error
-    for field, check in CHECKS.items():
-        if sentence := check(getattr(settings, field)):
-            problems[field] = f"{field}: {sentence}."
-    if not problems and settings.time_limit and settings.notice_s * 2 > (settings.time_limit_s or 0):
-        problems["notice"] = f"notice: at most half of the time limit {settings.time_limit}, not {settings.notice!r}."
-    if problems:
+    settings = checks.read_settings(SlurmSettings, document, CHECKS, "Slurm")
+    if settings.time_limit and settings.notice_s * 2 > (settings.time_limit_s or 0):
+        words = f"notice: at most half of the time limit {settings.time_limit}, not {settings.notice!r}."
+        raise SettingsError({"notice": words})
+    if problems := _login_problems(settings):
         raise SettingsError(problems)
     kept: JsonObject = to_builtins(settings)
     return kept
 
 
-def _number(least: int, most: int) -> Callable[[int], str]:
-    return lambda value: "" if least <= value <= most else f"from {least} to {most}, not {value}"
-
-
-def _text(pattern: re.Pattern[str], words: str) -> Callable[[str], str]:
-    return lambda value: "" if not value or pattern.fullmatch(value) else f"{words}, not {value[:100]!r}"
-
-
-def _path(value: str, *, is_needed: bool = False) -> str:
-    if not value:
-        return "a folder that all machines of the cluster share is needed" if is_needed else ""
-    is_plain = value.isprintable() and len(value) <= 200 and PurePosixPath(value).is_absolute()
-    return "" if is_plain else f"an absolute path of at most 200 characters, not {value[:100]!r}"
-
-
-def _folder(value: str) -> str:
-    return _path(value, is_needed=True)
-
-
-def _duration(least_s: float) -> Callable[[str], str]:
-    def check(value: str) -> str:
-        try:
-            seconds = seconds_of(value) if value else least_s
-        except ValueError as error:
-            return str(error)
-        return "" if seconds >= least_s else f"at least {least_s:g} s, not {value!r}"
-
-    return check
-
-
-def _server(value: str) -> str:
-    if not value:
-        return ""
-    try:
-        parts = urlsplit(value)
-        is_fine = parts.scheme in ("http", "https") and parts.hostname and value.isascii() and value.isprintable()
-        is_fine = is_fine and " " not in value and parts.port != 0 and len(value) <= 200
-    except ValueError:
-        is_fine = False
-    return "" if is_fine else f"an address such as http://host:8000, not {value[:100]!r}"
+def _login_problems(settings: SlurmSettings) -> dict[str, str]:
+    """Return what is missing for a login node."""
+    if not settings.ssh_host:
+        return {}
+    needed = {
+        "ssh_user": "the user who submits jobs there is needed",
+        "ssh_host_key": "the host key is needed, as `ssh-keyscan` prints it",
+        "python": "the interpreter on the machines is needed where another one submits the jobs",
+    }
+    return {name: f"{name}: {words}." for name, words in needed.items() if not getattr(settings, name)}
 
 
 def _options(lines: list[str]) -> str:
@@ -149,20 +130,25 @@ def _options(lines: list[str]) -> str:
     return ""
 
 
-CHECKS: dict[str, Callable[..., str]] = {
-    "folder": _folder,
-    "machines": _number(1, MAX_MACHINES),
-    "slots": _number(1, MAX_SLOTS),
-    "cpus_per_slot": _number(1, MAX_CPUS),
-    "gres": _text(GRES, "a name such as gpu or gpu:a100, without a number"),
-    "memory": _text(MEMORY, "a size such as 16G"),
-    "partition": _text(NAME, "the name of one partition"),
-    "account": _text(NAME, "a name of letters, digits and . _ @ + -"),
-    "qos": _text(NAME, "a name of letters, digits and . _ @ + -"),
-    "time_limit": _duration(LEAST_LIMIT_S),
-    "notice": _duration(0.0),
+CHECKS: dict[str, Check] = {
+    "folder": checks.shared_folder,
+    "machines": checks.number(1, MAX_MACHINES),
+    "slots": checks.number(1, MAX_SLOTS),
+    "cpus_per_slot": checks.number(1, MAX_CPUS),
+    "gres": checks.text(GRES, "a name such as gpu or gpu:a100, without a number"),
+    "memory": checks.text(MEMORY, "a size such as 16G"),
+    "partition": checks.text(NAME, "the name of one partition"),
+    "account": checks.text(NAME, "a name of letters, digits and . _ @ + -"),
+    "qos": checks.text(NAME, "a name of letters, digits and . _ @ + -"),
+    "time_limit": checks.duration(LEAST_LIMIT_S),
+    "notice": checks.duration(0.0),
     "options": _options,
-    "python": _path,
-    "server": _server,
-    "slurm_conf": _path,
+    "python": checks.path,
+    "server": checks.server,
+    "slurm_conf": checks.path,
+    "ssh_host": host_problem,
+    "ssh_port": checks.number(1, 65_535),
+    "ssh_user": checks.text(USER, "the name of a user"),
+    "ssh_host_key": host_key_problem,
+    "ssh_key_file": key_file_problem,
 }

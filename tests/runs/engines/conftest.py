@@ -44,8 +44,8 @@ class Machines(AllocatingEngine):
     def defaults(self) -> JsonObject:
         return {}
 
-    def offer(self, cluster: Cluster) -> Offer:
-        return Offer(int(cluster.settings.get("machines", 4)), 2)
+    def offers(self, cluster: Cluster) -> list[Offer]:
+        return [Offer(int(cluster.settings.get("machines", 4)), 2)]
 
     def system(self, cluster: Cluster) -> Machines:
         return self

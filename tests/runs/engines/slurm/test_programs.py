@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from runs.engines.machine_system import MachineRequest, SystemAway, SystemRefused
-from runs.engines.slurm.doctor import examine, valkey_place
-from runs.engines.slurm.engine import SlurmSystem, mark_of
-from runs.engines.slurm.programs import Failed, run, words_of
+from runs.engines.machine_system import MachineRequest, SystemAway, SystemRefused, mark_of
+from runs.engines.probes import valkey_place
+from runs.engines.slurm.doctor import examine
+from runs.engines.slurm.engine import SlurmSystem
+from runs.engines.slurm.programs import Failed, Programs, words_of
 from runs.engines.slurm.script import attempt_in, comment_of
 from runs.engines.slurm.settings import SlurmSettings
 
@@ -29,27 +30,28 @@ def make(folder: Path, name: str, script: str) -> None:
 
 
 def system() -> SlurmSystem:
-    return SlurmSystem("hpc", "mark", SlurmSettings(folder="/shared", partition="main"), "http://127.0.0.1:8000")
+    settings = SlurmSettings(folder="/shared", partition="main")
+    return SlurmSystem("hpc", "mark", settings, "http://127.0.0.1:8000", Programs())
 
 
 def test_a_program_that_does_not_answer_is_given_up(programs: Path) -> None:
     make(programs, "squeue", "exec sleep 60")
     began = time.monotonic()
     with pytest.raises(SystemAway, match=r"Slurm did not answer squeue within 0.3 s\."):
-        run(["squeue"], limit_s=0.3)
+        Programs().run(["squeue"], limit_s=0.3)
     assert time.monotonic() - began < 10
 
 
 def test_a_missing_program_is_named(programs: Path) -> None:
     with pytest.raises(SystemAway, match="the program no-such-program is not on this server"):
-        run(["no-such-program"])
+        Programs().run(["no-such-program"])
 
 
 def test_nothing_of_the_servers_environment_reaches_a_job(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_KEY", "secret")
     monkeypatch.setenv("DATABASE_URL", "secret")
     make(programs, "squeue", "env")
-    text = run(["squeue"], conf="/etc/other.conf")
+    text = Programs("/etc/other.conf").run(["squeue"])
     assert "secret" not in text and "SLURM_CONF=/etc/other.conf" in text
 
 
@@ -98,14 +100,14 @@ def test_accounts_that_nobody_keeps_are_no_error(programs: Path) -> None:
     make(programs, "sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1")
     assert system().find("17") is None
     with pytest.raises(Failed):
-        run(["sacct"])
+        Programs().run(["sacct"])
 
 
 def test_the_doctor_stops_at_the_first_step_that_others_need(programs: Path) -> None:
     settings = SlurmSettings(folder="/shared")
     for name in ("sbatch", "squeue", "scancel"):
         make(programs, name, "echo 'slurm-wlm 22.05.8'; exit 0")
-    found = list(examine(settings, "http://127.0.0.1:1", "unix:///x"))
+    found = list(examine(settings, Programs(), "http://127.0.0.1:1", "unix:///x"))
     assert [(one.step, one.is_fine) for one in found] == [("programs", True), ("controller", False)]
     assert "munge" in found[1].advice
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from runs.engines.allocating import SettingsError
+from runs.engines.cluster_settings.checks import SettingsError
 from runs.engines.slurm.settings import checked_settings
 
 

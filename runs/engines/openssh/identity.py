@@ -1,0 +1,92 @@
+"""The key with which a cluster's machines let the server in: a file below the server's home, or an uploaded secret."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path, PurePosixPath
+
+from django.conf import settings
+
+from runs.engines.cluster_settings.fields import SECRET, SettingField
+from runs.engines.cluster_settings.secrets import SecretUnreadable, secret_of
+from runs.engines.machine_system import SystemAway
+from runs.models import Cluster
+
+SECRET_NAME = "ssh_key"
+BEGIN, END = "-----BEGIN ", "PRIVATE KEY-----"
+KEY_FIELDS = (
+    SettingField(
+        SECRET_NAME,
+        "Private key",
+        "Without a passphrase, as ssh-keygen writes it. It is kept locked and never shown.",
+        SECRET,
+        placeholder="-----BEGIN OPENSSH PRIVATE KEY-----",
+    ),
+    SettingField(
+        "ssh_key_file",
+        "Or its file",
+        "A path below the server's home, such as keys/hpc, which the server's user alone may read.",
+    ),
+)
+
+
+def key_problem(text: str) -> str:
+    """Return what is wrong with an uploaded key, without showing it."""
+    lines = text.strip().splitlines()
+    is_key = len(lines) > 2 and lines[0].startswith(BEGIN) and lines[0].endswith(END) and lines[-1].endswith(END)
+    return "" if is_key else f"{SECRET_NAME}: a private key as ssh-keygen writes it, from its BEGIN to its END line."
+
+
+def key_file_problem(value: str) -> str:
+    path = PurePosixPath(value)
+    is_below = value.isprintable() and len(value) <= 200 and not path.is_absolute() and ".." not in path.parts
+    return "" if is_below or not value else f"a path below the server's home, such as keys/hpc, not {value[:100]!r}"
+
+
+def ssh_folder() -> Path:
+    """Return the folder of the files that `ssh` reads, which nobody else reads."""
+    folder = Path(settings.HOME) / "ssh"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def identity_of(cluster: Cluster, key_file: str) -> Path:
+    """Return the file with the private key. Raises SystemAway."""
+    if key_file:
+        return _file_below_home(key_file)
+    try:
+        text = secret_of(cluster, SECRET_NAME)
+    except SecretUnreadable as error:
+        raise SystemAway(str(error)) from error
+    if not text:
+        raise SystemAway(f"Cluster {cluster.name} has no private key yet: enter one where the cluster is edited.")
+    path = ssh_folder() / f"{cluster.pk}.key"
+    whole = "\n".join(text.strip().splitlines()) + "\n"
+    if not path.exists() or path.read_text() != whole:
+        write_private(path, whole)
+    return path
+
+
+def _file_below_home(key_file: str) -> Path:
+    home = Path(settings.HOME).resolve()
+    path = (home / key_file).resolve()
+    if not path.is_relative_to(home):
+        raise SystemAway(f"The key file {key_file} is not below the server's home.")
+    try:
+        facts = path.stat()
+    except OSError as error:
+        raise SystemAway(f"The key file {key_file} cannot be read: {error.strerror or error}.") from error
+    if not stat.S_ISREG(facts.st_mode) or facts.st_mode & 0o077:
+        raise SystemAway(f"The key file {key_file} may be read by others: `chmod 600` it.")
+    return path
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace the file in one step; other threads read it."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    beside.replace(path)

@@ -1,0 +1,116 @@
+"""What a cluster of engine ``ssh`` must know, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+
+import msgspec
+
+from runs.engines.cluster_settings import checks
+from runs.engines.cluster_settings.checks import Check, SettingsError
+from runs.engines.openssh.identity import key_file_problem
+from runs.engines.openssh.target import Target, read_address, read_host_key
+from runs.models.clusters import MAX_SLOTS
+from trainyard.contract.base import JsonObject, WireStruct, convert, to_builtins
+
+MAX_HOSTS = 128
+GPU = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
+LINE_WORDS = "user@host:port slots=N gpu=KIND TYPE KEY, of which port, slots and gpu may be left out"
+
+
+class SshSettings(WireStruct, kw_only=True):
+    """The settings of a cluster."""
+
+    hosts: list[str] = msgspec.field(default_factory=list)  # a Host each
+    folder: str = ""  # on each host
+    checkpoints: str = ""  # a folder that all hosts share; empty for one of each host's own
+    python: str = ""  # the interpreter on the hosts that has Trainyard; empty for the path of this server's
+    server: str = ""  # this server's address as the hosts reach it
+    ssh_key_file: str = ""  # below the server's home; empty for the uploaded key
+
+    @property
+    def interpreter(self) -> str:
+        return self.python or sys.executable
+
+    @property
+    def checkpoints_folder(self) -> str:
+        return self.checkpoints or f"{self.folder}/checkpoints"
+
+
+@dataclass(frozen=True)
+class Host:
+    target: Target
+    slots: int = 1
+    gpu: str = ""
+
+    @property
+    def label(self) -> str:
+        return self.target.label
+
+
+def settings_of(document: JsonObject) -> SshSettings:
+    """Return settings as they are kept."""
+    return convert(document, SshSettings)
+
+
+def hosts_of(settings: SshSettings) -> list[Host]:
+    return [read_host(line) for line in settings.hosts]
+
+
+def checked_settings(document: JsonObject) -> JsonObject:
+    """Return the settings with their defaults. Raises SettingsError, whose sentences name field and value."""
+    settings = checks.read_settings(SshSettings, document, CHECKS, "SSH")
+    labels = [host.label for host in hosts_of(settings)]
+    twice = next((label for label in labels if labels.count(label) > 1), "")
+    if twice:
+        raise SettingsError({"hosts": f"hosts: each host once, and {twice} stands there twice."})
+    kept: JsonObject = to_builtins(settings)
+    return kept
+
+
+def read_host(line: str) -> Host:
+    """Return the host of one line. Raises ValueError."""
+    words = line.split()
+    if not words:
+        raise ValueError(f"a line as {LINE_WORDS}, and not an empty one")
+    user, host, port = read_address(words[0])
+    values = {"slots": "1", "gpu": ""}
+    rest = words[1:]
+    while rest and "=" in rest[0] and rest[0].partition("=")[0] in values:
+        name, _, value = rest.pop(0).partition("=")
+        values[name] = value
+    slots, gpu = values["slots"], values["gpu"]
+    if not (slots.isascii() and slots.isdecimal() and 1 <= int(slots[:6]) <= MAX_SLOTS):
+        raise ValueError(f"slots from 1 to {MAX_SLOTS} for {words[0]}, not {slots[:20]!r}")
+    if gpu and not GPU.fullmatch(gpu):
+        raise ValueError(f"a kind of GPU such as a100 for {words[0]}, not {gpu[:40]!r}")
+    if len(rest) < 2:
+        raise ValueError(f"the host key of {words[0]} at the end of its line, as `ssh-keyscan` prints it")
+    return Host(Target(host, user, read_host_key(" ".join(rest)), port), int(slots), gpu)
+
+
+def _hosts(lines: list[str]) -> str:
+    if not 1 <= len(lines) <= MAX_HOSTS:
+        return f"from 1 to {MAX_HOSTS} lines, each as {LINE_WORDS}; not {len(lines)}"
+    for line in lines:
+        try:
+            read_host(line)
+        except ValueError as error:
+            return str(error)
+    return ""
+
+
+def _folder(value: str) -> str:
+    return checks.path(value) if value else "a folder on each host is needed"
+
+
+CHECKS: dict[str, Check] = {
+    "hosts": _hosts,
+    "folder": _folder,
+    "checkpoints": checks.path,
+    "python": checks.path,
+    "server": checks.server,
+    "ssh_key_file": key_file_problem,
+}
