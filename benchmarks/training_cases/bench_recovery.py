@@ -125,7 +125,9 @@ class TorchrunRun:
         self._folder = folder
         words = ["--standalone", "--nproc-per-node", "2", "--max-restarts", "1000", "--monitor-interval", "0.05"]
         words += [torchrun_gpt.__file__, str(folder), str(SAVED_EVERY)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        # With the store that a stand-alone agent shares, restarted ranks may read the addresses of the attempt before
+        # and wait for each other for gloo's 30 minutes (torch 2.13).
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "torch.distributed.run", *words],
             env=environment,
@@ -147,11 +149,11 @@ class TorchrunRun:
         victim = psutil.Process(self.process.pid).children()[rank]
         at = time.time()
         victim.kill()
-        # A step that was under way may end after the kill: the new ones are those behind it, of the next start.
+        # A step that was under way may end after the kill: the new ones are those behind it, of a later start.
         number = until(lambda: max(restarts for restarts, _, _ in self.steps()) or None)
         last = max(step for restarts, step, _ in self.steps() if restarts < number)
-        when = until(lambda: next((at for one, step, at in self.steps() if one == number and step > last), None))
-        first = min(step for restarts, step, _ in self.steps() if restarts == number)
+        when = until(lambda: next((at for one, step, at in self.steps() if one >= number and step > last), None))
+        first = min(step for restarts, step, _ in self.steps() if restarts >= number)
         return Recovered(when - at, last - first + 1)
 
     def close(self) -> None:
