@@ -143,6 +143,29 @@ def get_run(user: Someone, run_id: str, role: Role = Role.VIEWER) -> Run:
     return _allowed(user, run, run.project, role)
 
 
+def get_run_to_enter(user: Someone, run_id: str) -> Run:
+    """Return the run if the person may run commands beside its ranks: those who may have it run any script there, on a
+    cluster whose managers allow it. Raises NotFound and Forbidden."""
+    run = get_run(user, run_id, Role.MEMBER)
+    if run.cluster is None:
+        raise Forbidden(f"Run {run.name} was logged outside of Trainyard: nothing can be started beside its ranks.")
+    require_use(run.project, run.cluster)
+    if not run.cluster.interactive:
+        raise Forbidden(
+            f"Cluster {run.cluster.name} allows no interactive sessions. Staff allow them where the cluster is edited."
+        )
+    return run
+
+
+def why_not_enter(user: Someone, run_id: str) -> str:
+    """Return why the person may not run commands beside the run's ranks, empty where they may."""
+    try:
+        get_run_to_enter(user, run_id)
+    except (NotFound, Forbidden) as refusal:
+        return str(refusal)
+    return ""
+
+
 def get_runs(user: Someone, run_ids: Collection[str]) -> list[Run]:
     """Return these runs in the order in which they are named, each once, with their times alone: for whoever reads
     what they reported. Raises NotFound, without saying for which."""

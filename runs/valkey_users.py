@@ -56,6 +56,8 @@ def rules_of(node: Node) -> list[str]:
         f"%RW~{keys.up_key(node.pk)}",
         f"%RW~{keys.report_key(node.pk, '*')}",
         f"%RW~{keys.PREFIX}:stream:*",  # it appends and measures: no command that reads it is among these
+        f"%RW~{keys.session_key(node.pk, '*', 'down')}",
+        f"%RW~{keys.session_key(node.pk, '*', 'up')}",
         f"%RW~{queue}",
         f"%RW~{queue}\x06\x16?",  # the same queue by priority
         f"%W~_kombu.binding.{queue}",

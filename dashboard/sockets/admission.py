@@ -17,19 +17,20 @@ from channels.db import database_sync_to_async
 from django.db import DatabaseError
 
 from dashboard.http.credentials import Credential, users_of
-from runs.access import Sight, projects_of_runs, sights
+from runs.access import Sight, projects_of_runs, sights, why_not_enter
 
 log = structlog.get_logger(__name__)
 
 EVERY_S = 4.0  # a role that is revoked closes the socket within five seconds
 BATCH = 250  # sockets; SQLite bounds the variables of a statement
-UNAVAILABLE, UNKNOWN_USER, NOT_FOUND = 1011, 4401, 4404
+UNAVAILABLE, UNKNOWN_USER, FORBIDDEN, NOT_FOUND = 1011, 4401, 4403, 4404
 
 
 @dataclass(frozen=True)
 class Question:
     credential: Credential
     run_id: str | None  # None: a socket that is about no run
+    is_session: bool = False  # it runs commands beside the run's ranks
 
 
 Answer = Sight | int  # what its person sees, or the code with which the socket is closed
@@ -57,10 +58,14 @@ def answers(questions: Sequence[Question]) -> list[Answer]:
         user = users.get(question.credential)
         if user is None:
             found.append(UNKNOWN_USER)
-        elif question.run_id is None or known[user.pk].sees(projects.get(question.run_id)):
+        elif question.run_id is None:
             found.append(known[user.pk])
-        else:
+        elif not known[user.pk].sees(projects.get(question.run_id)):
             found.append(NOT_FOUND)
+        elif question.is_session and why_not_enter(user, question.run_id):
+            found.append(FORBIDDEN)
+        else:
+            found.append(known[user.pk])
     return found
 
 

@@ -17,6 +17,7 @@ from dashboard.sockets.feeds import Feed, feed_of
 from dashboard.sockets.outbox import Outbox
 from dashboard.sockets.overview_feed import OverviewFeed
 from dashboard.sockets.run_feed import RunFeed
+from dashboard.sockets.session_socket import SessionSocket
 from runs.access import Sight
 from runs.broadcast import OVERVIEW_GROUP, run_group
 
@@ -160,6 +161,7 @@ def hang_up(send: Any) -> None:
 
 websocket_urlpatterns = [
     path("ws/runs/<slug:run_id>/", RunWatch.as_asgi()),
+    path("ws/runs/<slug:run_id>/session/", SessionSocket.as_asgi()),
     path("ws/overview/", OverviewWatch.as_asgi()),
 ]
 

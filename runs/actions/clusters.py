@@ -42,6 +42,7 @@ def create_cluster(
     settings: JsonObject | None = None,
     log_rules: Sequence[object] = (),
     spares: int | None = None,
+    interactive: bool = False,
 ) -> Cluster:
     """Make an empty cluster, for the projects of these names or ids. Raises ValidationError for a bad name, a project
     that there is not, an unknown engine or settings that it does not take, SpecError for a rule of the log that is
@@ -51,6 +52,7 @@ def create_cluster(
     _set(cluster, settings or {})
     cluster.log_rules = read_rules(list(log_rules))
     cluster.spares = 1 if spares is None else spares
+    cluster.interactive = interactive
     cluster.clean_fields()
     return _offering(_save(cluster, _projects(projects)))
 
@@ -62,18 +64,18 @@ def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:
     known = Node.objects.filter(name=node).select_related("cluster").first()
     if known is not None:
         return known.cluster
-    cluster, is_new = Cluster.objects.get_or_create(name=LOCAL)
+    cluster, is_new = Cluster.objects.get_or_create(name=LOCAL, defaults={"interactive": True})
     if is_new and (first := Project.objects.order_by("created_at").first()):
         cluster.projects.add(first)
     return cluster
 
 
 def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
-    """Change name, region, labels, spares, the engine's settings, the rules of the log or the projects (names or ids)
-    that may use it: what trains there goes on as it started, and what waits is not placed. Raises ValidationError for
-    a bad value, SpecError for a rule that is none, Refused for a taken name."""
+    """Change name, region, labels, spares, interactive, the engine's settings, the rules of the log or the projects
+    (names or ids) that may use it: what trains there goes on as it started, and what waits is not placed. Raises
+    ValidationError for a bad value, SpecError for a rule that is none, Refused for a taken name."""
     require_manager(actor)
-    for field in ("name", "region", "labels", "spares"):
+    for field in ("name", "region", "labels", "spares", "interactive"):
         if changes.get(field) is not None:
             setattr(cluster, field, changes[field])
     if changes.get("settings") is not None:

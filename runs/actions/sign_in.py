@@ -38,7 +38,7 @@ def first_start() -> User | None:
         owner.save()
         project, _ = Project.objects.get_or_create(name="default")
         Membership.objects.get_or_create(project=project, user=owner, defaults={"role": Role.OWNER})
-        cluster, _ = Cluster.objects.get_or_create(name="local")
+        cluster, _ = Cluster.objects.get_or_create(name="local", defaults={"interactive": True})
         cluster.projects.add(project)
         return owner
 

@@ -34,6 +34,8 @@ class Cluster(models.Model):
     projects = models.ManyToManyField(Project, blank=True, related_name="clusters")
     # So many idle nodes prepare for the loss of another one: see runs.placing.spares.
     spares = models.PositiveIntegerField(default=1, validators=[MaxValueValidator(MAX_SPARES)])
+    # Whether members of its projects may run commands beside the ranks of their runs: see runs.access.
+    interactive = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

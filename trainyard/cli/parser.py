@@ -12,6 +12,7 @@ from trainyard.cli import (
     checking,
     datasets,
     files,
+    interactive,
     launching,
     logs,
     metrics,
@@ -190,11 +191,46 @@ def _add_acting(commands: Any) -> None:
     checks.add_argument("id", nargs="?", metavar="RUN", help="check the nodes of this run instead of a cluster's")
     checks.add_argument("--cluster", default="local", help="check the nodes of this cluster (default: local)")
     _speaks_json(checks)
+    _add_interactive(commands)
     token = commands.add_parser("token", help="tokens for programs", description="Tokens for programs.")
     tokens = token.add_subparsers(dest="token_command", required=True, metavar="COMMAND")
     create = _command(tokens, "create", acting.create_token, "make a token and print its secret, this once")
     create.add_argument("--name", default="command line", help="what it is for")
     create.add_argument("--expires", metavar="TIME", help="when it ends, in ISO 8601; it never does by default")
+
+
+def _add_interactive(commands: Any) -> None:
+    beside = _command(commands, "exec", interactive.execute, "run a command beside a rank: exec RUN -- COMMAND...")
+    _takes_run(beside)
+    _takes_rank(beside)
+    beside.add_argument(
+        "-t", "--terminal", action="store_true", help="with a terminal; without a command it is a shell's"
+    )
+    beside.add_argument("-i", "--stdin", action="store_true", help="send the standard input to the command")
+    beside.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="end it after so long (default: 600; a terminal has no limit)"
+    )
+    beside.add_argument(
+        "--max-output", type=_positive, metavar="BYTES", help="end it when it prints more (default: 64 MiB)"
+    )
+    forward = _command(commands, "forward", interactive.forward, "lead a port of this machine to a port of a rank's")
+    _takes_run(forward)
+    _takes_rank(forward)
+    forward.add_argument(
+        "ports", type=_ports, metavar="PORT[:REMOTE]", help="the port here, and there where that is another"
+    )
+
+
+def _takes_rank(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--rank", type=_not_negative, default=0, metavar="N", help="beside which (default: 0)")
+
+
+def _ports(text: str) -> tuple[int, int]:
+    here, _, there = text.partition(":")
+    found = int(here), int(there or here)
+    if not all(0 < port < 65_536 for port in found):
+        raise ValueError(text)
+    return found
 
 
 def _command(commands: Any, name: str, run: Command, sentence: str) -> argparse.ArgumentParser:

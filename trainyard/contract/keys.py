@@ -15,9 +15,10 @@ CHANGED_CHANNEL = f"{PREFIX}:changed"
 CONTROL_QUEUE = "control"
 RECONCILE_RUN = "runs.tasks.reconcile_run"
 
-# Commands to a node: `desired.Nudge` and `inspections.Inspect`.
+# Commands to a node: `desired.Nudge`, `inspections.Inspect` and `sessions.Attach`.
 NUDGE = "workers.tasks.nudge"
 INSPECT = "workers.tasks.inspect"
+ATTACH = "workers.tasks.attach"
 
 
 def node_queue(name: str) -> str:
@@ -49,6 +50,11 @@ def up_key(node_id: str) -> str:
 def report_key(node_id: str, attempt_id: str) -> str:
     """Return the key of an ``AttemptReport``; its seal has the scope ``seals.report_scope``."""
     return f"{PREFIX}:report:{node_id}:{attempt_id}"
+
+
+def session_key(node_id: str, session: str, direction: str) -> str:
+    """Return the key of a session's frames: ``up`` is a stream that the node writes, ``down`` a list that it reads."""
+    return f"{PREFIX}:session:{node_id}:{session}:{direction}"
 
 
 def new_key() -> str:

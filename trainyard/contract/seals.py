@@ -54,6 +54,10 @@ def question_scope(node_id: str) -> str:
     return f"question:{node_id}"
 
 
+def session_scope(node_id: str) -> str:
+    return f"session:{node_id}"
+
+
 def mac(key: str, scope: str, payload: bytes) -> str:
     """Return the HMAC-SHA-256 of scope and payload, hex. The scope's length is in it, so that no pair collides."""
     digest = hmac.new(bytes.fromhex(key), f"{len(scope)}:{scope}".encode(), hashlib.sha256)

@@ -122,6 +122,9 @@ class Attempts:
         group = user_of(order.spec.get("project", "")) if is_other_user else -1
         return KnownAttempt(order.run, order.fence, order.replica_key, group)
 
+    def folder_of(self, attempt: str) -> AttemptFolder | None:
+        return self._folders.get(attempt)
+
     def num_living(self) -> int:
         return sum(folder.lock_holder() is not None for folder in list(self._folders.values()))
 

@@ -21,7 +21,8 @@ from trainyard.contract.inspections import Inspect, Question
 from trainyard.contract.keys import down_key, up_key
 from trainyard.contract.locks import unlock
 from trainyard.contract.node_status import NodeStatus
-from trainyard.contract.seals import question_scope, seal
+from trainyard.contract.seals import question_scope, seal, session_scope
+from trainyard.contract.sessions.documents import Attach, SessionOrder
 from workers.machine.gpu_faults import GpuFaultReader
 from workers.machine.health import HealthReader
 from workers.machine.inventory import take_inventory
@@ -35,6 +36,7 @@ from workers.node.preflight.self_check import SelfChecker
 from workers.node.preparation.standby import Standby
 from workers.node.server_client import ServerClient
 from workers.node.server_clock import ServerClock
+from workers.node.sessions import SessionStarter
 from workers.node.zygote_keeper import ZygoteKeeper
 from workers.sandbox.node import Isolation
 from workers.transport.desired_reader import DesiredReader
@@ -91,6 +93,7 @@ class NodeWorker:
             isolation=isolation,
             memory=self._memory,
         )
+        self._sessions = SessionStarter(config, self._client, self._attempts.folder_of)
         self._describe_memory(home)
         self._standby = Standby(home / "cache", server, lambda: self._zygote.is_ready)
         self._inspector = Inspector(home, server, isolation)
@@ -156,6 +159,9 @@ class NodeWorker:
 
     def inspect(self, command: Inspect) -> None:
         self._inspector.take(unlock(self._config.key, question_scope(self._config.id), command, Question))
+
+    def attach(self, command: Attach) -> None:
+        self._sessions.start(unlock(self._config.key, session_scope(self._config.id), command, SessionOrder))
 
     def _sample_health(self) -> None:
         self._latest_health = self._health.sample()

@@ -42,6 +42,7 @@ from workers.supervisor.records.collector import Collector
 from workers.supervisor.records.rule_watch import RuleWatch
 from workers.supervisor.records.shipper import Shipper
 from workers.supervisor.reports import make_report
+from workers.supervisor.sessions import Sessions
 from workers.supervisor.valkey_thread import ValkeyThread
 from workers.transport.control_socket import Answer, Request, listen, serve_one, socket_path
 from workers.transport.node_config import load_config
@@ -109,6 +110,7 @@ class Supervisor:
         self._activity = Activity(folder)
         self._hangs = HangWatch(order, folder, waiting.markers)
         self._rules = RuleWatch(order.log_rules)
+        self._sessions = Sessions(request.home)
         self.is_disk_full = False
         self._memory_kills = count_memory_kills()
         with contextlib.suppress(OSError):
@@ -124,21 +126,19 @@ class Supervisor:
         self.control = listen(socket_path(folder.path))
         self.report = self._report()
         self._valkey_thread: ValkeyThread | None = None
-        task = order.spec["task"]
         self._start = start_of_ranks(order, folder)
         self._is_cold = bool(self._start.python)
-        self._is_watching = "script" in task and not self._is_cold and can_watch()
+        self._is_watching = "script" in order.spec["task"] and not self._is_cold and can_watch()
         self._groups_due_at = 0.0
         self._early: dict[int, int] = {}  # how those ended that were to become ranks, by pid
         self._trace_id: str | None = None  # the last one that was written for the ranks
         self._new_lock: IO[bytes] | None = None  # of a folder that was made anew
-        self._wakeup, wake = socket.socketpair()
-        for end in (self._wakeup, wake):
+        self._wakeup, self._wake = socket.socketpair()
+        for end in (self._wakeup, self._wake):
             end.setblocking(False)
-        self._wake = wake
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: self._end("interrupted"))
-        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
 
     def run(self) -> None:
         self._publish()
@@ -188,6 +188,7 @@ class Supervisor:
             )
             for local_rank in range(self.order.num_ranks)
         ]
+        self._sessions.know(plans)
         self.port.close()
         for plan in plans:
             pid = self.waiting.start(plan)
@@ -219,9 +220,7 @@ class Supervisor:
 
     def _wait_and_react(self) -> None:
         """Wait for the next event, at most POLL_EVERY_S, and react to it."""
-        readers: list[Any] = [self.control, self._wakeup]
-        if self.lifeline >= 0:
-            readers.append(self.lifeline)
+        readers: list[Any] = [self.control, self._wakeup, *([self.lifeline] if self.lifeline >= 0 else [])]
         ready, _, _ = select.select(readers, [], [], POLL_EVERY_S)
         if self._wakeup in ready:
             with contextlib.suppress(BlockingIOError):
@@ -340,6 +339,8 @@ class Supervisor:
             return Answer(error="another fence")
         if request.do == "go" and request.go is not None and self.go is None and self.phase == Phase.READY:
             self.go = request.go
+        elif request.do == "attach" and request.session is not None:
+            return Answer(phase=self.phase, error=self._sessions.begin(request.session, self.phase, self.ranks))
         elif request.do == "stop":
             self._end(request.cause, request.grace_s)
         return Answer(phase=self.phase, pid=os.getpid())

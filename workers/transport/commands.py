@@ -12,15 +12,16 @@ from celery import Celery
 from trainyard.contract.base import BadMessage, WireStruct
 from trainyard.contract.desired import Nudge
 from trainyard.contract.inspections import Inspect
-from trainyard.contract.keys import INSPECT, NUDGE
+from trainyard.contract.keys import ATTACH, INSPECT, NUDGE
 from trainyard.contract.seals import command_scope, unseal
+from trainyard.contract.sessions.documents import Attach
 from workers.transport.broker import MessageGate
 
 log = structlog.get_logger(__name__)
 
 # A command that waited longer is about a state of affairs that the desired state knows better.
 MAX_AGE_S = 60.0
-KINDS: dict[str, type[WireStruct]] = {NUDGE: Nudge, INSPECT: Inspect}
+KINDS: dict[str, type[WireStruct]] = {NUDGE: Nudge, INSPECT: Inspect, ATTACH: Attach}
 
 T = TypeVar("T")
 
@@ -31,6 +32,8 @@ class CommandHandler(Protocol):
     def nudge(self, command: Nudge) -> None: ...
 
     def inspect(self, command: Inspect) -> None: ...
+
+    def attach(self, command: Attach) -> None: ...
 
 
 class CommandReader:
@@ -67,6 +70,11 @@ def register(app: Celery, reader: CommandReader, handler: CommandHandler) -> Non
     def inspect(*, sealed: str) -> None:
         if (command := reader.read(INSPECT, sealed, Inspect)) is not None:
             _carry_out(INSPECT, lambda: handler.inspect(command))
+
+    @app.task(name=ATTACH)
+    def attach(*, sealed: str) -> None:
+        if (command := reader.read(ATTACH, sealed, Attach)) is not None:
+            _carry_out(ATTACH, lambda: handler.attach(command))
 
 
 def _carry_out(task: str, work: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ import structlog
 
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
 from trainyard.contract.orders import Go
+from trainyard.contract.sessions.documents import SessionOrder
 
 log = structlog.get_logger(__name__)
 
@@ -24,11 +25,12 @@ MAX_LINE_BYTES = 1 << 20
 class Request(WireStruct, kw_only=True):
     """What the node worker wants of a supervisor. Another ``do`` asks for the phase alone."""
 
-    do: str = ""  # "go" or "stop"
+    do: str = ""  # "go", "stop" or "attach"
     fence: int | None = None  # of the attempt that is meant; None: whichever this is
     go: Go | None = None
     cause: Literal["stopped", "stale_fence", "preempted"] = "stopped"
     grace_s: float | None = None
+    session: SessionOrder | None = None
 
 
 class Answer(WireStruct, kw_only=True):

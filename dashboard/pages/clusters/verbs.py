@@ -35,6 +35,7 @@ class Values(NamedTuple):
     settings: dict[str, str]  # of an engine that brings nodes, by field
     log_rules: str = ""  # one rule a line
     spares: str = "1"
+    interactive: bool = False
 
     @property
     def by_name(self) -> dict[str, str]:
@@ -93,6 +94,7 @@ def create(request: HttpRequest) -> HttpResponse:
             settings=form.document,
             log_rules=values.rules,
             spares=_number(values.spares),
+            interactive=values.interactive,
         )
 
     return _form(request, form, save)
@@ -105,7 +107,9 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
     projects = list(cluster.projects.values_list("name", flat=True))
     rules = "\n".join(line_of(rule) for rule in cluster.log_rules)
     texts = _texts(cluster.engine, cluster.settings)
-    values = Values(cluster.name, cluster.region, labels, projects, texts, rules, str(cluster.spares))
+    values = Values(
+        cluster.name, cluster.region, labels, projects, texts, rules, str(cluster.spares), cluster.interactive
+    )
     if request.method == "POST":
         values = _asked(request, cluster.engine)
     form = ClusterForm(values, f"Edit cluster {cluster.name}", "Save", cluster.engine, kept=frozenset(cluster.secrets))
@@ -121,6 +125,7 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
             settings=form.document or None,
             log_rules=new.rules,
             spares=_number(new.spares),
+            interactive=new.interactive,
         )
 
     return _form(request, form, change)
@@ -186,7 +191,8 @@ def _asked(request: HttpRequest, engine: str) -> Values:
     if request.method == "POST" and (allocating := allocating_engine(engine)):
         texts = {one.name: request.POST.get(f"settings.{one.name}", "") for one in allocating.fields}
     rules = request.POST.get("log_rules", "")
-    return Values(name, region, labels, request.POST.getlist("projects"), texts, rules, spares or "1")
+    is_interactive = "interactive" in request.POST
+    return Values(name, region, labels, request.POST.getlist("projects"), texts, rules, spares or "1", is_interactive)
 
 
 def _texts(engine: str, settings: JsonObject) -> dict[str, str]:

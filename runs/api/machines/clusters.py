@@ -43,6 +43,7 @@ class ClusterIn(Body):
     region: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
     spares: int | None = Field(None, ge=0, description="so many idle nodes prepare for the loss of another; default: 1")
+    interactive: bool = Field(False, description="members of its projects may run commands beside ranks of their runs")
     projects: list[str] = Field(default_factory=list, description="names or ids of those that may use it")
     engine: str = Field("celery", description="celery, whose nodes stay, or one that brings nodes for each attempt")
     settings: dict[str, Any] = Field(
@@ -56,6 +57,7 @@ class ClusterEdit(Body):
     region: str | None = None
     labels: dict[str, str] | None = None
     spares: int | None = Field(None, ge=0)
+    interactive: bool | None = Field(None, description="whether members may run commands beside ranks")
     projects: list[str] | None = Field(None, description="names or ids of all that may use it from now on")
     settings: dict[str, Any] | None = Field(
         None, description="all settings of its engine from now on; secrets that are not named stay"
@@ -72,6 +74,7 @@ class ClusterOut(Schema):
     region: str
     labels: dict[str, Any]
     spares: int = Field(description="so many idle nodes prepare for the loss of another")
+    interactive: bool = Field(description="members of its projects may run commands beside ranks of their runs")
     projects: list[str] = Field(description="that may use it, as far as you see them")
     log_rules: list[RuleOut]
     created_at: str
@@ -167,6 +170,7 @@ def _cluster(row: Cluster, projects: list[str], *, shows_settings: bool) -> Clus
         region=row.region,
         labels=row.labels,
         spares=row.spares,
+        interactive=row.interactive,
         projects=projects,
         log_rules=[RuleOut(**rule) for rule in row.log_rules],
         created_at=stamp(row.created_at),

@@ -1,0 +1,262 @@
+"""The socket of an interactive session: admitted, then frames of the person and of the node pass through.
+
+Its first message is a ``SessionWish`` in JSON. After that a message is a frame: one byte for its kind, then what it
+carries; those of the node have their number, eight bytes, behind the kind. How a session began or ended is JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import Counter
+
+import structlog
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
+from redis.exceptions import RedisError
+
+from dashboard.http.credentials import credential_of, users_of
+from dashboard.sockets.admission import FORBIDDEN, NOT_FOUND, UNAVAILABLE, UNKNOWN_USER, Question, admission
+from dashboard.sockets.session_link import NodeSilent, SessionLink
+from runs.access import Sight, why_not_enter
+from runs.interactive import opening
+from runs.models import User
+from runs.refused import Refused
+from trainyard.contract.base import BadDocument, decode, encode, to_builtins
+from trainyard.contract.seals import BadSeal
+from trainyard.contract.sessions.documents import (
+    ABANDONED_S,
+    FROM_PEOPLE,
+    KEEP_EVERY_S,
+    FrameKind,
+    SessionEnd,
+    SessionWish,
+)
+
+log = structlog.get_logger(__name__)
+
+BAD_MESSAGE, OVER, TOO_MANY = 4400, 4410, 4429
+MAX_PER_PERSON = 8  # open sessions at a time, in one process
+LAST_S = 5.0  # for a node's report of the end
+NUMBER = struct.Struct(">Q")
+SENTENCES = {
+    UNKNOWN_USER: "You are signed out: the session has ended.",
+    FORBIDDEN: "You may not run commands beside this run's ranks any more: the session has ended.",
+    NOT_FOUND: "There is no such run that you can see.",
+    UNAVAILABLE: "The server cannot say now who may do what: the session has ended. Try again soon.",
+}
+WENT_ON = "The session goes on in another window."
+
+_open: Counter[int] = Counter()  # sessions by person
+concluding: set[asyncio.Task[None]] = set()  # sessions whose person is gone
+
+
+class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
+    """``/ws/runs/<id>/session/``"""
+
+    channel_layer_alias = "none"
+    link: SessionLink | None = None
+    user: User | None = None
+    is_over = False
+    is_recorded = False  # its end
+    may_return = True
+
+    async def connect(self) -> None:
+        self.run_id = self.scope["url_route"]["kwargs"]["run_id"]
+        self.question = Question(credential_of(self.scope), self.run_id, is_session=True)
+        self.tasks: list[asyncio.Task[None]] = []
+        self.ending: asyncio.Task[None] | None = None
+        await self.accept()  # a refusal before this has no code that a page could read
+        try:
+            answer = await admission().admit(self)
+        except Exception:  # a socket that nobody admitted is closed, whatever the reason
+            log.exception("session.failed")
+            answer = UNAVAILABLE
+        if not isinstance(answer, Sight):
+            await self.refuse(answer)
+
+    async def refuse(self, code: int) -> None:
+        """Close a socket that is not admitted, with the reason where its person sees the run."""
+        sentence = SENTENCES[code]
+        if code == FORBIDDEN:
+            sentence = await database_sync_to_async(self._why_not)() or sentence
+        await self.finish(code, SessionEnd(code="forbidden", sentence=sentence))
+
+    def _why_not(self) -> str:
+        user = users_of([self.question.credential]).get(self.question.credential)
+        return why_not_enter(user, self.run_id) if user is not None else ""
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        if self.is_over:
+            return
+        try:
+            if self.link is None:
+                await self.begin(decode(text_data or "", SessionWish))
+            else:
+                await self.pass_on(bytes_data or b"")
+        except (BadDocument, ValueError) as error:
+            await self.finish(BAD_MESSAGE, SessionEnd(code="bad-message", sentence=f"Not accepted: {error}."))
+        except (Refused, Http404, PermissionDenied) as error:
+            code = error.code if isinstance(error, Refused) else "forbidden"
+            await self.finish(OVER, SessionEnd(code=code, sentence=str(error)))
+        except (RedisError, OSError, NodeSilent) as error:
+            await self.broken(error)
+
+    async def begin(self, wish: SessionWish) -> None:
+        """Begin the session, or go on with one. Raises what the actions raise."""
+        users = await database_sync_to_async(users_of)([self.question.credential])
+        user = users.get(self.question.credential)
+        if user is None:
+            await self.finish(UNKNOWN_USER, SessionEnd(code="signed-out", sentence=SENTENCES[UNKNOWN_USER]))
+            return
+        if _open[user.pk] >= MAX_PER_PERSON:
+            sentence = f"You have {MAX_PER_PERSON} sessions open. End one of them first."
+            await self.finish(TOO_MANY, SessionEnd(code="too-many", sentence=sentence))
+            return
+        _open[user.pk] += 1
+        self.user = user
+        self.link = SessionLink(await database_sync_to_async(self._opened)(user, wish))
+        await self.link.send(FrameKind.KEEP)
+        if self.link.link > 1 and wish.terminal:
+            await self.link.send(FrameKind.SIZE, struct.pack(">HH", wish.rows, wish.columns))
+        record = self.link.record
+        started = {"session": record.session, "node": record.node_name, "rank": record.rank}
+        await self.send(text_data=encode({"type": "started", **started}))
+        self.tasks = [
+            asyncio.create_task(self.forward(self.link, wish.since)),
+            asyncio.create_task(self.keep(self.link)),
+        ]
+
+    def _opened(self, user: User, wish: SessionWish) -> opening.OpenSession:
+        if wish.session:
+            return opening.resume(actor=user, run_id=self.run_id, session=wish.session)
+        address = (self.scope.get("client") or ("",))[0]
+        return opening.begin(actor=user, run_id=self.run_id, wish=wish, address=address)
+
+    async def pass_on(self, data: bytes) -> None:
+        """Send a frame of the person to the node. Raises ValueError for what is none."""
+        assert self.link is not None
+        kind = FrameKind(data[0] if data else 0)
+        size = {FrameKind.SIZE: 4, FrameKind.TAKEN: 8}.get(kind)
+        if kind not in FROM_PEOPLE or (size is not None and len(data) != size + 1):
+            raise ValueError(f"a frame of the kind {kind.name} and {len(data)} bytes")
+        if kind in (FrameKind.OPEN, FrameKind.DATA, FrameKind.CLOSE) and len(data) < 5:
+            raise ValueError("a frame without the number of its connection")
+        payload = b"The session was ended by its person." if kind == FrameKind.END else data[1:]
+        await self.link.send(kind, payload)
+
+    async def forward(self, link: SessionLink, since: int) -> None:
+        """Send the person what the node sends, no faster than they read."""
+        try:
+            async for frame in link.frames(since):
+                if frame.kind == FrameKind.ENDED:
+                    end = decode(frame.payload, SessionEnd)
+                    await self.record_end(link, end)
+                    await self.finish(OVER, end)
+                    return
+                await self.send(bytes_data=bytes((frame.kind,)) + NUMBER.pack(frame.number) + frame.payload)
+        except (RedisError, OSError, NodeSilent, BadSeal, BadDocument) as error:
+            await self.broken(error)
+
+    async def keep(self, link: SessionLink) -> None:
+        """Keep the session alive while its person is here, and its attempt."""
+        try:
+            while True:
+                await asyncio.sleep(KEEP_EVERY_S / 2)
+                if not await database_sync_to_async(opening.keep)(link.record, link.link):
+                    await self.finish(OVER, SessionEnd(code="went-on", sentence=WENT_ON))
+                    return
+                if sentence := await database_sync_to_async(opening.ended_sentence)(link.record):
+                    end = SessionEnd(code="attempt-ended", sentence=sentence)
+                    await self.record_end(link, end)
+                    await self.finish(OVER, end)
+                    return
+                await link.send(FrameKind.KEEP)
+        except (RedisError, OSError, NodeSilent) as error:
+            await self.broken(error)
+
+    async def record_end(self, link: SessionLink, end: SessionEnd) -> None:
+        self.is_recorded = True
+        await database_sync_to_async(opening.finish)(link.record, end)
+
+    async def broken(self, error: Exception) -> None:
+        """End a session whose frames do not pass any more."""
+        log.warning("session.broken", error=str(error) or type(error).__name__)
+        name = self.link.record.node_name if self.link is not None else "the run"
+        sentence = (
+            f"Node {name} does not answer: the session has ended. Its command ends there within {ABANDONED_S:g} s."
+        )
+        if isinstance(error, RedisError | OSError):
+            sentence = "Valkey does not answer: the session has ended."
+        elif isinstance(error, BadSeal | BadDocument):
+            sentence = f"The session has ended, since {error}."
+        await self.finish(UNAVAILABLE, SessionEnd(code="lost", sentence=sentence))
+
+    # Admission checks again every few seconds.
+
+    def stay(self, sight: Sight) -> None:
+        """Its person may still be here."""
+
+    def end(self, code: int) -> None:
+        if self.ending is None:
+            end = SessionEnd(code="forbidden", sentence=SENTENCES.get(code, ""))
+            self.ending = asyncio.create_task(self.finish(code, end))
+
+    async def finish(self, code: int, end: SessionEnd) -> None:
+        """Report the end to the person, and close."""
+        if self.is_over:
+            return
+        self.is_over = True
+        self.may_return = end.code not in ("forbidden", "bad-message")
+        if self.link is not None and not self.may_return:
+            await self._send_end(self.link, end.sentence)
+        try:
+            await self.send(text_data=encode({"type": "ended", **to_builtins(end)}))
+            await self.close(code=code)
+        except OSError:  # the person has gone
+            pass
+
+    async def _send_end(self, link: SessionLink, sentence: str) -> None:
+        try:
+            await link.send(FrameKind.END, sentence.encode())
+        except (RedisError, OSError, NodeSilent) as error:  # the node ends it when nobody keeps it
+            log.info("session.end_not_sent", error=str(error))
+
+    async def disconnect(self, code: int) -> None:
+        admission().leave(self)
+        self.is_over = True
+        for task in self.tasks:
+            task.cancel()
+        if self.user is not None:
+            _open[self.user.pk] -= 1
+        if self.link is not None and self.is_recorded:
+            await self.link.close()
+        elif self.link is not None:
+            may_return = self.may_return and self.link.record.terminal
+            task = asyncio.create_task(conclude(self.link, may_return=may_return))
+            concluding.add(task)
+            task.add_done_callback(concluding.discard)
+
+
+async def conclude(link: SessionLink, *, may_return: bool) -> None:
+    """See a session to its end whose person is gone: a terminal may be gone on with for a while, all else ends."""
+    end = SessionEnd(code="lost", sentence="The connection was lost.")
+    try:
+        if not may_return:
+            await link.send(FrameKind.END, b"The person's connection was lost.")
+        async with asyncio.timeout(ABANDONED_S + LAST_S if may_return else LAST_S):
+            async for frame in link.frames():
+                if frame.kind == FrameKind.ENDED:
+                    end = decode(frame.payload, SessionEnd)
+                    break
+    except (TimeoutError, RedisError, OSError, NodeSilent, BadSeal, BadDocument) as error:
+        log.info("session.unconcluded", error=str(error) or type(error).__name__)
+    try:
+        if await database_sync_to_async(opening.is_newest)(link.record, link.link):
+            await database_sync_to_async(opening.finish)(link.record, end)
+    except (RedisError, OSError) as error:
+        log.warning("session.end_not_recorded", session=link.record.session, error=str(error))
+    finally:
+        await link.close()

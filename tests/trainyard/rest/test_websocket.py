@@ -1,0 +1,63 @@
+"""The terminal's WebSocket against the library that the server uses."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from websockets.sync.server import ServerConnection, serve
+
+from trainyard.rest.websocket import NoWebSocket, WebSocket, masked
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    def echo(connection: ServerConnection) -> None:
+        request = connection.request
+        assert request is not None
+        connection.send(f"{request.path} {request.headers['Origin']} {request.headers['Authorization']}")
+        for message in connection:
+            if message == "fragments":
+                connection.send(iter(["one ", "two ", "three"]))
+            elif message == "leave":
+                connection.close(4410)
+            else:
+                connection.send(message)
+
+    with serve(echo, "127.0.0.1", 0, max_size=None) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.socket.getsockname()[1]
+        server.shutdown()
+        thread.join()
+
+
+def test_messages_of_any_length_go_both_ways_until_the_server_closes(port: int) -> None:
+    with WebSocket(f"http://127.0.0.1:{port}", "ty_x", "/ws/1/") as ours:
+        messages = ours.messages()
+        assert next(messages) == f"/ws/1/ http://127.0.0.1:{port} Bearer ty_x"
+        for sent in (b"", b"x", "ö" * 100, bytes(range(256)) * 40, b"y" * 70_000):
+            ours.send(sent)
+            assert next(messages) == sent
+        ours.send("fragments")
+        assert next(messages) == "one two three"
+        ours.send("leave")
+        assert list(messages) == []
+        assert ours.close_code == 4410
+
+
+def test_what_is_no_websocket_is_named() -> None:
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.handle_request).start()
+        with pytest.raises(NoWebSocket, match="501") as refused:
+            WebSocket(f"http://127.0.0.1:{server.server_port}", "ty_x", "/ws/1/")
+    assert refused.value.status == 501
+
+
+def test_masking_twice_changes_nothing() -> None:
+    for size in (0, 1, 3, 4, 5, 1_001):
+        data = bytes(range(256)) * 4
+        assert masked(masked(data[:size], b"\x01\xff\x00z"), b"\x01\xff\x00z") == data[:size]

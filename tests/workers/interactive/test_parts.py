@@ -1,0 +1,38 @@
+"""What a session's relay is made of: the words of the command, the window, and whose port a port is."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from workers.interactive.child import words_of
+from workers.interactive.link import Sizes
+from workers.interactive.ports import why_not_forwarded
+
+
+def test_a_word_that_is_a_variable_is_replaced_and_no_other() -> None:
+    environment = {"RANK_PID": "42", "HOME": "/home"}
+    words = words_of(["dump", "--pid", "$RANK_PID", "${HOME}", "$OTHER", "echo $HOME", "$"], environment)
+    assert words == ["dump", "--pid", "42", "/home", "$OTHER", "echo $HOME", "$"]
+
+
+def test_no_command_is_a_shell() -> None:
+    assert os.access(words_of([], os.environ)[0], os.X_OK)
+    assert words_of([], {"PATH": "/nowhere"}) == ["/bin/sh"]
+
+
+def test_a_port_is_forwarded_only_for_a_process_that_listens_there_on_the_loopback() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as ours:
+        port = ours.getsockname()[1]
+        assert why_not_forwarded(port, [os.getpid()]) == ""
+        assert why_not_forwarded(port, []) == f"Port {port} of this node belongs to no process of this attempt."
+    assert why_not_forwarded(port, [os.getpid()]) == f"Nothing listens at port {port} of 127.0.0.1 on this node."
+
+
+def test_sizes_are_summed() -> None:
+    sizes = Sizes()
+    for number in (1, 2, 3):
+        sizes.add(number, number * 10)
+    assert (sizes.first, sizes.total) == (1, 60)
+    assert sizes.pop() == (1, 10)
+    assert (sizes.first, sizes.total) == (2, 50)

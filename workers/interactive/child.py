@@ -1,0 +1,115 @@
+"""The command of a session: forked, put into the sandbox of its rank, and started."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import struct
+import termios
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, NoReturn
+
+from workers.interactive.request import RelayRequest
+from workers.machine.processes import die_with_parent, open_descriptors
+from workers.sandbox.process import enter
+
+NOT_FOUND, NOT_STARTED = 127, 126
+SHELLS = ("bash", "sh")
+
+
+class Child(NamedTuple):
+    """A started command, and our ends of what it reads and writes. A terminal is one for all three."""
+
+    pid: int
+    input: int | None
+    output: int
+    errors: int | None
+
+
+def start(request: RelayRequest) -> Child:
+    """Start the command. Call it while this process has one thread and knows no key."""
+    return _start_in_terminal(request) if request.order.terminal else _start_with_pipes(request)
+
+
+def set_size(terminal: int, rows: int, columns: int) -> None:
+    with contextlib.suppress(OSError):  # the command has ended
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def words_of(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """Return the words of the command, a shell where there are none. A word that is nothing but ``$NAME`` or
+    ``${NAME}`` of the rank is replaced: the shell in front of the person does not know these."""
+    if not command:
+        found = (shutil.which(shell, path=environment.get("PATH", os.defpath)) for shell in SHELLS)
+        return [next((shell for shell in found if shell), "/bin/sh")]
+    return [_replaced(word, environment) for word in command]
+
+
+def _replaced(word: str, environment: Mapping[str, str]) -> str:
+    name = word[2:-1] if word.startswith("${") and word.endswith("}") else word[1:]
+    return environment.get(name, word) if word.startswith("$") else word
+
+
+def _start_in_terminal(request: RelayRequest) -> Child:
+    ours, theirs = os.openpty()
+    set_size(ours, request.order.rows, request.order.columns)
+    if request.sandbox.level.is_other_user:
+        os.fchown(theirs, request.sandbox.user, request.sandbox.user)
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _become(request, parent, (theirs, theirs, theirs))
+    os.close(theirs)
+    return Child(pid, os.dup(ours), ours, None)
+
+
+def _start_with_pipes(request: RelayRequest) -> Child:
+    their_input, our_input = os.pipe() if request.order.input else (os.open(os.devnull, os.O_RDONLY), None)
+    our_output, their_output = os.pipe()
+    our_errors, their_errors = os.pipe()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _become(request, parent, (their_input, their_output, their_errors))
+    for descriptor in (their_input, their_output, their_errors):
+        os.close(descriptor)
+    return Child(pid, our_input, our_output, our_errors)
+
+
+def _become(request: RelayRequest, parent: int, streams: tuple[int, int, int]) -> NoReturn:
+    """Turn this forked child into the command."""
+    code, problem = NOT_STARTED, ""
+    try:
+        os.setsid()
+        die_with_parent(signal.SIGKILL, parent)
+        for number, descriptor in enumerate(streams):
+            os.dup2(descriptor, number)
+        if request.order.terminal:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        os.closerange(3, max(open_descriptors(), default=2) + 1)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        enter(request.sandbox)
+        die_with_parent(signal.SIGKILL, parent)  # a change of user resets the signal
+        os.umask(0o077)
+        os.chdir(request.folder)
+        environment = dict(request.environment)
+        if request.order.terminal:
+            environment["TERM"] = "xterm-256color"
+        words = words_of(request.order.command, environment)
+        problem = words[0]
+        os.execvpe(words[0], words, environment)
+    except FileNotFoundError as error:
+        code = NOT_FOUND
+        problem = f"{problem or error.filename}: not found on this node"
+    except OSError as error:
+        problem = f"{problem}: {error.strerror or error}"
+    except BaseException as error:
+        problem = f"{problem}: {type(error).__name__}"
+    finally:
+        with contextlib.suppress(OSError):
+            os.write(2, f"trainyard: {problem}\n".encode())
+        os._exit(code)

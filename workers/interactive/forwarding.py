@@ -1,0 +1,102 @@
+"""Connections of a forwarded port: the person's program connects on their machine, and we connect to the rank's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from trainyard.contract.sessions.documents import FRAME_BYTES, FrameKind
+from workers.interactive.link import Link
+from workers.interactive.ports import why_not_forwarded
+from workers.machine.processes import descendants_of
+
+log = structlog.get_logger(__name__)
+
+LOOPBACK = "127.0.0.1"
+MAX_CONNECTIONS = 64
+CHANNEL = struct.Struct(">I")
+
+
+class Connection:
+    """One connection to the port, under the number that the person's side has given it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.incoming: asyncio.Queue[bytes | None] = asyncio.Queue()  # bounded by the session's window
+
+
+class Forwarding:
+    """``count_in`` is called with the bytes that were passed on, ``count_out`` with those that came back."""
+
+    def __init__(
+        self, link: Link, port: int, count_in: Callable[[int], Awaitable[None]], count_out: Callable[[int], None]
+    ) -> None:
+        self._link = link
+        self._port = port
+        self._count_in = count_in
+        self._count_out = count_out
+        self._connections: dict[int, Connection] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def problem(self) -> str:
+        """Return why the port is not forwarded now, empty where it is. The parent of this process is the supervisor:
+        all processes of the attempt on this node are below it."""
+        return why_not_forwarded(self._port, descendants_of(os.getppid()))
+
+    async def take(self, kind: FrameKind, payload: bytes) -> None:
+        number, data = CHANNEL.unpack_from(payload)[0], payload[CHANNEL.size :]
+        connection = self._connections.get(number)
+        if kind == FrameKind.OPEN and connection is None:
+            if len(self._connections) >= MAX_CONNECTIONS or self.problem():
+                await self._link.send(FrameKind.CLOSE, CHANNEL.pack(number))
+                return
+            connection = self._connections[number] = Connection(number)
+            task = asyncio.create_task(self._serve(connection))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif kind == FrameKind.DATA and connection is not None:
+            connection.incoming.put_nowait(data)
+        elif kind == FrameKind.DATA:
+            await self._count_in(len(data))  # its connection has just ended
+        elif kind == FrameKind.CLOSE and connection is not None:
+            connection.incoming.put_nowait(None)
+
+    async def _serve(self, connection: Connection) -> None:
+        try:
+            reader, writer = await asyncio.open_connection(LOOPBACK, self._port)
+        except OSError as error:
+            log.info("forward.refused", port=self._port, error=str(error))
+        else:
+            towards = asyncio.create_task(self._write(connection, writer))
+            try:
+                await self._read(connection, reader)
+            finally:
+                towards.cancel()
+                writer.close()
+        self._connections.pop(connection.number, None)
+        while not connection.incoming.empty():  # what was never passed on counts as passed on: the window is free again
+            await self._count_in(len(connection.incoming.get_nowait() or b""))
+        await self._link.send(FrameKind.CLOSE, CHANNEL.pack(connection.number))
+
+    async def _read(self, connection: Connection, reader: asyncio.StreamReader) -> None:
+        try:
+            while data := await reader.read(FRAME_BYTES):
+                await self._link.room()
+                self._count_out(len(data))
+                await self._link.send(FrameKind.DATA, CHANNEL.pack(connection.number) + data)
+        except OSError as error:
+            log.debug("forward.broken", port=self._port, error=str(error))
+
+    async def _write(self, connection: Connection, writer: asyncio.StreamWriter) -> None:
+        try:
+            while (data := await connection.incoming.get()) is not None:
+                writer.write(data)
+                await writer.drain()
+                await self._count_in(len(data))
+            writer.write_eof()
+        except OSError as error:
+            log.debug("forward.broken", port=self._port, error=str(error))

@@ -1,0 +1,250 @@
+"""``python -m workers.interactive.relay``: one session beside a rank, from its first frame to its end.
+
+It is a child of the attempt's supervisor and ends with it. The command is forked first; only then is the node's key
+read, so that no process of the command's user can find it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import struct
+import sys
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from trainyard.contract.base import decode, encode
+from trainyard.contract.sessions.documents import (
+    ABANDONED_S,
+    FRAME_BYTES,
+    IDLE_LIMIT_S,
+    KEEP_EVERY_S,
+    WINDOW_BYTES,
+    FrameKind,
+    SessionEnd,
+    SessionOrder,
+)
+from trainyard.contract.sessions.frames import Frame
+from workers.interactive.child import Child, set_size, start
+from workers.interactive.forwarding import CHANNEL, Forwarding
+from workers.interactive.link import Link, SessionGone
+from workers.interactive.request import RelayRequest
+from workers.machine.processes import (
+    Exit,
+    adopt_orphans,
+    children_of,
+    die_with_parent,
+    kill_children,
+    name_process,
+)
+from workers.transport.node_config import load_config
+
+log = structlog.get_logger(__name__)
+
+TERM_S = 0.5  # between the signals that ask the command to end and SIGKILL
+CHECK_S = 0.5
+OUT, ERR = 1, 2
+NUMBER = struct.Struct(">Q")
+SIZE = struct.Struct(">HH")
+
+
+def main() -> int:
+    supervisor = os.getppid()
+    request = decode(sys.stdin.buffer.read(), RelayRequest)
+    die_with_parent(signal.SIGKILL, supervisor)
+    adopt_orphans()
+    name_process("ty-session")
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    child = start(request) if request.order.port is None else None
+    config = load_config(Path(request.home))
+    assert config is not None, "a node that has an attempt has joined"
+    try:
+        asyncio.run(Relay(request.order, Link(config, request.order.session), child).run())
+    finally:
+        kill_children()
+    return 0
+
+
+class Relay:
+    def __init__(self, order: SessionOrder, link: Link, child: Child | None) -> None:
+        self._order = order
+        self._link = link
+        self._child = child
+        self._forwarding = None if order.port is None else Forwarding(link, order.port, self._count_in, self._count_out)
+        self._input: asyncio.Queue[bytes | None] = asyncio.Queue()  # bounded by the session's window
+        self._end: SessionEnd | None = None
+        self._over = asyncio.Event()
+        self._began_at = self._typed_at = self._kept_at = time.monotonic()
+        self._bytes_in = self._bytes_passed = self._bytes_out = 0
+
+    async def run(self) -> None:
+        """Serve the session to its end, and report it."""
+        work = [self._receive(), self._watch()]
+        if self._child is not None:
+            outputs = [asyncio.create_task(self._read_output(*one)) for one in self._streams(self._child)]
+            work += [self._write_input(self._child), self._await_child(self._child, outputs)]
+        if self._forwarding is not None and (problem := self._forwarding.problem()):
+            self._finish("refused", problem)
+        tasks = [asyncio.create_task(self._guarded(one)) for one in work]
+        try:
+            if self._end is None:
+                await self._link.send(FrameKind.BEGUN)
+            await self._over.wait()
+            await self._terminate()
+            end = self._end or SessionEnd(code="lost")
+            end.bytes_in, end.bytes_out = self._bytes_in, self._bytes_out
+            log.info("session.ended", session=self._order.session, code=end.code)
+            await self._link.send(FrameKind.ENDED, encode(end).encode())
+        except SessionGone as error:
+            log.info("session.gone", session=self._order.session, why=str(error))
+            await self._terminate()
+        for task in tasks:
+            task.cancel()
+        await self._link.close()
+
+    def _finish(self, code: str, sentence: str, exit: Exit | None = None) -> None:
+        """End the session; the first reason counts."""
+        if self._end is None:
+            how = exit or Exit(None, None)
+            self._end = SessionEnd(code=code, sentence=sentence, exit_code=how.code, signal=how.signal)
+            self._over.set()
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except SessionGone as error:
+            self._finish("lost", str(error))
+        except Exception as error:  # a session that nobody serves any more must not stay open
+            log.exception("session.bug")
+            self._finish("lost", f"The session broke off on the node: {type(error).__name__}.")
+
+    async def _receive(self) -> None:
+        async for frame in self._link.frames():
+            self._kept_at = time.monotonic()
+            await self._take(frame)
+
+    async def _take(self, frame: Frame) -> None:
+        kind, payload = frame.kind, frame.payload
+        if kind in (FrameKind.INPUT, FrameKind.DATA):
+            data = payload if kind == FrameKind.INPUT else payload[CHANNEL.size :]
+            self._typed_at = time.monotonic()
+            self._bytes_in += len(data)
+            if self._bytes_in - self._bytes_passed > 2 * WINDOW_BYTES:
+                self._finish("flood", "More was sent than the command has read.")
+                return
+        if kind == FrameKind.INPUT:
+            self._input.put_nowait(payload)
+        elif kind == FrameKind.END_OF_INPUT:
+            self._input.put_nowait(None)
+        elif kind == FrameKind.SIZE and self._child is not None and self._order.terminal:
+            set_size(self._child.output, *SIZE.unpack(payload))
+        elif kind == FrameKind.TAKEN:
+            self._link.take(NUMBER.unpack(payload)[0])
+        elif kind == FrameKind.END:
+            self._finish("ended", payload.decode("utf-8", "replace"))
+        elif self._forwarding is not None and kind in (FrameKind.OPEN, FrameKind.DATA, FrameKind.CLOSE):
+            await self._forwarding.take(kind, payload)
+
+    async def _watch(self) -> None:
+        """Report that the session lives, and end it when its time is over."""
+        alive_at = 0.0
+        while True:
+            now = time.monotonic()
+            if now - alive_at >= KEEP_EVERY_S:
+                alive_at = now
+                await self._link.send(FrameKind.ALIVE)
+            limit_s = self._order.time_limit_s
+            is_idle = (self._order.terminal or self._forwarding) and now - self._typed_at > IDLE_LIMIT_S
+            if limit_s is not None and now - self._began_at > limit_s:
+                self._finish("time-limit", f"The command was ended after its {limit_s:g} s.")
+            elif is_idle:
+                self._finish("idle", f"The session was ended: nobody used it for {IDLE_LIMIT_S / 60:g} minutes.")
+            elif now - self._kept_at > ABANDONED_S:
+                self._finish("abandoned", f"The session was ended: its person was away for {ABANDONED_S:g} s.")
+            await asyncio.sleep(CHECK_S)
+
+    def _streams(self, child: Child) -> list[tuple[int, int]]:
+        return [(child.output, OUT), *([] if child.errors is None else [(child.errors, ERR)])]
+
+    async def _read_output(self, descriptor: int, stream: int) -> None:
+        """Send what the command prints, no faster than the person reads."""
+        reader = asyncio.StreamReader(limit=FRAME_BYTES)
+        file = open(descriptor, "rb", 0)  # noqa: SIM115  # the transport closes it
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
+        limit = self._order.output_limit_bytes
+        with contextlib.suppress(SessionGone):
+            while data := await _read_some(reader):
+                await self._link.room()
+                if limit is not None and self._bytes_out + len(data) > limit:
+                    data = data[: limit - self._bytes_out]
+                    await self._link.send(FrameKind.OUTPUT, bytes((stream,)) + data)
+                    self._bytes_out += len(data)
+                    self._finish("output-limit", f"The command was ended: it printed more than {limit:,} bytes.")
+                    return
+                self._bytes_out += len(data)
+                await self._link.send(FrameKind.OUTPUT, bytes((stream,)) + data)
+
+    async def _write_input(self, child: Child) -> None:
+        if child.input is None:
+            while (data := await self._input.get()) is not None:
+                await self._count_in(len(data))
+            return
+        file = open(child.input, "wb", 0)  # noqa: SIM115, PTH123  # the transport closes it
+        loop = asyncio.get_running_loop()
+        transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, file)
+        writer = asyncio.StreamWriter(transport, protocol, None, loop)
+        while (data := await self._input.get()) is not None:
+            with contextlib.suppress(OSError):  # the command does not read any more
+                writer.write(data)
+                await writer.drain()
+            await self._count_in(len(data))
+        writer.close()
+
+    async def _await_child(self, child: Child, outputs: list[asyncio.Task[None]]) -> None:
+        """End the session with the command, once what it printed has been read. What it started ends with it: else a
+        daemon that holds its output would keep the session open."""
+        try:
+            _, status = await asyncio.to_thread(os.waitpid, child.pid, 0)
+        except ChildProcessError:  # the session ended before it
+            return
+        await asyncio.to_thread(kill_children)
+        await asyncio.wait(outputs)
+        how = Exit.of(status)
+        words = f"exit code {how.code}" if how.signal is None else f"signal {how.signal}"
+        self._finish("exited", f"The command ended with {words}.", how)
+
+    async def _terminate(self) -> None:
+        """End the command and all that it has started."""
+        if self._child is not None:
+            for number in (signal.SIGHUP, signal.SIGTERM):
+                with contextlib.suppress(OSError):
+                    os.killpg(self._child.pid, number)
+            if children_of(os.getpid()):
+                await asyncio.sleep(TERM_S)
+        await asyncio.to_thread(kill_children)
+
+    async def _count_in(self, number: int) -> None:
+        """So many bytes have reached the command: the person may send as many more."""
+        self._bytes_passed += number
+        await self._link.send(FrameKind.CREDIT, NUMBER.pack(self._bytes_passed))
+
+    def _count_out(self, number: int) -> None:
+        self._bytes_out += number
+        self._typed_at = time.monotonic()
+
+
+async def _read_some(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read(FRAME_BYTES)
+    except OSError:  # a terminal that nobody holds any more ends like this
+        return b""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,17 @@
+"""What a supervisor hands to the relay of a session."""
+
+from __future__ import annotations
+
+from trainyard.contract.base import WireStruct
+from trainyard.contract.sessions.documents import SessionOrder
+from workers.sandbox.process import Sandbox
+
+
+class RelayRequest(WireStruct, kw_only=True):
+    """Holds no key: the command is forked from the process that reads it."""
+
+    home: str  # of the node
+    folder: str  # in which the command begins
+    order: SessionOrder
+    environment: dict[str, str]  # of the rank, and RANK_PID
+    sandbox: Sandbox
