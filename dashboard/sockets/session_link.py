@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import redis.asyncio
 from django.conf import settings
@@ -61,7 +62,7 @@ class SessionLink:
         loop = asyncio.get_running_loop()
         last, number, heard_at = f"{since}-1" if not since else f"{since}-0", 0, loop.time()
         while loop.time() - heard_at < SILENT_S:
-            found = await self._client.xread({self._up_key: last}, count=MAX_READ, block=int(READ_S * 1000))
+            found: Any = await self._client.xread({self._up_key: last}, count=MAX_READ, block=int(READ_S * 1000))
             for _, entries in found or ():
                 for entry, fields in entries:
                     last, heard_at = entry.decode(), loop.time()

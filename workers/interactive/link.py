@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator
+from typing import Any
 
 import redis.asyncio
 import structlog
@@ -71,7 +72,7 @@ class Link:
         lost_at = 0.0
         while True:
             try:
-                found = await self._client.brpop([self._down_key], timeout=LISTEN_S)
+                found: Any = await self._client.brpop([self._down_key], timeout=LISTEN_S)
                 lost_at = 0.0
             except (RedisError, OSError) as error:
                 lost_at = lost_at or time.monotonic()
@@ -82,7 +83,7 @@ class Link:
             if found is None:
                 continue
             try:
-                frame = self._down.unlock(bytes(found[1]))
+                frame = self._down.unlock(found[1])
                 if not self._order.takes(frame):
                     continue
             except BadSeal as error:

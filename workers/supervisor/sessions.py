@@ -60,7 +60,7 @@ class Sessions:
             home=self._home,
             folder=str(plan.folder.code),
             order=order,
-            environment={**plan.environment, "RANK_PID": str(pid), "TRAINYARD_SESSION": order.session},
+            environment={**plan.environment, "RANK_PID": str(pid)},
             sandbox=plan.sandbox,
         )
         with tempfile.TemporaryFile() as file:  # a pipe could be full, and no session may keep the supervisor waiting
