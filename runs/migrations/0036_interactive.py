@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0028_preflight_collective"),
+        ("runs", "0031_cluster_secrets"),
     ]
 
     operations = [
