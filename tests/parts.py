@@ -1,7 +1,7 @@
 """`make test` and, with the word "extended", `make test-all`: tests in parts, three at a time, the longest first. Each
 part is a pytest of its own, with servers of its own; what shares a running Trainyard, and the browser with its event
 loop, are parts by themselves. `make test-all` has what `make test` leaves out: tests that are marked "extended", and
-`tests/runs` on the second database; the long experiments and a real Slurm have targets of their own.
+`tests/runs` on the second database; the long experiments, a real Slurm and a real Ray have targets of their own.
 
 Prints what each part says with its name before it, and at the end what failed, the closing line of each and one for
 all. A few tests that failed are run once more, alone on the machine: one that passes then is named as unsteady. That is
@@ -39,7 +39,8 @@ class Tests(NamedTuple):
 # Every test is in one part, but for tests/parity and tests/quality, which are `make parity` and `make quality`: minutes
 # of up to eight processes. What has to do with the database runs on PostgreSQL too, in `make test-all`.
 NEVER = ("--ignore=tests/parity", "--ignore=tests/quality")
-ALONE = ("--ignore=tests/chaos", "--ignore=tests/whole/test_slurm.py")  # minutes each: `make chaos`, `make slurm`
+# Minutes each: `make chaos`, `make ray`, `make slurm`.
+ALONE = ("--ignore=tests/chaos", "--ignore=tests/whole/test_ray.py", "--ignore=tests/whole/test_slurm.py")
 APART = ("--ignore=tests/runs", "--ignore=tests/workers")
 PARTS = {
     "browser": Tests(["-m", "whole and not extended"], ["tests/browser"], {}),

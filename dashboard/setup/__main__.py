@@ -1,4 +1,5 @@
-"""`python3 -m dashboard.setup [--for run|check|tests|bench|lock] [-- COMMAND ...]`: set up, then become the command."""
+"""`python3 -m dashboard.setup [--for KIND] [-- COMMAND ...]`: set up for run, check, tests, bench, ray or lock, then
+become the command."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def split_at_dashes(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def parse(arguments: list[str]) -> str:
     parser = argparse.ArgumentParser(prog="python3 -m dashboard.setup", description="Make this machine ready.")
-    parser.add_argument("--for", dest="kind", choices=[*stamp.KINDS, "bench", "lock"], default="run")
+    parser.add_argument("--for", dest="kind", choices=[*stamp.KINDS, "bench", "ray", "lock"], default="run")
     return str(parser.parse_args(arguments).kind)
 
 
@@ -60,6 +61,10 @@ def set_up(kind: str) -> None:
         if kind == "bench":
             set_up_kind("check")  # with uPlot, which charts are compared with
             peers.ensure()
+            return
+        if kind == "ray":
+            set_up_kind("tests")
+            packages.ensure_ray()
             return
         set_up_kind(kind)
 

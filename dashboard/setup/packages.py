@@ -101,6 +101,20 @@ def install_lock(installer: Installer, kind: str) -> None:
         )
 
 
+def ensure_ray() -> None:
+    """Add the library Ray to `.venv`, once. Only clusters of that engine need it, and it is large."""
+    lock, done = LOCKS / "ray.lock", VENV / "ray.lock"
+    if done.exists() and done.read_bytes() == lock.read_bytes():
+        return
+    with step("Ray") as notes:
+        installer = Installer()
+        notes.append(f"by {installer.name}")
+        installer.install(
+            ["--no-deps", "--require-hashes", "-r", lock], "Ray could not be installed. Is a package index reachable?"
+        )
+        shutil.copyfile(lock, done)
+
+
 def install_torch(installer: Installer) -> None:
     """The CUDA build where there is an NVIDIA driver; else a CPU build if pip finds one; else the default."""
     sentence = f"{TORCH} could not be installed. Is a package index reachable, and is there disk space (up to 8 GB)?"
@@ -159,6 +173,7 @@ def make_locks(installer: Installer) -> None:
     groups: dict[str, list[str | Path]] = {
         "runtime": [*project, "--group", "torch-needs"],
         "dev": [*project, "--group", "torch-needs", "--group", "dev", "-c", LOCKS / "runtime.lock"],
+        "ray": ["pyproject.toml", "--extra", "ray", "-c", LOCKS / "dev.lock"],
         "installer": ["--group", "installer"],
         "node": ["--group", "node"],
         "peers": ["--group", "peers"],

@@ -73,7 +73,7 @@ def test_many_failures_are_not_run_again(
 
 
 NEVER = {"tests/parity", "tests/quality"}
-ALONE = {"tests/chaos", "tests/whole/test_slurm.py"}
+ALONE = {"tests/chaos", "tests/whole/test_ray.py", "tests/whole/test_slurm.py"}
 
 
 def test_every_test_but_those_with_targets_of_their_own_is_in_one_of_the_parts() -> None:

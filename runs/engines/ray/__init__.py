@@ -1,0 +1,1 @@
+"""Ray: each attempt has a placement group of its own, and each bundle of it is one node."""

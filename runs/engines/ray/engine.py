@@ -1,0 +1,129 @@
+"""The engine ``ray``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from django.conf import settings as django_settings
+
+from runs.engines.allocating import AllocatingEngine, Offer
+from runs.engines.cluster_settings.secrets import SecretUnreadable, secret_of
+from runs.engines.findings import Finding
+from runs.engines.machine_system import MachineRequest, MachineSystem, SystemAway, SystemJob, SystemRefused, mark_of
+from runs.engines.node_command import node_variables, node_words
+from runs.engines.ray.doctor import examine
+from runs.engines.ray.form import FIELDS
+from runs.engines.ray.programs import Place, Program, program_of
+from runs.engines.ray.reasons import system_job
+from runs.engines.ray.settings import RaySettings, checked_settings, settings_of
+from runs.engines.ray.trainyard_ray.documents import Answer, Call, Request
+from runs.models import Cluster
+from trainyard.contract.base import BadDocument, JsonObject, decode, to_builtins
+
+MAX_TOKEN = 1_000
+
+
+class RayEngine(AllocatingEngine):
+    label = "Ray"
+    about = "A placement group of a Ray cluster brings machines for each run, which leave with it."
+    fields = FIELDS
+
+    def checked(self, document: JsonObject) -> JsonObject:
+        return checked_settings(document)
+
+    def secret_problem(self, name: str, text: str) -> str:
+        is_fine = text.isascii() and text.isprintable() and len(text) <= MAX_TOKEN
+        return "" if is_fine else f"token: at most {MAX_TOKEN} letters, digits and signs in one line."
+
+    def defaults(self) -> JsonObject:
+        document: JsonObject = to_builtins(RaySettings())
+        return document
+
+    def offers(self, cluster: Cluster) -> Sequence[Offer]:
+        settings = settings_of(cluster.settings)
+        return [Offer(settings.machines, settings.slots, (settings.gpu_kind or "GPU") if settings.gpus else "")]
+
+    def system(self, cluster: Cluster) -> MachineSystem:
+        settings = settings_of(cluster.settings)
+        server = settings.server or django_settings.PUBLIC_URL
+        return RaySystem(cluster.name, mark_of(cluster.pk), settings, server, program_of(place_of(cluster, settings)))
+
+    def examine(self, cluster: Cluster) -> Iterator[Finding]:
+        settings = settings_of(cluster.settings)
+        server = settings.server or django_settings.PUBLIC_URL
+        try:
+            program = Program(place_of(cluster, settings))
+        except SystemAway as error:
+            yield Finding("token", False, str(error), "Enter it again where the cluster is edited.")
+            return
+        try:
+            yield from examine(settings, program, server, str(django_settings.REDIS_URL))
+        finally:
+            program.end()
+
+
+def place_of(cluster: Cluster, settings: RaySettings) -> Place:
+    """Return how the cluster's Ray is reached. Raises SystemAway."""
+    try:
+        return Place(settings.address, settings.ray_python, secret_of(cluster, "token"))
+    except SecretUnreadable as error:
+        raise SystemAway(str(error)) from error
+
+
+class RaySystem:
+    def __init__(self, cluster: str, mark: str, settings: RaySettings, server: str, program: Program) -> None:
+        self._cluster = cluster
+        self._prefix = f"trainyard-{mark}-"
+        self._settings = settings
+        self._server = server
+        self._program = program
+
+    def jobs(self) -> list[SystemJob]:
+        answer = self._program.call(Call("survey", prefix=self._prefix))
+        return [system_job(one, one.job.removeprefix(self._prefix), answer.machines) for one in answer.jobs]
+
+    def find(self, job: str) -> SystemJob | None:
+        answer = self._program.call(Call("find", job))
+        return next((system_job(one, job.removeprefix(self._prefix), ()) for one in answer.jobs), None)
+
+    def submit(self, request: MachineRequest) -> str:
+        job = f"{self._prefix}{request.attempt}"
+        answer: Answer = self._program.call(Call("submit", job, request=self._request(job, request)))
+        if answer.problem:
+            raise SystemRefused(
+                f"Ray refused the job: {answer.problem.rstrip('.')}. `trainyard doctor --cluster {self._cluster}` "
+                "looks for the reason. Then restart the run."
+            )
+        return job
+
+    def cancel(self, job: str) -> None:
+        self._program.call(Call("cancel", job))
+
+    def _request(self, job: str, request: MachineRequest) -> Request:
+        settings, folder = self._settings, self._settings.folder
+        cores = request.slots * settings.cpus_per_slot
+        words = node_words(
+            settings.python,
+            attempt=request.attempt,
+            server=self._server,
+            home=f"{folder}/machines",
+            slots=request.slots,
+        )
+        return Request(
+            job=job,
+            num_machines=request.num_machines,
+            demand=settings.demand(request.slots),
+            strategy=settings.strategy,
+            words=words[1:],
+            variables=node_variables(request.tokens, checkpoints=f"{folder}/checkpoints", cores=cores),
+            output=f"{folder}/trainyard-{request.attempt}.out",
+            python=settings.python,
+            runtime_env=runtime_env_of(settings),
+        )
+
+
+def runtime_env_of(settings: RaySettings) -> JsonObject:
+    try:
+        return decode(settings.runtime_env, JsonObject) if settings.runtime_env else {}
+    except BadDocument:  # it was checked when it was stored
+        return {}

@@ -1,0 +1,164 @@
+"""``python -m trainyard_ray ADDRESS``: answer calls of the standard input, one line each, until its end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any, BinaryIO
+
+from .documents import NAMESPACE, Answer, Call
+
+IDLE_S = 300.0  # after which nobody asks any more
+CONNECT_S = 5.0
+CLIENT = "ray://"
+HEAD = "node:__internal_head__"  # a resource that only the machine of Ray's head has
+MAX_WORDS = 600
+
+
+def main() -> int:
+    address = sys.argv[1]
+    answers = os.fdopen(os.dup(1), "wb", 0)
+    os.dup2(2, 1)  # what libraries print is no answer
+    first = connected(address)
+    send(answers, first)
+    if first.problem:
+        return 1
+    for line in lines_of(sys.stdin.buffer.fileno()):
+        send(answers, answer(Call.read(json.loads(line)), is_client=address.startswith(CLIENT)))
+    return 0
+
+
+def send(answers: BinaryIO, document: Answer) -> None:
+    answers.write(json.dumps(asdict(document)).encode() + b"\n")
+
+
+def lines_of(descriptor: int) -> Iterator[bytes]:
+    """Yield lines until the input ends or nobody has written for long."""
+    read = b""
+    while select.select([descriptor], [], [], IDLE_S)[0]:
+        piece = os.read(descriptor, 1 << 16)
+        if not piece:
+            return
+        *lines, read = (read + piece).split(b"\n")
+        yield from lines
+
+
+def connected(address: str) -> Answer:
+    try:
+        import ray
+        from ray import cloudpickle
+    except ImportError as error:
+        return Answer(problem=f"{sys.executable} has no Ray ({error})", kind="no-library")
+    host, _, port = address.removeprefix(CLIENT).rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+    except OSError as error:
+        return Answer(problem=f"{error.strerror or error}", kind="away")
+    from . import attempt, documents, machine, trial
+    from . import survey as surveys
+
+    for module in (attempt, documents, machine, surveys, trial):  # Ray's machines need not have them
+        cloudpickle.register_pickle_by_value(module)
+    os.chdir("/")
+    try:
+        ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
+    except Exception as error:  # its library raises a dozen kinds; the words say which
+        return Answer(problem=" ".join(str(error).split())[:MAX_WORDS], kind="away")
+    return Answer(version=ray.__version__)
+
+
+def answer(call: Call, *, is_client: bool) -> Answer:
+    from ray.exceptions import RayError
+
+    try:
+        return VERBS[call.verb](call, is_client)
+    except (RayError, ConnectionError, RuntimeError) as error:
+        return Answer(problem=" ".join(str(error).split())[:MAX_WORDS], kind="away")
+
+
+def survey(call: Call, is_client: bool) -> Answer:
+    from .survey import survey as there
+
+    return read(ask(there, call.prefix, call.limit_s, is_client=is_client, limit_s=call.limit_s))
+
+
+def find(call: Call, is_client: bool) -> Answer:
+    from .survey import find as there
+
+    return read(ask(there, call.job, is_client=is_client, limit_s=call.limit_s))
+
+
+def ask(function: Any, *words: Any, is_client: bool, limit_s: float) -> dict[str, Any]:
+    """Call the function, or have a machine of Ray call it: the client knows only some of Ray's functions."""
+    import ray
+
+    if not is_client:
+        found: dict[str, Any] = function(*words)
+        return found
+    reference = ray.remote(num_cpus=0, max_retries=0)(function).remote(*words)
+    answered: dict[str, Any] = ray.get(reference, timeout=limit_s)
+    return answered
+
+
+def read(document: dict[str, Any]) -> Answer:
+    return Answer(**document)
+
+
+def submit(call: Call, is_client: bool) -> Answer:
+    import ray
+    from ray.exceptions import GetTimeoutError, RayActorError
+
+    from .attempt import AttemptMachines
+
+    assert call.request is not None
+    actor = (
+        ray.remote(AttemptMachines)
+        .options(
+            name=call.job, lifetime="detached", get_if_exists=True, num_cpus=0, max_restarts=0, resources={HEAD: 0.001}
+        )
+        .remote(asdict(call.request))
+    )
+    try:
+        ray.get(actor.report.remote(), timeout=call.limit_s)
+    except GetTimeoutError:  # it has the name by now, and is found under it
+        return Answer()
+    except RayActorError as error:
+        return Answer(problem=" ".join(str(error).split())[-MAX_WORDS:], kind="refused")
+    return Answer()
+
+
+def cancel(call: Call, is_client: bool) -> Answer:
+    import ray
+    from ray.exceptions import GetTimeoutError, RayActorError
+
+    try:
+        actor = ray.get_actor(call.job, namespace=NAMESPACE)
+    except ValueError:
+        return Answer()
+    try:
+        if ray.get(actor.stop.remote(), timeout=call.limit_s):
+            ray.kill(actor, no_restart=True)
+    except GetTimeoutError:  # it never started, or hangs: its machines end with it
+        ray.kill(actor, no_restart=True)
+    except RayActorError:
+        pass
+    return Answer()
+
+
+def try_machines(call: Call, is_client: bool) -> Answer:
+    from .trial import try_machines as try_there
+
+    assert call.request is not None
+    return try_there(call.request, call.limit_s)
+
+
+VERBS = {"survey": survey, "find": find, "submit": submit, "cancel": cancel, "try": try_machines}
+
+if __name__ == "__main__":
+    sys.exit(main())

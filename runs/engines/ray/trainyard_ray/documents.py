@@ -1,0 +1,96 @@
+"""What control and the program say to each other: a line of JSON each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+NAMESPACE = "trainyard"  # of our actors in Ray
+
+
+@dataclass
+class Demand:
+    """What each machine must have."""
+
+    cpus: float
+    gpus: float = 0.0
+    memory_bytes: float = 0.0
+    resources: dict[str, float] = field(default_factory=dict)
+
+    def bundle(self) -> dict[str, float]:
+        """Return it in Ray's words."""
+        found = {"CPU": self.cpus, "GPU": self.gpus, "memory": self.memory_bytes, **self.resources}
+        return {name: amount for name, amount in found.items() if amount}
+
+
+@dataclass
+class Request:
+    """Machines for one attempt, and what is started on each. ``variables`` hold secrets."""
+
+    job: str
+    num_machines: int
+    demand: Demand
+    strategy: str
+    words: list[str]  # behind the interpreter; the number of the machine follows
+    variables: dict[str, str] = field(repr=False)
+    output: str = ""  # the file that takes what the programs print
+    python: str = ""  # empty: the interpreter that Ray itself runs on
+    runtime_env: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, document: dict[str, Any]) -> Request:
+        return cls(**{**document, "demand": Demand(**document["demand"])})
+
+
+@dataclass
+class Call:
+    """``verb``: survey, find, submit, cancel, or try. ``job`` is the name of one; ``prefix`` begins those of ours."""
+
+    verb: str
+    job: str = ""
+    prefix: str = ""
+    request: Request | None = None
+    limit_s: float = 8.0  # after which the program answers in any case
+
+    @classmethod
+    def read(cls, document: dict[str, Any]) -> Call:
+        request = document.pop("request", None)
+        return cls(**document, request=None if request is None else Request.read(request))
+
+
+@dataclass
+class JobReport:
+    """``state``: starting, pending, running or over. ``end``, of one that is over before it was given back: exited,
+    machine-died, removed, killed, out-of-memory, preempted or failed. Times are Unix seconds."""
+
+    job: str
+    state: str
+    num_machines: int = 0
+    strategy: str = ""
+    demand: Demand | None = None
+    hosts: list[str] = field(default_factory=list)
+    started_at: float | None = None
+    end: str = ""
+    host: str = ""  # where it ended first
+    words: str = ""  # Ray's own, or the last ones of a program
+    exit_code: int | None = None
+
+
+@dataclass
+class RayMachine:
+    host: str
+    resources: dict[str, float]
+    free: dict[str, float]
+    is_draining: bool = False
+
+
+@dataclass
+class Answer:
+    """``problem``: why there is no other answer, in Ray's words. ``kind`` of it: away, refused or no-library."""
+
+    jobs: list[JobReport] = field(default_factory=list)
+    machines: list[RayMachine] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    version: str = ""
+    problem: str = ""
+    kind: str = ""

@@ -1,0 +1,69 @@
+"""What is there in Ray now. These functions run in the cluster where only its client reaches it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayError
+
+from .attempt import cause_in, draining_nodes, plain
+from .documents import NAMESPACE, Answer, JobReport, RayMachine
+
+
+def survey(prefix: str, limit_s: float) -> dict[str, Any]:
+    """Return our jobs, each as its actor reports it, and the machines."""
+    names = sorted(name for name in ray.util.list_named_actors() if name.startswith(prefix) and "." not in name)
+    asked: dict[str, Any] = {}
+    for name in names:
+        try:
+            asked[name] = ray.get_actor(name, namespace=NAMESPACE).report.remote()
+        except ValueError:  # it has gone meanwhile
+            continue
+    answered = set(ray.wait(list(asked.values()), num_returns=len(asked), timeout=limit_s / 2)[0]) if asked else set()
+    jobs = [report_of(name, reference, reference in answered) for name, reference in asked.items()]
+    return asdict(Answer(jobs=jobs, machines=machines()))
+
+
+def report_of(name: str, reference: Any, has_answered: bool) -> JobReport:
+    if not has_answered:
+        return JobReport(name, "starting")
+    try:
+        return JobReport(**ray.get(reference))
+    except RayActorError as error:
+        return JobReport(name, "over", end=cause_in(str(error)), words=plain(error))
+    except RayError as error:
+        return JobReport(name, "over", end="failed", words=plain(error))
+
+
+def machines() -> list[RayMachine]:
+    free = ray._private.state.available_resources_per_node()
+    draining = draining_nodes()
+    return [
+        RayMachine(
+            str(node.get("NodeManagerHostname") or node.get("NodeManagerAddress")),
+            plain_resources(node.get("Resources") or {}),
+            plain_resources(free.get(node["NodeID"]) or {}),
+            node["NodeID"] in draining,
+        )
+        for node in ray.nodes()
+        if node.get("Alive")
+    ]
+
+
+def plain_resources(resources: dict[str, float]) -> dict[str, float]:
+    """Leave out those by which Ray itself finds a machine or a placement group."""
+    return {
+        name: amount for name, amount in resources.items() if "_group_" not in name and not name.startswith("node:")
+    }
+
+
+def find(name: str) -> dict[str, Any]:
+    """Return how the actor of a job that is not there any more ended, by Ray's own books."""
+    found = [one for one in ray._private.state.actors().values() if one["Name"] == name and one["State"] == "DEAD"]
+    if not found:
+        return asdict(Answer())
+    cause = max(found, key=lambda one: int(one["EndTime"]))["DeathCause"]
+    words = str(getattr(cause.actor_died_error_context, "error_message", "") or cause)
+    return asdict(Answer(jobs=[JobReport(name, "over", end=cause_in(words), words=plain(words))]))
