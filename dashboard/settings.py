@@ -121,6 +121,10 @@ INGEST_SHARDS = databases.num_shards(os.environ.get("INGEST_SHARDS", ""), DATABA
 KEEP_ARCHIVED_DAYS = databases.num_days(os.environ.get("KEEP_ARCHIVED_DAYS", ""))
 RESIZE_SETTLE_S = databases.num_seconds("RESIZE_SETTLE_S", os.environ.get("RESIZE_SETTLE_S", ""), 3.0)
 OUTPUT_LIMIT_BYTES = databases.num_bytes("OUTPUT_LIMIT_BYTES", os.environ.get("OUTPUT_LIMIT_BYTES", ""), 100 * 1024**3)
+# Code from Git: folders of this machine that may be fetched from, the largest repository, and all copies together.
+GIT_FILE_ROOTS = [root for root in os.environ.get("GIT_FILE_ROOTS", "").split(os.pathsep) if root]
+GIT_LIMIT_BYTES = databases.num_bytes("GIT_LIMIT_BYTES", os.environ.get("GIT_LIMIT_BYTES", ""), 1024**3)
+GIT_CACHE_BYTES = databases.num_bytes("GIT_CACHE_BYTES", os.environ.get("GIT_CACHE_BYTES", ""), 10 * 1024**3)
 DATABASE_ROUTERS = ["dashboard.routers.MetricsRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

@@ -12,8 +12,9 @@ import io
 import os
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 MAX_BYTES = 50 * 1024 * 1024
 MAX_FILES = 10_000
@@ -23,35 +24,54 @@ _MAX_PART_BYTES = 255  # what file systems take as one name
 _HEADER_BYTES = 2048  # of a file in a tar, with its padding and, for a long name, the extra header
 
 
+class Content(NamedTuple):
+    """One file of a bundle."""
+
+    name: str
+    is_executable: bool
+    data: bytes
+
+
 class BundleError(ValueError):
     """The folder cannot be packed, or the bytes are no bundle."""
 
 
 def pack(folder: Path) -> tuple[bytes, str, list[str]]:
-    """Return ``folder`` as bundle, its SHA-256 and the paths inside. Raises BundleError, naming what is in the way.
+    """Return ``folder``, or a file alone, as bundle, its SHA-256 and the paths inside. Raises BundleError, naming what
+    is in the way.
 
     Names in LEFT_OUT stay out, at any depth. A link is followed where it leads to a file inside the folder.
     """
     folder = folder.resolve()
-    if not folder.is_dir():
-        raise BundleError(f"{folder} is no folder")
+    alone = folder if folder.is_file() else None
+    if alone is not None:
+        folder = alone.parent
+    elif not folder.is_dir():
+        raise BundleError(f"{folder} is no folder and no file")
+    paths = [alone] if alone is not None else _files(folder)
+    return pack_contents(
+        (Content(path.relative_to(folder).as_posix(), os.access(path, os.X_OK), path.read_bytes()) for path in paths),
+        str(folder),
+    )
+
+
+def pack_contents(contents: Iterable[Content], source: str = "the code") -> tuple[bytes, str, list[str]]:
+    """Return files as bundle, its SHA-256 and their paths. Raises BundleError. ``source`` is what they are called."""
     names: list[str] = []
     total = 0
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for path in _files(folder):
-            name = path.relative_to(folder).as_posix()
+        for name, is_executable, content in contents:
             check_name(name)
-            content = path.read_bytes()
             total += len(content)
             names.append(name)
             if total > MAX_BYTES or len(names) > MAX_FILES:
                 raise BundleError(
-                    f"{folder} has more than {MAX_BYTES // 2**20} MB or {MAX_FILES:,} files; "
+                    f"{source} has more than {MAX_BYTES // 2**20} MB or {MAX_FILES:,} files; "
                     "point code at a smaller folder"
                 )
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), 0o755 if os.access(path, os.X_OK) else 0o644
+            entry.size, entry.mode = len(content), 0o755 if is_executable else 0o644
             archive.addfile(entry, io.BytesIO(content))
     data = gzip.compress(plain.getvalue(), compresslevel=6, mtime=0)
     return data, hashlib.sha256(data).hexdigest(), names

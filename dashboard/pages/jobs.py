@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 from urllib.parse import urlencode
 
@@ -22,6 +23,8 @@ from runs.models import Job, Role, Run
 from runs.ordered import first_rows
 from runs.presenting.listing import last_runs
 from trainyard.spec import SpecError
+
+LONGEST_WHAT = 200
 
 LIMIT = 200
 NUM_RUNS = 10
@@ -82,7 +85,8 @@ def delete(request: HttpRequest, job_id: str) -> HttpResponse:
 def what(job: Job) -> str:
     """The recipe, or the script, in a word or two."""
     task = job.spec.get("task", {})
-    return str(task.get("recipe") or task.get("script") or "")
+    words = task.get("recipe") or task.get("script") or task.get("module") or shlex.join(task.get("command") or [])
+    return str(words)[:LONGEST_WHAT]
 
 
 def _versions(request: HttpRequest, job: Job) -> Any:

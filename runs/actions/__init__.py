@@ -23,8 +23,10 @@ from runs.actions.local import Process, send_local_run
 from runs.actions.nodes import drain_node, enable_node, join_node, most_slots, remove_node, set_slots
 from runs.actions.projects import (
     accept_invitation,
+    add_git_key,
     change_role,
     create_project,
+    delete_git_key,
     invite,
     remove_member,
     withdraw_invitation,
@@ -69,6 +71,7 @@ __all__ = [
     "Refused",
     "Trace",
     "accept_invitation",
+    "add_git_key",
     "answer_dataset",
     "archive_run",
     "change_role",
@@ -85,6 +88,7 @@ __all__ = [
     "decide_leftovers",
     "delete_cluster",
     "delete_dataset",
+    "delete_git_key",
     "delete_job",
     "delete_run",
     "drain_node",

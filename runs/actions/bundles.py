@@ -10,7 +10,10 @@ from pathlib import Path
 from runs.access import require
 from runs.files.paths import bundle_path
 from runs.models import CodeBundle, Project, Role, User
+from runs.repositories.pinning import PinnedCode, pin
+from runs.repositories.problems import RepositoryProblem
 from trainyard import bundle
+from trainyard.spec import Problem, ScriptSpec, Spec, SpecError
 
 
 def store_bundle(*, actor: User, project: Project, data: bytes) -> CodeBundle:
@@ -45,3 +48,22 @@ def _write(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     Path(name).replace(path)
+
+
+def pin_code(*, actor: User, project: Project, spec: Spec) -> PinnedCode | None:
+    """Fetch the commit that a script's code is to be, and keep its files as a bundle; None for other code. Raises
+    SpecError, with the field of ``task`` that is wrong."""
+    code = spec.git_code if isinstance(spec, ScriptSpec) else None
+    if code is None or not isinstance(spec, ScriptSpec):
+        return None
+    try:
+        pinned = pin(project, code, lambda data: store_bundle(actor=actor, project=project, data=data))
+    except RepositoryProblem as problem:
+        raise SpecError([Problem(f"task.code.{problem.field}", str(problem))]) from None
+    except ValueError as error:
+        raise SpecError([Problem("task.code", str(error))]) from None
+    field, words = spec.task.missing_in(pinned.bundle.files)
+    if field:
+        where = f" of {code.path}" if code.path else ""
+        raise SpecError([Problem(f"task.{field}", f"{words}{where} at commit {pinned.commit.number[:12]}")])
+    return pinned

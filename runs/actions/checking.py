@@ -88,15 +88,16 @@ def _nodes(cluster: Cluster) -> list[Node]:
 
 
 def _code_problems(project: Project, spec: Spec, packed: Packed) -> list[Problem]:
-    """Check that the script's code is a bundle of the project, or comes with the launch, and the script inside it."""
+    """Check that the code is a bundle of the project, or comes with the launch, and has what is to be run."""
     if not isinstance(spec, ScriptSpec):
         return []
+    if spec.git_code is not None:
+        return []  # what is in it is known once it has been fetched
     sha256 = spec.bundle_sha256
     if sha256 is None:
         return [Problem("task.code", "is a folder on your machine: upload it as a bundle (`trainyard submit` does)")]
     bundle = CodeBundle.objects.filter(project=project, sha256=sha256).first()
     if bundle is None and sha256 not in packed:
         return [Problem("task.code", f"there is no bundle {sha256[:12]} in project {project.name}: upload it first")]
-    if spec.task.script not in (bundle.files if bundle else packed[sha256]):
-        return [Problem("task.script", f"there is no file {spec.task.script!r} in the uploaded code")]
-    return []
+    field, words = spec.task.missing_in(bundle.files if bundle else packed[sha256])
+    return [Problem(f"task.{field}", words)] if field else []

@@ -1,4 +1,4 @@
-"""Projects, their members, and the links by which people come in."""
+"""Projects, their members, the links by which people come in, and the keys of their repositories."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from django.utils import timezone
 
 from runs.access import NotFound, get_invitation, require, require_project_maker
 from runs.actions.handed_out import void_handed_out
-from runs.models import Invitation, Membership, Project, Role, User
+from runs.models import GitKey, Invitation, Membership, Project, Role, User
 from runs.models.access import digest_of
 from runs.refused import Refused
+from runs.repositories.keys import checked_key, seal_secret
 
 INVITATION_LIFE = timedelta(days=7)
 
@@ -149,3 +150,40 @@ def _new_person(username: str, email: str, password: str | None) -> User:
         raise ValidationError(problems)
     person.save()
     return person
+
+
+def add_git_key(
+    *,
+    actor: User,
+    project: Project,
+    kind: GitKey.Kind,
+    place: str,
+    secret: str,
+    user: str = "",
+    host_keys: str = "",
+) -> GitKey:
+    """Keep a token or a private key for the project's repositories under ``place`` (a host, or a host and a path); one
+    that is there is replaced. Raises ValidationError, by field."""
+    require(actor, project, Role.MAINTAINER)
+    values = checked_key(kind=kind, place=place, secret=secret, user=user, host_keys=host_keys)
+    with transaction.atomic():
+        GitKey.objects.filter(project=project, kind=kind, place=values.place).delete()
+        key = GitKey(
+            project=project,
+            kind=kind,
+            place=values.place,
+            user=values.user,
+            host_keys=values.host_keys,
+            created_by=actor,
+        )
+        key.locked = seal_secret(project.pk, key.pk, values.secret)
+        key.save()
+    return key
+
+
+def delete_git_key(*, actor: User, project: Project, key_id: str) -> None:
+    """Forget a key; runs that were made with it stay as they are."""
+    require(actor, project, Role.MAINTAINER)
+    found, _ = GitKey.objects.filter(project=project, pk=key_id).delete()
+    if not found:
+        raise NotFound("There is no such Git key.")

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from runs import stopping
 from runs.access import require, require_use
+from runs.actions.bundles import pin_code
 from runs.actions.checking import check_launch
 from runs.actions.continuing import newest_checkpoint
 from runs.causes import cause_of_stop
@@ -53,6 +54,7 @@ def submit_run(
         document = merge(document, overrides)
     found = check_launch(actor=actor, document=document)
     resolved = found.spec.resolved()
+    pinned = pin_code(actor=actor, project=found.project, spec=found.spec)
     estimate = frozen_estimate(found.spec, found.cluster, found.nodes)
     with transaction.atomic():
         run = Run.make(
@@ -68,6 +70,8 @@ def submit_run(
             reason_sentence=QUEUED_SENTENCE,
             created_by=actor,
         )
+        if pinned is not None:
+            pinned.keep(run)
         run.record("submitted", f"Submitted by {actor}.", actor=actor)
         schedule_soon(found.cluster.pk)
     return run

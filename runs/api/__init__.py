@@ -14,10 +14,11 @@ from runs.api.idempotency import once
 from runs.api.machines import clusters, nodes, preflights
 from runs.api.metrics import csv_export, logs, media, points, series
 from runs.api.openapi import Api
-from runs.api.people import projects, tokens, workspaces
+from runs.api.people import git_keys, projects, tokens, workspaces
 from runs.api.training import (
     bundles,
     checkpoints,
+    code,
     datasets,
     files,
     history,
@@ -52,6 +53,7 @@ for module in (
     ranks,
     history,
     checkpoints,
+    code,
     series,
     csv_export,
     local,
@@ -66,6 +68,7 @@ for module in (
     nodes,
     preflights,
     projects,
+    git_keys,
     workspaces,
     tokens,
     bundles,

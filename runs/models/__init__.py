@@ -5,7 +5,7 @@ from runs.models.allocations import Allocation
 from runs.models.attempts import Attempt, Event, HeldSlot, Placement
 from runs.models.clusters import Cluster, JoinToken, Node
 from runs.models.data import Dataset
-from runs.models.jobs import CodeBundle, Job
+from runs.models.jobs import CodeBundle, GitKey, Job, RunCode, bundle_of
 from runs.models.people import Invitation, Membership, Project, Role, User, Workspace
 from runs.models.preflights import Preflight
 from runs.models.runs import GoneRun, Run
@@ -18,6 +18,7 @@ __all__ = [
     "CodeBundle",
     "Dataset",
     "Event",
+    "GitKey",
     "GoneRun",
     "HeldSlot",
     "IdempotencyKey",
@@ -31,9 +32,11 @@ __all__ = [
     "Project",
     "Role",
     "Run",
+    "RunCode",
     "RunTime",
     "SignInLink",
     "Token",
     "User",
     "Workspace",
+    "bundle_of",
 ]

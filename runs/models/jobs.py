@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.db import models
 
 from runs.ids import new_id
 from runs.models.people import Project, User
+
+if TYPE_CHECKING:
+    from runs.models.runs import Run
 
 
 class JobQuerySet(models.QuerySet["Job"]):
@@ -51,3 +56,65 @@ class CodeBundle(models.Model):
 
     def __str__(self) -> str:
         return self.sha256[:12]
+
+
+class RunCode(models.Model):
+    """Which commit a run from Git was made of, and the bundle that the server made of it: whatever the branch does
+    afterwards, attempts of the run have the same files."""
+
+    run = models.OneToOneField("runs.Run", on_delete=models.CASCADE, primary_key=True, related_name="code")
+    sha256 = models.CharField(max_length=64)  # of the bundle
+    url = models.CharField(max_length=1_000)
+    commit = models.CharField(max_length=64)
+    branch = models.CharField(max_length=250, blank=True)  # empty: a tag or the commit itself was asked for
+    path = models.CharField(max_length=500, blank=True)
+    subject = models.CharField(max_length=300, blank=True)
+    author = models.CharField(max_length=200, blank=True)
+    authored_at = models.DateTimeField(null=True)
+    previous = models.CharField(max_length=64, blank=True)  # commit of the project's last run of this repository
+    remarks = models.JSONField(default=list, blank=True)  # what is not as it would be in a checkout
+    fetch_s = models.FloatField(default=0)
+
+    class Meta:
+        indexes = (models.Index(fields=("commit",), name="code_by_commit"),)
+
+    def __str__(self) -> str:
+        return f"{self.url}@{self.commit[:12]}"
+
+
+class GitKey(models.Model):
+    """What opens a project's repositories at one place: a token (https) or a private key (ssh), locked with the
+    server's secret. Nobody reads it again."""
+
+    class Kind(models.TextChoices):
+        TOKEN = "token"
+        SSH = "ssh"
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="git_keys")
+    kind = models.CharField(max_length=8, choices=Kind.choices)
+    place = models.CharField(max_length=500)  # host, or host/team, or host/team/repository: what lies under it
+    user = models.CharField(max_length=100, blank=True)  # that goes with a token
+    locked = models.TextField(editable=False)
+    host_keys = models.TextField(blank=True)  # of ssh: as they were given, or seen first
+    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ("place", "kind")
+        constraints = (models.UniqueConstraint(fields=("project", "kind", "place"), name="one_git_key_per_place"),)
+
+    def __str__(self) -> str:
+        return f"{self.kind} for {self.place}"
+
+
+def bundle_of(run: Run) -> str:
+    """Return the digest of the code that every attempt of the run has; empty where it has none, as a recipe."""
+    code = run.spec.get("task", {}).get("code")
+    if not isinstance(code, dict):
+        return ""
+    if "sha256" in code:
+        return str(code["sha256"])
+    found = RunCode.objects.filter(run=run).values_list("sha256", flat=True).first()
+    return found or ""

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Exists, OuterRef
 
-from runs.models import Cluster, Node, Run
+from runs.models import Cluster, Node, Run, bundle_of
 from runs.status import Status
 from trainyard.contract.desired import StandbyRun
 from trainyard.contract.limits import CONTACT_LOST_S
@@ -45,6 +45,5 @@ def _runs(cluster: Cluster) -> list[StandbyRun]:
 
 def _standby(run: Run) -> StandbyRun:
     task = run.spec.get("task", {})
-    code = task.get("code")
-    sha256 = code.get("sha256") if isinstance(code, dict) else None
+    sha256 = bundle_of(run)
     return StandbyRun(run=run.pk, code=CodeReference(sha256) if sha256 else None, python=task.get("python") or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
-from runs.models import CodeBundle, Placement, Run
+from runs.models import CodeBundle, Placement, Run, bundle_of
 from runs.models.log_rules import log_rules_of
 from trainyard.contract.base import SpecDocument
 from trainyard.contract.locks import lock
@@ -58,8 +58,6 @@ def replica_key(attempt: str) -> str:
 
 
 def _code_of(run: Run) -> CodeReference | None:
-    code = run.spec.get("task", {}).get("code")
-    if not isinstance(code, dict):
-        return None
-    bundle = CodeBundle.objects.filter(project_id=run.project_id, sha256=code.get("sha256")).first()
+    sha256 = bundle_of(run)
+    bundle = CodeBundle.objects.filter(project_id=run.project_id, sha256=sha256).first() if sha256 else None
     return CodeReference(bundle.sha256, bundle.size_bytes) if bundle else None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trainyard import bundle
+from trainyard.cli.code import code_from_git, send_code, spec_of_file
 from trainyard.cli.following import follow
 from trainyard.cli.screen import Screen
 from trainyard.contract.base import JsonObject
@@ -21,7 +22,9 @@ from trainyard.spec.document import parse_document, parse_value
 def submit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     document, spec, folder = read_spec(arguments)
     if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
-        document = merge(document, {"task.code": {"sha256": _send_code(client, spec, folder, screen)}})
+        pack = code_from_git if arguments.git else partial(send_code, client)
+        code = pack(spec, folder, screen)
+        document = merge(document, {"task.code": code})
     return _started(client, client.submit(document), arguments, screen)
 
 
@@ -67,10 +70,13 @@ def _exit_code(run: answers.Run) -> int:
 
 
 def _read(name: str) -> tuple[Any, Path]:
-    """Return the document in the file ``name`` and the folder that its ``code`` is relative to."""
+    """Return the document in the file ``name``, or of a program of that name, and the folder that its ``code`` is
+    relative to."""
     if name == "-":
         return parse_document(sys.stdin.read(), "the standard input"), Path()
     path = Path(name)
+    if (document := spec_of_file(path)) is not None:
+        return document, path.parent
     try:
         return load_spec_file(path), path.parent
     except OSError as error:
@@ -85,17 +91,3 @@ def _overrides(pairs: list[str]) -> JsonObject:
             raise SpecError([Problem("", f"--set takes PATH=VALUE, such as train.steps=100, not {pair!r}")])
         found[path.strip()] = parse_value(text)
     return found
-
-
-def _send_code(client: Client, spec: ScriptSpec, folder: Path, screen: Screen) -> str:
-    """Pack the script's folder, send it and return its digest. Raises SpecError where it does not hold the script."""
-    source = folder / str(spec.task.code)
-    try:
-        data, sha256, names = bundle.pack(source)
-    except bundle.BundleError as error:
-        raise SpecError([Problem("task.code", str(error))]) from None
-    if spec.task.script not in names:
-        raise SpecError([Problem("task.script", f"{spec.task.script!r} is not in the folder {source}")])
-    screen.say(f"Sending {len(names):,} files, {len(data) / 1e6:.1f} MB.")
-    client.upload_bundle(data, spec.project)
-    return sha256

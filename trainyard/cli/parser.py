@@ -47,7 +47,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_launching(commands: Any) -> None:
     submit = _command(commands, "submit", launching.submit, "launch the spec in FILE and print the run's id")
-    submit.add_argument("file", metavar="FILE", help="a spec in YAML or JSON; - reads it from the standard input")
+    submit.add_argument(
+        "file", metavar="FILE", help="a spec in YAML or JSON, or a program to run; - reads a spec from standard input"
+    )
+    submit.add_argument(
+        "--git", action="store_true", help="send the code as its Git remote, commit and changes over it"
+    )
     _takes_overrides(submit)
     _may_wait(submit)
     plan = _command(commands, "plan", planning.plan, "say what the spec in FILE would cost, and what would cost less")

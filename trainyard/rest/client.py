@@ -16,6 +16,7 @@ from trainyard.rest import answers
 from trainyard.spec.problems import Problem
 
 RETRY_AFTER_S = (0.2, 0.8)
+SUBMIT_S = 150.0  # the server may have to fetch a repository first
 QueryValue = str | int | float | bool | Sequence[str] | None
 
 T = TypeVar("T")
@@ -81,7 +82,7 @@ class Client:
     # Runs
 
     def submit(self, spec: JsonObject) -> answers.Run:
-        return self._json("POST", "runs", answers.Run, json=spec)
+        return self._json("POST", "runs", answers.Run, json=spec, timeout=SUBMIT_S)
 
     def plan(self, spec: JsonObject, count: int = 3) -> answers.Plans:
         """Return what a run of it would cost, and ``proposals`` that would cost less."""

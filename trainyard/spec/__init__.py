@@ -10,6 +10,7 @@ from trainyard.spec.form import FieldInfo, fields_of, form_fields
 from trainyard.spec.models import KINDS, PRIORITIES, CommunicationSpec, RecipeSpec, ScriptSpec, Spec
 from trainyard.spec.parse import json_schema, parse_spec, read_spec
 from trainyard.spec.problems import Problem, SpecError
+from trainyard.spec.sections.tasks import is_own_code
 
 __all__ = [
     "KINDS",
@@ -25,6 +26,7 @@ __all__ = [
     "check_room",
     "fields_of",
     "form_fields",
+    "is_own_code",
     "json_schema",
     "load_spec_file",
     "merge",

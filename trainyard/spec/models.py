@@ -25,6 +25,7 @@ from trainyard.spec.sections.tasks import (
 from trainyard.spec.sections.train import Checkpoint, EarlyStopping, Limits, Train
 from trainyard.spec.sections.watch import Rules, watch_field
 from trainyard.spec.strategies.mesh import Mesh, make_mesh
+from trainyard.spec.values.code import GitCode, StoredCode
 from trainyard.spec.values.fields import Name, Part, Slug, Tag, field
 
 Priority = Literal["high", "normal", "low"]
@@ -84,7 +85,7 @@ class Spec(Part):
 
     @property
     def bundle_sha256(self) -> str | None:
-        """The digest of the script's stored code; None for a recipe, and for code that nobody packed yet."""
+        """The digest of the script's stored code; None for a recipe, for code in Git and for what nobody packed."""
         return None
 
 
@@ -133,7 +134,13 @@ class ScriptSpec(Spec):
     @property
     def bundle_sha256(self) -> str | None:
         code = self.task.code
-        return code["sha256"] if isinstance(code, dict) else None
+        return code.sha256 if isinstance(code, StoredCode) else None
+
+    @property
+    def git_code(self) -> GitCode | None:
+        """The repository that the code is in; None for other code."""
+        code = self.task.code
+        return code if isinstance(code, GitCode) else None
 
 
 # By the name of the recipe; a script's own is "script".

@@ -12,6 +12,7 @@ from trainyard.spec.elastic import rule_problems
 from trainyard.spec.models import KINDS, LanguageModelSpec, RecipeSpec, Spec
 from trainyard.spec.problems import Problem, SpecError, problems_of, show
 from trainyard.spec.sections.resources import NodeRange
+from trainyard.spec.sections.tasks import PROGRAMS
 from trainyard.spec.sections.watch import MOST_RULES
 from trainyard.spec.unbuilt import unbuilt_problems
 
@@ -65,11 +66,13 @@ def _kind_of(document: JsonObject, unbuilt: list[Problem]) -> type[Spec]:
     task = document.get("task")
     if not isinstance(task, dict):
         return LanguageModelSpec  # which says what is wrong with it
-    if "recipe" in task and "script" in task:
-        raise SpecError([*unbuilt, Problem("task", "has both a recipe and a script; exactly one is accepted")])
-    if "recipe" not in task and "script" not in task:
-        raise SpecError([*unbuilt, Problem("task", "has no recipe and no script; exactly one is required")])
-    if "script" in task:
+    own = [name for name in PROGRAMS if name in task]
+    if "recipe" in task and own:
+        raise SpecError([*unbuilt, Problem("task", f"has both a recipe and a {own[0]}; exactly one is accepted")])
+    if "recipe" not in task and not own:
+        words = "has no recipe and no script (nor a module or a command); exactly one is required"
+        raise SpecError([*unbuilt, Problem("task", words)])
+    if own:
         return KINDS["script"]
     name = task["recipe"]
     if not isinstance(name, str) or name not in RECIPES:

@@ -26,6 +26,7 @@ def broken_rules(spec: Spec) -> Iterator[Problem]:
     elif isinstance(task := getattr(spec, "task", None), CommunicationTask):
         yield from _benchmark_problems(spec, task)
     elif isinstance(task, ScriptTask):
+        yield from _program_problems(task)
         yield from _argument_problems(task)
 
 
@@ -50,14 +51,27 @@ def _training_problems(spec: RecipeSpec) -> Iterator[Problem]:
             yield from strategy.product_problems(spec)
 
 
+def _program_problems(task: ScriptTask) -> Iterator[Problem]:
+    if not task.programs:
+        yield Problem("task.script", "is required: a script, or in its place a task.module or a task.command")
+    elif len(task.programs) > 1:
+        first, *others = task.programs
+        shown = " and ".join(f"task.{name} {show(getattr(task, name))}" for name in others)
+        yield Problem(
+            f"task.{first}", f"{show(getattr(task, first))} stands beside {shown}; exactly one of them is accepted"
+        )
+
+
 def _argument_problems(task: ScriptTask) -> Iterator[Problem]:
     """A variable that no rank has would reach the script as nothing, or as it stands: either is a surprise."""
     known = {*OF_RANKS, *task.environment}
-    for index, argument in enumerate(task.arguments):
+    words = [(f"task.command.{index}", word) for index, word in enumerate(task.command)]
+    words += [(f"task.arguments.{index}", word) for index, word in enumerate(task.arguments)]
+    for path, argument in words:
         for name in names_in(argument):
             if name not in known:
                 yield Problem(
-                    f"task.arguments.{index}",
+                    path,
                     f"{show(argument)} names ${{{name}}}, which no rank has; accepted: {', '.join(OF_RANKS)} and what "
                     f"task.environment sets. Write $${{{name}}} for these very characters",
                 )

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from urllib.parse import unquote
 
-from workers.data_access.hosts import url_problem
+from trainyard.formats.addresses import url_problem
 
 ROOTS = "TRAINYARD_DATA_ROOTS"
 CLOSED = "TRAINYARD_CLOSED"  # the folders of Trainyard's own, as the node sets it for its children

@@ -13,8 +13,8 @@ from pathlib import Path
 import structlog
 
 from trainyard.contract.base import BadDocument, decode, encode
+from trainyard.formats.addresses import HOSTS
 from workers.attempt.zygote_messages import Forked, Ready, StartRequest
-from workers.data_access.hosts import HOSTS
 from workers.data_access.roots import ROOTS
 from workers.machine.gpus import VISIBLE
 from workers.machine.inventory import CORES

@@ -27,7 +27,7 @@ def why_cold(task: JsonObject, code: Path) -> str:
     for name, value in own.items():
         if _is_read_at_start(name) and value != os.environ.get(name):
             return f"task.environment sets {name}, which is read as Python and its libraries start"
-    folders = [(code / str(task["script"])).resolve().parent, *python_path(own, code)]
+    folders = [first_folder(task, code), *python_path(own, code)]
     for folder in folders:
         for name in _modules_in(folder):
             if name in CUSTOM and folder != folders[0]:
@@ -35,6 +35,11 @@ def why_cold(task: JsonObject, code: Path) -> str:
             if name != OURS and _is_another(name, folder):
                 return f"{folder.name}/{name} has the name of a module that the warm process has imported"
     return ""
+
+
+def first_folder(task: JsonObject, code: Path) -> Path:
+    """Return the folder that stands first on sys.path: the script's, or for a module the one it is started in."""
+    return code.resolve() if task.get("module") else (code / str(task["script"])).resolve().parent
 
 
 def python_path(environment: Mapping[str, str], folder: Path) -> list[Path]:

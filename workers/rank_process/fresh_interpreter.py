@@ -56,10 +56,10 @@ def reset_imported_state(folder: Path) -> None:
     multiprocessing.current_process().authkey = os.urandom(32)
 
 
-def set_path(script: Path, environment: dict[str, str], folder: Path, sdk: Path) -> None:
-    """Set sys.path to what ``python script`` has: the script's folder, PYTHONPATH, Python's own. Our code is not on it
+def set_path(first: Path, environment: dict[str, str], folder: Path, sdk: Path) -> None:
+    """Set sys.path to what a fresh interpreter has: ``first``, PYTHONPATH, Python's own. Our code is not on it
     but for ``trainyard``, and no name of ours stands in the way of a user's module."""
-    own = [str(script.resolve().parent), *map(str, python_path(environment, folder))]
+    own = [str(first), *map(str, python_path(environment, folder))]
     # The first entry is the zygote's own folder (`python -m`).
     others = [entry for entry in sys.path[1:] if entry and (_is_installed() or Path(entry).resolve() != ROOT)]
     sys.path[:] = list(dict.fromkeys([*own, *others, *([] if _is_installed() else [str(sdk)])]))
@@ -74,18 +74,26 @@ def _is_installed() -> bool:
 
 
 def new_main(script: Path, arguments: list[str]) -> types.ModuleType:
-    main = types.ModuleType("__main__")
-    main.__dict__.update(
-        __file__=str(script),
-        __builtins__=sys.modules["builtins"],
-        __loader__=importlib.machinery.SourceFileLoader("__main__", str(script)),
-        __annotations__={},
-        __cached__=None,
-    )
-    _kept.append(sys.modules["__main__"])
-    sys.modules["__main__"] = main
+    """Make the ``__main__`` of ``python script``."""
+    main = _replace_main(importlib.machinery.SourceFileLoader("__main__", str(script)))
+    main.__dict__.update(__file__=str(script), __cached__=None)
     sys.argv = [str(script), *arguments]
     sys.orig_argv = [sys.executable, *sys.argv]
+    return main
+
+
+def new_main_of_module(name: str, arguments: list[str]) -> None:
+    """Make the ``__main__`` of ``python -m name`` as runpy finds it, which fills in the rest."""
+    _replace_main(importlib.machinery.BuiltinImporter)
+    sys.argv = ["-m", *arguments]
+    sys.orig_argv = [sys.executable, "-m", name, *arguments]
+
+
+def _replace_main(loader: object) -> types.ModuleType:
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__builtins__=sys.modules["builtins"], __loader__=loader, __annotations__={})
+    _kept.append(sys.modules["__main__"])
+    sys.modules["__main__"] = main
     return main
 
 

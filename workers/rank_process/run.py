@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import faulthandler
 import os
 import random
+import runpy
 import signal
 import sys
 import threading
@@ -32,6 +34,7 @@ from workers.rank_process.fresh_interpreter import (
     ROOT,
     flush_files,
     new_main,
+    new_main_of_module,
     print_error,
     renew_streams,
     reset_imported_state,
@@ -43,6 +46,7 @@ from workers.sandbox.process import Sandbox, enter
 
 MAX_TRACEBACK_CHARACTERS = 20_000
 INTERRUPTED = 130
+NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as shells end where a program cannot be started
 STACK_SIGNAL = signal.SIGRTMIN + 12 if hasattr(signal, "SIGRTMIN") else 0  # at which a rank writes its stacks
 OURS = f"{ROOT / 'workers'}{os.sep}"
 
@@ -57,8 +61,12 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
     python: str = ""  # the interpreter to start cold with; empty is this one, which is warm
     note: str = ""  # the first line of its log
-    variables: dict[str, str] = {}  # what the arguments may name
+    variables: dict[str, str] = {}  # what the arguments and the command may name
     sandbox: Sandbox = Sandbox()
+
+    @property
+    def is_cold(self) -> bool:
+        return bool(self.python or self.task.get("command"))
 
     @property
     def folder(self) -> AttemptFolder:
@@ -68,6 +76,17 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     def arguments(self) -> list[str]:
         """The script's words, with its variables in them. Raises ValueError for one that it does not have."""
         return [expand(str(word), self.variables or self.environment) for word in self.task.get("arguments") or []]
+
+    @property
+    def command_line(self) -> list[str]:
+        """What a cold rank executes. Raises ValueError as ``arguments`` does."""
+        task = self.task
+        if task.get("command"):
+            words = task["command"]
+            return [*(expand(str(word), self.variables or self.environment) for word in words), *self.arguments]
+        if task.get("module"):
+            return [self.python, "-m", str(task["module"]), *self.arguments]
+        return [self.python, str(Path.cwd() / task["script"]), *self.arguments]
 
     @property
     def task(self) -> JsonObject:
@@ -95,7 +114,7 @@ def become_rank(plan: RankPlan, parent: int) -> NoReturn:
         _reset_environment(plan)
         if plan.note:
             os.write(2, f"{plan.note}\n".encode())
-        if plan.python:
+        if plan.is_cold:
             _start_cold(plan)
         _reset_randomness(plan.threads)
         code = _exit_code_of(lambda: _run(plan), plan)
@@ -126,7 +145,10 @@ def _run(plan: RankPlan) -> None:
     else:
         keep_destroyed_groups()
         watch_group(plan.folder.joining_path(plan.rank), plan.folder.joined_path(plan.rank))
-        run_script(Path.cwd() / plan.task["script"], plan)
+        if plan.task.get("module"):
+            run_module(str(plan.task["module"]), plan)
+        else:
+            run_script(Path.cwd() / plan.task["script"], plan)
 
 
 def run_script(path: Path, plan: RankPlan) -> None:
@@ -137,8 +159,16 @@ def run_script(path: Path, plan: RankPlan) -> None:
     reset_imported_state(Path.cwd())
     main = new_main(path, plan.arguments)
     code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
-    set_path(path, plan.environment, Path.cwd(), plan.folder.sdk)
+    set_path(path.resolve().parent, plan.environment, Path.cwd(), plan.folder.sdk)
     exec(code, main.__dict__)
+
+
+def run_module(name: str, plan: RankPlan) -> None:
+    """Execute the module as ``python -m name arguments`` would, with the function that Python itself calls for it."""
+    reset_imported_state(Path.cwd())
+    new_main_of_module(name, plan.arguments)
+    set_path(Path.cwd(), plan.environment, Path.cwd(), plan.folder.sdk)
+    runpy._run_module_as_main(name)  # type: ignore[attr-defined]  # no public one leaves __main__ alive
 
 
 def _exit_code_of(run: Callable[[], None], plan: RankPlan) -> int:
@@ -212,7 +242,23 @@ def _reset_randomness(threads: int) -> None:
 
 
 def _start_cold(plan: RankPlan) -> NoReturn:
-    """Become an interpreter of the script's own. The parent-death signal and the fence stay."""
-    script = str(Path.cwd() / plan.task["script"])
-    words = [plan.python, script, *plan.arguments]
-    os.execvpe(plan.python, words, {**plan.environment, "PYTHONUNBUFFERED": "1"})
+    """Become an interpreter of the script's own, or the program of a command. The parent-death signal and the fence
+    stay."""
+    words = plan.command_line
+    try:
+        os.execvpe(words[0], words, {**plan.environment, "PYTHONUNBUFFERED": "1"})
+    except OSError as error:
+        if not plan.task.get("command"):
+            raise
+        os.write(2, f"Trainyard: {_why_not_started(words[0], error, plan)}\n".encode())
+        os._exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE)
+
+
+def _why_not_started(program: str, error: OSError, plan: RankPlan) -> str:
+    if isinstance(error, FileNotFoundError) and "/" not in program:
+        return f"there is no program {program} on this rank's PATH ({plan.environment.get('PATH', '')[:200]})."
+    if isinstance(error, FileNotFoundError):
+        return f"{program} cannot be started: it is not there, or the interpreter that its first line names is not."
+    if error.errno == errno.ENOEXEC:
+        return f"{program} cannot be started: it is no program, and its first line names no interpreter (#!/bin/sh)."
+    return f"{program} cannot be started: {error.strerror}."

@@ -127,7 +127,7 @@ class Supervisor:
         self.report = self._report()
         self._valkey_thread: ValkeyThread | None = None
         self._start = start_of_ranks(order, folder)
-        self._is_cold = bool(self._start.python)
+        self._is_cold = self._start.is_cold
         self._is_watching = "script" in order.spec["task"] and not self._is_cold and can_watch()
         self._groups_due_at = 0.0
         self._early: dict[int, int] = {}  # how those ended that were to become ranks, by pid

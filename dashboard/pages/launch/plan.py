@@ -20,7 +20,7 @@ from runs.placing.queue import forecast
 from runs.placing.scheduling import Placed
 from trainyard.contract.base import JsonObject
 from trainyard.formats.words import listed
-from trainyard.spec import Problem, Spec, SpecError, parse_spec, range_sentence
+from trainyard.spec import Problem, Spec, SpecError, is_own_code, parse_spec, range_sentence
 
 TONE_ICONS = {"green": "check", "grey": "status-queued", "red": "alert"}
 
@@ -92,7 +92,7 @@ def plan(
         command=as_command(text),
         curl=as_curl(document, url),
         cost=found,
-        is_script="script" in document["task"],
+        is_script=is_own_code(document["task"]),
         overflow=overflow,
         start=start,
     )

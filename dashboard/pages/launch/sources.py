@@ -15,7 +15,7 @@ from runs.models import Dataset, Job, Node, Run
 from runs.ordered import first_rows, is_none
 from trainyard import bundle
 from trainyard.contract.base import JsonObject, SpecDocument
-from trainyard.spec import SpecError, load_spec_file, merge, parse_spec
+from trainyard.spec import SpecError, is_own_code, load_spec_file, merge, parse_spec
 
 FOLDER = settings.BASE_DIR / "examples"
 FIRST = "hello-gpt"
@@ -117,7 +117,7 @@ def examples() -> dict[str, SpecDocument]:
     """The shipped specs by name, the first one first. A script's code is named as the example's own."""
     found = {}
     for document in _shipped():
-        if "script" in document["task"]:
+        if is_own_code(document["task"]):
             document["task"]["code"] = OWN + document["name"]
         found[document["name"]] = document
     return found
@@ -144,6 +144,6 @@ def own_code(name: str) -> tuple[bytes, str, list[str]]:
     """The packed folder of the example. Raises NotFound where no example of that name brings code."""
     for document in _shipped():
         task = document["task"]
-        if document["name"] == name and "script" in task:
+        if document["name"] == name and is_own_code(task):
             return bundle.pack(FOLDER / task["code"])
     raise NotFound(f"There is no example {name!r} that brings code.")

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from dashboard.pages.shared.field_text import WORDS, as_text
 from runs.datasets import HERE, NAME, PLACE
 from trainyard.contract.base import JsonObject
-from trainyard.spec import KINDS, FieldInfo, Problem, fields_of, form_fields, merge
+from trainyard.spec import KINDS, FieldInfo, Problem, fields_of, form_fields, is_own_code, merge
 from trainyard.spec.sections.data import SOURCE
+from trainyard.spec.sections.tasks import PROGRAMS
 
 GROUPS = {
     "what": ("What", "What the run does, and with which data."),
@@ -29,7 +30,7 @@ _RANGE = re.compile(r"(\d{1,9}) *(?:-|–|to|\.\.) *(\d{1,9})")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-DOUBLE = ("name", "task.script", "task.arguments", "task.data.location")  # long texts: twice as wide as others
+DOUBLE = ("name", "task.arguments", "task.command", "task.data.location")  # long texts: twice as wide as others
 
 
 class Option(NamedTuple):
@@ -110,7 +111,7 @@ def kinds(examples: Mapping[str, list[tuple[str, str]]]) -> list[TaskKind]:
 def typed_of(document: JsonObject) -> Typed:
     """The text of each field for a document; a field that the document does not have shows its default."""
     task = document.get("task") or {}
-    name = "script" if "script" in task else str(task.get("recipe"))
+    name = "script" if is_own_code(task) else str(task.get("recipe"))
     typed = {"task": name if name in TASKS else TASKS[0]}
     own = fields_of(typed["task"])
     for info in form_fields():
@@ -149,6 +150,8 @@ def document_of(typed: Typed) -> JsonObject:
             continue
         elif text or info.is_required or info.kind == "bool" or _is_checks(info):
             values[info.path] = as_value(info, text)
+    if typed["task"] == "script" and not any(f"task.{name}" in values for name in PROGRAMS):
+        values["task.script"] = ""  # what is missing is said beside it
     return merge({}, values)
 
 
@@ -232,7 +235,7 @@ def as_value(info: FieldInfo, text: str) -> Any:
     if info.kind == "list" and not text:
         return []
     if info.kind == "list":
-        return _words(text) if info.path == WORDS else _entries(text)
+        return _words(text) if info.path in WORDS else _entries(text)
     if info.kind == "lines":
         return [line.strip() for line in text.splitlines() if line.strip()]
     if info.kind == "map":

@@ -9,14 +9,14 @@ from typing import Any
 from trainyard.spec import FieldInfo
 from trainyard.spec.sections import log_rules, watch
 
-WORDS = "task.arguments"  # a command line; every other list has commas between its entries
+WORDS = ("task.arguments", "task.command")  # command lines; every other list has commas between its entries
 
 
 def as_text(info: FieldInfo, value: Any) -> str:
     if value is None:
         return ""
     if info.kind == "list":
-        return shlex.join(value) if info.path == WORDS else ", ".join(map(_quoted, value))
+        return shlex.join(value) if info.path in WORDS else ", ".join(map(_quoted, value))
     if info.kind == "lines":
         line_of = watch.line_of if info.path == "watch" else log_rules.line_of
         lines = "\n".join(one if isinstance(one, str) else line_of(one) for one in value)

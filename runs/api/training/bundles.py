@@ -17,7 +17,7 @@ from runs.api.auth import actor
 from runs.api.machines.node_auth import NodeAuth
 from runs.api.streaming import file_response
 from runs.files.paths import bundle_path
-from runs.models import Node, Placement, Role, Run
+from runs.models import Node, Placement, Role, bundle_of
 from runs.placing.spares import standby_of
 
 router = Router(tags=["bundles"])
@@ -53,7 +53,7 @@ def fetch(request: HttpRequest, sha256: str) -> HttpResponseBase:
     """A node gets the bundles of the runs that are placed on it, or that it prepares for as a spare, and no others."""
     node: Node = request.auth  # type: ignore[attr-defined]
     placed = Placement.objects.filter(node=node, attempt__ended_at=None).select_related("attempt__run")
-    wanted = {_sha256_of(one.attempt.run) for one in placed}
+    wanted = {bundle_of(one.attempt.run) for one in placed}
     if sha256 not in wanted:
         prepared = standby_of([node], timezone.now()).get(node.pk, [])
         wanted |= {one.code.sha256 for one in prepared if one.code is not None}
@@ -61,8 +61,3 @@ def fetch(request: HttpRequest, sha256: str) -> HttpResponseBase:
     if sha256 not in wanted or not path.is_file():
         raise NotFound(f"There is no bundle {sha256[:12]!r} for this node.")
     return file_response(request, path)
-
-
-def _sha256_of(run: Run) -> str | None:
-    code = run.spec.get("task", {}).get("code")
-    return code.get("sha256") if isinstance(code, dict) else None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from runs.models import Run
+from runs.models import Run, RunCode
 from runs.status import Status
 from tests.cast import Cast, make_node
 from tests.trainyard.command import Trainyard
@@ -34,6 +36,45 @@ def test_submit_packs_and_sends_the_code_of_a_script(trainyard: Trainyard, tmp_p
     assert Run.objects.get(pk=ended.out.strip()).spec["task"]["code"].keys() == {"sha256"}
 
 
+def test_a_program_alone_is_a_run(trainyard: Trainyard, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print()")
+    (tmp_path / "other.py").write_text("print()")
+    ended = trainyard("submit", str(tmp_path / "train.py"), "--set", "task.arguments=[--lr, '3']")
+    assert ended.code == 0 and "Sending 1 file," in ended.err
+    run = Run.objects.get(pk=ended.out.strip())
+    assert (run.name, run.spec["task"]["script"], run.spec["task"]["arguments"]) == ("train", "train.py", ["--lr", "3"])
+    (tmp_path / "go").write_text("#!/bin/sh\n")
+    (tmp_path / "go").chmod(0o755)
+    run = Run.objects.get(pk=trainyard("submit", str(tmp_path / "go")).out.strip())
+    assert run.spec["task"]["command"] == ["./go"]
+
+
+def test_submit_sends_a_working_tree_as_commit_and_patch(trainyard: Trainyard, tmp_path: Path, settings: Any) -> None:
+    settings.GIT_FILE_ROOTS = [str(tmp_path)]
+    away, here = tmp_path / "away.git", tmp_path / "here"
+    identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *identity, *words], check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "--quiet", "--bare", "--initial-branch=main", str(away))
+    git("clone", "--quiet", str(away), str(here))
+    (here / "src").mkdir()
+    (here / "src" / "train.py").write_text("print(1)\n")
+    (here / "run.yaml").write_text("name: mine\ntask: {script: train.py, code: src}\n")
+    git("-C", str(here), "add", "--all")
+    git("-C", str(here), "commit", "--quiet", "-m", "First")
+    git("-C", str(here), "push", "--quiet", "origin", "HEAD:main")
+    (here / "src" / "train.py").write_text("print(2)\n")
+    (here / "src" / "new.py").write_text("")
+    ended = trainyard("submit", "--git", str(here / "run.yaml"))
+    assert ended.code == 0 and "Git does not track them: new.py" in ended.err, ended
+    run = Run.objects.get(pk=ended.out.strip())
+    asked = run.spec["task"]["code"]
+    assert asked["git"] == away.as_uri() and asked["path"] == "src" and "+print(2)" in asked["patch"]
+    assert RunCode.objects.get(run=run).commit == asked["revision"] == git("-C", str(here), "rev-parse", "HEAD")
+
+
 @pytest.mark.parametrize(
     ("document", "words", "complaint"),
     [
@@ -42,7 +83,7 @@ def test_submit_packs_and_sends_the_code_of_a_script(trainyard: Trainyard, tmp_p
         (RECIPE, ["--set", "cluster=elsewhere"], "cluster: there is no cluster"),
         ("name: [", [], "run.yaml cannot be read"),
         ("5", [], "a spec is a map with a name and a task, not 5"),
-        ("name: x\ntask: {script: other.py}\n", [], "task.script: 'other.py' is not in the folder"),
+        ("name: x\ntask: {script: other.py}\n", [], 'task.script: there is no file "other.py" in the code'),
         ("name: x\ntask: {script: a.py, code: nowhere}\n", [], "task.code: "),
     ],
 )

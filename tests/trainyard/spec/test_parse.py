@@ -16,6 +16,7 @@ from trainyard.spec import KINDS, RecipeSpec, ScriptSpec, SpecError, json_schema
 
 RECIPE: dict[str, Any] = {"name": "hello-gpt", "task": {"recipe": "language-model"}}
 SCRIPT: dict[str, Any] = {"name": "mine", "task": {"script": "train.py"}}
+GIT = "https://example.org/team/code.git"
 
 
 def refusals(document: object) -> dict[str, str]:
@@ -47,6 +48,8 @@ def test_the_shortest_script_has_no_training_settings() -> None:
     assert isinstance(spec, ScriptSpec)
     assert spec.resolved()["task"] == {
         "script": "train.py",
+        "module": "",
+        "command": [],
         "arguments": [],
         "code": ".",
         "python": "",
@@ -175,8 +178,28 @@ def test_it_refuses(changes: dict[str, Any], path: str, message: str) -> None:
         ({"task.code": {"sha256": "AB"}}, "task.code", '64 digits 0-9 and a-f, not "AB"'),
         ({"task.code": {}}, "task.code", "must be a folder such as . or a map"),
         ({"task.code": " "}, "task.code", "must be a folder such as . or a map"),
-        ({"task.code": "https://example.org/code.git@main"}, "task.code", "is not built yet"),
-        ({"task.code": "git@example.org:code.git"}, "task.code", "is not built yet"),
+        ({"task.module": "pkg.train"}, "task.script", '"train.py" stands beside task.module "pkg.train"; exactly one'),
+        ({"task.command": ["ls"]}, "task.script", 'stands beside task.command ["ls"]; exactly one'),
+        ({"task.script": ""}, "task.script", "is required: a script, or in its place a task.module or a task.command"),
+        ({"task.script": "", "task.module": "pkg/train.py"}, "task.module", "a file goes into task.script"),
+        ({"task.script": "", "task.module": "pkg..train"}, "task.module", "dotted name such as pkg.train"),
+        ({"task.script": "", "task.module": "class"}, "task.module", "dotted name such as pkg.train"),
+        ({"task.script": "", "task.command": "ls -l"}, "task.command", 'must be a list, not "ls -l"'),
+        ({"task.script": "", "task.command": [""]}, "task.command", "must begin with a program"),
+        ({"task.script": "", "task.command": ["../up"]}, "task.command", "does not lead upwards"),
+        ({"task.script": "", "task.command": ["ls", "${NOBODY}"]}, "task.command.1", "names ${NOBODY}, which no rank"),
+        ({"task.code": {"git": "ftp://example.org/a"}}, "task.code", "git: must be one of https, http, ssh, file"),
+        ({"task.code": {"git": "https://me:pw@example.org/a"}}, "task.code", "git: must have no user and no password"),
+        ({"task.code": {"git": "ext::sh -c true"}}, "task.code", "git: must be a URL such as"),
+        ({"task.code": {"git": "--upload-pack=x"}}, "task.code", "git: must be a URL such as"),
+        ({"task.code": {"git": "-oProxyCommand=x:y"}}, "task.code", "git: must be a URL such as"),
+        ({"task.code": {"git": "https://-x/a"}}, "task.code", "git: must name a host"),
+        ({"task.code": {"git": "https://example.org/"}}, "task.code", "git: must name a repository"),
+        ({"task.code": {"git": GIT, "revision": "--help"}}, "task.code", "revision: must be a branch, a tag or a com"),
+        ({"task.code": {"git": GIT, "revision": "a..b"}}, "task.code", "revision: must be a branch, a tag or a commit"),
+        ({"task.code": {"git": GIT, "path": "../x"}}, "task.code", "path: must be a folder inside the repository"),
+        ({"task.code": {"git": GIT, "brnch": "x"}}, "task.code", "accepted here: git, revision, path"),
+        ({"task.code": {"git": GIT, "submodules": "yes"}}, "task.code", "submodules: must be true or false"),
         ({"task.python": "venv/bin/python"}, "task.python", "an absolute path or a name on the node's PATH, such as"),
         ({"task.python": "/opt/../bin/python"}, "task.python", "an absolute path or a name"),
         ({"task.python": "/"}, "task.python", "an absolute path or a name"),
@@ -190,6 +213,55 @@ def test_a_script_refuses(changes: dict[str, Any], path: str, message: str) -> N
     found = refusals(merge(SCRIPT, changes))
     assert message in found[path], found
     assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "url", "revision"),
+    [
+        ({"git": GIT}, GIT, "HEAD"),
+        (f"{GIT}@v1.0", GIT, "v1.0"),
+        (GIT, GIT, "HEAD"),
+        ("git@example.org:team/code.git@main", "git@example.org:team/code.git", "main"),
+        ("git@example.org:code.git", "git@example.org:code.git", "HEAD"),
+        (
+            {"git": "ssh://git@example.org:2222/code", "revision": "feature/x"},
+            "ssh://git@example.org:2222/code",
+            "feature/x",
+        ),
+        ({"git": "file:///srv/code.git"}, "file:///srv/code.git", "HEAD"),
+    ],
+    ids=str,
+)
+def test_code_may_be_a_commit_of_a_repository(code: Any, url: str, revision: str) -> None:
+    spec = parse_spec(merge(SCRIPT, {"task.code": code}))
+    assert isinstance(spec, ScriptSpec) and spec.git_code is not None
+    assert (spec.git_code.git, spec.git_code.revision) == (url, revision)
+    assert spec.bundle_sha256 is None
+    assert parse_spec(spec.resolved()) == spec
+
+
+@pytest.mark.parametrize(
+    ("task", "files", "field"),
+    [
+        ({"script": "train.py"}, ["train.py"], ""),
+        ({"script": "train.py"}, ["src/train.py"], "script"),
+        ({"module": "pkg.train"}, ["pkg/train.py"], ""),
+        ({"module": "pkg"}, ["pkg/__init__.py", "pkg/__main__.py"], ""),
+        ({"module": "pkg.tarin"}, ["pkg/train.py"], "module"),
+        ({"module": "torch.distributed.run"}, ["train.py"], ""),
+        ({"command": ["./train.sh", "x"]}, ["train.sh"], ""),
+        ({"command": ["bin/train"]}, ["train"], "command"),
+        ({"command": ["python3", "train.py"]}, [], ""),
+        ({"command": ["/opt/bin/train"]}, [], ""),
+    ],
+    ids=str,
+)
+def test_what_the_code_does_not_have_is_known_before_it_is_launched(
+    task: dict[str, Any], files: list[str], field: str
+) -> None:
+    spec = parse_spec({"name": "mine", "task": task})
+    assert isinstance(spec, ScriptSpec)
+    assert spec.task.missing_in(files)[0] == field
 
 
 @pytest.mark.parametrize("python", ["/opt/with space/bin/python", "python3.12", "/usr/bin/python3"])
@@ -246,7 +318,18 @@ def test_junk_raises_nothing_but_spec_error(document: object) -> None:
         parse_spec(document)
 
 
-PATHS = ["name", "project", "tags", "task", "task.recipe", "task.model", "task.model.heads", "task.data.source"]
+PATHS = [
+    "task.module",
+    "task.command",
+    "name",
+    "project",
+    "tags",
+    "task",
+    "task.recipe",
+    "task.model",
+    "task.model.heads",
+    "task.data.source",
+]
 PATHS += ["task.environment", "task.code", "task.arguments", "task.python", "resources", "resources.nodes", "parallel"]
 PATHS += ["parallel.data", "parallel.pipeline", "train", "train.steps", "train.learning_rate", "train.warmup_steps"]
 PATHS += ["parallel.shard", "parallel.tensor", "parallel.pipeline.stages", "parallel.pipeline.microbatches"]

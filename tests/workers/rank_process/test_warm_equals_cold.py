@@ -165,15 +165,30 @@ if pid == 0:
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """,
 }
+RELATIVE = """
+import sys
+from . import helpers
+from .helpers import word
+print(word, __name__, __package__, __spec__.name, __spec__.origin == __file__, sys.argv[0] == __file__, sys.path[0])
+"""
+MODULES = {
+    "findings": SCRIPTS["findings"].replace("import sys\n", RELATIVE, 1),
+    "raise": SCRIPTS["raise"],
+    "syntax": SCRIPTS["syntax"],
+    "exit code": SCRIPTS["exit code"],
+    "processes": SCRIPTS["processes"],
+    "left open": SCRIPTS["left open"],
+}
 OWN = {"helpers.py": "word = 'helped'\n", "workers/__init__.py": "", "workers/mine.py": "word = 'my own'\n"}
 
 
-def ended(node: ControlledNode, script: str, tmp_path: Path, **task: Any) -> JsonObject:
+def ended(node: ControlledNode, text: str, tmp_path: Path, **task: Any) -> JsonObject:
     """Return all that is seen from outside of a rank that ran the script beside OWN."""
     tmp_path.mkdir(exist_ok=True)
-    for name, text in {**OWN, "train.py": script}.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+    files = {"train.py": text, **{f"pkg/{name}": content for name, content in (("train.py", text), *OWN.items())}}
+    for name, content in {**OWN, **files, "pkg/__init__.py": ""}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(content)
     data, sha256, _ = pack(tmp_path)
     (node.home / "cache" / "bundles" / sha256).write_bytes(data)
     spec = {"task": {"script": "train.py", "arguments": ["--lr", "3e-4"], **task}}
@@ -207,3 +222,36 @@ def test_a_script_sees_the_same_in_a_warm_rank_as_in_a_cold_one(
     differences = {key: (warm[key], cold[key]) for key in warm if warm[key] != cold[key]}
     assert not differences
     assert warm["stdout"] or warm["stderr"] or warm["left"] or name in ("exit code", "exit by nothing")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_sees_the_same_in_a_warm_rank_as_in_a_cold_one(
+    name: str, calm_node: ControlledNode, tmp_path: Path
+) -> None:
+    task = {"script": "", "module": "pkg.train"}
+    warm = ended(calm_node, MODULES[name], tmp_path / "warm", **task)
+    cold = ended(calm_node, MODULES[name], tmp_path / "warm", **task, python=sys.executable)
+    differences = {key: (warm[key], cold[key]) for key in warm if warm[key] != cold[key]}
+    assert not differences
+    assert warm["stdout"] or warm["stderr"] or warm["left"] or name == "exit code"
+    assert name != "findings" or any("helped __main__ pkg pkg.train True True" in line for line in warm["stdout"])
+
+
+def test_a_command_runs_as_every_rank_with_its_variables(calm_node: ControlledNode, tmp_path: Path) -> None:
+    (tmp_path / "run.sh").parent.mkdir(exist_ok=True)
+    (tmp_path / "run.sh").write_text('#!/bin/sh\necho "$0" "$1" "$2" rank "$RANK"\n')
+    task = {"script": "", "command": ["./run.sh", "at-${RANK}"], "arguments": ["a b"], "distributed": True}
+    found = ended(calm_node, "", tmp_path, **task)
+    assert found["code"] == 0 and "./run.sh at-0 a b rank 0" in found["stdout"][0], found
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [("nothing to run", 126, "its first line names no interpreter"), ("#!/nowhere/sh\n", 127, "its first line names")],
+)
+def test_a_command_that_cannot_be_started_says_why(
+    text: str, code: int, words: str, calm_node: ControlledNode, tmp_path: Path
+) -> None:
+    (tmp_path / "run.sh").write_text(text)
+    found = ended(calm_node, "", tmp_path, script="", command=["./run.sh"])
+    assert found["code"] == code and any(words in line for line in found["stderr"]), found

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
 from trainyard.spec.problems import show
 from trainyard.spec.sections.data import ImageData, TableData, TextData
-from trainyard.spec.values.fields import Argument, Code, Degree, Environment, Interpreter, Needs, Part, Script, field
+from trainyard.spec.values.code import Code
+from trainyard.spec.values.fields import (
+    Argument,
+    CommandLine,
+    Degree,
+    Environment,
+    Interpreter,
+    Module,
+    Needs,
+    Part,
+    Script,
+    field,
+)
 
 
 def environment_field() -> Any:
@@ -174,20 +188,40 @@ class CommunicationTask(Part):
     environment: Environment = environment_field()
 
 
-class ScriptTask(Part):
-    """The user's own script, run by every rank as torchrun would."""
+PROGRAMS = ("script", "module", "command")
 
-    script: Script = field(label="Script", help="Path of the Python file inside the code's folder.", group="what")
+
+class ScriptTask(Part):
+    """The user's own code, run by every rank as torchrun would: a script, a module or a command, exactly one of them.
+    The two others are empty."""
+
+    script: Script = field(
+        "", label="Script", help="Path of the Python file inside the code's folder: python train.py.", group="what"
+    )
+    module: Module = field(
+        "",
+        label="Module",
+        help="In place of a script, a module of the code or of an installed package: python -m pkg.train.",
+        group="what",
+    )
+    command: CommandLine = field(
+        [],
+        label="Command",
+        help="In place of a script, a program and its words, without a shell. With a slash (./train.sh) it is a file "
+        "of the code; without one it is looked for on the rank's PATH. ${NAME} is a variable of the rank.",
+        group="what",
+    )
     arguments: Annotated[list[Argument], Field(max_length=1_000)] = field(
         [],
         label="Arguments",
-        help="Words behind the script's name on its command line; ${NAME} is a variable of the rank.",
+        help="Words behind the script, the module or the command; ${NAME} is a variable of the rank.",
         group="what",
     )
     code: Code = field(
         ".",
         label="Code",
-        help="A folder, which the command line packs (relative to the spec's file), or {sha256: …} of a stored bundle.",
+        help="A folder or file, which the command line packs (relative to the spec's file), {git: URL, revision: …} of "
+        "a repository, or {sha256: …} of a stored bundle.",
         group="what",
         kind="text",
     )
@@ -206,3 +240,39 @@ class ScriptTask(Part):
         advanced=True,
     )
     environment: Environment = environment_field()
+
+    @property
+    def programs(self) -> list[str]:
+        """Which of the three are given: exactly one in a spec that is valid."""
+        return [name for name in PROGRAMS if getattr(self, name)]
+
+    def missing_in(self, files: Collection[str]) -> tuple[str, str]:
+        """Return the field and a sentence about what these files of the code do not have; empty where nothing is known
+        to be missing. A module may also be of a package that is installed on the nodes."""
+        if self.script and self.script not in files:
+            return "script", f"there is no file {show(self.script)} in the code"
+        if self.module:
+            path = self.module.replace(".", "/")
+            top = path.partition("/")[0]
+            is_own = any(name in (f"{top}.py", top) or name.startswith(f"{top}/") for name in files)
+            if is_own and not {f"{path}.py", f"{path}/__main__.py"} & set(files):
+                return (
+                    "module",
+                    f"there is no file {show(f'{path}.py')} and no {show(f'{path}/__main__.py')} in the code",
+                )
+        program = code_program(self.command)
+        if program and program not in files:
+            return "command", f"there is no file {show(program)} in the code"
+        return "", ""
+
+
+def code_program(command: Sequence[str]) -> str:
+    """Return the path of a command's program inside the code's folder; empty for one that is the node's own."""
+    if not command or "/" not in command[0] or PurePosixPath(command[0]).is_absolute():
+        return ""
+    return str(PurePosixPath(command[0]))
+
+
+def is_own_code(task: Mapping[str, object]) -> bool:
+    """Whether a task, checked or not, runs the user's own code and no recipe."""
+    return any(name in task for name in PROGRAMS)

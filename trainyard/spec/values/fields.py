@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 import unicodedata
 from collections.abc import Callable
@@ -119,9 +120,31 @@ def _slug_or_empty(value: str) -> str:
 
 
 def _script(value: str) -> str:
+    """Accept a path inside the code's folder; empty where the task has a module or a command."""
     path = PurePosixPath(value)
+    if not value:
+        return value
     if path.is_absolute() or ".." in path.parts or not path.name or "\\" in value:
         raise ValueError(f"must be a path inside the code's folder, such as train.py, not {show(value)}")
+    return value
+
+
+def _module(value: str) -> str:
+    if value.endswith(".py") or "/" in value:
+        raise ValueError(f"must be a dotted name such as pkg.train, not {show(value)}: a file goes into task.script")
+    if value and not all(part.isidentifier() and not keyword.iskeyword(part) for part in value.split(".")):
+        raise ValueError(f"must be a dotted name such as pkg.train, not {show(value)}")
+    return value
+
+
+def _command(value: list[str]) -> list[str]:
+    if not value:
+        return value
+    program = value[0]
+    if not program.strip() or "\\" in program or program.endswith("/"):
+        raise ValueError(f"must begin with a program, not {show(program)}")
+    if "/" in program and ".." in PurePosixPath(program).parts:
+        raise ValueError(f"must begin with a program that does not lead upwards (..), as {show(program)} does")
     return value
 
 
@@ -145,18 +168,6 @@ def _environment(value: dict[str, str]) -> dict[str, str]:
         if _TORCHRUN.fullmatch(name) or name.startswith(_RESERVED_PREFIXES):
             raise ValueError(f"must not set {show(name)}, which the node sets itself")
     return value
-
-
-def _code(value: object) -> object:
-    """Accept a folder (text), which the CLI packs, or ``{sha256: …}``, an uploaded bundle."""
-    if isinstance(value, str) and value.strip():
-        return value
-    if isinstance(value, dict) and set(value) == {"sha256"}:
-        digest = value["sha256"]
-        if isinstance(digest, str) and _SHA256.fullmatch(digest):
-            return value
-        raise ValueError(f"must have a sha256 of 64 digits 0-9 and a-f, not {show(digest)}")
-    raise ValueError(f"must be a folder such as . or a map with sha256 alone, not {show(value)}")
 
 
 def _point(value: str) -> str:
@@ -237,8 +248,10 @@ Backoff = Annotated[
 Lease = Annotated[
     str, Field(max_length=40), BeforeValidator(_length_of_time(LONGEST_TIME_S, least_s=SHORTEST_LEASE_S)), _IN_JSON
 ]
-Script = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_script)]
+Script = Annotated[str, Field(max_length=500), AfterValidator(_script)]
+Module = Annotated[str, Field(max_length=500), AfterValidator(_module)]
 Argument = Annotated[str, Field(max_length=10_000)]
+CommandLine = Annotated[list[Argument], Field(max_length=1_000), AfterValidator(_command)]
 Interpreter = Annotated[
     str,
     Field(max_length=500),
@@ -257,21 +270,4 @@ StepsOrAuto = Annotated[
     int | str,
     BeforeValidator(_steps_or_auto),
     WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 0, "maximum": 1_000_000_000}]}),
-]
-Code = Annotated[
-    str | dict[str, str],
-    BeforeValidator(_code),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "minLength": 1},
-                {
-                    "type": "object",
-                    "properties": {"sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
-                    "required": ["sha256"],
-                    "additionalProperties": False,
-                },
-            ]
-        }
-    ),
 ]

@@ -12,6 +12,7 @@ import httpx
 
 from trainyard.bundle import BundleError, unpack
 from trainyard.contract.orders import Order
+from trainyard.spec.sections.tasks import code_program
 from workers.attempt.folder import AttemptFolder
 
 
@@ -28,7 +29,7 @@ class BundleSource(Protocol):
 
 
 def lay_out_code(order: Order, folder: AttemptFolder, cache: Path, source: BundleSource) -> None:
-    """Unpack the order's bundle into the attempt's code folder and check that the script is in it.
+    """Unpack the order's bundle into the attempt's code folder and check that what is to be run is in it.
 
     Raises Refusal, and what ``source`` raises when the server does not answer.
     """
@@ -40,9 +41,18 @@ def lay_out_code(order: Order, folder: AttemptFolder, cache: Path, source: Bundl
             unpack(data, folder.code)
         except BundleError as error:
             raise Refusal("code_refused", f"The run's code was refused on {order.node_name}: {error}") from error
-    script = order.spec["task"].get("script")
-    if script is not None and not (folder.code / script).is_file():
+    _check_program(order, folder.code)
+
+
+def _check_program(order: Order, code: Path) -> None:
+    task = order.spec["task"]
+    script, program = task.get("script"), code_program(task.get("command") or [])
+    if script and not (code / script).is_file():
         raise Refusal("script_missing", f"The script {script} is not in the run's code.")
+    if program and not (code / program).is_file():
+        raise Refusal("program_missing", f"The file {program}, which task.command names, is not in the run's code.")
+    if program:
+        (code / program).chmod(0o755)  # a folder that a browser uploads comes without modes
 
 
 def fetch_bundle(sha256: str, cache: Path, source: BundleSource) -> bytes:

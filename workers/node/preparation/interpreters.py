@@ -9,10 +9,11 @@ from pathlib import Path
 from trainyard.contract.orders import Order
 from workers.node.preparation.bundles import Refusal
 from workers.sandbox.node import NO_ISOLATION, Isolation
+from workers.supervisor.ranks.environment import path_of
 
 
 def check_interpreter(order: Order, isolation: Isolation = NO_ISOLATION) -> None:
-    """Raise Refusal unless the order's ``task.python`` is a program that this node may run."""
+    """Raise Refusal unless the order's ``task.python``, and the program of its ``task.command``, may be run here."""
     task = order.spec["task"]
     if python := task.get("python"):
         if "/" not in python:
@@ -21,16 +22,21 @@ def check_interpreter(order: Order, isolation: Isolation = NO_ISOLATION) -> None
             _check_path(Path(python), order.node_name)
             if problem := isolation.problem_of(python):
                 raise Refusal("python_not_executable", f"task.python on {order.node_name}: {problem}.")
+    program = str((task.get("command") or [""])[0])
+    if program and "/" not in program and "${" not in program:
+        _check_name(
+            program, (task.get("environment") or {}).get("PATH") or path_of(task), order.node_name, "task.command"
+        )
 
 
-def _check_name(name: str, own_path: str | None, node: str) -> None:
+def _check_name(name: str, own_path: str | None, node: str, field: str = "task.python") -> None:
     """``own_path`` is the PATH that the spec gives its ranks, where it does: that is where a rank will look."""
     path = own_path or os.environ.get("PATH", os.defpath)
     if shutil.which(name, path=path) is None:
         raise Refusal(
-            "python_missing",
-            f"There is no program {name} on the PATH of {node} ({path[:200]}), which task.python names: install it "
-            "there, or name an interpreter by its whole path.",
+            "program_missing" if field == "task.command" else "python_missing",
+            f"There is no program {name} on the PATH of {node} ({path[:200]}), which {field} names: install it "
+            f"there, or name {'it' if field == 'task.command' else 'an interpreter'} by its whole path.",
         )
 
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import psutil
 
 from trainyard.contract.orders import Go, Order
+from trainyard.formats.addresses import HOSTS
 from workers.attempt.folder import AttemptFolder
-from workers.data_access.hosts import HOSTS
 from workers.data_access.roots import CLOSED, ROOTS
 from workers.rank_process.cold_start import why_cold
 from workers.rank_process.run import RankPlan
@@ -26,14 +26,22 @@ COLD_NOTE = "Trainyard: this rank starts in an interpreter of its own, which tak
 
 
 class RankStart(NamedTuple):
-    """How ranks begin: in the interpreter ``python``, or warm where that is empty, with a line in their log."""
+    """How ranks begin: in the interpreter ``python``, as a program of their own (``task.command``), or warm. ``note``
+    is a line in their log."""
 
     python: str = ""
     note: str = ""
+    is_program: bool = False
+
+    @property
+    def is_cold(self) -> bool:
+        return self.is_program or bool(self.python)
 
 
 def start_of_ranks(order: Order, folder: AttemptFolder) -> RankStart:
     task = order.spec["task"]
+    if task.get("command"):
+        return RankStart(is_program=True)
     if "script" not in task or task.get("python"):
         return RankStart(task.get("python") or "")
     if why := why_cold(task, folder.code):

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from workers.data_access.hosts import address_problem
+from trainyard.formats.addresses import address_problem
 
 
 class RefusedAddress(PermissionError):

@@ -14,7 +14,7 @@ from PIL import Image
 
 from tests.workers.training.data.bringing import load_images, load_table
 from tests.workers.training.data.file_server import FileServer, serve_files
-from workers.data_access.hosts import HOSTS
+from trainyard.formats.addresses import HOSTS
 from workers.training.data import progress
 from workers.training.data.fetching import fetch
 from workers.training.data.fetching import stores as fetch_stores

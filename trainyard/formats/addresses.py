@@ -1,4 +1,4 @@
-"""``TRAINYARD_DATA_HOSTS``: the machines of its own network from which a node fetches data."""
+"""``TRAINYARD_DATA_HOSTS``: the machines of its own network from which a node fetches data, and the server code."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def url_problem(url: str) -> str:
     return f"{url} {problem}" if problem else ""
 
 
-def address_problem(address: Address) -> str:
-    """Return why data is not fetched from the address; empty where it is."""
+def address_problem(address: Address, what: str = "data is", whose: str = "the node") -> str:
+    """Return why nothing is fetched from the address; empty where it is."""
     if not any(map(_is_inside, (address, *_embedded(address)))) or _is_allowed(address):
         return ""
     return (
-        f"leads to {address}, which is an address of this machine or of its own network: data is fetched from there "
-        f"where {HOSTS} of the node names it"
+        f"leads to {address}, which is an address of this machine or of its own network: {what} fetched from there "
+        f"where {HOSTS} of {whose} names it"
     )
 
 

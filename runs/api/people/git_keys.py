@@ -1,0 +1,84 @@
+"""``/projects/…/git-keys``: what opens a project's repositories. A secret goes in and never comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.http import HttpRequest
+from ninja import Field, Query, Router, Schema
+from ninja import Status as Answer
+
+from runs import actions
+from runs.access import get_project
+from runs.api.auth import actor
+from runs.api.paging import Page, page
+from runs.api.shapes import Body
+from runs.api.training.history import ListQuery
+from runs.models import GitKey, Role
+from runs.presenting.stamps import stamp
+
+router = Router(tags=["projects"])
+
+
+class GitKeyIn(Body):
+    kind: GitKey.Kind = Field(description="token for https, ssh for a private key")
+    place: str = Field(description="a host, or a host and a path: github.com/team")
+    secret: str = Field(description="the token, or the whole private key without a passphrase")
+    user: str = Field("", description="that goes with a token; empty: git")
+    host_keys: str = Field("", description="of ssh, as ssh-keyscan prints them; empty: the first that is seen")
+
+
+class GitKeyOut(Schema):
+    id: str
+    kind: str
+    place: str
+    user: str
+    host_keys: str
+    created_by: str | None
+    created_at: str
+    used_at: str | None
+
+
+@router.get("/projects/{project_id}/git-keys", response=Page[GitKeyOut])
+def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[GitKeyOut]:
+    found = get_project(actor(request), project_id, Role.MEMBER).git_keys.select_related("created_by")
+    return page(found, _keys, sort="place", cursor=query.cursor, limit=query.limit)
+
+
+@router.post("/projects/{project_id}/git-keys", response={201: GitKeyOut}, summary="Add or replace a Git key")
+def add(request: HttpRequest, project_id: str, body: GitKeyIn) -> Answer[GitKeyOut]:
+    user = actor(request)
+    project = get_project(user, project_id, Role.MAINTAINER)
+    key = actions.add_git_key(
+        actor=user,
+        project=project,
+        kind=body.kind,
+        place=body.place,
+        secret=body.secret,
+        user=body.user,
+        host_keys=body.host_keys,
+    )
+    return Answer(201, _keys([key])[0])
+
+
+@router.delete("/projects/{project_id}/git-keys/{key_id}", response={204: None})
+def delete(request: HttpRequest, project_id: str, key_id: str) -> Answer[None]:
+    user = actor(request)
+    actions.delete_git_key(actor=user, project=get_project(user, project_id, Role.MAINTAINER), key_id=key_id)
+    return Answer(204, None)
+
+
+def _keys(rows: Sequence[GitKey]) -> list[GitKeyOut]:
+    return [
+        GitKeyOut(
+            id=row.pk,
+            kind=row.kind,
+            place=row.place,
+            user=row.user,
+            host_keys=row.host_keys,
+            created_by=row.created_by.username if row.created_by else None,
+            created_at=stamp(row.created_at),
+            used_at=stamp(row.used_at),
+        )
+        for row in rows
+    ]

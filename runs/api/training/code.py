@@ -1,0 +1,70 @@
+"""``/runs/…/code``: which commit a run from Git was made of, and what is in it that the run before had not."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Field, Router, Schema
+
+from runs.access import NotFound, get_run
+from runs.api.auth import actor
+from runs.models import Project, Run, RunCode
+from runs.presenting.stamps import stamp
+from runs.repositories.differences import difference
+
+router = Router(tags=["runs"])
+
+
+class CodeOut(Schema):
+    url: str
+    commit: str
+    branch: str = Field(description="empty where a tag or a commit was asked for")
+    path: str
+    subject: str
+    author: str
+    authored_at: str | None
+    bundle_sha256: str
+    previous_commit: str = Field(description="of the project's last run of this repository; empty for its first")
+    fetch_s: float = Field(description="seconds that it took at the submit")
+    remarks: list[str]
+
+
+@router.get("/runs/{run_id}/code", response=CodeOut, summary="The commit that a run was made of")
+def show(request: HttpRequest, run_id: str) -> CodeOut:
+    """404 for a run whose code is not from Git."""
+    code = _code_of(get_run(actor(request), run_id))
+    return CodeOut(
+        url=code.url,
+        commit=code.commit,
+        branch=code.branch,
+        path=code.path,
+        subject=code.subject,
+        author=code.author,
+        authored_at=stamp(code.authored_at),
+        bundle_sha256=code.sha256,
+        previous_commit=code.previous,
+        fetch_s=code.fetch_s,
+        remarks=list(code.remarks),
+    )
+
+
+@router.get(
+    "/runs/{run_id}/code/diff",
+    response=None,
+    summary="What changed since the run before, as a patch",
+    openapi_extra={"responses": {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}},
+)
+def diff(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Empty where nothing changed. 404 for the first run of a repository, and where its copy is not here any more."""
+    run = get_run(actor(request), run_id)
+    project: Project = run.project
+    found = difference(project, _code_of(run))
+    if found is None:
+        raise NotFound("There is no run before this one whose commit is still here.")
+    return HttpResponse(found.patch, content_type="text/plain; charset=utf-8")
+
+
+def _code_of(run: Run) -> RunCode:
+    code = RunCode.objects.filter(run=run).first()
+    if code is None:
+        raise NotFound(f"The code of run {run.name} is not from Git.")
+    return code

@@ -1,0 +1,103 @@
+"""What goes wrong with a repository, as the field of ``task.code`` that it is about and a sentence with what to do."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from trainyard.formats.names import visible
+from trainyard.formats.words import listed
+from trainyard.spec.values.code import Place
+
+Field = Literal["git", "revision", "path", "submodules", "patch"]
+MAX_WORDS = 300
+
+
+class RepositoryProblem(Exception):
+    """The code cannot be had. The message is a sentence without its full stop."""
+
+    def __init__(self, field: Field, sentence: str) -> None:
+        super().__init__(sentence)
+        self.field = field
+
+
+class GitFailed(Exception):
+    """A program of Git ended with another code than 0."""
+
+    def __init__(self, stderr: str) -> None:
+        self.stderr = stderr
+        super().__init__(stderr)
+
+
+class NotShallow(Exception):
+    """The other side gives no commit by its number alone, or no history cut short: all of it is needed."""
+
+
+_HOST_KEY = re.compile(r"host key verification failed|host identification has changed", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"authentication failed|could not read (username|password)|permission denied|terminal prompts disabled"
+    r"|error: 40[13]|access denied|invalid credentials|too many authentication failures",
+    re.IGNORECASE,
+)
+_AWAY = re.compile(
+    r"could not resolve|couldn't resolve|connection (refused|timed out|reset|closed)|failed to connect|no route to host"
+    r"|network is unreachable|could ?n.t connect|operation timed out|kex_exchange_identification|error: 5\d\d"
+    r"|operation too slow",
+    re.IGNORECASE,
+)
+_ABSENT = re.compile(
+    r"repository .*not found|not found|does not appear to be a git repository|does not exist|no such file|error: 404",
+    re.IGNORECASE,
+)
+_CERTIFICATE = re.compile(r"certificate|SSL|TLS", re.IGNORECASE)
+_REDIRECT = re.compile(r"redirect|error: 30\d", re.IGNORECASE)
+_NOT_GIVEN = re.compile(
+    r"not our ref|unadvertised object|shallow|upload-pack: not our ref|remote did not send all", re.IGNORECASE
+)
+
+
+def is_not_given(error: GitFailed) -> bool:
+    return bool(_NOT_GIVEN.search(error.stderr))
+
+
+def problem_of(error: GitFailed, url: str, place: Place, *, has_key: bool) -> RepositoryProblem:
+    """Return what Git's words mean for a person."""
+    text = error.stderr
+    where = place.host or url
+    if _HOST_KEY.search(text):
+        return RepositoryProblem(
+            "git",
+            f"{where} shows another host key than the one that the project's Git key has stored: it was set up anew, "
+            "or somebody stands between. Ask its administrator, then delete the Git key and add it again",
+        )
+    if _REFUSED.search(text):
+        what = "does not take the project's Git key" if has_key else "wants a key, and the project has none for it"
+        return RepositoryProblem("git", f"{where} {what}: add a Git key with the right to read {url} to the project")
+    if _REDIRECT.search(text):
+        return RepositoryProblem("git", f"{where} sends elsewhere for {url}: name the address that it leads to")
+    if _AWAY.search(text):
+        return RepositoryProblem("git", f"{where} cannot be reached from the server ({_last_words(text)}): try again")
+    if _ABSENT.search(text):
+        return RepositoryProblem("git", f"there is no repository at {url}, or the project's Git key may not see it")
+    if _CERTIFICATE.search(text):
+        return RepositoryProblem(
+            "git", f"{where} has a certificate that the server does not trust: {_last_words(text)}"
+        )
+    return RepositoryProblem("git", f"{url} cannot be fetched: {_last_words(text)}")
+
+
+def no_revision(url: str, revision: str, branches: list[str]) -> RepositoryProblem:
+    there = f" Its branches are {listed(branches, at_most=8)}" if branches else " It has no branches"
+    return RepositoryProblem(
+        "revision",
+        f"{url} has no branch, tag or commit {visible(revision)}: push it first, or name one that is there.{there}",
+    )
+
+
+def _last_words(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    kept = next(
+        (line for line in reversed(lines) if line.startswith(("fatal:", "error:", "ssh:"))), (lines or [""])[-1]
+    )
+    words = re.sub(r"^(fatal|error): ", "", kept) or "Git gave no reason"
+    return visible(words)[:MAX_WORDS].rstrip(".")
