@@ -7,7 +7,7 @@ import runs.ids
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0028_preflight_collective"),
+        ("runs", "0036_interactive"),
     ]
 
     operations = [
