@@ -130,13 +130,15 @@ def valkey_server() -> Iterator[Valkey]:
 
 @pytest.fixture
 def valkey(valkey_server: Valkey) -> Iterator[Valkey]:
-    """A running, empty Valkey."""
+    """A running, empty Valkey, without the users that other tests have made."""
     import redis
 
     if valkey_server.process is None or valkey_server.process.poll() is not None:
         valkey_server.start()
     with redis.Redis.from_url(valkey_server.url) as client:
         client.flushall()
+        if others := [name for name in client.acl_users() if name != b"default"]:
+            client.acl_deluser(*others)
     yield valkey_server
 
 

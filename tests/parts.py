@@ -41,14 +41,14 @@ class Tests(NamedTuple):
 NEVER = ("--ignore=tests/parity", "--ignore=tests/quality")
 # Minutes each: `make chaos`, `make ray`, `make slurm`.
 ALONE = ("--ignore=tests/chaos", "--ignore=tests/whole/test_ray.py", "--ignore=tests/whole/test_slurm.py")
-APART = ("--ignore=tests/runs", "--ignore=tests/workers")
+APART = ("--ignore=tests/browser", "--ignore=tests/runs", "--ignore=tests/workers")
 PARTS = {
-    "browser": Tests(["-m", "whole and not extended"], ["tests/browser"], {}),
-    "training": Tests(["-m", "not whole and not extended"], ["tests/workers/training"], {}),
-    "whole": Tests(["-m", "whole and not extended", "--ignore=tests/browser", *NEVER], ["tests"], {}),
-    "workers": Tests(["-m", "not whole and not extended", "--ignore=tests/workers/training"], ["tests/workers"], {}),
+    "browser": Tests(["-m", "not extended"], ["tests/browser"], {}),
+    "whole": Tests(["-m", "whole and not extended", *APART, *NEVER], ["tests"], {}),
+    "training": Tests(["-m", "not extended"], ["tests/workers/training"], {}),
+    "workers": Tests(["-m", "not extended", "--ignore=tests/workers/training"], ["tests/workers"], {}),
+    "runs": Tests(["-m", "not extended"], ["tests/runs"], {}),
     "others": Tests(["-m", "not whole and not extended", *APART, *NEVER], ["tests"], {}),
-    "runs": Tests(["-m", "not whole and not extended"], ["tests/runs"], {}),
 }
 EXTENDED = {
     "browser": Tests(["-m", "whole and extended"], ["tests/browser"], {}),

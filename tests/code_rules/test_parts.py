@@ -74,17 +74,18 @@ def test_many_failures_are_not_run_again(
 
 NEVER = {"tests/parity", "tests/quality"}
 ALONE = {"tests/chaos", "tests/whole/test_ray.py", "tests/whole/test_slurm.py"}
+APART = {"tests/browser", "tests/runs", "tests/workers", *NEVER}
 
 
 def test_every_test_but_those_with_targets_of_their_own_is_in_one_of_the_parts() -> None:
     """Told apart by two markers and by folders, and not by a list."""
     assert chosen(parts.PARTS) == {
-        "browser": ("whole and not extended", set(), "tests/browser"),
-        "whole": ("whole and not extended", {"tests/browser", *NEVER}, "tests"),
-        "training": ("not whole and not extended", set(), "tests/workers/training"),
-        "workers": ("not whole and not extended", {"tests/workers/training"}, "tests/workers"),
-        "runs": ("not whole and not extended", set(), "tests/runs"),
-        "others": ("not whole and not extended", {"tests/runs", "tests/workers", *NEVER}, "tests"),
+        "browser": ("not extended", set(), "tests/browser"),
+        "training": ("not extended", set(), "tests/workers/training"),
+        "workers": ("not extended", {"tests/workers/training"}, "tests/workers"),
+        "runs": ("not extended", set(), "tests/runs"),
+        "whole": ("whole and not extended", APART, "tests"),
+        "others": ("not whole and not extended", APART, "tests"),
     }
     assert chosen(parts.EXTENDED) == {
         "browser": ("whole and extended", set(), "tests/browser"),

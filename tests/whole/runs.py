@@ -98,6 +98,15 @@ class Yard:
         return {str(sorted(series["labels"].items())): series["step"] for series in data["series"]}
 
 
+def points(yard: Yard, run: str, name: str) -> dict[int, float]:
+    """Return a series over all attempts, by step."""
+    curves = yard.get(f"/runs/{run}/series/data", name=name, points=10_000)["series"]
+    assert all(curve["kind"] == "raw" for curve in curves)
+    found = [pair for curve in curves for pair in zip(curve["step"], curve["value"], strict=True)]
+    assert len(found) == len(dict(found)), "a step is there twice"
+    return dict(found)
+
+
 def example(name: str, **train: Any) -> Document:
     """Return an example's document with other values in its ``train`` section."""
     document: Document = yaml.safe_load((ROOT / "examples" / f"{name}.yaml").read_text())

@@ -40,16 +40,16 @@ KILLED = ("killed", "Rank 1 on local-2 was killed by SIGKILL (9) in step ")
 SUPERVISOR = ("process-lost", "The supervisor on local-2 was killed; its ranks ended with it.")
 REAPER = ("process-lost", "The process reaper on local-2 was killed; its ranks ended with it.")
 NODE = ("node-lost", "Node local-2 is out of contact.")
+KILLS = {kill_rank: KILLED, kill_supervisor: SUPERVISOR, kill_reaper: REAPER}  # test_recovery reads these causes too
 CASES = [
-    (kill_rank, [KILLED]),
-    (kill_supervisor, [SUPERVISOR]),
-    (kill_reaper, [REAPER]),
-    (kill_node, [SUPERVISOR, NODE]),  # the node worker that `up` starts may need longer than silence is allowed to last
+    *(pytest.param(kill, [cause], id=kill.__name__, marks=pytest.mark.extended) for kill, cause in KILLS.items()),
+    # The node worker that `up` starts may need longer than silence is allowed to last.
+    pytest.param(kill_node, [SUPERVISOR, NODE], id="kill_node"),
 ]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("kill", "causes"), CASES, ids=[case[0].__name__ for case in CASES])
+@pytest.mark.parametrize(("kill", "causes"), CASES)
 def test_the_cause_names_what_was_killed_and_its_node(
     running_trainyard: Up, yard: Yard, kill: Callable[[Up, int], None], causes: list[tuple[str, str]]
 ) -> None:

@@ -18,9 +18,9 @@ import pytest
 from tests.browser.conftest import tiny
 from tests.servers import short_folder
 from tests.up_process import OURS, ROOT, new_home
-from tests.whole.runs import Document, Yard
+from tests.whole.runs import Document, Yard, points
 from tests.whole.test_recovery import said
-from tests.whole.test_restoring import points, until
+from tests.whole.test_restoring import until
 from tests.whole.test_starting_again import started
 
 RELATIVE = 1e-5
@@ -78,6 +78,7 @@ def trains_on(yard: Yard, run: str, number: int) -> bool:
     return any(curve["attempt"] == newest for curve in curves)
 
 
+@pytest.mark.extended  # tests/runs/reconcile/test_resizing.py decides, and checkpoints/test_resuming.py trains on
 @pytest.mark.timeout(600)
 def test_a_run_follows_its_cluster_and_loses_no_step() -> None:
     with short_folder("ty-elastic-") as folder, started(new_home(folder), "2") as yard:

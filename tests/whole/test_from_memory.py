@@ -14,9 +14,10 @@ import pytest
 from tests.browser.conftest import tiny
 from tests.servers import short_folder
 from tests.up_process import Up, new_home
-from tests.whole.runs import Document, Yard
+from tests.whole.conftest import Losses, two_ranks
+from tests.whole.runs import Document, Yard, points
 from tests.whole.test_recovery import said, victim
-from tests.whole.test_restoring import points, until
+from tests.whole.test_restoring import until
 from workers.replicas.folders import FOLDER, MemoryFolder, memory_path
 from workers.transport.node_config import node_home
 
@@ -25,10 +26,12 @@ FROM_MEMORY = re.compile(
 )
 
 
-def remembering(name: str, steps: int = 400) -> Document:
-    spec: Document = tiny(name, steps=steps, validate_every_steps=100) | {"resources": {"nodes": 2}}
-    spec["checkpoint"] = {"every_steps": 300, "replicate_every_steps": 10}
-    return spec
+OFTEN = {"every_steps": 300, "replicate_every_steps": 10}
+
+
+def remembering(name: str, steps: int) -> Document:
+    spec: Document = tiny(name, steps=steps, validate_every_steps=100)
+    return spec | {"resources": {"nodes": 2}, "checkpoint": OFTEN}
 
 
 def memory_of(yard: Yard, node: str) -> MemoryFolder:
@@ -37,10 +40,8 @@ def memory_of(yard: Yard, node: str) -> MemoryFolder:
 
 
 @pytest.mark.timeout(600)
-def test_killed_ranks_go_on_from_memory(yard: Yard) -> None:
-    undisturbed = yard.submit(remembering("undisturbed"))
-    assert yard.wait_for_end(undisturbed)["status"] == "SUCCEEDED"
-    run = yard.submit(remembering("hurt"))
+def test_killed_ranks_go_on_from_memory(yard: Yard, undisturbed: Losses) -> None:
+    run = yard.submit(two_ranks("hurt", checkpoint=OFTEN))
     for number, what in enumerate(("rank 0", "supervisor"), start=1):
         yard.wait_for_step(run, 80 * number)
         os.kill(victim(yard, run, what), signal.SIGKILL)
@@ -55,7 +56,7 @@ def test_killed_ranks_go_on_from_memory(yard: Yard) -> None:
     assert any(run in memory_of(yard, node).runs() for node in nodes)
     ended = yard.wait_for_end(run)
     assert (ended["status"], ended["step"], ended["attempt"]) == ("SUCCEEDED", 400, 3), ended["reason"]
-    assert points(yard, run, "train/loss") == points(yard, undisturbed, "train/loss")
+    assert points(yard, run, "train/loss") == undisturbed["train/loss"]
     until(lambda: not any(run in memory_of(yard, node).runs() for node in nodes))
 
 
@@ -84,6 +85,7 @@ def lose(yard: Yard, node: str, rank: int) -> None:
     memory_of(yard, node).remove()
 
 
+@pytest.mark.extended  # tests/workers/training/replicas has the same in one process group
 @pytest.mark.timeout(600)
 def test_of_a_lost_node_the_state_is_in_the_memory_of_another(three_nodes: Yard) -> None:
     """The node gets no more work, so that the next attempt is on a third one, which has nothing."""

@@ -76,7 +76,7 @@ for step in range(1, 41):
 if dist.get_rank() == 1 and "sleep" in sys.argv:
     time.sleep(3600)
 if dist.get_rank() == 1 and "evaluate" in sys.argv:
-    until = time.monotonic() + 15
+    until = time.monotonic() + 8
     while time.monotonic() < until:
         sum(range(1000))
 add_up()
@@ -89,7 +89,7 @@ def script(yard: Yard, folder: Path, *arguments: str) -> dict[str, Any]:
     stored = yard.http.post("/bundles", content=pack(folder)[0])
     assert stored.status_code == 201, stored.text
     task = {"script": "train.py", "arguments": list(arguments), "code": {"sha256": stored.json()["sha256"]}}
-    hangs = {"hangs": {"after": "5s"}, "restarts": {"max": 0}}
+    hangs = {"hangs": {"after": "4s"}, "restarts": {"max": 0}}
     return {"name": "gang", "resources": {"nodes": 2}, "task": task, **hangs}
 
 
@@ -99,7 +99,7 @@ def test_a_script_whose_rank_never_enters_a_collective_is_named_with_its_line(ya
     assert (ended["status"], ended["reason"]["code"]) == ("FAILED", "hang"), ended["reason"]
     sentence = ended["reason"]["sentence"]
     assert sentence.startswith("Rank 1 on local-"), sentence
-    assert "has not entered all_reduce, in which rank 0 waits (train.py line 10), for more than 5 s" in sentence
+    assert "has not entered all_reduce, in which rank 0 waits (train.py line 10), for more than 4 s" in sentence
     assert ended["reason"]["evidence"]["line"] == "train.py line 16"
 
 
@@ -129,7 +129,7 @@ def test_a_hung_training_is_restarted_and_one_that_is_only_reported_goes_on(yard
     pid, _ = pid_of(yard, run, 1)
     os.kill(pid, signal.SIGSTOP)
     until(lambda: hung_event(yard, run), seconds=15)
-    time.sleep(6)
+    time.sleep(3)
     seen = yard.get(f"/runs/{run}")
     assert (seen["status"], seen["attempt"], seen["lamps"]["progress"]["colour"]) == ("RUNNING", 1, "red")
     assert seen["lamps"]["progress"]["sentence"].startswith("Rank 1 on local-")

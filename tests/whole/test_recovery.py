@@ -10,9 +10,10 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.browser.conftest import packed, tiny
-from tests.whole.runs import Document, Yard
-from tests.whole.test_restoring import kept, points, until
+from tests.browser.conftest import packed
+from tests.whole.conftest import Losses, two_ranks
+from tests.whole.runs import Document, Yard, points
+from tests.whole.test_restoring import kept, until
 
 ALWAYS_FAILS = """
 import trainyard
@@ -24,10 +25,13 @@ raise ValueError("no such layer")
 """
 
 
-def two_nodes(name: str) -> Document:
-    spec: Document = tiny(name, steps=400, validate_every_steps=100) | {"resources": {"nodes": 2}}
-    spec["checkpoint"] = {"every_steps": 20, "keep": 3, "replicate_every_steps": 0}  # it reads from storage
-    return spec
+# To the process that is killed: the class of the cause and the start of its sentence.
+CAUSES = {
+    "rank 0": ("killed", "Rank 0 on {node} was killed by SIGKILL (9) in step "),
+    "rank 1": ("killed", "Rank 1 on {node} was killed by SIGKILL (9) in step "),
+    "supervisor": ("process-lost", "The supervisor on {node} was killed; its ranks ended with it."),
+    "reaper": ("process-lost", "The process reaper on {node} was killed; its ranks ended with it."),
+}
 
 
 def victim(yard: Yard, run: str, what: str) -> int:
@@ -46,12 +50,11 @@ def said(yard: Yard, run: str, code: str) -> list[str]:
 
 
 @pytest.mark.timeout(600)
-def test_killed_processes_cost_seconds_and_no_hand(yard: Yard) -> None:
+def test_killed_processes_cost_seconds_and_no_hand(yard: Yard, undisturbed: Losses) -> None:
     """Of a run on two nodes one process after another is killed; its loss curve is that of an undisturbed run."""
-    undisturbed = yard.submit(two_nodes("undisturbed"))
-    assert yard.wait_for_end(undisturbed)["status"] == "SUCCEEDED"
-    run = yard.submit(two_nodes("hurt"))
-    for number, what in enumerate(("rank 0", "rank 1", "supervisor", "reaper"), start=1):
+    from_storage = {"every_steps": 20, "keep": 3, "replicate_every_steps": 0}
+    run = yard.submit(two_ranks("hurt", checkpoint=from_storage))
+    for number, what in enumerate(CAUSES, start=1):
         until(lambda number=number: len(own := kept(yard, run)) >= 2 and own[0]["attempt"] == number)
         os.kill(victim(yard, run, what), signal.SIGKILL)
         until(lambda number=number: yard.run(run)["attempt"] == number + 1)
@@ -59,18 +62,32 @@ def test_killed_processes_cost_seconds_and_no_hand(yard: Yard) -> None:
     assert (ended["status"], ended["step"], ended["attempt"]) == ("SUCCEEDED", 400, 5), ended["reason"]
     events = yard.get(f"/runs/{run}/events", limit=200)["items"]
     assert "FAILED" not in [event["data"].get("to") for event in events]
-    restarts = said(yard, run, "restarting")
-    assert len(restarts) == 4
-    for sentence, killed in zip(restarts, ("Rank 0", "Rank 1", "The supervisor", "The process reaper"), strict=True):
-        assert sentence.startswith(f"{killed} on") and " was killed" in sentence
-        assert "Restart 1 of 3 follows at once, from step " in sentence
+    check_causes(yard, run)
     until(lambda: len(said(yard, run, "recovered")) == 4)
     restarts = yard.run(run)["restarts"]
     assert (
         restarts.pop("source") == "storage" and restarts.pop("from_step") % 20 == 0 and restarts.pop("steps_lost") >= 0
     )
     assert restarts == {"max": 3, "used": 1, "total": 4, "due_at": None, "left_out": []}
-    assert points(yard, run, "train/loss") == points(yard, undisturbed, "train/loss")
+    assert points(yard, run, "train/loss") == undisturbed["train/loss"]
+
+
+def check_causes(yard: Yard, run: str) -> None:
+    """Each attempt's cause is what was killed on its node, and the other node is not blamed for what it felt."""
+    restarts = said(yard, run, "restarting")
+    ended = sorted(yard.get(f"/runs/{run}/attempts")["items"], key=number_of)[:-1]
+    for sentence, attempt, (kind, start) in zip(restarts, ended, CAUSES.values(), strict=True):
+        cause = attempt["cause"]
+        assert cause["class"] == kind and cause["sentence"].startswith(start.format(node=cause["node"])), cause
+        assert sentence.startswith(cause["sentence"])
+        assert "Restart 1 of 3 follows at once, from step " in sentence
+        (other,) = {one["node"] for one in attempt["placements"]} - {cause["node"]}
+        assert {one["node"] for one in cause["consequences"]} == {other}
+        assert "GLHF" not in str([sentence, cause])
+
+
+def number_of(attempt: Document) -> int:
+    return int(attempt["number"])
 
 
 def script(yard: Yard, folder: Path, text: str, **spec: Any) -> str:

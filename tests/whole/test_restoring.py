@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import packed, tiny
-from tests.whole.runs import Yard
+from tests.browser.conftest import packed
+from tests.whole.conftest import Losses, two_ranks
+from tests.whole.runs import Yard, points
 from workers.node.checkpoints import sweep
 from workers.node.server_client import ServerClient
 from workers.transport.node_config import load_config, node_home
@@ -87,14 +88,9 @@ def test_a_script_that_was_killed_goes_on_from_what_it_kept(yard: Yard, tmp_path
 
 
 @pytest.mark.timeout(600)
-def test_a_training_that_was_killed_goes_on_as_if_nothing_had_been(yard: Yard) -> None:
+def test_a_training_that_was_killed_goes_on_as_if_nothing_had_been(yard: Yard, undisturbed: Losses) -> None:
     """Two ranks on two nodes; one is killed, the newest checkpoint is damaged, and the loss curve is the same still."""
-    spec = tiny("undisturbed", steps=400, validate_every_steps=50) | {"resources": {"nodes": 2}}
-    spec |= {"checkpoint": {"every_steps": 20, "keep": 3}, "restarts": {"max": 0}}
-    undisturbed = yard.submit(spec)
-    assert yard.wait_for_end(undisturbed)["status"] == "SUCCEEDED"
-
-    run = yard.submit({**spec, "name": "killed"})
+    run = yard.submit(two_ranks("killed", checkpoint={"every_steps": 20, "keep": 3}, restarts={"max": 0}))
     until(lambda: len(sound(yard, run)) >= 2)
     placements = yard.get(f"/runs/{run}/attempts")["items"][0]["placements"]
     os.kill(placements[1]["ranks"][0]["pid"], signal.SIGKILL)
@@ -114,7 +110,7 @@ def test_a_training_that_was_killed_goes_on_as_if_nothing_had_been(yard: Yard) -
     assert [use["attempt"] for use in by_step[before]["restored_by"]] == [2]
     assert by_step[400]["degrees"]["data"] == 2
     for name in ("train/loss", "val/loss"):
-        assert points(yard, run, name) == points(yard, undisturbed, name), name
+        assert points(yard, run, name) == undisturbed[name], name
 
     # Another run goes on from its end, on one node.
     answer = yard.post(f"/runs/{run}/continue", {"overrides": {"train.steps": 420, "resources.nodes": 1}})
@@ -131,14 +127,6 @@ def damage(folder: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-
-
-def points(yard: Yard, run: str, name: str) -> dict[int, float]:
-    curves = yard.get(f"/runs/{run}/series/data", name=name, points=10_000)["series"]
-    assert all(curve["kind"] == "raw" for curve in curves)
-    found = [pair for curve in curves for pair in zip(curve["step"], curve["value"], strict=True)]
-    assert len(found) == len(dict(found)), "a step is there twice"
-    return dict(found)
 
 
 def sound(yard: Yard, run: str) -> list[dict[str, Any]]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.browser.conftest import tiny
 from tests.up_process import ROOT
-from tests.whole.runs import Document, Yard
-from tests.whole.test_recovery import said, script
-from tests.whole.test_restoring import points, until
+from tests.whole.conftest import NUM_STEPS, Losses, two_ranks
+from tests.whole.runs import Yard, points
+from tests.whole.test_recovery import said, script, victim
+from tests.whole.test_restoring import until
 
 DIVERGES = """
 import time, trainyard
@@ -25,15 +26,6 @@ for step in range(1, 120):
     time.sleep(0.02)
 time.sleep(20)
 """
-
-
-NUM_STEPS = 2_000  # seconds, so that a run still goes on when it is sent back
-
-
-def kept_often(name: str) -> Document:
-    spec: Document = tiny(name, steps=NUM_STEPS, validate_every_steps=0) | {"resources": {"nodes": 2}}
-    spec["checkpoint"] = {"every_steps": 20, "keep": 100}
-    return spec
 
 
 @pytest.mark.timeout(300)
@@ -49,15 +41,14 @@ def test_a_script_whose_loss_is_no_number_is_noticed_and_stopped_by_its_rule(yar
 
 
 @pytest.mark.timeout(600)
-def test_two_runs_that_are_sent_back_at_different_moments_have_the_same_losses(yard: Yard) -> None:
+def test_two_runs_that_are_sent_back_at_different_moments_have_the_same_losses(yard: Yard, undisturbed: Losses) -> None:
     """One from the terminal, one over REST; a later restart leaves the batches out, too."""
-    plain = yard.submit(kept_often("plain"))
-    yard.wait_for_end(plain)
     runs: list[str] = []
     for name, step in (("sooner", 130), ("later", 200)):
-        run = yard.submit(kept_often(name))
+        run = yard.submit(two_ranks(name, checkpoint={"every_steps": 20, "keep": 100}))
         runs.append(run)
         yard.wait_for_step(run, step)
+        os.kill(victim(yard, run, "rank 0"), signal.SIGSTOP)  # else it could end before it is sent back
         if step == 130:
             environment = {**os.environ, "TRAINYARD_URL": yard.up.url, "TRAINYARD_TOKEN": yard.up.token}
             command = [sys.executable, "-m", "trainyard", "rewind", run, "--to", "105", "--skip", "110:119"]
@@ -71,6 +62,6 @@ def test_two_runs_that_are_sent_back_at_different_moments_have_the_same_losses(y
         ended = yard.wait_for_end(run)
         assert (ended["status"], ended["step"], ended["attempt"]) == ("SUCCEEDED", NUM_STEPS, 2), ended["reason"]
         assert any("step 100 of attempt 1" in one for one in said(yard, run, "restored"))
-    sooner, later, before = (points(yard, run, "train/loss") for run in (*runs, plain))
-    assert sooner == later != before
+    sooner, later = (points(yard, run, "train/loss") for run in runs)
+    assert sooner == later != undisturbed["train/loss"]
     assert yard.run(runs[0])["rewinds"][0]["to_step"] == 105

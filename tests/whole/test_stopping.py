@@ -7,7 +7,8 @@ from datetime import datetime
 import pytest
 
 from tests.browser.conftest import tiny
-from tests.whole.runs import Yard
+from tests.whole.conftest import NUM_STEPS, Losses, two_ranks
+from tests.whole.runs import Yard, points
 from tests.whole.test_restoring import kept, until
 
 
@@ -30,18 +31,9 @@ def test_a_stopped_training_is_restarted_from_the_step_at_which_it_stopped(yard:
     assert yard.wait_for_end(run)["status"] == "CANCELLED"
 
 
-def losses(yard: Yard, run: str) -> dict[int, float]:
-    series = yard.get(f"/runs/{run}/series/data", name="train/loss", points=5_000)["series"]
-    return {step: value for one in series for step, value in zip(one["step"], one["value"], strict=True)}
-
-
 @pytest.mark.timeout(300)
-def test_a_paused_training_goes_on_with_the_losses_of_one_that_was_not_paused(yard: Yard) -> None:
-    spec = tiny("paused", steps=600, validate_every_steps=0) | {"resources": {"nodes": 2}}
-    spec |= {"checkpoint": {"every_steps": 1_000_000}, "limits": {"grace": "60s"}}
-    undisturbed = yard.submit({**spec, "name": "undisturbed"})
-    assert yard.wait_for_end(undisturbed)["status"] == "SUCCEEDED"
-    run = yard.submit(spec)
+def test_a_paused_training_goes_on_with_the_losses_of_one_that_was_not_paused(yard: Yard, undisturbed: Losses) -> None:
+    run = yard.submit(two_ranks("paused", checkpoint={"every_steps": 1_000_000}, limits={"grace": "60s"}))
     until(lambda: (yard.get(f"/runs/{run}")["step"] or 0) > 20)
     assert yard.post(f"/runs/{run}/pause")["status"] == "STOPPING"
     until(lambda: yard.get(f"/runs/{run}")["status"] == "PAUSED")
@@ -52,7 +44,7 @@ def test_a_paused_training_goes_on_with_the_losses_of_one_that_was_not_paused(ya
 
     assert yard.post(f"/runs/{run}/resume")["status"] in ("QUEUED", "SCHEDULED")
     ended = yard.wait_for_end(run)
-    assert (ended["status"], ended["step"], ended["attempt"]) == ("SUCCEEDED", 600, 2)
+    assert (ended["status"], ended["step"], ended["attempt"]) == ("SUCCEEDED", NUM_STEPS, 2)
     time = ended["time"]
     assert sum(value for name, value in time.items() if name.endswith("_s") and name != "total_s") == pytest.approx(
         time["total_s"]
@@ -61,9 +53,9 @@ def test_a_paused_training_goes_on_with_the_losses_of_one_that_was_not_paused(ya
     assert time["total_s"] == pytest.approx(wall_s, abs=0.01)
     assert time["paused_s"] > 0 and time["productive_s"] > 0
     assert time["recomputed_s"] == time["detection_s"] == time["restart_s"] == 0
-    found = losses(yard, run)
-    assert sorted(found) == list(range(1, 601))
-    assert found == losses(yard, undisturbed)
+    found = points(yard, run, "train/loss")
+    assert sorted(found) == list(range(1, NUM_STEPS + 1))
+    assert found == undisturbed["train/loss"]
 
 
 @pytest.mark.timeout(300)

@@ -47,6 +47,7 @@ def slowed(pid: int, stopped_s: float = 0.06, running_s: float = 0.02) -> Iterat
         thread.join()
 
 
+@pytest.mark.extended  # tests/runs has hundreds of made-up slow ranks
 @pytest.mark.timeout(300)
 def test_a_rank_that_is_slowed_on_purpose_is_named_and_no_other(yard: Yard) -> None:
     run = yard.submit(endless("slowed"))

@@ -18,7 +18,7 @@ from tests.up_process import OURS, ROOT, Up, wait_until
 from tests.whole.runs import Yard
 from tests.whole.test_command_line import trainyard
 
-STEPS = 60_000  # of each rank: some megabytes, several requests
+STEPS = 24_000  # of each rank: some megabytes, several requests
 NAMES = [f"metric/{number}" for number in range(8)]
 
 # A parent and two forked ranks; each logs half, waits for the word, and logs the rest.
