@@ -7,7 +7,9 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
+from django.apps import apps
 from django.contrib.auth.models import Permission
+from django.contrib.contenttypes.models import ContentType
 from django.utils import timezone
 
 from runs.models import Attempt, Cluster, HeldSlot, Membership, Node, Placement, Project, Role, Run, User
@@ -50,10 +52,16 @@ def make_user(name: str, **changes: Any) -> User:
 
 def allow_projects(user: User) -> User:
     """Grant the person the permission to make projects, as an administrator does."""
-    user.user_permissions.add(Permission.objects.get(content_type__app_label="runs", codename="add_project"))
+    user.user_permissions.add(permission("add_project"))
     for cached in ("_perm_cache", "_user_perm_cache"):  # Django reads a person's permissions once
         user.__dict__.pop(cached, None)
     return user
+
+
+def permission(codename: str) -> Permission:
+    """Return Django's permission to ``view_node``, ``add_project`` and so on, of a model of the product."""
+    kind = ContentType.objects.get_for_model(apps.get_model("runs", codename.partition("_")[2]))
+    return Permission.objects.get_or_create(content_type=kind, codename=codename)[0]
 
 
 def make_node(cluster: Cluster, name: str = "", **changes: Any) -> Node:

@@ -56,7 +56,9 @@ settings.STORAGES["staticfiles"]["BACKEND"] = "django.contrib.staticfiles.storag
 Path(settings.STATIC_ROOT).mkdir(parents=True)
 django.setup()
 
+from django.contrib.contenttypes.models import ContentType  # noqa: E402
 from django.core.cache import cache  # noqa: E402
+from django.db.models.signals import post_migrate  # noqa: E402
 from playwright.sync_api import Browser, sync_playwright  # noqa: E402
 
 from dashboard.setup.machine import find_chromium  # noqa: E402
@@ -105,10 +107,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.django_db(**wanted), append=False)
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> None:
+    """The databases. A test that commits leaves them emptied, and Django would write its permissions of all models
+    anew each time, which takes longer than most of these tests. Nothing here asks for them: access is by membership."""
+    post_migrate.receivers = []
+    post_migrate.sender_receivers_cache.clear()
+
+
 @pytest.fixture(autouse=True)
 def empty_cache() -> None:
     """Rows that are rolled back give their keys to the next test's, which must not find what was kept of them."""
     cache.clear()
+    ContentType.objects.clear_cache()
 
 
 @pytest.fixture
@@ -137,7 +148,7 @@ def valkey(valkey_server: Valkey) -> Iterator[Valkey]:
         valkey_server.start()
     with redis.Redis.from_url(valkey_server.url) as client:
         client.flushall()
-        if others := [name for name in client.acl_users() if name != b"default"]:
+        if others := [name for name in client.acl_users() if name not in ("default", b"default")]:
             client.acl_deluser(*others)
     yield valkey_server
 

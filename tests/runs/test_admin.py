@@ -8,13 +8,12 @@ from collections.abc import Callable
 import pytest
 from django.apps import apps
 from django.contrib import admin
-from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 
 from runs.admin import groups
 from runs.models import CodeBundle, Run
-from tests.cast import Cast, make_attempt, make_node, make_user
+from tests.cast import Cast, make_attempt, make_node, make_user, permission
 
 MODELS = [*apps.get_app_config("runs").get_models(), *apps.get_app_config("metrics").get_models()]
 
@@ -74,7 +73,7 @@ def test_the_sidebar_has_what_people_look_for_and_one_link_to_the_rest(staff: Cl
 
 def test_staff_see_the_groups_of_what_they_may_see(cast: Cast) -> None:
     person = make_user("helper", is_staff=True)
-    person.user_permissions.add(Permission.objects.get(codename="view_node"))
+    person.user_permissions.add(permission("view_node"))
     client = Client()
     client.force_login(person)
     text = client.get("/admin/").content.decode()

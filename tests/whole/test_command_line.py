@@ -14,7 +14,8 @@ import pytest
 from tests.up_process import OURS, ROOT, Up
 from tests.whole.runs import Yard
 
-QUICK = ("--set", "train.steps=20", "--set", "train.validate_every_steps=10", "--set", "train.warmup_steps=2")
+QUICK = {"train.steps": 20, "train.validate_every_steps": 10, "train.warmup_steps": 2, "train.batch_size": 8,
+         "task.model.layers": 1, "task.model.width": 32, "task.model.heads": 2, "task.model.context": 32}  # fmt: skip
 
 
 def trainyard(up: Up, *words: str) -> subprocess.CompletedProcess[str]:
@@ -29,7 +30,8 @@ def trainyard(up: Up, *words: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def finished(running_trainyard: Up) -> str:
     """A run that was submitted with --wait, by its id."""
-    done = trainyard(running_trainyard, "submit", "examples/hello-gpt.yaml", *QUICK, "--wait")
+    changes = [word for path, value in QUICK.items() for word in ("--set", f"{path}={value}")]
+    done = trainyard(running_trainyard, "submit", "examples/hello-gpt.yaml", *changes, "--wait")
     assert done.returncode == 0, done.stderr
     run_id = done.stdout.strip()
     assert run_id.isalnum(), "stdout is the run's id alone"

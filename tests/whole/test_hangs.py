@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import tiny
-from tests.whole.runs import Yard, example
+from tests.whole.runs import Yard
 from tests.whole.test_restoring import until
 from trainyard.bundle import pack
 
@@ -32,8 +32,8 @@ def hung_event(yard: Yard, run: str) -> dict[str, Any] | None:
 
 @pytest.mark.timeout(300)
 def test_a_stopped_rank_of_a_training_on_two_nodes_is_named_and_ended(yard: Yard) -> None:
-    spec = example("hello-gpt", steps=1_000_000, validate_every_steps=0) | {"hangs": {"after": "5s"}}
-    run = yard.submit({**spec, "restarts": {"max": 0}})
+    spec = tiny("stands-still", steps=1_000_000, validate_every_steps=0) | {"resources": {"nodes": 2}}
+    run = yard.submit({**spec, "hangs": {"after": "5s"}, "restarts": {"max": 0}})
     yard.wait_for_step(run, 5)
     pid, node = pid_of(yard, run, 1)
     began = time.monotonic()

@@ -23,8 +23,15 @@ def yard(tmp_path: Path) -> Iterator[MemoryYard]:
     one.close()
 
 
-@pytest.mark.parametrize("changes", [{}, {"parallel": {"shard": 2}}], ids=["ddp", "shard"])
-@pytest.mark.parametrize("lost", ["node-a", "node-b"])
+@pytest.mark.parametrize(
+    ("lost", "changes"),
+    [
+        pytest.param("node-a", {}, id="node-a-ddp"),
+        pytest.param("node-b", {"parallel": {"shard": 2}}, id="node-b-shard"),
+        pytest.param("node-b", {}, id="node-b-ddp", marks=pytest.mark.extended),
+        pytest.param("node-a", {"parallel": {"shard": 2}}, id="node-a-shard", marks=pytest.mark.extended),
+    ],
+)
 def test_a_lost_node_costs_no_read_of_storage(lost: str, changes: dict[str, object], yard: MemoryYard) -> None:
     """Its memory is gone with it; the next attempt is on a node more, which has nothing."""
     whole = train_on(2, tiny_spec(world=2, steps=9, schedule="constant", **changes))[0]
