@@ -29,6 +29,7 @@ HANG_LIMIT_S = 5
 SAVED_EVERY = 25  # steps, of both
 STEPS_BETWEEN = 2 * SAVED_EVERY  # kills: there is a checkpoint of the attempt by then
 PATIENCE_S = 300.0
+TORCHRUN_LIMIT_S = 60.0  # its new ranks sometimes wait for each other without end: such a restart counts as so long
 TORCHRUN = "torchrun, --monitor-interval 0.05"
 Found = TypeVar("Found")
 
@@ -45,12 +46,16 @@ def spec(**changes: Any) -> JsonObject:
     }
 
 
-def until(question: Callable[[], Found | None], patience_s: float = PATIENCE_S) -> Found:
-    """Return the first answer that is not None. Raises SystemExit when none comes."""
+class NoAnswer(SystemExit):
+    """What was waited for did not come."""
+
+
+def until(question: Callable[[], Found | None], what: str, patience_s: float = PATIENCE_S) -> Found:
+    """Return the first answer that is not None. Raises NoAnswer when none comes."""
     deadline = time.monotonic() + patience_s
     while (answer := question()) is None:
         if time.monotonic() > deadline:
-            raise SystemExit(f"no answer after {patience_s:g} s")
+            raise NoAnswer(f"after {patience_s:g} s there is no {what}")
         time.sleep(0.05)
     return answer
 
@@ -59,6 +64,7 @@ def until(question: Callable[[], Found | None], patience_s: float = PATIENCE_S) 
 class Recovered:
     seconds: float  # from the kill to the first new step
     steps_again: int
+    is_over: bool = True  # False: it had not come back when the limit had passed
 
 
 class OurRun:
@@ -75,7 +81,7 @@ class OurRun:
         pid = self.pid(rank)
         at = time.time()
         os.kill(pid, signal.SIGKILL)
-        data = until(lambda: self._recovery(since))
+        data = until(lambda: self._recovery(since), "new step of ours after a kill")
         times = self._times()
         return Recovered(times[int(data["step"])] - at, int(data["steps_again"]))
 
@@ -84,7 +90,7 @@ class OurRun:
 
     def stop(self) -> None:
         self._stack.http.post(f"/api/v1/runs/{self.id}/stop")
-        until(lambda: self.document()["status"] == "CANCELLED" or None)
+        until(lambda: self.document()["status"] == "CANCELLED" or None, "end of a stopped run")
 
     def document(self) -> JsonObject:
         found: JsonObject = self._stack.get(f"/runs/{self.id}")
@@ -92,8 +98,9 @@ class OurRun:
 
     def wait_for_steps(self, number: int) -> int:
         """Wait until the attempt has done some; return how often the run has recovered by then."""
-        first = until(lambda: self.document()["step"] if self.document()["attempt"] == number else None)
-        until(lambda: True if int(self.document()["step"]) >= int(first) + STEPS_BETWEEN else None)
+        what = f"progress of attempt {number}"
+        first = until(lambda: self.document()["step"] if self.document()["attempt"] == number else None, what)
+        until(lambda: True if int(self.document()["step"]) >= int(first) + STEPS_BETWEEN else None, what)
         return len(self.events("recovered"))
 
     def events(self, code: str) -> list[JsonObject]:
@@ -144,17 +151,29 @@ class TorchrunRun:
         return []
 
     def kill(self, rank: int) -> Recovered:
-        first = until(lambda: len(self.steps()) or None)
-        until(lambda: True if len(self.steps()) >= first + STEPS_BETWEEN else None)
+        first = until(lambda: len(self.steps()) or None, "step of torchrun")
+        until(lambda: True if len(self.steps()) >= first + STEPS_BETWEEN else None, "progress of torchrun")
         victim = psutil.Process(self.process.pid).children()[rank]
         at = time.time()
         victim.kill()
-        # A step that was under way may end after the kill: the new ones are those behind it, of a later start.
-        number = until(lambda: max(restarts for restarts, _, _ in self.steps()) or None)
+        try:
+            return self._recovered(at)
+        except NoAnswer:
+            return Recovered(TORCHRUN_LIMIT_S, 0, is_over=False)
+
+    def _recovered(self, at: float) -> Recovered:
+        """A step that was under way may end after the kill: the new ones are those behind it, of a later start."""
+        limit_s = at + TORCHRUN_LIMIT_S - time.time()
+        number = until(lambda: max(restarts for restarts, _, _ in self.steps()) or None, "restart", limit_s)
         last = max(step for restarts, step, _ in self.steps() if restarts < number)
-        when = until(lambda: next((at for one, step, at in self.steps() if one >= number and step > last), None))
+        limit_s = at + TORCHRUN_LIMIT_S - time.time()
+        new = until(
+            lambda: next((ended for one, step, ended in self.steps() if one >= number and step > last), None),
+            "new step of torchrun",
+            limit_s,
+        )
         first = min(step for restarts, step, _ in self.steps() if restarts >= number)
-        return Recovered(when - at, last - first + 1)
+        return Recovered(new - at, last - first + 1)
 
     def close(self) -> None:
         for process in psutil.Process(self.process.pid).children(recursive=True):
@@ -180,9 +199,9 @@ def named_after(stack: Stack) -> float:
     run.wait_for_steps(1)
     pid, at = run.pid(1), time.time()
     os.kill(pid, signal.SIGSTOP)
-    until(lambda: run.events("hang-found") or None)
+    until(lambda: run.events("hang-found") or None, "name of the hang")
     took_s = time.time() - at
-    until(lambda: run.document()["status"] == "FAILED" or None)
+    until(lambda: run.document()["status"] == "FAILED" or None, "end of the hung run")
     reason = run.document()["reason"]
     if (reason["evidence"]["rank"], reason["code"]) != (1, "hang"):
         raise SystemExit(f"the wrong rank is blamed: {reason['sentence']}")
@@ -206,7 +225,11 @@ def rows() -> list[Row]:
                 theirs.append(other.kill(turn % 2))
     seconds = [one.seconds for one in ours]
     note = f"{number} kills each, by turns; trained again: {middle(one.steps_again for one in ours):g} and "
-    note += f"{middle(one.steps_again for one in theirs):g} steps; load {os.getloadavg()[0]:.1f}"
+    note += (
+        f"{middle([one.steps_again for one in theirs if one.is_over] or [0]):g} steps; load {os.getloadavg()[0]:.1f}"
+    )
+    if never := sum(not one.is_over for one in theirs):
+        note += f"; {never} of torchrun's restarts had no new step after {TORCHRUN_LIMIT_S:g} s and count as that"
     what = "SIGKILL of a rank to the next new step, hello-gpt, 2 ranks"
     peer = middle(one.seconds for one in theirs)
     p95: dict[str, float | None] = {

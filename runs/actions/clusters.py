@@ -19,8 +19,9 @@ from runs.engines.cluster_settings.checks import SettingsError
 from runs.engines.cluster_settings.fields import secret_names
 from runs.engines.cluster_settings.secrets import MAX_CHARACTERS, keep_secret
 from runs.engines.offers import keep_offers
-from runs.models import Cluster, HeldSlot, JoinToken, Node, Preflight, Project, Role, Run, User
+from runs.models import Cluster, JoinToken, Node, Preflight, Project, Role, Run, User
 from runs.models.access import digest_of
+from runs.preflight.beforehand import idle_nodes
 from runs.refused import Refused
 from runs.tasks import schedule_soon
 from trainyard.contract.base import JsonObject
@@ -28,7 +29,6 @@ from trainyard.spec.sections.log_rules import read_rules
 
 TOKEN_LIFE = timedelta(hours=24)
 LOCAL = "local"
-MAX_COLLECTIVE = 64  # nodes of one collective
 
 
 def create_cluster(
@@ -191,22 +191,12 @@ def check_cluster(*, actor: User, cluster: Cluster, nodes: Sequence[Node] | None
             return under_way
         if under_way is not None:
             raise Refused("under-way", f"Other nodes of cluster {cluster.name} are just being checked. Ask again soon.")
-        collective = _idle(members)
+        collective = idle_nodes(members, timezone.now())
         made = Preflight.objects.create(
             cluster=cluster, why=Preflight.Why.ASKED, asked_by=actor, nodes=ids, collective=collective
         )
         transaction.on_commit(broadcast.nodes_changed)
     return made
-
-
-def _idle(nodes: Sequence[Node]) -> list[str]:
-    """Return the ids of the nodes that train nothing, over which a collective disturbs nobody; none where it would be
-    one alone."""
-    now = timezone.now()
-    busy = set(HeldSlot.objects.filter(node__in=nodes).values_list("node_id", flat=True))
-    able = [one for one in nodes if one.pk not in busy and one.is_in_contact(now) and one.machine.torch]
-    found = [one.pk for one in sorted(able, key=lambda one: one.name)][:MAX_COLLECTIVE]
-    return found if len(found) > 1 else []
 
 
 def check_run(*, actor: User, run: Run) -> Preflight:

@@ -1,7 +1,7 @@
 """Placing with checks: a node that fails one is left out, and the run goes to others or waits and says why.
 
-Nodes report their checks all the time, so nothing is waited for here. A node returns by itself: the next round reads
-what it reports by then.
+Nodes report their checks all the time, so nothing is waited for here, but for runs with ``preflight: always`` (see
+``beforehand``). A node returns by itself: the next round reads what it reports by then.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from datetime import datetime
 from runs.models import Node, Run
 from runs.models.checks import Check, CheckState
 from runs.placing.scheduling import Placed, Request, Waiting
+from runs.preflight.beforehand import Beforehand
 from runs.preflight.machines import checks_of
 from runs.preflight.needs import Needs, checks_for
 from runs.preflight.nodes import CheckedNode, checked_nodes
 from runs.preflight.pairs import connection_checks, unfit_in, version_checks
 from trainyard.contract.base import SpecDocument
-from trainyard.spec.sections.preflight import NEVER, mode_of
+from trainyard.spec.sections.preflight import ALWAYS, NEVER, PreflightMode, mode_of
 
 MAX_ROUNDS = 8  # of placing anew without the nodes that failed
 MAX_SENTENCES = 3
@@ -33,6 +34,11 @@ class Vetted:
 
     answers: Answers
     left_out: LeftOut = field(default_factory=dict)
+    to_check: set[str] = field(default_factory=set)  # ids of nodes for which runs wait that want a check each time
+
+    @property
+    def placed(self) -> list[Placed]:
+        return [answer for answer in self.answers if isinstance(answer, Placed)]
 
     def sentence_for(self, run_id: str) -> str:
         """Return what is to be said of the nodes that the run goes without; empty where there are none."""
@@ -42,9 +48,9 @@ class Vetted:
 def place_vetted(requests: Sequence[Request], place: Callable[[Sequence[Request]], Answers], now: datetime) -> Vetted:
     """Return what ``place`` answers once no run is placed on nodes that fail a check that matters for it."""
     vetted = Vetted(place(requests))
+    view = View(vetted.placed, now)
     for _ in range(MAX_ROUNDS):
-        placed = [answer for answer in vetted.answers if isinstance(answer, Placed)]
-        found = _problems(placed, now)
+        found = view.problems()
         if not found:
             break
         for run_id, problems in found.items():
@@ -53,6 +59,8 @@ def place_vetted(requests: Sequence[Request], place: Callable[[Sequence[Request]
             replace(one, excluded=one.excluded | found[one.run].keys()) if one.run in found else one for one in requests
         ]
         vetted.answers = place(requests)
+        view = View(vetted.placed, now)
+    view.hold_back(vetted)
     vetted.answers = [_explained(answer, vetted) for answer in vetted.answers]
     return vetted
 
@@ -64,26 +72,47 @@ def _explained(answer: Placed | Waiting, vetted: Vetted) -> Placed | Waiting:
     return replace(answer, sentence=f"{answer.sentence} {why}")
 
 
-def _problems(placed: Sequence[Placed], now: datetime) -> LeftOut:
-    """Return the nodes that their runs may not have."""
-    if not placed:
-        return {}
-    rows = Node.objects.filter(pk__in={part.node for one in placed for part in one.parts})
-    nodes = {node.id: node for node in checked_nodes(rows, now)}
-    plans = {
-        pk: (spec, estimate)
-        for pk, spec, estimate in Run.objects.filter(pk__in=[one.run for one in placed]).values_list(
-            "pk", "spec", "estimate"
-        )
-    }
-    found: LeftOut = {}
-    for one in placed:
-        spec, estimate = plans.get(one.run, (SpecDocument({}), None))
-        if mode_of(spec) == NEVER:
-            continue
-        if problems := problems_of(one, nodes, Needs.of(spec, estimate)):
-            found[one.run] = problems
-    return found
+class View:
+    """What is known of the nodes of some placements, and of what their runs need."""
+
+    def __init__(self, placed: Sequence[Placed], now: datetime) -> None:
+        self._placed = placed
+        if not placed:
+            return
+        rows = Node.objects.filter(pk__in={part.node for one in placed for part in one.parts})
+        self._nodes = {node.id: node for node in checked_nodes(rows, now)}
+        plans = Run.objects.filter(pk__in=[one.run for one in placed]).values_list("pk", "spec", "estimate")
+        self._plans = {pk: (spec, estimate) for pk, spec, estimate in plans}
+        always = [one.run for one in placed if self._mode(one) == ALWAYS]
+        self._beforehand = Beforehand(always, self._nodes, now) if always else None
+
+    def problems(self) -> LeftOut:
+        """Return the nodes that their runs may not have."""
+        found: LeftOut = {}
+        for one in self._placed:
+            if self._mode(one) == NEVER:
+                continue
+            spec, estimate = self._plans.get(one.run, (SpecDocument({}), None))
+            problems = problems_of(one, self._nodes, Needs.of(spec, estimate))
+            if self._beforehand is not None and self._mode(one) == ALWAYS:
+                problems = self._beforehand.problems_of(one) | problems
+            if problems:
+                found[one.run] = problems
+        return found
+
+    def hold_back(self, vetted: Vetted) -> None:
+        """Have the runs wait that want their nodes checked first."""
+        before = self._beforehand if self._placed else None
+        if before is None:
+            return
+        for place, one in enumerate(vetted.answers):
+            if isinstance(one, Placed) and self._mode(one) == ALWAYS and not before.is_covered(one):
+                vetted.answers[place] = before.waiting(one)
+                vetted.to_check |= {part.node for part in one.parts}
+
+    def _mode(self, placed: Placed) -> PreflightMode:
+        spec, _ = self._plans.get(placed.run, (SpecDocument({}), None))
+        return mode_of(spec)
 
 
 def problems_of(placed: Placed, nodes: dict[str, CheckedNode], needs: Needs) -> dict[str, str]:

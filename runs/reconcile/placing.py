@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 
@@ -18,6 +19,7 @@ from runs.models.runs import StaleStatus
 from runs.placing.queue import requests_of, waiting_runs
 from runs.placing.recovering import Recovering, recovering_runs
 from runs.placing.scheduling import Placed, Waiting, place
+from runs.preflight.beforehand import check_beforehand
 from runs.preflight.rounds import record_placed
 from runs.preflight.vetting import Vetted, place_vetted
 from runs.reconcile.desired import wanted_of_placement, write_desired
@@ -47,6 +49,8 @@ def schedule(cluster_id: str, now: datetime) -> None:
                 if isinstance(answer, Placed):
                     placed += _write(answer, vetted.sentence_for(answer.run))
         _start(cluster, placed, now)
+    if vetted.to_check:
+        check_beforehand(cluster, vetted.to_check, now)
     _write_reasons(cluster, [answer for answer in vetted.answers if isinstance(answer, Waiting)])
 
 
@@ -76,7 +80,7 @@ def _answers(cluster: Cluster, now: datetime) -> Vetted:
         return Vetted(shut_out)
     rooms = engine_of(cluster).capacity(cluster, now)
     vetted = place_vetted(requests, lambda ones: place(cluster.name, ones, rooms), now)
-    return Vetted([*recovering.checked(vetted.answers), *shut_out], vetted.left_out)
+    return replace(vetted, answers=[*recovering.checked(vetted.answers), *shut_out])
 
 
 def _write(placed: Placed, left_out: str = "") -> list[Placement]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -94,8 +95,13 @@ def script(yard: Yard, folder: Path, *arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(300)
-def test_a_script_whose_rank_never_enters_a_collective_is_named_with_its_line(yard: Yard, tmp_path: Path) -> None:
-    ended = yard.wait_for_end(yard.submit(script(yard, tmp_path, "sleep")))
+@pytest.mark.parametrize("python", ["", pytest.param(sys.executable, marks=pytest.mark.extended)], ids=["warm", "cold"])
+def test_a_script_whose_rank_never_enters_a_collective_is_named_with_its_line(
+    yard: Yard, tmp_path: Path, python: str
+) -> None:
+    spec = script(yard, tmp_path, "sleep")
+    spec["task"] |= {"python": python} if python else {}
+    ended = yard.wait_for_end(yard.submit(spec))
     assert (ended["status"], ended["reason"]["code"]) == ("FAILED", "hang"), ended["reason"]
     sentence = ended["reason"]["sentence"]
     assert sentence.startswith("Rank 1 on local-"), sentence

@@ -56,7 +56,8 @@ class Spec(Part):
     preflight: PreflightMode = field(
         "auto",
         label="Checks of nodes",
-        help="auto keeps the run off nodes that fail a check; never starts it all the same.",
+        help="auto keeps the run off nodes that fail a check; always has its nodes checked anew before each attempt; "
+        "never starts it all the same.",
         group="safety",
         advanced=True,
     )

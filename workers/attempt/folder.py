@@ -179,6 +179,10 @@ class AttemptFolder:
         """Made by a script's warm rank as it begins to form a process group. Later it makes ``joined_path`` too."""
         return self.logs / f"rank-{rank}.joining"
 
+    def marks_path(self, rank: int) -> Path:
+        """To which a cold rank copies how far its collectives are."""
+        return self.logs / f"rank-{rank}.marks"
+
     def stream_path(self, rank: int, stream: str) -> Path:
         return self.logs / f"rank-{rank}.{stream}"
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import structlog
 
 from trainyard.contract.node_status import MemoryStatus
-from workers.replicas.folders import MemoryFolder, NoMemoryFolder, open_memory
+from workers.replicas.folders import MemoryFolder, NoMemoryFolder
+from workers.replicas.ownership import open_own_memory, remove_abandoned
 from workers.replicas.receiving import KnownAttempt, Receiver
 
 log = structlog.get_logger(__name__)
@@ -23,11 +25,13 @@ class NodeMemory:
 
     folder: MemoryFolder | None
     problem: str = ""
+    lock: IO[bytes] | None = None  # shows other nodes of the machine that this one lives
 
     @classmethod
     def open(cls, home: Path, environment: Mapping[str, str]) -> NodeMemory:
         try:
-            return cls(open_memory(home, environment))
+            folder, lock = open_own_memory(home, environment)
+            return cls(folder, lock=lock)
         except NoMemoryFolder as error:
             log.warning("memory.none", why=str(error))
             return cls(None, str(error))
@@ -58,6 +62,11 @@ class NodeMemory:
         receiver.start()
         file.write_text(f"{receiver.port}\n")
         return receiver.port
+
+    def remove_abandoned(self) -> None:
+        """Remove what nodes of this machine have left that were killed for good."""
+        if self.folder is not None:
+            remove_abandoned(self.folder.path)
 
     def close(self) -> None:
         """Give the memory back: no process of a run lives here."""

@@ -124,6 +124,7 @@ class NodeWorker:
         self._loop("desired", DESIRED_EVERY_S, self._read_desired, self._nudged)
         self._loop("watch", WATCH_EVERY_S, self._attempts.watch)
         self._loop("sweep", SWEEP_EVERY_S, self._sweep)
+        self._loop("memory", SWEEP_EVERY_S, self._memory.remove_abandoned)
         self._loop("standby", STATUS_EVERY_S, self._standby.prepare)
         self._checker.start()
         self._loop("preflight", CHECK_EVERY_S, self._checker.step, self._checker.sooner)

@@ -1,7 +1,9 @@
 """A page of memory that a rank shares with its supervisor. To write a number into it is all that a step costs.
 
 The supervisor maps it before it forks the rank. It is in no file, so that neither a full disk nor the rank's script can
-break it. An interpreter that is started anew (a cold rank) does not have it.
+break it. An interpreter that is started anew (a cold rank) does not have it: its sampler copies its own page to a file.
+
+Cold ranks load this file in an interpreter that has none of our packages: it uses Python's own library alone.
 """
 
 from __future__ import annotations
@@ -57,6 +59,23 @@ class Marker:
             yield
         finally:
             self.words[PHASE] = before
+
+    def count_sample(self) -> None:
+        self.words[BEAT] += 1
+
+    def set_entered(self, number: int) -> bool:
+        """Record how many collectives the rank has entered. Returns whether they are more than before."""
+        has_changed: bool = self.words[ENTERED] != number
+        self.words[ENTERED] = number
+        return has_changed
+
+    @property
+    def room(self) -> int:
+        """Bytes of a text."""
+        return SIZE - TEXT_AT
+
+    def to_bytes(self) -> bytes:
+        return bytes(self._bytes)
 
     def write_text(self, text: bytes) -> None:
         """Replace the text, which a reader sees whole or not at all."""

@@ -2,6 +2,9 @@
 
 It starts once torch's process group exists, and costs a step nothing. While no collective begins, it writes down which
 one the rank waits in and where its main thread is. torch's flight recorder knows the first, on gloo as on NCCL.
+
+Cold ranks load this file in an interpreter that has none of our packages: it uses Python's own
+library alone.
 """
 
 from __future__ import annotations
@@ -13,23 +16,41 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import msgspec
+if TYPE_CHECKING:
+    from typing import TypedDict
 
-import workers
-from trainyard.contract.reports import MAX_STACK_CHARACTERS, PendingCollective
-from workers.progress import marker
-from workers.progress.marker import BEAT, ENTERED, SIZE, TEXT_AT, Marker
+    from workers.progress.marker import Marker
+
+    class WrittenCollective(TypedDict):
+        """As ``trainyard.contract.reports.PendingCollective`` is read."""
+
+        operation: str
+        group: str
+        ranks: list[int]
+        sequence: int
+        is_pair: bool
+
+    class Written(TypedDict):
+        """As ``workers.progress.description.Description`` is read."""
+
+        collective: WrittenCollective | None
+        entered: dict[str, int]
+        line: str
+        stack: str
+        is_compiling: bool
+
 
 EVERY_S = 1.0
 DESCRIBED_EVERY = 2  # samples without a new collective, between two descriptions
 MAX_FRAMES = 40
+MAX_CHARACTERS = 6_000  # of a stack
 C10D = "torch.distributed.distributed_c10d"
-ROOT = Path(workers.__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 # Frames that say nothing about where a training is.
 LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 BESIDE = (
@@ -41,24 +62,14 @@ BESIDE = (
 COMPILERS = ("torch/_dynamo/convert_frame.py", "torch/_inductor/")
 
 
-class Description(msgspec.Struct):
-    """What the sampler writes for the supervisor, as JSON in the marker's text."""
-
-    collective: PendingCollective | None = None
-    entered: dict[str, int] = {}  # msgspec makes a new one for each
-    line: str = ""
-    stack: str = ""
-    is_compiling: bool = False
-
-
-def start_sampler(folder: Path) -> None:
-    """Start the thread. ``folder`` is the user's code, of which lines are named. It is none of ``threading``'s, so that
-    a script that counts its threads does not find it."""
+def start_sampler(mark: Marker, folder: Path, after: Callable[[], object] | None = None) -> None:
+    """Start the thread, which calls ``after`` behind each sample. ``folder`` is the user's code, of which lines are
+    named. It is none of ``threading``'s, so that a script that counts its threads does not find it."""
     with contextlib.suppress(RuntimeError):  # no thread is to be had: the training is worth more
-        _thread.start_new_thread(_sample_for_ever, (marker.own(), folder))
+        _thread.start_new_thread(_sample_for_ever, (mark, folder, after))
 
 
-def _sample_for_ever(mark: Marker, folder: Path) -> None:
+def _sample_for_ever(mark: Marker, folder: Path, after: Callable[[], object] | None) -> None:
     sampler = Sampler(mark, folder)
     while True:
         time.sleep(EVERY_S)
@@ -67,6 +78,8 @@ def _sample_for_ever(mark: Marker, folder: Path) -> None:
         except Exception as error:  # torch's inner names change; then nothing is known of collectives
             mark.write_text(b"")
             sampler.problem = repr(error)
+        if after is not None:
+            after()
 
 
 class Sampler:
@@ -77,25 +90,22 @@ class Sampler:
         self.problem = ""
 
     def sample(self) -> None:
-        words = self._mark.words
-        entered = sum(sequences().values())
-        words[BEAT] += 1
-        if entered != words[ENTERED]:
-            words[ENTERED] = entered
+        self._mark.count_sample()
+        if self._mark.set_entered(sum(sequences().values())):
             self._num_still = 0
             self._mark.write_text(b"")
             return
         self._num_still += 1
         if self._num_still % DESCRIBED_EVERY == 0:
-            self._mark.write_text(fitting(describe(self._folder)))
+            self._mark.write_text(fitting(describe(self._folder), self._mark.room))
 
 
-def fitting(description: Description) -> bytes:
-    """Return the description as JSON that fits the marker."""
-    text = msgspec.json.encode(description)
-    if len(text) > SIZE - TEXT_AT:
-        text = msgspec.json.encode(Description(line=description.line[:200]))
-    return text if len(text) <= SIZE - TEXT_AT else b""
+def fitting(written: Written, room: int) -> bytes:
+    """Return the description as JSON of at most ``room`` bytes."""
+    text = json.dumps(written).encode()
+    if len(text) > room:
+        text = json.dumps({"line": written["line"][:200]}).encode()
+    return text if len(text) <= room else b""
 
 
 def sequences() -> dict[str, int]:
@@ -108,41 +118,44 @@ def sequences() -> dict[str, int]:
     return found
 
 
-def describe(folder: Path) -> Description:
+def describe(folder: Path) -> Written:
     """Return where this rank is, seen from another thread than its main one."""
     main = threading.main_thread().ident
     frame = sys._current_frames().get(main) if main is not None else None
     frames = list(_frames(frame))
     files = [one.f_code.co_filename for one in frames]
-    return Description(
-        collective=pending_collective(),
-        entered=sequences(),
-        line=line_of(frames, folder),
-        stack=stack_of(frames),
-        is_compiling=any(name in file for file in files for name in COMPILERS),
-    )
+    return {
+        "collective": pending_collective(),
+        "entered": sequences(),
+        "line": line_of(frames, folder),
+        "stack": stack_of(frames),
+        "is_compiling": any(name in file for file in files for name in COMPILERS),
+    }
 
 
-def pending_collective() -> PendingCollective | None:
+def pending_collective() -> WrittenCollective | None:
     """Return the oldest collective that this rank has entered and not left."""
     module = sys.modules.get(C10D)
     if module is None:
         return None
-    from torch._C._distributed_c10d import _dump_fr_trace_json  # type: ignore[attr-defined]
+    from torch._C import _distributed_c10d
 
-    recorded = json.loads(_dump_fr_trace_json(True, False)).get("entries") or []
+    dump = getattr(_distributed_c10d, "_dump_fr_trace_json", None)
+    if dump is None:  # an earlier torch
+        return None
+    recorded = json.loads(dump(True, False)).get("entries") or []
     waiting = [one for one in recorded if not one["retired"] and one["state"] != "completed"]
     if not waiting:
         return None
     oldest = min(waiting, key=lambda one: int(one["record_id"]))
     name = str(oldest["process_group"][0])
-    return PendingCollective(
-        operation=str(oldest["profiling_name"]).partition(":")[2].partition(" ")[0] or "collective",
-        group=name,
-        ranks=_ranks_of(module, name),
-        sequence=int(oldest["p2p_seq_id"] if oldest["is_p2p"] else oldest["collective_seq_id"]),
-        is_pair=bool(oldest["is_p2p"]),
-    )
+    return {
+        "operation": str(oldest["profiling_name"]).partition(":")[2].partition(" ")[0] or "collective",
+        "group": name,
+        "ranks": _ranks_of(module, name),
+        "sequence": int(oldest["p2p_seq_id"] if oldest["is_p2p"] else oldest["collective_seq_id"]),
+        "is_pair": bool(oldest["is_p2p"]),
+    }
 
 
 def _ranks_of(module: Any, name: str) -> list[int]:
@@ -172,7 +185,7 @@ def line_of(frames: list[FrameType], folder: Path) -> str:
 def stack_of(frames: list[FrameType]) -> str:
     """Return the innermost frames, the most recent call first."""
     lines = [f'File "{one.f_code.co_filename}", line {one.f_lineno}, in {one.f_code.co_name}' for one in frames]
-    return "\n".join(lines[:MAX_FRAMES])[:MAX_STACK_CHARACTERS]
+    return "\n".join(lines[:MAX_FRAMES])[:MAX_CHARACTERS]
 
 
 def _short(file: str, folder: Path) -> str:

@@ -1,7 +1,7 @@
 """Records when a script's rank begins to form a process group, and when all ranks have met: seen from outside, a rank
 that trains by itself looks like one that waits for another.
 
-Only warm ranks are watched. An interpreter of the user's own is left as it is, and nothing is known of it.
+Only warm ranks are watched: whether a cold rank never forms a group or is only slow to start is not known.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from workers.progress import marker
 from workers.progress.sampler import start_sampler
 
 C10D = "torch.distributed.distributed_c10d"
@@ -46,7 +47,7 @@ def watch_group(joining: Path, joined: Path) -> None:
         nonlocal has_started
         if not has_started:
             has_started = True
-            start_sampler(folder)
+            start_sampler(marker.own(), folder)
         return answer
 
     replace_everywhere(original, init_process_group)

@@ -30,6 +30,7 @@ from workers.attempt.documents import RankExit
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.json_files import write_document
 from workers.machine.processes import die_with_parent, name_process, open_descriptors
+from workers.rank_process.cold_rank import hooked_environment
 from workers.rank_process.fresh_interpreter import (
     ROOT,
     flush_files,
@@ -244,9 +245,12 @@ def _reset_randomness(threads: int) -> None:
 def _start_cold(plan: RankPlan) -> NoReturn:
     """Become an interpreter of the script's own, or the program of a command. The parent-death signal and the fence
     stay."""
-    words = plan.command_line
+    words, environment = plan.command_line, plan.environment
+    if not plan.task.get("command"):  # it begins with an interpreter
+        marks = plan.folder.marks_path(plan.rank)
+        environment = hooked_environment(environment, marks=marks, code=Path.cwd(), signal=STACK_SIGNAL)
     try:
-        os.execvpe(words[0], words, {**plan.environment, "PYTHONUNBUFFERED": "1"})
+        os.execvpe(words[0], words, {**environment, "PYTHONUNBUFFERED": "1"})
     except OSError as error:
         if not plan.task.get("command"):
             raise

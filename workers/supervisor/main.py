@@ -27,6 +27,7 @@ from workers.attempt.json_files import write_document
 from workers.attempt.zygote_messages import StartRequest
 from workers.machine.memory_kills import count_memory_kills
 from workers.machine.processes import Exit, descendants_of, identify, kill_children, send
+from workers.rank_process.cold_rank import marks_files
 from workers.rank_process.group_formation import can_watch
 from workers.supervisor.contact import Contact
 from workers.supervisor.failure_sentences import reason_of
@@ -108,7 +109,6 @@ class Supervisor:
         self._cause_at = 0.0
         self.kill_at: float | None = None
         self._activity = Activity(folder)
-        self._hangs = HangWatch(order, folder, waiting.markers)
         self._rules = RuleWatch(order.log_rules)
         self._sessions = Sessions(request.home)
         self.is_disk_full = False
@@ -128,6 +128,7 @@ class Supervisor:
         self._valkey_thread: ValkeyThread | None = None
         self._start = start_of_ranks(order, folder)
         self._is_cold = self._start.is_cold
+        self._hangs = HangWatch(order, folder, marks_files(folder, order) if self._is_cold else waiting.markers)
         self._is_watching = "script" in order.spec["task"] and not self._is_cold and can_watch()
         self._groups_due_at = 0.0
         self._early: dict[int, int] = {}  # how those ended that were to become ranks, by pid

@@ -66,7 +66,7 @@ def train(spec: RecipeSpec, place: Place, metrics: Metrics) -> Stopped | None:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     process_group.join(place, device)
-    start_sampler(Path.cwd())
+    start_sampler(marker.own(), Path.cwd())
     task = load_together(lambda: load_task(spec.task, seed=settings.seed, device=device))
     # The batch of a step is cut from the same text on every rank; another Python on a node would break that silently.
     process_group.refuse_difference("the content of task.data", task.data_digest)

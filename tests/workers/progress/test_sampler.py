@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from workers.progress import marker
+from workers.progress.description import described
 from workers.progress.marker import Marker
-from workers.supervisor.hangs.tracker import described
 
 SCRIPT = """
 import time
@@ -39,7 +39,7 @@ def run_rank(rank: int, port: int, memory: mmap.mmap, folder: Path) -> None:
     marker.share(memory)
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     dist.init_process_group("gloo")
-    start_sampler(folder)
+    start_sampler(marker.own(), folder)
     script = folder / "train.py"
     exec(compile(script.read_text(), str(script), "exec"), {"__name__": "__main__"})
 

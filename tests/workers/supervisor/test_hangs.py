@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+
+import pytest
 
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.base import JsonObject
@@ -18,8 +21,9 @@ wait_for_nobody()
 """
 
 
-def launched(node: ControlledNode) -> tuple[JsonObject, int]:
+def launched(node: ControlledNode, **task: str) -> tuple[JsonObject, int]:
     order = node.order(WAITS)
+    order["spec"]["task"] |= task
     order["spec"] |= {"hangs": {"after": "4s", "action": "stop"}}
     node.launch(order)
     until(lambda: node.lines(order))
@@ -32,8 +36,11 @@ def stall_of(node: ControlledNode, order: JsonObject) -> JsonObject:
     return stall
 
 
-def test_a_script_that_waits_for_ever_is_reported_with_its_line(bare_node: ControlledNode) -> None:
-    order, pid = launched(bare_node)
+@pytest.mark.parametrize("task", [{}, {"python": sys.executable}], ids=["warm", "cold"])
+def test_a_script_that_waits_for_ever_is_reported_with_its_line(
+    bare_node: ControlledNode, task: dict[str, str]
+) -> None:
+    order, pid = launched(bare_node, **task)
     stall = until(lambda: (found := stall_of(bare_node, order)).get("is_over") and found.get("stack") and found)
     assert stall["line"] == "train.py line 4"
     assert "in wait_for_nobody" in stall["stack"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-AUTO, NEVER = "auto", "never"
-PreflightMode = Literal["auto", "never"]
+AUTO, ALWAYS, NEVER = "auto", "always", "never"
+PreflightMode = Literal["auto", "always", "never"]
 
 
 def mode_of(spec: Mapping[str, Any]) -> PreflightMode:

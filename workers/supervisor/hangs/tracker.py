@@ -6,12 +6,10 @@ from collections import deque
 from dataclasses import dataclass
 from statistics import median
 
-import msgspec
-
 from trainyard.contract.reports import RankStall
 from trainyard.spec.sections.hangs import HangRules
+from workers.progress.description import Description, described
 from workers.progress.marker import Marks
-from workers.progress.sampler import Description
 
 LEAST_S = 60.0  # of auto
 MEDIANS = 10
@@ -167,11 +165,3 @@ class Tracker:
             line=description.line[:200],
             stack=description.stack,
         )
-
-
-def described(text: bytes) -> Description:
-    """Return what the rank's sampler wrote. The rank may be a user's: what is no description is an empty one."""
-    try:
-        return msgspec.json.decode(text, type=Description) if text else Description()
-    except msgspec.DecodeError:
-        return Description()

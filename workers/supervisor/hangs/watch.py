@@ -12,6 +12,7 @@ from trainyard.spec.sections.hangs import HangRules
 from workers.attempt.folder import AttemptFolder
 from workers.machine.processes import cpu_s, descendants_of, state_of
 from workers.progress.marker import Marker
+from workers.rank_process.cold_rank import MarksFile
 from workers.supervisor.hangs.connections import unacknowledged
 from workers.supervisor.hangs.stacks import Stacks
 from workers.supervisor.hangs.tracker import Kind, Sample, Tracker
@@ -27,7 +28,7 @@ STOPPED = "T"  # by a signal; a debugger's stop is "t"
 class HangWatch:
     """Of one attempt on one node. ``markers`` are in the order of the ranks."""
 
-    def __init__(self, order: Order, folder: AttemptFolder, markers: Sequence[Marker]) -> None:
+    def __init__(self, order: Order, folder: AttemptFolder, markers: Sequence[Marker | MarksFile]) -> None:
         self._folder = folder
         self._markers = markers
         self._rules = HangRules.of(order.spec)

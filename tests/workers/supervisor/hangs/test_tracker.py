@@ -6,8 +6,8 @@ import msgspec
 
 from trainyard.contract.reports import PendingCollective, RankStall
 from trainyard.spec.sections.hangs import HangRules
+from workers.progress.description import Description
 from workers.progress.marker import Marks
-from workers.progress.sampler import Description
 from workers.supervisor.hangs.tracker import Kind, Sample, Tracker
 
 RECIPE, SCRIPT, ALONE = Kind(True, True), Kind(False, True), Kind(False, False)

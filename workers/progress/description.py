@@ -1,0 +1,27 @@
+"""What the sampler of a rank writes for the supervisor, as its supervisor reads it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from trainyard.contract.reports import MAX_STACK_CHARACTERS, PendingCollective
+
+
+class Description(msgspec.Struct):
+    """JSON in the marker's text. The sampler writes it with Python's own library alone: see ``sampler.Written``."""
+
+    collective: PendingCollective | None = None
+    entered: dict[str, int] = {}  # msgspec makes a new one for each
+    line: str = ""
+    stack: str = ""
+    is_compiling: bool = False
+
+
+def described(text: bytes) -> Description:
+    """Return what the rank's sampler wrote. The rank may be a user's: what is no description is an empty one."""
+    try:
+        found = msgspec.json.decode(text, type=Description) if text else Description()
+    except msgspec.DecodeError:
+        return Description()
+    found.stack = found.stack[:MAX_STACK_CHARACTERS]
+    return found

@@ -1,0 +1,1 @@
+"""A folder that PYTHONPATH leads cold ranks to: see sitecustomize."""

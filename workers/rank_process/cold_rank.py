@@ -1,0 +1,67 @@
+"""What a cold rank, an interpreter of the user's own, is given to say where it hangs: see ``cold_hook``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from trainyard.contract.base import WireStruct, encode
+from trainyard.contract.orders import Order
+from trainyard.spooling.plain_files import create_plain, open_plain
+from workers.attempt.folder import AttemptFolder
+from workers.progress import marker
+from workers.progress.marker import SIZE, Marker, Marks
+
+HOOK = Path(__file__).resolve().parent / "cold_hook"
+VARIABLE = "TRAINYARD_COLD_RANK"
+EMPTY = "TRAINYARD_COLD_RANK_PYTHONPATH"
+
+
+class ColdRank(WireStruct):
+    """The variable, as JSON."""
+
+    pid: int
+    signal: int  # at which it writes its stacks; 0: none
+    marks: str  # the file to which its sampler copies its marks
+    code: str  # the folder with the user's code
+    progress: str = str(Path(marker.__file__).resolve().parent)  # where the sampler is
+
+
+def hooked_environment(environment: Mapping[str, str], *, marks: Path, code: Path, signal: int) -> dict[str, str]:
+    """Return the environment of an interpreter that this process is about to become. The hook takes what is added away
+    again, before the script begins."""
+    try:
+        with create_plain(marks) as file:
+            file.write(bytes(SIZE))
+    except OSError:  # a full disk: it is without
+        return dict(environment)
+    plan = ColdRank(pid=os.getpid(), signal=signal, marks=str(marks), code=str(code))
+    return {**environment, **leading_to_hook(environment.get("PYTHONPATH")), VARIABLE: encode(plan)}
+
+
+def leading_to_hook(python_path: str | None) -> dict[str, str]:
+    """Return PYTHONPATH with the hook first. Python takes an empty one for none; after a colon it is a folder."""
+    if python_path:
+        return {"PYTHONPATH": f"{HOOK}{os.pathsep}{python_path}"}
+    return {"PYTHONPATH": str(HOOK), **({EMPTY: "1"} if python_path == "" else {})}
+
+
+class MarksFile:
+    """What a cold rank has copied. It is the user's file: anything may stand there, or nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> Marks:
+        try:
+            with open_plain(self._path) as file:
+                data = file.read(SIZE)
+        except OSError:
+            data = b""
+        return Marker(bytearray(data.ljust(SIZE, b"\0"))).read()
+
+
+def marks_files(folder: AttemptFolder, order: Order) -> list[MarksFile]:
+    """Return those of the node's ranks, in their order."""
+    return [MarksFile(folder.marks_path(order.first_rank + number)) for number in range(order.num_ranks)]
