@@ -44,7 +44,7 @@ def prepare(text: str) -> None:
         import faulthandler
 
         faulthandler.register(plan["signal"], file=2)
-    sys.meta_path.insert(0, AfterImport(C10D, lambda module: watch_groups(module, plan)))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, AfterImport(C10D, lambda module: watch_groups(module, plan)))
 
 
 class AfterImport:
@@ -57,7 +57,7 @@ class AfterImport:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != self._name:
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         specs = (finder.find_spec(name, path, target) for finder in sys.meta_path)
         spec = next((one for one in specs if one is not None), None)
         if spec is not None and spec.loader is not None:
@@ -132,4 +132,5 @@ if __name__ == "sitecustomize":
     if words:
         quietly(lambda: prepare(words))
     del sys.modules["sitecustomize"]
-    import sitecustomize  # noqa: F401  # the user's own. Where there is none, Python takes this error as it takes ours
+    # The user's own. Where there is none, Python takes this error as it takes ours.
+    import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
