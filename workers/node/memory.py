@@ -10,6 +10,7 @@ from typing import IO
 import structlog
 
 from trainyard.contract.node_status import MemoryStatus
+from workers.attempt.folder import attempts_in
 from workers.replicas.folders import MemoryFolder, NoMemoryFolder
 from workers.replicas.ownership import open_own_memory, remove_abandoned
 from workers.replicas.receiving import KnownAttempt, Receiver
@@ -66,9 +67,14 @@ class NodeMemory:
     def remove_abandoned(self) -> None:
         """Remove what nodes of this machine have left that were killed for good."""
         if self.folder is not None:
-            remove_abandoned(self.folder.path)
+            remove_abandoned(self.folder.path, has_supervisors)
 
     def close(self) -> None:
         """Give the memory back: no process of a run lives here."""
         if self.folder is not None:
             self.folder.remove()
+
+
+def has_supervisors(home: Path) -> bool:
+    """Whether a supervisor lives at the node's home, with a node worker or without."""
+    return any(attempt.lock_holder() is not None for attempt in attempts_in(home))

@@ -11,14 +11,13 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 import structlog
 
-from workers.attempt.folder import attempts_in
 from workers.replicas.folders import MemoryFolder, NoMemoryFolder, open_memory
 
 log = structlog.get_logger(__name__)
@@ -58,12 +57,13 @@ def _lock(folder: Path, home: Path) -> IO[bytes] | None:
     return None
 
 
-def remove_abandoned(own: Path) -> None:
-    """Remove the memory folders beside ``own`` whose node is gone, and show that this node is not."""
+def remove_abandoned(own: Path, is_inhabited: Callable[[Path], bool]) -> None:
+    """Remove the memory folders beside ``own`` whose node is gone, and show that this node is not. ``is_inhabited``
+    returns whether a supervisor lives at a node's home."""
     with suppress(OSError):
         os.utime(own / OWNER)
     for folder in _others(own):
-        if _is_abandoned(folder):
+        if _is_abandoned(folder, is_inhabited):
             _remove(folder)
 
 
@@ -75,7 +75,7 @@ def _others(own: Path) -> Iterator[Path]:
                 yield path
 
 
-def _is_abandoned(folder: Path) -> bool:
+def _is_abandoned(folder: Path, is_inhabited: Callable[[Path], bool]) -> bool:
     """Whether no supervisor lives at the node's home, and its node worker is not expected back."""
     try:
         home = Path(os.fsdecode((folder / OWNER).read_bytes()))
@@ -84,9 +84,9 @@ def _is_abandoned(folder: Path) -> bool:
         return False
     if not home.is_absolute():
         return False
-    if home.is_dir() and any(attempt.lock_holder() is not None for attempt in attempts_in(home)):
-        return False
-    return not home.is_dir() or age_s > GONE_AFTER_S
+    if not home.is_dir():
+        return True
+    return age_s > GONE_AFTER_S and not is_inhabited(home)
 
 
 def _remove(folder: Path) -> None:

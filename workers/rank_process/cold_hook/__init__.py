@@ -1,1 +1,0 @@
-"""A folder that PYTHONPATH leads cold ranks to: see sitecustomize."""
