@@ -103,11 +103,13 @@ def parse_manifest(text: str) -> Manifest:
     """Return the manifest in the text. Raises Damaged where it is not as it was written."""
     try:
         document = json.loads(text)
-        claimed = document.pop("sha256")
+        claimed, version = document.pop("sha256"), document["version"]
+        if isinstance(version, int) and version > VERSION:  # what its digest is over is for that version to say
+            raise Damaged(f"{MANIFEST} has version {version}; this Trainyard reads version {VERSION}: update it")
         if claimed != digest_of(document):
             raise Damaged(f"{MANIFEST} is not as it was written: its SHA-256 differs")
-        if document["version"] != VERSION:
-            raise Damaged(f"{MANIFEST} has version {document['version']}; this Trainyard reads version {VERSION}")
+        if version != VERSION:
+            raise Damaged(f"{MANIFEST} has version {version}; this Trainyard reads version {VERSION}")
         return _parse(document)
     # What is not JSON at all, not a mapping, or a mapping without what must be there.
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:

@@ -77,6 +77,14 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         r"is not as it was written",
     ),
     "a digit of the manifest flipped": (flip_digit, r"manifest\.json is not as it was written: its SHA-256 differs"),
+    "a manifest of a newer version": (
+        lambda folder: change_manifest(folder, lambda document: document.update(version=2, sha256="of another kind")),
+        r"manifest\.json has version 2; this Trainyard reads version 1: update it",
+    ),
+    "a manifest of no version": (
+        lambda folder: change_manifest(folder, lambda document: document.update(version="new")),
+        r"its SHA-256 differs",
+    ),
     "a file named that lies elsewhere": (
         lambda folder: change_manifest(folder, lambda document: document["files"].update({"../x": {}})),  # type: ignore[attr-defined]
         r"its SHA-256 differs",
