@@ -21,6 +21,7 @@ THE_MACHINES = {
     "PIP_CERT",
     "CUDA_VISIBLE_DEVICES",
     "NODE_OPTIONS",
+    "PYTHONPATH",
     "HF_HUB_DISABLE_XET",  # the library's of the Hugging Face hub
     "GROUP_WORLD_SIZE",  # torchrun's
     "TORCHELASTIC_ERROR_FILE",
