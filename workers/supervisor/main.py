@@ -96,8 +96,7 @@ class Supervisor:
     def __init__(self, request: StartRequest, folder: AttemptFolder, lifeline: int, waiting: WaitingProcesses) -> None:
         order = folder.order()
         assert order is not None
-        self.order = order
-        self.folder = folder
+        self.order, self.folder = order, folder
         self._request = request
         self.address = request.address
         self.lifeline = lifeline
