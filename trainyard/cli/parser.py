@@ -9,7 +9,6 @@ from typing import Any
 from trainyard import __version__
 from trainyard.cli import (
     acting,
-    checking,
     datasets,
     files,
     interactive,
@@ -192,7 +191,7 @@ def _add_acting(commands: Any) -> None:
     for verb, sentence in acting.NODE_VERBS.items():
         command = _command(commands, verb, acting.act_on_node, sentence)
         command.add_argument("node", metavar="NODE", help="the node's name or id")
-    checks = _command(commands, "preflight", checking.preflight, "check nodes now; exit 1 if a check fails")
+    checks = _command(commands, "preflight", acting.preflight, "check nodes now; exit 1 if a check fails")
     checks.add_argument("id", nargs="?", metavar="RUN", help="check the nodes of this run instead of a cluster's")
     checks.add_argument("--cluster", default="local", help="check the nodes of this cluster (default: local)")
     _speaks_json(checks)
