@@ -56,18 +56,15 @@ class Up:
     def output(self) -> str:
         return "\n".join(self.lines)
 
-    def wait_until_said(self, text: str, *, keeps_static_files: bool = True) -> str:
-        """Return the first line with ``text``; fail when the process ends, or takes too long, without saying it.
-
-        ``keeps_static_files``: for the next one of this process, which needs its home on the same disk."""
+    def wait_until_said(self, text: str) -> str:
+        """Return the first line with ``text``; fail when the process ends, or takes too long, without saying it."""
         deadline = time.monotonic() + PATIENCE_S
         seen = 0
         while True:
             with self._said:
                 for line in self.lines[seen:]:
                     if text in line:
-                        if keeps_static_files:
-                            keep_static_files(self.home)
+                        keep_static_files(self.home)
                         return line
                 seen = len(self.lines)
                 assert self._reader.is_alive(), f"it ended without {text!r}:\n{self.output}"
@@ -127,14 +124,21 @@ def new_home(folder: Path) -> Path:
     home = folder / "home"
     if kept_static_files().exists():
         home.mkdir(mode=0o700)
-        shutil.copytree(kept_static_files(), home / "static", copy_function=os.link)
+        shutil.copytree(kept_static_files(), home / "static", copy_function=link_or_copy)
     return home
 
 
+def link_or_copy(source: str, target: str) -> None:
+    """What is written there is never changed in place, so that links will do, on the same disk."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
 def keep_static_files(home: Path) -> None:
-    """What is written there is never changed in place, so that links will do."""
     if (home / "static" / "collected").exists() and not kept_static_files().exists():
-        shutil.copytree(home / "static", kept_static_files(), copy_function=os.link)
+        shutil.copytree(home / "static", kept_static_files(), copy_function=link_or_copy)
 
 
 def kept_static_files() -> Path:

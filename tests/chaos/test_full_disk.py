@@ -25,7 +25,7 @@ def test_a_disk_that_is_full_for_a_while_costs_warnings(request: pytest.FixtureR
     with short_folder("ty-full-") as folder, disk(folder / "disk", mb=400) as small:
         up = Up(new_home(small), NODES="2")
         try:
-            up.wait_until_said("Nodes in contact", keeps_static_files=False)
+            up.wait_until_said("Nodes in contact")
             with Yard(up) as yard:
                 scene = Scene(up, yard, seed)
                 run = scene.submit(steps=3_000, checkpoint={"every_steps": 100})

@@ -12,7 +12,7 @@ from schemathesis.specs.openapi.checks import status_code_conformance
 
 from tests.whole.runs import Yard
 
-EXAMPLES = 6
+EXAMPLES = 4
 # They answer with a file, or are for nodes, which sign what they send.
 LEFT_OUT = ("/download", "/files/{path}", "/bundles", "/node/", "/nodes/join")
 # The Trainyard is one for all tests: nothing is made in it that would wait in its queue.

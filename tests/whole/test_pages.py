@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.conftest import sign_in_link
 from tests.up_process import ROOT, Up
 
 pytestmark = pytest.mark.browser
 
 
+@pytest.fixture(scope="module")
+def session(browser: Browser, running_trainyard: Up) -> Any:
+    """The cookies of the owner."""
+    context = browser.new_context()
+    context.new_page().goto(sign_in_link(running_trainyard))
+    cookies = context.storage_state()
+    context.close()
+    return cookies
+
+
 @pytest.fixture
-def page(browser: Browser, running_trainyard: Up) -> Iterator[Page]:
+def page(browser: Browser, session: Any, running_trainyard: Up) -> Iterator[Page]:
     """A page of the owner's."""
-    environment = {**os.environ, "TRAINYARD_HOME": str(running_trainyard.home)}
-    command = [sys.executable, "-m", "dashboard.sign_in"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    context = browser.new_context(base_url=running_trainyard.url)
-    page = context.new_page()
-    page.goto(done.stdout.strip().splitlines()[-1])
-    yield page
+    context = browser.new_context(base_url=running_trainyard.url, storage_state=session)
+    yield context.new_page()
     context.close()
 
 

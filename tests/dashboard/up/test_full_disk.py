@@ -13,7 +13,7 @@ import pytest
 
 from tests.disks import disk, fill
 from tests.servers import short_folder
-from tests.up_process import Up, wait_until
+from tests.up_process import Up, new_home, wait_until
 
 
 @pytest.fixture
@@ -32,9 +32,9 @@ def health(url: str) -> dict[str, Any]:
 
 
 def test_a_full_disk_ends_nothing_for_good(small_disk: Path) -> None:
-    up = Up(small_disk / "home", NODES="0")
+    up = Up(new_home(small_disk), NODES="0")
     try:
-        up.wait_until_said("Ready in", keeps_static_files=False)
+        up.wait_until_ready()
         before = up.processes()
         filler = fill(small_disk)
         wait_until(lambda: not health(up.url)["disk"], "health says that the disk is full")

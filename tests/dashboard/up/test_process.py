@@ -73,9 +73,10 @@ def test_a_child_that_is_killed_is_started_again(up: Up, name: str) -> None:
 
 
 def test_it_stops_starts_again_with_another_token_and_is_killed_and_leaves_nothing_behind() -> None:
-    """In a home so long that its socket is elsewhere, and empty before."""
+    """In a home so long that its socket is elsewhere."""
     with short_folder("ty-long-") as folder:
-        home = folder / ("long" * 30) / "home"
+        (folder / ("long" * 30)).mkdir()
+        home = new_home(folder / ("long" * 30))
         first = Up(home, TMPDIR=str(folder))
         try:
             first.wait_until_ready()

@@ -19,10 +19,8 @@ from workers.training.checkpoints.reading import check_files
 from workers.training.checkpoints.store import TEMPORARY, find
 
 MANY_KILLS = int(os.environ.get("CHAOS_SEEDS", "8"))  # 20 in `make chaos`
-STEPS = 100
 RUN = {
     "model": {"layers": 2, "width": 128, "heads": 2, "context": 16},  # 4 MB with Adam's state: a save takes a while
-    "steps": STEPS,
     "checkpoint": {"every_steps": 1, "keep": 2},
     "validate_every_steps": 0,
 }
@@ -30,7 +28,7 @@ START_TIMEOUT_S = 60.0
 MOST_STEPS = 3  # of an attempt before the save that is met
 
 
-def attempt(rank: int, world: int, port: int, environment: dict[str, str], losses: Path) -> None:
+def attempt(rank: int, world: int, steps: int, port: int, environment: dict[str, str], losses: Path) -> None:
     """One rank of an attempt that somebody will kill: it writes each loss down as it comes."""
     from workers.training.main import train
     from workers.training.startup.place import Place
@@ -43,17 +41,17 @@ def attempt(rank: int, world: int, port: int, environment: dict[str, str], losse
                 with losses.open("a") as file:
                     file.write(json.dumps([step, values["train/loss"]]) + "\n")
 
-    train(recipe_spec(world=world, **RUN), Place(rank, rank, world, world, 0, "127.0.0.1", port), Writer())
+    train(recipe_spec(world=world, steps=steps, **RUN), Place(rank, rank, world, world, 0, "127.0.0.1", port), Writer())
     os._exit(0)
 
 
 class Killed:
     """A run whose attempts are killed, one after the other."""
 
-    def __init__(self, folder: Path, world: int) -> None:
+    def __init__(self, folder: Path, world: int, steps: int) -> None:
         self.yard = Yard(folder / "checkpoints")
         self.losses = folder / "losses.jsonl"
-        self.world = world
+        self.world, self.steps = world, steps
 
     def start(self) -> list[multiprocessing.process.BaseProcess]:
         context = multiprocessing.get_context("forkserver")
@@ -67,7 +65,7 @@ class Killed:
         }
         port = free_port()
         ranks = [
-            context.Process(target=attempt, args=(rank, self.world, port, environment, self.losses))
+            context.Process(target=attempt, args=(rank, self.world, self.steps, port, environment, self.losses))
             for rank in range(self.world)
         ]
         for rank in ranks:
@@ -102,15 +100,15 @@ class Killed:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("num_kills", [3, pytest.param(MANY_KILLS, marks=pytest.mark.extended)])
-def test_kills_in_the_middle_of_saves_cost_nothing_that_was_whole(tmp_path: Path, num_kills: int) -> None:
+@pytest.mark.parametrize(("num_kills", "steps"), [(3, 40), pytest.param(MANY_KILLS, 100, marks=pytest.mark.extended)])
+def test_kills_in_the_middle_of_saves_cost_nothing_that_was_whole(tmp_path: Path, num_kills: int, steps: int) -> None:
     seed = int(os.environ.get("CHAOS_SEED") or random.randrange(2**32))
     print(f"\nseed {seed}")
     chance = random.Random(seed)
-    reference = Yard(tmp_path / "reference").train(2, **RUN)[0]
+    reference = Yard(tmp_path / "reference").train(2, steps=steps, **RUN)[0]
     uninterrupted = after(reference, "train/loss", 0)
     save_s = statistics.median(note["took_s"] for note in notes(reference) if note["state"] == "saved")
-    killed = Killed(tmp_path, world=2)
+    killed = Killed(tmp_path, 2, steps)
     num_met, newest = 0, 0
     for _ in range(num_kills):
         step = newest + chance.randint(1, MOST_STEPS)
@@ -123,10 +121,10 @@ def test_kills_in_the_middle_of_saves_cost_nothing_that_was_whole(tmp_path: Path
         if marks:
             assert marks[-1].step >= newest, "a checkpoint that was whole is lost"
             newest = marks[-1].step
-    points = killed.yard.train(2, **RUN)[0]
+    points = killed.yard.train(2, steps=steps, **RUN)[0]
     told = dict(map(tuple, map(json.loads, killed.losses.read_text().splitlines())))
     print(f"{num_met} of {num_kills} kills met a save that was not complete; the newest was of step {newest}")
     assert num_met >= num_kills // 4
-    assert 0 < newest < STEPS
+    assert 0 < newest < steps
     assert {**told, **after(points, "train/loss", 0)} == uninterrupted
     assert not find(killed.yard.folder, TEMPORARY)
