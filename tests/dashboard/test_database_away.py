@@ -164,6 +164,8 @@ def test_a_sqlite_file_that_is_locked_is_answered_and_then_served(client: Client
     connection.close()
 
 
+@pytest.mark.extended
+@pytest.mark.postgres
 @pytest.mark.timeout(300)
 def test_a_postgresql_that_is_stopped_is_answered_soon_and_served_again() -> None:
     with short_folder("ty-away-") as folder, short_folder("ty-home-") as home:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.workers.training import ranks
 from tests.workers.training.parity import check_parity
 from workers.training.strategies import compilation
 
@@ -41,11 +40,8 @@ def trace_alone(folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.extended
-def test_compiled_and_checkpointed_blocks_train_on_two_ranks_as_plain_ones_on_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiled_and_checkpointed_blocks_train_on_two_ranks_as_plain_ones_on_one(tmp_path: Path) -> None:
     """Names too: the gradients of the first step are compared by them. `make parity` compiles the C++ of it all."""
-    monkeypatch.setattr(ranks, "TIMEOUT_S", 240)
     check_compiled("data", tmp_path, is_quick=True)
     assert any(tmp_path.rglob("*.so")), "nothing was compiled"
 
