@@ -34,7 +34,7 @@ def test_ctrl_k_jumps_to_a_run(seat: Seat, succeeded: str) -> None:
     expect(page.get_by_role("option").first).to_contain_text("well-done")
     expect(page.get_by_role("option", selected=True)).to_contain_text("well-done")
     page.keyboard.press("Enter")
-    expect(page).to_have_url(f"{seat.url}/runs/{succeeded}/")
+    expect(page).to_have_url(re.compile(rf"/runs/{succeeded}/(\?.*)?$"))  # its view may stand behind it
 
 
 def test_g_and_a_letter_go_to_a_page_unless_somebody_types(seat: Seat) -> None:

@@ -24,6 +24,7 @@ OPTIONS = {"resultTypes": ["violations"], "preload": False}
 # A new theme is not measured before it is painted.
 RUN_AXE = """(options) => new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))
     .then(() => axe.run(options))"""
+MEASURED_LATER = ("api-docs",)  # thousands of elements, of a package: in `make test-all`
 TOO_WIDE = """() => {
     const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
     if (wide <= 0) return [];
@@ -87,8 +88,9 @@ def test_a_page_fits_a_phone_and_shuts_nobody_out(name: str, visit: Visit) -> No
     assert seat.page.evaluate(TOO_WIDE) == []
     seat.page.set_viewport_size(DESK)
     assert seat.watch.unexpected() == []
-    begin_axe(name, seat)
-    assert barriers(seat.page) == []
+    if name not in MEASURED_LATER:
+        begin_axe(name, seat)
+        assert barriers(seat.page) == []
 
 
 @pytest.mark.extended
