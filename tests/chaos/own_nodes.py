@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -79,17 +79,29 @@ class OwnNodes:
 
     def kill(self, name: str) -> None:
         """Kill the whole node at once: nothing of it sees another part of it die."""
-        pids = self.pids(name)
-        for signal_number in (signal.SIGSTOP, signal.SIGKILL):
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal_number)
+        pids = set[int]()
+        while new := set(self.pids(name)) - pids:  # what one of them started meanwhile stands still too
+            send_signal(signal.SIGSTOP, new)
+            pids |= new
+        send_signal(signal.SIGKILL, pids)
         self._processes[name].wait(timeout=20)
+
+    def start_the_dead(self) -> None:
+        """Start those that were killed. One that is only slow to be in contact is there, and would be two."""
+        for name, process in self._processes.items():
+            if process.poll() is not None:
+                self.start(name)
 
     def close(self) -> None:
         for name, process in self._processes.items():
             if process.poll() is None:
                 self.kill(name)
+
+
+def send_signal(number: signal.Signals, pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 @contextmanager

@@ -38,8 +38,7 @@ def scene(house: House) -> Iterator[Scene]:
     print(f"\nCHAOS_SEED={seed}")
     yield Scene(up, yard, seed)
     yard.stop_what_is_left()
-    for name in set(NODES) - in_contact(yard):
-        nodes.start(name)
+    nodes.start_the_dead()
 
 
 def events(yard: Yard, run: str, code: str) -> list[Document]:
