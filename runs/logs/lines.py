@@ -13,8 +13,9 @@ from runs.logs.levels import NAMES
 from runs.metrics.codec import Floats
 from runs.metrics.models import LogStream
 
-STREAMS = ("stdout", "stderr")
-LINE_ID = re.compile(r"a(\d{1,10})\.r(-?\d{1,10})\.([oe])\.(\d{1,18})", re.ASCII)
+STREAMS = ("stdout", "stderr", "build")
+LETTERS = "oeb"  # of the streams, in ids of lines
+LINE_ID = re.compile(r"a(\d{1,10})\.r(-?\d{1,10})\.([oeb])\.(\d{1,18})", re.ASCII)
 
 
 class BadLine(ValueError):
@@ -40,7 +41,7 @@ class LineId(NamedTuple):
 
     @property
     def text(self) -> str:
-        return f"a{self.attempt}.r{self.rank}.{'e' if self.stream == 'stderr' else 'o'}.{self.line}"
+        return f"a{self.attempt}.r{self.rank}.{LETTERS[STREAMS.index(self.stream)]}.{self.line}"
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def line_id(text: str) -> LineId:
     found = LINE_ID.fullmatch(text)
     if found is None:
         raise BadLine(f"{text[:80]!r} is no line's id: one looks like a1.r0.o.17")
-    return LineId(int(found[1]), int(found[2]), STREAMS["oe".index(found[3])], int(found[4]))
+    return LineId(int(found[1]), int(found[2]), STREAMS[LETTERS.index(found[3])], int(found[4]))
 
 
 def key_of(stream: LogStream, time: float, line: int) -> Key:

@@ -19,7 +19,7 @@ FIELDS = (
     "run_id", "stream_id", "cursor", "first_line", "num_lines", "size", "first_time", "last_time", "num_errors",
     "num_warnings", "num_infos", "num_debugs", "columns", "text",
 )  # fmt: skip
-Key = tuple[int, str]  # rank, stdout or stderr
+Key = tuple[int, str]  # rank, and stdout, stderr or build
 
 
 @dataclass(frozen=True)

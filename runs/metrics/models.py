@@ -143,7 +143,7 @@ class LogStream(models.Model):
     run_id = models.CharField(max_length=12)
     attempt = models.PositiveIntegerField()
     rank = models.IntegerField()
-    name = models.CharField(max_length=8)  # stdout or stderr
+    name = models.CharField(max_length=8)  # stdout, stderr or build
     num_lines = models.PositiveBigIntegerField(default=0)
     last_time = models.FloatField(default=0)  # the latest of all: no later line is placed before it
 

@@ -107,9 +107,20 @@ def _describe_what_keeps_it(attempt: Attempt, placements: Sequence[Placement], l
     reasons = [(node, status.troubles.get(attempt.pk)) for node, status in statuses if status is not None]
     troubles = [f"{node} cannot prepare it yet: {why[:500]}" for node, why in reasons if why]
     names = listed([one.node.name for one in placements])
+    preparing = preparations(placements)
     sentence = f"Placed on {names}; {'; '.join(troubles)}. It is tried again." if troubles else f"Placed on {names}."
-    if troubles or attempt.run.reason_code in ("not-prepared", "waiting-for-nodes"):
-        _write_reason(attempt, "not-prepared" if troubles else "placed", sentence)
+    sentence += "".join(f" {one}." for one in preparing)
+    if troubles or preparing or attempt.run.reason_code in ("not-prepared", "preparing", "waiting-for-nodes"):
+        _write_reason(attempt, "not-prepared" if troubles else "preparing" if preparing else "placed", sentence)
+
+
+def preparations(placements: Sequence[Placement]) -> list[str]:
+    """Return what the nodes prepare, each sentence once, with those nodes where it is not all of them."""
+    nodes: dict[str, list[str]] = {}
+    for one in placements:
+        if one.phase == Phase.PREPARING and (words := one.reported.preparation):
+            nodes.setdefault(words, []).append(one.node.name)
+    return [words if len(at) == len(placements) else f"{words} on {listed(at)}" for words, at in nodes.items()]
 
 
 def _write_reason(attempt: Attempt, code: str, sentence: str) -> None:

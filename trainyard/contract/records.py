@@ -34,8 +34,8 @@ MAX_COLUMNS = 200
 MAX_COLUMN = 500  # characters of a column's name
 
 Role = Literal["rank", "supervisor", "node", "script"]
-Stream = Literal["stdout", "stderr"]
-STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
+Stream = Literal["stdout", "stderr", "build"]
+STREAMS: tuple[Stream, ...] = ("stdout", "stderr", "build")  # build: what is prepared before the ranks start
 CheckpointState = Literal["saved", "deleted", "invalid", "restored", "anew", "off"]
 MediaKind = Literal["image", "histogram", "text", "table"]
 TextFormat = Literal["plain", "markdown"]

@@ -11,6 +11,7 @@ CLASSES = {
     "node_lost": CauseClass.NODE_LOST,
     "folder_deleted": CauseClass.STORAGE,
     "checkpoints_unusable": CauseClass.STORAGE,
+    "environment": CauseClass.ENVIRONMENT,
     "supervisor_killed": CauseClass.PROCESS_LOST,
     "fence_killed": CauseClass.PROCESS_LOST,
     "hang": CauseClass.HANG,

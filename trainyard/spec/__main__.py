@@ -18,6 +18,7 @@ from trainyard.spec.strategies.products import LIMITS, SYNCHRONOUS, field_of
 from trainyard.spec.strategies.strategy import Axis
 from trainyard.spec.values.fields import Needs
 
+LINES = {"environment.requirements": "list of texts, or a file"}
 TITLES = {
     "what": "What",
     "where": "Where",
@@ -117,7 +118,11 @@ def _type(field: FieldInfo) -> str:
         return "true or false"
     if field.kind != "number":
         entries = ", ".join(f"`{choice}`" for choice in field.choices) or "texts"
-        return {"list": f"list of {entries}", "map": "map of texts", "lines": "list of rules"}.get(field.kind, "text")
+        return {
+            "list": f"list of {entries}",
+            "map": "map of texts",
+            "lines": LINES.get(field.path, "list of rules"),
+        }.get(field.kind, "text")
     assert field.minimum is not None and field.maximum is not None, f"{field.path} has no limits"
     words = "whole, " if field.is_whole else ""
     if field.minimum == field.maximum:

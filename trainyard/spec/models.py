@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import Field
 
 from trainyard.contract.base import SpecDocument
+from trainyard.spec.sections.environment import EnvironmentSection
 from trainyard.spec.sections.hangs import Hangs
 from trainyard.spec.sections.log_rules import LogRules
 from trainyard.spec.sections.parallel import Parallel
@@ -129,6 +130,7 @@ class ScriptSpec(Spec):
     """A run of the user's own script, which decides by itself how it trains."""
 
     task: ScriptTask
+    environment: EnvironmentSection = EnvironmentSection()
     stragglers: Stragglers = Stragglers()
     watch: Rules = watch_field()
 

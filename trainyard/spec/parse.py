@@ -116,7 +116,10 @@ def _first_per_path(problems: list[Problem]) -> list[Problem]:
 
 
 def _tell_of_training(kind: type[Spec], problems: list[Problem]) -> list[Problem]:
-    """Say why sections are refused that only a recipe that trains has."""
+    """Say why sections are refused that other kinds of spec have."""
+    if "environment" not in kind.model_fields:
+        words = "is for a script: a recipe runs in Trainyard's own environment; leave it out"
+        problems = [one._replace(message=words) if one.path == "environment" else one for one in problems]
     if issubclass(kind, RecipeSpec):
         return problems
     sections = RecipeSpec.model_fields.keys() - kind.model_fields.keys()

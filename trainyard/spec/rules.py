@@ -9,6 +9,7 @@ from trainyard.spec.form import fields_of
 from trainyard.spec.models import RecipeSpec, Spec
 from trainyard.spec.problems import Problem, show
 from trainyard.spec.sections.data import DIGITS_SIZE, LOCATED, QUANTITIES, SOURCE, ImageData, TableData
+from trainyard.spec.sections.environment import EnvironmentSection
 from trainyard.spec.sections.tasks import CommunicationTask, GPTModel, ImageModel, ScriptTask
 from trainyard.spec.strategies import STRATEGIES
 from trainyard.spec.strategies.mesh import inner_degrees, inner_words
@@ -28,6 +29,7 @@ def broken_rules(spec: Spec) -> Iterator[Problem]:
     elif isinstance(task, ScriptTask):
         yield from _program_problems(task)
         yield from _argument_problems(task)
+        yield from _environment_problems(spec, task)
 
 
 def divides(spec: RecipeSpec) -> bool:
@@ -75,6 +77,18 @@ def _argument_problems(task: ScriptTask) -> Iterator[Problem]:
                     f"{show(argument)} names ${{{name}}}, which no rank has; accepted: {', '.join(OF_RANKS)} and what "
                     f"task.environment sets. Write $${{{name}}} for these very characters",
                 )
+
+
+def _environment_problems(spec: Spec, task: ScriptTask) -> Iterator[Problem]:
+    section = getattr(spec, "environment", None)
+    if not isinstance(section, EnvironmentSection):
+        return
+    yield from section.problems()
+    if task.python and section.is_asked:
+        yield Problem(
+            "task.python",
+            f"{show(task.python)} stands beside environment, whose interpreter runs the ranks; leave one of them out",
+        )
 
 
 def _benchmark_problems(spec: Spec, task: CommunicationTask) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ class Unbuilt(NamedTuple):
     accepted: str
 
 
-UNBUILT: tuple[Unbuilt, ...] = ()
+UNBUILT: tuple[Unbuilt, ...] = (Unbuilt("environment.container", bool, "requirements, pyproject, lock or conda"),)
 
 
 def unbuilt_problems(document: JsonObject) -> list[Problem]:

@@ -28,6 +28,7 @@ from workers.machine.health import HealthReader
 from workers.machine.inventory import take_inventory
 from workers.node.attempts import Attempts
 from workers.node.checkpoints import sweep
+from workers.node.environments import Environments
 from workers.node.finished import FinishedAttempts
 from workers.node.health_sender import HealthSender
 from workers.node.inspection.inspector import Inspector
@@ -73,6 +74,8 @@ class NodeWorker:
         self._client = connect(config.redis_url)
         self._inventory = take_inventory(home, slots)
         self._inventory.isolation = isolation.level.value
+        self._environments = Environments(home, isolation)
+        self._inventory.tools = self._environments.tools.capabilities()
         self._health = HealthReader(home)
         self._health_sender = HealthSender(self._client, config)
         self._latest_health = self._health.sample()
@@ -125,6 +128,7 @@ class NodeWorker:
         self._loop("watch", WATCH_EVERY_S, self._attempts.watch)
         self._loop("sweep", SWEEP_EVERY_S, self._sweep)
         self._loop("memory", SWEEP_EVERY_S, self._memory.remove_abandoned)
+        self._loop("environments", SWEEP_EVERY_S, self._environments.make_room)
         self._loop("standby", STATUS_EVERY_S, self._standby.prepare)
         self._checker.start()
         self._loop("preflight", CHECK_EVERY_S, self._checker.step, self._checker.sooner)

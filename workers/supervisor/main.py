@@ -1,4 +1,4 @@
-"""The life of a supervisor: lock, ready, go, watch, end. It has one thread until all its ranks are forked."""
+"""The life of a supervisor: lock, environment, ready, go, watch, end. Ranks are forked before it has threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-import redis
 import structlog
 
 from trainyard.contract.base import to_builtins
@@ -26,18 +25,19 @@ from workers.attempt.folder import AttemptFolder, AttemptTaken
 from workers.attempt.json_files import write_document
 from workers.attempt.zygote_messages import StartRequest
 from workers.machine.memory_kills import count_memory_kills
-from workers.machine.processes import Exit, descendants_of, identify, kill_children, send
+from workers.machine.processes import Exit, identify, kill_children, send
 from workers.rank_process.cold_rank import marks_files
 from workers.rank_process.group_formation import can_watch
 from workers.supervisor.contact import Contact
+from workers.supervisor.environment import CODE, EnvironmentBuild, build_for
 from workers.supervisor.failure_sentences import reason_of
 from workers.supervisor.hangs.watch import HangWatch
 from workers.supervisor.ranks.activity import Activity
-from workers.supervisor.ranks.launch import plan_rank, reserve_port, start_of_ranks
+from workers.supervisor.ranks.launch import RankStart, plan_rank, reserve_port, start_of_ranks
 from workers.supervisor.ranks.port_check import is_listening
 from workers.supervisor.ranks.replicas import replica_plan
 from workers.supervisor.ranks.state import RankState
-from workers.supervisor.ranks.stopping import StopProgress
+from workers.supervisor.ranks.stopping import StopProgress, end_hung_exits
 from workers.supervisor.ranks.waiting import WaitingProcesses
 from workers.supervisor.records.collector import Collector
 from workers.supervisor.records.rule_watch import RuleWatch
@@ -52,7 +52,7 @@ from workers.transport.valkey import connect
 log = structlog.get_logger(__name__)
 
 POLL_EVERY_S = 0.1
-EXCHANGE_EVERY_S = 1.0
+GROUPS_EVERY_S = 1.0
 # How long ranks may still save their state: after SIGTERM, and after one of them failed (they cannot step without it,
 # and the next attempt waits for their end). Ranks that a person stops have the spec's grace, or what the server names.
 GRACE_S = {
@@ -62,8 +62,8 @@ GRACE_S = {
     "folder_deleted": 5.0,
     "failed": 0.5,
     "hang": 0.0,
+    CODE: 0.0,
 }
-EXIT_GRACE_S = 10.0
 RESERVE_BYTES = 256 * 1024
 LEAST_FREE_BYTES = 64 * 1024
 SHIPPING_LIMIT_S = 600.0
@@ -103,7 +103,8 @@ class Supervisor:
         self.waiting = waiting
         self.isolation = request.isolation
         self.ranks: list[RankState] = []
-        self.phase = Phase.READY
+        self._environment = build_for(order, folder, request)
+        self.phase = Phase.READY if self._environment is None else Phase.PREPARING
         self.cause: str | None = None  # why the ranks are being ended
         self._cause_at = 0.0
         self.kill_at: float | None = None
@@ -124,11 +125,11 @@ class Supervisor:
         self.port = reserve_port(self.address)
         self.control = listen(socket_path(folder.path))
         self.report = self._report()
-        self._valkey_thread: ValkeyThread | None = None
-        self._start = start_of_ranks(order, folder)
-        self._is_cold = self._start.is_cold
-        self._hangs = HangWatch(order, folder, marks_files(folder, order) if self._is_cold else waiting.markers)
-        self._is_watching = "script" in order.spec["task"] and not self._is_cold and can_watch()
+        self._valkey_thread = ValkeyThread(self.contact, self.shipper, lambda: self.report)
+        self._collector = Collector(order, folder, self.ranks, [os.getpid(), os.getppid()], self._rules)
+        self._start = RankStart()
+        self._hangs = HangWatch(order, folder, waiting.markers)
+        self._is_watching = False
         self._groups_due_at = 0.0
         self._early: dict[int, int] = {}  # how those ended that were to become ranks, by pid
         self._trace_id: str | None = None  # the last one that was written for the ranks
@@ -142,36 +143,44 @@ class Supervisor:
 
     def run(self) -> None:
         self._publish()
-        collector = None
+        self._valkey_thread.start()
+        if self._environment is not None:
+            self._collector.start()
         if self._wait_for_go():
             self._start_ranks()
-            self._valkey_thread = ValkeyThread(self.contact, self.shipper, lambda: self.report)
-            self._valkey_thread.start()
-            collector = Collector(self.order, self.folder, self.ranks, [os.getpid(), os.getppid()], self._rules)
-            collector.start()
+            if self._environment is None:
+                self._collector.start()
             self._publish()
             self._watch()
-        self._finish(collector)
+        self._finish()
 
     def close(self) -> None:
         self.control.close()
         socket_path(self.folder.path).unlink(missing_ok=True)
 
     def _wait_for_go(self) -> bool:
-        """Report every second until the server says go. False when the end comes first."""
-        exchange_at = 0.0
+        """Prepare the environment and wait until the server says go. False when the end comes first."""
         while self.go is None and self.cause is None:
-            if time.monotonic() >= exchange_at:
-                with contextlib.suppress(redis.RedisError):  # away: the control socket may still bring the go
-                    self.contact.exchange(self.report)
-                exchange_at = time.monotonic() + EXCHANGE_EVERY_S
-            if self.contact.go is not None:
+            if self._environment is not None and self._environment.step():
+                self._take_environment(self._environment)
+            if self.contact.go is not None and self.phase == Phase.READY:
                 self.go = self.contact.go
             self._wait_and_react()
         return self.cause is None
 
+    def _take_environment(self, environment: EnvironmentBuild) -> None:
+        if environment.problem is not None:
+            self._end(CODE)
+        elif environment.is_ready:
+            self.phase = Phase.READY
+        self._publish()
+
     def _start_ranks(self) -> None:
         assert self.go is not None
+        self._start = start_of_ranks(self.order, self.folder, self._environment)
+        self._is_watching = "script" in self.order.spec["task"] and not self._start.is_cold and can_watch()
+        if self._start.is_cold:
+            self._hangs = HangWatch(self.order, self.folder, marks_files(self.folder, self.order))
         replicas = replica_plan(self._request, self.order, self.go)
         plans = [
             plan_rank(
@@ -211,7 +220,7 @@ class Supervisor:
                     rank.was_ended |= rank.ended_at is None
                 self.stop.killed = [rank.rank for rank in self.ranks if rank.was_ended]
                 kill_children(self._record_exit)
-            self._end_hung_exits()
+            end_hung_exits(self.ranks, self.folder)
             self._update_groups()
             has_news = self._activity.update(self.ranks)
             if self._hangs.update(self.ranks) or has_news or self._rules.has_news:
@@ -264,9 +273,11 @@ class Supervisor:
                 self._record_exit(*reaped)
 
     def _record_exit(self, pid: int, status: int) -> None:
+        if self._environment is not None and self._environment.take_exit(pid, status):
+            return
         for rank in self.ranks:  # others are orphans that we adopted
             if rank.pid == pid and rank.ended_at is None:
-                rank.end(Exit.of(status), time.time(), self.folder, is_cold=self._is_cold)
+                rank.end(Exit.of(status), time.time(), self.folder, is_cold=self._start.is_cold)
                 rank.oom_killed = count_memory_kills() > self._memory_kills
                 log.info("rank.ended", rank=rank.rank, exit_code=rank.exit_code, signal=rank.signal)
                 self._publish()
@@ -298,18 +309,6 @@ class Supervisor:
                     send(rank.pid, signal.SIGTERM)
         self._publish()
 
-    def _end_hung_exits(self) -> None:
-        for rank in self.ranks:
-            if rank.ended_at is not None or rank.exit_hang:
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                over_s = time.time() - self.folder.exit_path(rank.rank).stat().st_mtime
-                if over_s > EXIT_GRACE_S:
-                    log.warning("rank.exit_hang", rank=rank.rank)
-                    rank.exit_hang = True
-                    for pid in (rank.pid, *descendants_of(rank.pid)):
-                        send(pid, signal.SIGKILL)
-
     def _write_trace(self, trace: TraceRequest) -> None:
         """Write for the ranks, once, which steps are to be traced."""
         if trace.id == self._trace_id:
@@ -322,13 +321,13 @@ class Supervisor:
 
     def _update_groups(self) -> None:
         if self._is_watching and time.monotonic() >= self._groups_due_at:
-            self._groups_due_at = time.monotonic() + EXCHANGE_EVERY_S
+            self._groups_due_at = time.monotonic() + GROUPS_EVERY_S
             if any(rank.update_group(self.folder) for rank in self.ranks if rank.ended_at is None):
                 self._publish()
 
     def _update_port(self) -> None:
         """See whether rank 0 listens at its port: of cold ranks nothing else is known of a process group."""
-        if not self._is_cold or self.order.world_size < 2 or not self.ranks or self.ranks[0].rank != 0:
+        if not self._start.is_cold or self.order.world_size < 2 or not self.ranks or self.ranks[0].rank != 0:
             return
         if not self.ranks[0].has_listened and self.go is not None:
             self.ranks[0].has_listened = is_listening(self.go.master_port)
@@ -345,19 +344,18 @@ class Supervisor:
             self._end(request.cause, request.grace_s)
         return Answer(phase=self.phase, pid=os.getpid())
 
-    def _finish(self, collector: Collector | None) -> None:
+    def _finish(self) -> None:
         """End whoever is left of the tree, write the final report, and ship until the server has it all."""
         kill_children(self._record_exit)
-        if collector is not None:
-            collector.finish()
+        if self._environment is not None:  # sending what is left may take long
+            self._environment.close()
+        if self._collector.ident is not None:  # it was started
+            self._collector.finish()
         self.phase = Phase.ENDED
         with contextlib.suppress(OSError):
             self.is_disk_full = shutil.disk_usage(self.folder.path).free < LEAST_FREE_BYTES
             self.folder.reserve.unlink(missing_ok=True)
         self._publish()
-        if self._valkey_thread is None:
-            self._valkey_thread = ValkeyThread(self.contact, self.shipper, lambda: self.report)
-            self._valkey_thread.start()
         limit_s = INTERRUPTED_SHIPPING_LIMIT_S if self.cause == "interrupted" else SHIPPING_LIMIT_S
         self._valkey_thread.finish(self.report.producers, limit_s=limit_s)
         if not self.folder.is_ended():  # the disk was full; what was shipped may have made room
@@ -369,8 +367,7 @@ class Supervisor:
             self.folder.write_report(self.report)
         except OSError as error:  # a full disk must not end the ranks; the server gets the report all the same
             log.error("report.unwritten", phase=self.phase, error=str(error))
-        if self._valkey_thread is not None:
-            self._valkey_thread.send_now()
+        self._valkey_thread.send_now()
 
     def _report(self) -> AttemptReport:
         is_over = self.phase == Phase.ENDED
@@ -386,9 +383,12 @@ class Supervisor:
             producers=last_sequences(self.folder.spool) if is_over else {},
             is_leased=self._is_leased(),
             matches=self._rules.matches(),
+            preparation=self._environment.sentence if self._environment and self.phase == Phase.PREPARING else "",
         )
 
     def _reason(self) -> Reason | None:
+        if self.cause == CODE:
+            return self._environment and self._environment.problem
         ranks, hang = self.ranks, self.contact.hang
         reason = reason_of(self.order, ranks, self.cause, self.folder, hang, is_disk_full=self.is_disk_full)
         if reason is None:

@@ -22,6 +22,7 @@ def make_report(
     producers: dict[str, int] | None = None,
     is_leased: bool = False,
     matches: Sequence[RuleMatch] = (),
+    preparation: str = "",
 ) -> AttemptReport:
     """Return the report of the order's attempt. ``at``: Unix seconds."""
     return AttemptReport(
@@ -39,4 +40,5 @@ def make_report(
         producers=producers or {},
         is_leased=is_leased,
         matches=list(matches),
+        preparation=preparation,
     )

@@ -130,6 +130,7 @@ def facts(node: Node) -> list[tuple[str, str | int, str]]:
         ("Python", found.python, "text"),
         ("PyTorch", found.torch, "text"),
         ("Trainyard", node.version, "text"),
+        ("Environments by", ", ".join(found.tools or []), "text"),
     ]
     kinds = Counter((str(gpu.name), gpu.memory_bytes) for gpu in found.gpus or [])
     gpus = [("GPUs", f"{num} × {name}, {size(memory)} each", "text") for (name, memory), num in kinds.items()]

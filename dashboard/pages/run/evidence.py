@@ -35,6 +35,7 @@ CAUSE_WORDS = {
     CauseClass.USER_ERROR: "error in the code",
     CauseClass.DATA_PROBLEM: "data",
     CauseClass.REFUSED: "refused by a node",
+    CauseClass.ENVIRONMENT: "environment",
     CauseClass.OUT_OF_MEMORY: "out of memory",
     CauseClass.GPU_OUT_OF_MEMORY: "out of GPU memory",
     CauseClass.DISK_FULL: "disk full",

@@ -30,6 +30,7 @@ LevelName = Literal["error", "warning", "info", "debug", "none", ""]  # none, or
 class StreamName(StrEnum):
     STDOUT = "stdout"
     STDERR = "stderr"
+    BUILD = "build"
 
 
 class Line(Schema):

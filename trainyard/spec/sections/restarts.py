@@ -22,6 +22,7 @@ ClassName = Literal[
     "user-error",
     "data-problem",
     "refused",
+    "environment",
     "out-of-memory",
     "gpu-out-of-memory",
     "disk-full",
@@ -47,6 +48,7 @@ DEFAULT_ACTIONS: dict[CauseClass, Action] = {
     CauseClass.USER_ERROR: "stop",
     CauseClass.DATA_PROBLEM: "stop",
     CauseClass.REFUSED: "stop",
+    CauseClass.ENVIRONMENT: "stop",
     CauseClass.OUT_OF_MEMORY: "restart",
     CauseClass.GPU_OUT_OF_MEMORY: "restart",
     CauseClass.DISK_FULL: "exclude-node",
@@ -66,7 +68,15 @@ DEFAULT_ACTIONS: dict[CauseClass, Action] = {
     CauseClass.UNKNOWN: "restart",
 }
 # A restart would meet the same data, the same refusal, the same limit, or a person who wants none.
-NEVER_RESTARTED = frozenset({CauseClass.DATA_PROBLEM, CauseClass.REFUSED, CauseClass.TIME_LIMIT, CauseClass.STOPPED})
+NEVER_RESTARTED = frozenset(
+    {
+        CauseClass.DATA_PROBLEM,
+        CauseClass.REFUSED,
+        CauseClass.ENVIRONMENT,
+        CauseClass.TIME_LIMIT,
+        CauseClass.STOPPED,
+    }
+)
 # The same failure is likely again, so that by default one restart is all.
 RESTARTED_ONCE = frozenset({CauseClass.OUT_OF_MEMORY, CauseClass.GPU_OUT_OF_MEMORY, CauseClass.UNKNOWN})
 

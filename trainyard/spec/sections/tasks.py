@@ -26,7 +26,7 @@ from trainyard.spec.values.fields import (
 
 
 def environment_field() -> Any:
-    return field({}, label="Environment", help="Variables for the ranks.", group="what", advanced=True)
+    return field({}, label="Variables", help="Environment variables of the ranks.", group="what", advanced=True)
 
 
 def recipe_field(help: str) -> Any:

@@ -45,14 +45,16 @@ def environment_of(
     checkpoints_of_run: Path,
     skips: list[SkippedSteps],
     interface: str | None,
+    python: str = "",
 ) -> dict[str, str]:
     """Return the rank's whole environment but for torchrun's variables. The user's own variables win, except over
-    which rank it is. ``checkpoints`` are those to go on from."""
+    which rank it is. ``checkpoints`` are those to go on from, ``python`` the interpreter of an environment that was
+    built for it."""
     share, task = os.environ.get(CORES), order.spec["task"]
     common = {
         **passed_variables(os.environ),
         **_user(),
-        "PATH": path_of(task),
+        "PATH": path_of(task, python),
         "LANG": os.environ.get("LANG", "C.UTF-8"),
         "HOME": str(folder.home),
         "TMPDIR": str(folder.path / "tmp"),
@@ -124,12 +126,12 @@ def is_distributed(order: Order) -> bool:
     return isinstance(nodes, dict) and nodes.get("max", 1) > 1  # it is elastic, and this is its smallest size
 
 
-def path_of(task: JsonObject) -> str:
+def path_of(task: JsonObject, interpreter: str = "") -> str:
     """Return the node's PATH behind the folder of the interpreter that runs the rank: its ``python``, ``torchrun`` and
     ``accelerate`` are those that a subprocess finds."""
     path = os.environ.get("PATH", os.defpath)
     own = str((task.get("environment") or {}).get("PATH") or path)
-    python = task.get("python") or sys.executable
+    python = interpreter or task.get("python") or sys.executable
     found = python if "/" in python else shutil.which(python, path=own)
     programs = str(Path(found).parent) if found else ""
     return path if not programs or path.split(os.pathsep)[0] == programs else f"{programs}{os.pathsep}{path}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import psutil
 
@@ -25,6 +26,16 @@ from workers.supervisor.ranks.replicas import replica_folders, replica_variables
 COLD_NOTE = "Trainyard: this rank starts in an interpreter of its own, which takes seconds"
 
 
+class BuiltEnvironment(Protocol):
+    """What was built for the ranks."""
+
+    @property
+    def python(self) -> str: ...
+
+    @property
+    def shown(self) -> list[Path]: ...
+
+
 class RankStart(NamedTuple):
     """How ranks begin: in the interpreter ``python``, as a program of their own (``task.command``), or warm. ``note``
     is a line in their log."""
@@ -32,14 +43,17 @@ class RankStart(NamedTuple):
     python: str = ""
     note: str = ""
     is_program: bool = False
+    shown: tuple[Path, ...] = ()  # folders that ranks read besides
 
     @property
     def is_cold(self) -> bool:
         return self.is_program or bool(self.python)
 
 
-def start_of_ranks(order: Order, folder: AttemptFolder) -> RankStart:
+def start_of_ranks(order: Order, folder: AttemptFolder, environment: BuiltEnvironment | None = None) -> RankStart:
     task = order.spec["task"]
+    if environment is not None:
+        return RankStart(environment.python, is_program=bool(task.get("command")), shown=tuple(environment.shown))
     if task.get("command"):
         return RankStart(is_program=True)
     if "script" not in task or task.get("python"):
@@ -72,6 +86,7 @@ def plan_rank(
         checkpoints_of_run=checkpoints / order.run,
         skips=go.skips,
         interface=interface_of(address),
+        python=start.python,
     )
     torchrun = torchrun_variables(local_rank, order=order, go=go, folder=folder)
     own = own | torchrun if is_distributed(order) else {name: own[name] for name in own if name not in torchrun}
@@ -87,7 +102,14 @@ def plan_rank(
         note=start.note,
         variables={**torchrun, **own},
         sandbox=sandbox_of(
-            order, go, folder, cache=cache, checkpoints=checkpoints, isolation=isolation, replicas=replicas
+            order,
+            go,
+            folder,
+            cache=cache,
+            checkpoints=checkpoints,
+            isolation=isolation,
+            replicas=replicas,
+            shown=start.shown,
         ),
         threads=int(number) if (number := own.get("TRAINYARD_THREADS", own["OMP_NUM_THREADS"])).isdecimal() else 1,
     )
@@ -102,13 +124,16 @@ def sandbox_of(
     checkpoints: Path,
     isolation: Isolation,
     replicas: ReplicaPlan | None = None,
+    shown: Sequence[Path] = (),
 ) -> Sandbox:
     """Return the sandbox of a rank. It writes its attempt's folders, its project's cache and its run's checkpoints
     and states in memory, and reads those that it may go on from."""
     others = {Path(one.folder) for one in _candidates(go, checkpoints) if one.run != order.run}
     written, read = replica_folders(replicas)
     own = [*folder.writable_folders, cache, checkpoints / order.run, *written]
-    return isolation.sandbox(order.spec.get("project", ""), own=own, shown=[folder.path, *sorted(others), *read])
+    return isolation.sandbox(
+        order.spec.get("project", ""), own=own, shown=[folder.path, *shown, *sorted(others), *read]
+    )
 
 
 def _candidates(go: Go, checkpoints: Path) -> list[CheckpointCandidate]:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import time
 from collections.abc import Sequence
+
+import structlog
 
 from trainyard.contract.reports import SavedStep, StopEvidence
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.json_files import read_document
+from workers.machine.processes import descendants_of, send
 from workers.supervisor.ranks.state import RankState
+
+log = structlog.get_logger(__name__)
+
+EXIT_GRACE_S = 10.0  # a rank whose script is over has so long to exit
 
 
 class StopProgress:
@@ -40,3 +49,17 @@ class StopProgress:
             hurried=self.is_hurried,
             saved=read_document(folder.stopped_path, SavedStep),
         )
+
+
+def end_hung_exits(ranks: Sequence[RankState], folder: AttemptFolder) -> None:
+    """End ranks whose script is over for some time, and whose process does not exit."""
+    for rank in ranks:
+        if rank.ended_at is not None or rank.exit_hang:
+            continue
+        with contextlib.suppress(FileNotFoundError):
+            over_s = time.time() - folder.exit_path(rank.rank).stat().st_mtime
+            if over_s > EXIT_GRACE_S:
+                log.warning("rank.exit_hang", rank=rank.rank)
+                rank.exit_hang = True
+                for pid in (rank.pid, *descendants_of(rank.pid)):
+                    send(pid, signal.SIGKILL)

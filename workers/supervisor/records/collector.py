@@ -11,7 +11,8 @@ import psutil
 import structlog
 
 from trainyard.contract.orders import Order
-from trainyard.contract.records import STREAMS, Begin, Group, LossCounts, Lost, Points
+from trainyard.contract.records import Begin, Group, LossCounts, Lost, Points
+from trainyard.spec.sections.environment import environment_of
 from trainyard.spooling.writer import SpoolLimit, SpoolWriter
 from workers.attempt.folder import AttemptFolder
 from workers.machine.health import GpuReader
@@ -51,10 +52,12 @@ class Collector(threading.Thread):
         self._gpus = GpuReader(order.slots if order.accelerator == "gpu" else [])
         self._writer: SpoolWriter | None = None
         self._tails = [
-            LogTail(folder.stream_path(rank.rank, stream), rank.rank, stream, rules=rules)
-            for rank in ranks
-            for stream in STREAMS
+            LogTail(folder.stream_path(rank, stream), rank, stream, rules=rules)
+            for rank in range(order.first_rank, order.first_rank + order.num_ranks)
+            for stream in ("stdout", "stderr")
         ]
+        if environment_of(order.spec) is not None:  # what is built for all ranks here is in the log of the first
+            self._tails.insert(0, LogTail(folder.stream_path(order.first_rank, "build"), order.first_rank, "build"))
         self._began_at = time.time()
         self._recorded: set[int] = set()
         self._limit = SpoolLimit(folder.spool)

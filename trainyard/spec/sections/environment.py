@@ -1,0 +1,212 @@
+"""The packages that a script finds: an environment that the node builds for it, or an image that it runs in."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from trainyard.spec.problems import Problem, show
+from trainyard.spec.values.fields import Part, Window, field
+
+SECTION = "environment"
+# Of these a spec has one at most.
+KINDS = ("requirements", "pyproject", "lock", "conda", "container")
+BUILT_BY_PIP = ("requirements", "pyproject", "lock")
+LOCKS = "uv.lock, pylock.toml (or pylock.NAME.toml), or a requirements file (.txt) with pinned versions"
+MAX_REQUIREMENTS, MAX_REQUIREMENT = 1_000, 1_000
+
+_VERSION = re.compile(r"3\.\d{1,2}(\.\d{1,2})?")
+_LOCK = re.compile(r"uv\.lock|pylock(\.[^.]+)?\.toml|.+\.txt")
+# Options of pip that a list may hold: what names files. Where packages come from is the node's to decide.
+_FILES = re.compile(r"((-r|-c)[ =]*|(--requirement|--constraint)[ =]+)(?P<file>\S.*)")
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@+-]*")
+
+
+def file_in_code(value: str) -> str:
+    """Accept a path inside the code's folder. Raises ValueError."""
+    path = PurePosixPath(value)
+    if path.is_absolute() or ".." in path.parts or not path.name or "\\" in value or _has_control(value):
+        raise ValueError(f"must be a path inside the code's folder, such as requirements.txt, not {show(value)}")
+    return value
+
+
+def file_of(requirement: str) -> str | None:
+    """Return the file that an entry of ``requirements`` names (``-r base.txt``), None for a package."""
+    found = _FILES.fullmatch(requirement.strip())
+    return found["file"].strip() if found else None
+
+
+def _has_control(value: str) -> bool:
+    return any(unicodedata.category(char) == "Cc" for char in value)
+
+
+def _file(value: str) -> str:
+    return file_in_code(value) if value else value
+
+
+def _as_list(value: object) -> object:
+    """A text is a file in the code."""
+    return ([f"-r {value}"] if value else []) if isinstance(value, str) else value
+
+
+def _requirement(value: str) -> str:
+    if _has_control(value) or not value.strip():
+        raise ValueError(f"must be one package such as numpy>=2, or -r FILE, not {show(value)}")
+    if (file := file_of(value)) is not None:
+        file_in_code(file)
+    elif value.lstrip().startswith("-"):
+        raise ValueError(
+            f"must be one package such as numpy>=2, or -r FILE, not {show(value)}: options of pip belong into its "
+            "configuration on the nodes"
+        )
+    return value.strip()
+
+
+def _lock(value: str) -> str:
+    if value and not _LOCK.fullmatch(PurePosixPath(_file(value)).name):
+        raise ValueError(f"must be {LOCKS}, not {show(value)}")
+    return value
+
+
+def _version(value: object) -> object:
+    if type(value) is float:  # YAML reads 3.12 as a number, and 3.10 as 3.1
+        value = f"{value:g}" if value != 3.1 else "3.10"
+    if isinstance(value, str) and value and not _VERSION.fullmatch(value):
+        raise ValueError(f'must be a version such as "3.12", not {show(value)}')
+    return value
+
+
+def _image(value: str) -> str:
+    if not value or _IMAGE.fullmatch(value):
+        return value
+    path = PurePosixPath(value)
+    if path.is_absolute() and ".." not in path.parts and path.name and not _has_control(value):
+        return value
+    raise ValueError(f"must be an image such as docker.io/library/python:3.12, or an absolute path, not {show(value)}")
+
+
+FileInCode = Annotated[str, Field(max_length=500), AfterValidator(_file)]
+LockFile = Annotated[str, Field(max_length=500), AfterValidator(_lock)]
+Requirement = Annotated[str, Field(max_length=MAX_REQUIREMENT), AfterValidator(_requirement)]
+Requirements = Annotated[
+    list[Requirement],
+    Field(max_length=MAX_REQUIREMENTS),
+    BeforeValidator(_as_list),
+    WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
+]
+PythonVersion = Annotated[
+    str,
+    Field(max_length=20),
+    BeforeValidator(_version),
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": r"^(3\.\d{1,2}(\.\d{1,2})?)?$"}, {"type": "number"}]}),
+]
+Image = Annotated[str, Field(max_length=500), AfterValidator(_image)]
+
+
+class EnvironmentSection(Part):
+    """What a node prepares before ranks start. Empty: they run in the node's own environment."""
+
+    requirements: Requirements = field(
+        [],
+        label="Requirements",
+        help="Packages, one a line, such as numpy>=2; -r FILE takes a requirements file of the code. Built once on "
+        "each node and kept.",
+        group="what",
+        advanced=True,
+        kind="lines",
+    )
+    pyproject: FileInCode = field(
+        "",
+        label="pyproject.toml",
+        help="A pyproject.toml of the code, whose dependencies are installed.",
+        group="what",
+        advanced=True,
+    )
+    lock: LockFile = field(
+        "",
+        label="Lock file",
+        help=f"A lock file of the code: {LOCKS}.",
+        group="what",
+        advanced=True,
+    )
+    conda: FileInCode = field(
+        "",
+        label="conda environment",
+        help="An environment.yml of the code; nodes need micromamba, mamba or conda.",
+        group="what",
+        advanced=True,
+    )
+    container: Image = field(
+        "",
+        label="Container",
+        help="An image that ranks run in; nodes need Podman or Apptainer.",
+        group="what",
+        advanced=True,
+    )
+    python: PythonVersion = field(
+        "",
+        label="Python version",
+        help="Of the environment, such as 3.12; empty is the node's own.",
+        group="what",
+        advanced=True,
+    )
+    inherit: bool = field(
+        False,
+        label="Node's packages too",
+        help="Whether the environment also has the node's own packages, torch among them, so that only what is missing "
+        "is installed.",
+        group="what",
+        advanced=True,
+    )
+    limit: Window = field(
+        "30m",
+        label="Build limit",
+        help="How long building may take, such as 30m.",
+        group="what",
+        advanced=True,
+    )
+
+    @property
+    def kind(self) -> str:
+        """Return which of KINDS it is; empty for none."""
+        return next((name for name in KINDS if getattr(self, name)), "")
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether ranks run in another environment than the node's own."""
+        return bool(self.kind or self.python or self.inherit)
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield what its fields cannot have together."""
+        given = [name for name in KINDS if getattr(self, name)]
+        if len(given) > 1:
+            yield Problem(
+                f"{SECTION}.{given[1]}", f"stands beside {SECTION}.{given[0]}; one of {', '.join(KINDS)} is accepted"
+            )
+        for name in ("python", "inherit"):
+            if given and getattr(self, name) and given[0] not in BUILT_BY_PIP:
+                yield Problem(
+                    f"{SECTION}.{name}",
+                    f"{show(getattr(self, name))} goes with {', '.join(BUILT_BY_PIP)}; {SECTION}.{given[0]} says by "
+                    "itself what there is",
+                )
+        if self.inherit and self.python:
+            yield Problem(
+                f"{SECTION}.inherit",
+                f"the node's packages belong to the node's own Python; leave {SECTION}.python out",
+            )
+
+
+def environment_of(spec: Mapping[str, Any]) -> EnvironmentSection | None:
+    """Return the section of a resolved spec; None where ranks run in the node's own environment."""
+    values = spec.get(SECTION)
+    if not isinstance(values, Mapping):
+        return None
+    known = {name: values[name] for name in EnvironmentSection.model_fields if name in values}
+    section = EnvironmentSection.model_validate(known)
+    return section if section.is_asked else None

@@ -1,0 +1,1 @@
+"""Environments that a node builds for users' code: what is in one, where it lies, and who builds it."""

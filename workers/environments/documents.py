@@ -1,0 +1,64 @@
+"""What a node has to build with, what the builder is asked for, and what it reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainyard.contract.base import WireStruct
+from workers.sandbox.process import Sandbox
+
+
+class NodeTools(WireStruct, kw_only=True):
+    """Paths of programs, empty where the node has none. Kept in the node's home, since it holds pip's settings."""
+
+    uv: str = ""
+    conda: str = ""
+    container: str = ""
+    pip: dict[str, str] = {}  # its configuration about indexes, which may hold a password
+
+    @property
+    def builder(self) -> str:
+        return "uv" if self.uv else "pip"
+
+    def capabilities(self) -> list[str]:
+        """Return the names of what the node can build or run, as its page and its status show them."""
+        return [self.builder, *(Path(one).name for one in (self.conda, self.container) if one)]
+
+
+class BuildPlan(WireStruct, kw_only=True):
+    """One environment. Paths are absolute; those in ``files`` and of kinds lie below ``code``."""
+
+    kind: str  # of KINDS of the spec, or empty for a Python alone
+    target: str  # the folder to make
+    code: str  # the run's
+    store: str  # what the builder may write: it holds the target
+    digest: str
+    requirements: list[str] = []
+    file: str = ""  # of every other kind
+    python: str = ""  # version to look for; empty: ``interpreter``
+    interpreter: str = ""
+    inherits: bool = False
+    needs_code: bool = False  # packages that lie in the code are installed, from a copy
+    uv: str = ""
+    conda: str = ""
+    pip: dict[str, str] = {}
+    environment: dict[str, str] = {}  # variables of the node that pass: proxies, certificates
+    sandbox: Sandbox = Sandbox()
+
+
+class BuildProgress(WireStruct, omit_defaults=True):
+    """How far the builder is. ``total`` is 0 until it is known."""
+
+    phase: str = ""  # what it does, as a sentence goes on behind "Building the environment: "
+    done: int = 0
+    total: int = 0
+    python: str = ""  # at the end: the version
+    seconds: float = 0.0
+
+
+def words_of(progress: BuildProgress) -> str:
+    """Return the progress as a sentence without its full stop."""
+    if progress.total:
+        noun = "package" if progress.total == 1 else "packages"
+        return f"Building the environment: {progress.done} of {progress.total} {noun}"
+    return f"Building the environment: {progress.phase}" if progress.phase else "Building the environment"
