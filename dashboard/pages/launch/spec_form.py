@@ -71,6 +71,12 @@ class Control(NamedTuple):
         return "is-double" if self.info.path in DOUBLE else ""
 
     @property
+    def line(self) -> str:
+        """What a line of a field of several looks like."""
+        shown = {"environment.requirements": "numpy>=2", "log_rules": "slow-disk notify: nfs: .* gone"}
+        return shown.get(self.info.path, "" if self.info.kind == "lines" else "NAME=value, one a line")
+
+    @property
     def chosen(self) -> list[str]:
         """Of a group of checkboxes, what is checked."""
         return _entries(self.value)
