@@ -388,7 +388,7 @@ class Supervisor:
 
     def _reason(self) -> Reason | None:
         if self.cause == CODE:
-            return self._environment and self._environment.problem
+            return self._environment.problem if self._environment is not None else None
         ranks, hang = self.ranks, self.contact.hang
         reason = reason_of(self.order, ranks, self.cause, self.folder, hang, is_disk_full=self.is_disk_full)
         if reason is None:
