@@ -28,12 +28,12 @@ from workers.machine.health import HealthReader
 from workers.machine.inventory import take_inventory
 from workers.node.attempts import Attempts
 from workers.node.checkpoints import sweep
-from workers.node.environments import Environments
 from workers.node.finished import FinishedAttempts
 from workers.node.health_sender import HealthSender
 from workers.node.inspection.inspector import Inspector
 from workers.node.memory import NodeMemory
 from workers.node.preflight.self_check import SelfChecker
+from workers.node.preparation.environments import Environments
 from workers.node.preparation.standby import Standby
 from workers.node.server_client import ServerClient
 from workers.node.server_clock import ServerClock
