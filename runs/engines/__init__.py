@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.celery import CeleryEngine
+from runs.engines.kubernetes.engine import KubernetesEngine
 from runs.engines.protocol import Engine
 from runs.engines.ray.engine import RayEngine
 from runs.engines.slurm.engine import SlurmEngine
@@ -12,7 +13,13 @@ from runs.models import Cluster
 
 __all__ = ["ENGINES", "Engine", "allocating_engine", "brings_nodes", "engine_of"]
 
-ENGINES: dict[str, Engine] = {"celery": CeleryEngine(), "ray": RayEngine(), "slurm": SlurmEngine(), "ssh": SshEngine()}
+ENGINES: dict[str, Engine] = {
+    "celery": CeleryEngine(),
+    "kubernetes": KubernetesEngine(),
+    "ray": RayEngine(),
+    "slurm": SlurmEngine(),
+    "ssh": SshEngine(),
+}
 
 
 def engine_of(cluster: Cluster) -> Engine:

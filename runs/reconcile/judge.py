@@ -84,6 +84,8 @@ ENDS = {
         Status.STOPPING, Status.QUEUED, "making-room", "preempted", "Made room before a rank had started."
     ),
 }
+# What nodes report whose machines are taken: they are shut down, or asked to leave.
+ENDED_BY_SYSTEM = frozenset({CauseClass.INTERRUPTED, CauseClass.PREEMPTED})
 WAIT = Verdict()
 SETTLE = Verdict(settles=True)
 
@@ -180,7 +182,7 @@ def _failing(case: Case, fatal: Sequence[Failure]) -> Verdict:
     waited_s = case.settling_s or 0.0
     others_over = all(part.is_over or part.is_silent for part in case.parts) or waited_s > STOP_LIMIT_S
     code, cause = cause_of(fatal, case.parts)
-    if case.may_end and cause.cause_class == CauseClass.INTERRUPTED and waited_s <= SYSTEM_LIMIT_S:
+    if case.may_end and cause.cause_class in ENDED_BY_SYSTEM and waited_s <= SYSTEM_LIMIT_S:
         return SETTLE  # whoever shut the nodes down was their system: it says why once their job is over
     if case.settling_s is None or not others_over or not _is_settled(case, case.rest_limit_s(cause.cause_class)):
         return SETTLE

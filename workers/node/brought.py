@@ -24,7 +24,8 @@ log = structlog.get_logger(__name__)
 NOTICE = signal.SIGURG
 LOOK_EVERY_S = 0.5
 READ_S = 3.0  # control reads the last status meanwhile
-LAST_REPORTS_S = 20.0  # after SIGTERM; the lender usually kills after 30 s
+GRACE_S = 30  # from SIGTERM until the lender kills, where it does not say
+LAST_STEPS_S = 5.0  # of that, for the node worker itself
 
 
 def token_for(tokens: str | None, machine: int) -> str | None:
@@ -37,13 +38,23 @@ def token_for(tokens: str | None, machine: int) -> str | None:
     return words[machine]
 
 
+def token_in(path: Path) -> str:
+    """Return the token that the file holds. Raises CannotStart."""
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        raise CannotStart(f"The join token cannot be read from {path}: {error}.") from error
+
+
 class Departure(threading.Thread):
     """Ends the node worker at the right moment."""
 
-    def __init__(self, node: NodeWorker, attempt: str) -> None:
+    def __init__(self, node: NodeWorker, attempt: str, grace_s: float = GRACE_S) -> None:
+        """``grace_s``: from SIGTERM until the machine is taken."""
         super().__init__(name="departure", daemon=True)
         self._node = node
         self._attempt = attempt
+        self._grace_s = grace_s
         self._noticed = threading.Event()
         self._is_told = False
 
@@ -66,6 +77,6 @@ class Departure(threading.Thread):
     def finish(self, home: Path) -> None:
         """After the last command: end what still runs, and leave nothing behind that the server has."""
         self._node.end_ranks()
-        self._node.wait_for_supervisors(LAST_REPORTS_S)
+        self._node.wait_for_supervisors(max(1.0, self._grace_s - LAST_STEPS_S))
         if self._node.is_done_with(self._attempt):
             shutil.rmtree(home, ignore_errors=True)

@@ -19,7 +19,7 @@ from trainyard import __version__, lifeline
 from trainyard.contract.calls.joining import JoinRequest
 from workers.data_access.roots import CLOSED
 from workers.machine.inventory import take_inventory
-from workers.node.brought import NOTICE, Departure, token_for
+from workers.node.brought import GRACE_S, NOTICE, Departure, token_for, token_in
 from workers.node.logs import configure_logs
 from workers.node.server_client import JoinRefused, join
 from workers.node.worker import NodeWorker
@@ -53,7 +53,9 @@ def main(argv: list[str] | None = None) -> int:
     attempt = options.for_attempt
     home = node_home(options.home, f"{attempt}-{options.machine}" if attempt else name)
     try:
-        if attempt:
+        if options.join_file is not None:
+            options.join = token_in(options.join_file)
+        elif attempt:
             options.join = token_for(options.join, options.machine)
         make_home(home)
         config = find_config(options, name, home)
@@ -64,7 +66,16 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     isolation = find_isolation(options.home, checkpoints_root(home), memory_path(home, os.environ))
     os.environ[CLOSED] = os.pathsep.join(isolation.hidden)
-    return serve(config, home, address, isolation, slots=options.slots, is_tethered=is_tethered, for_attempt=attempt)
+    return serve(
+        config,
+        home,
+        address,
+        isolation,
+        slots=options.slots,
+        is_tethered=is_tethered,
+        for_attempt=attempt,
+        grace_s=options.grace,
+    )
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -75,6 +86,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         default=os.environ.pop("TRAINYARD_JOIN", None),
         help="the one-time join token; needed at the first start only; default: $TRAINYARD_JOIN",
     )
+    parser.add_argument("--join-file", type=Path, metavar="PATH", help="a file that holds the join token")
     parser.add_argument(
         "--for-attempt",
         type=attempt_id,
@@ -89,6 +101,13 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         metavar="N",
         help="with --for-attempt, which of its machines this is, from 0: it takes the token at that place; default: "
         "$SLURM_PROCID",
+    )
+    parser.add_argument(
+        "--grace",
+        type=positive,
+        default=GRACE_S,
+        metavar="SECONDS",
+        help="with --for-attempt, how long after SIGTERM its ranks may save; default: %(default)s",
     )
     parser.add_argument("--server", metavar="URL", help="the Trainyard server, as http://host:port")
     parser.add_argument("--name", type=node_name, help="this node's name in the cluster; default: the host name")
@@ -158,6 +177,7 @@ def serve(
     slots: int | None,
     is_tethered: bool,
     for_attempt: str = "",
+    grace_s: float = GRACE_S,
 ) -> int:
     """Take commands in the main thread, until SIGTERM, Ctrl-C or the lifeline's end. All else runs in other threads.
 
@@ -165,7 +185,7 @@ def serve(
     with it.
     """
     node = NodeWorker(config, home, address, isolation, slots, sends_all=bool(for_attempt))
-    departure = Departure(node, for_attempt) if for_attempt else None
+    departure = Departure(node, for_attempt, grace_s) if for_attempt else None
     if departure is not None:
         signal.signal(NOTICE, departure.take_notice)
         departure.start()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from trainyard.contract.base import JsonObject
 
 TEXT, NUMBER, LINES, CHOICE, FLAG = "text", "number", "lines", "choice", "flag"
+YAML = "yaml"  # a text whose lines keep their indentation
 SECRET = "secret"  # kept locked beside the settings, and never shown again
 ON = "on"  # what a browser sends for a box that is checked
 
@@ -31,7 +32,8 @@ def document_of(fields: Sequence[SettingField], texts: Mapping[str, str]) -> Jso
     that was left empty is not among them: it stays as it is."""
     document: JsonObject = {}
     for field in fields:
-        text = texts.get(field.name, "").strip()
+        given = texts.get(field.name, "")
+        text = given.strip()
         if field.kind == LINES:
             document[field.name] = [line.strip() for line in text.splitlines() if line.strip()]
         elif field.kind == NUMBER:
@@ -39,6 +41,8 @@ def document_of(fields: Sequence[SettingField], texts: Mapping[str, str]) -> Jso
                 document[field.name] = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else text
         elif field.kind == FLAG:
             document[field.name] = text == ON
+        elif field.kind == YAML:
+            document[field.name] = given.replace("\r\n", "\n").rstrip() + "\n" if text else ""
         elif field.kind != SECRET or text:
             document[field.name] = text
     return document

@@ -1,0 +1,1 @@
+"""Kubernetes: each attempt is one Indexed Job, and each of its pods one node."""

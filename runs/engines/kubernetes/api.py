@@ -1,0 +1,254 @@
+"""The API server through the official client: dictionaries go, types come back, and every call has a time limit."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from runs.engines.kubernetes.documents import (
+    AccessReview,
+    EventList,
+    Job,
+    JobList,
+    PodList,
+    Problem,
+    Version,
+    WorkloadList,
+)
+from runs.engines.kubernetes.settings import KubernetesSettings
+from runs.engines.machine_system import SystemAway
+from trainyard.contract.base import JsonObject
+
+LIMIT_S = (3.0, 8.0)  # to connect, and for the answer
+CLIENT_LIFE_S = 300.0  # a kubeconfig that was changed counts after it
+MAX_QUOTED = 400
+KUEUE = ("kueue.x-k8s.io", ("v1beta2", "v1beta1"))
+T = TypeVar("T")
+
+
+class Refusal(Exception):
+    """The API server does not carry a request out. ``status`` is that of HTTP; the message is its own."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message[:MAX_QUOTED] or reason or f"HTTP {status}")
+        self.status = status
+        self.reason = reason
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same request may be carried out later."""
+        return self.status in (401, 408, 409, 429) or self.status >= 500 or "exceeded quota" in str(self)
+
+
+class Api:
+    """The objects of one namespace. Methods raise Refusal, and SystemAway where nobody answers."""
+
+    def __init__(self, settings: KubernetesSettings, own_data: Path) -> None:
+        """``own_data``: the folder of the server's own data, from where no kubeconfig is read."""
+        self._namespace = settings.namespace
+        self._client = _clients.get(settings, own_data)
+
+    def version(self) -> str:
+        return self._read(self._get("/version"), Version).git_version
+
+    def jobs(self, selector: str) -> list[Job]:
+        return self._read(self._get(self._batch("jobs"), labelSelector=selector), JobList).items or []
+
+    def job(self, name: str) -> Job | None:
+        """Return None where there is none."""
+        try:
+            return self._read(self._get(self._batch(f"jobs/{name}")), Job)
+        except Refusal as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def pods(self, selector: str) -> PodList:
+        return self._read(self._get(self._core("pods"), labelSelector=selector), PodList)
+
+    def events(self, uid: str) -> EventList:
+        """Return what happened to the object."""
+        return self._read(self._get(self._core("events"), fieldSelector=f"involvedObject.uid={uid}"), EventList)
+
+    def workloads(self, job_uid: str) -> WorkloadList:
+        """Return what Kueue has for the Job; nothing where there is no Kueue."""
+        group, versions = KUEUE
+        for version in versions:
+            path = f"/apis/{group}/{version}/namespaces/{self._namespace}/workloads"
+            try:
+                found = self._get(path, labelSelector=f"kueue.x-k8s.io/job-uid={job_uid}")
+            except Refusal as error:
+                if error.status == 404:
+                    continue
+                raise
+            return self._read(found, WorkloadList)
+        return WorkloadList()
+
+    def log_tail(self, pod: str, num_lines: int) -> str:
+        """Return the last lines that the pod printed; nothing where they are not to be had."""
+        try:
+            text = self._get(self._core(f"pods/{pod}/log"), tailLines=str(num_lines), limitBytes="4000")
+        except Refusal:
+            return ""
+        return text.decode(errors="replace")
+
+    def create_job(self, document: JsonObject, *, is_trial: bool = False) -> Job:
+        trial = {"dryRun": "All"} if is_trial else {}
+        return self._read(self._call("POST", self._batch("jobs"), document, trial), Job)
+
+    def create(self, kind: str, document: JsonObject) -> None:
+        """Create a Secret or a Service (``kind`` in the plural); one that is there already is taken for ours."""
+        try:
+            self._call("POST", self._core(kind), document)
+        except Refusal as error:
+            if error.status != 409:
+                raise
+
+    def patch_job(self, name: str, document: JsonObject) -> Job:
+        return self._read(self._call("PATCH", self._batch(f"jobs/{name}"), document), Job)
+
+    def delete_job(self, name: str) -> None:
+        """End the Job and what it owns. One that is gone is no error."""
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
+        try:
+            self._call("DELETE", self._batch(f"jobs/{name}"), options)
+        except Refusal as error:
+            if error.status != 404:
+                raise
+
+    def may(self, verb: str, group: str, resource: str) -> AccessReview:
+        """Return whether we may do this in the namespace."""
+        name, _, part = resource.partition("/")
+        about = {"namespace": self._namespace, "verb": verb, "group": group, "resource": name, "subresource": part}
+        document = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": about},
+        }
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        return self._read(self._call("POST", path, document), AccessReview)
+
+    def _batch(self, name: str) -> str:
+        return f"/apis/batch/v1/namespaces/{self._namespace}/{name}"
+
+    def _core(self, name: str) -> str:
+        return f"/api/v1/namespaces/{self._namespace}/{name}"
+
+    def _get(self, path: str, **query: str) -> bytes:
+        return self._call("GET", path, None, query)
+
+    def _call(
+        self, method: str, path: str, body: JsonObject | None = None, query: dict[str, str] | None = None
+    ) -> bytes:
+        """Raises Refusal, or SystemAway."""
+        from kubernetes.client.exceptions import OpenApiException
+        from urllib3.exceptions import HTTPError
+
+        headers = {"Accept": "application/json", "User-Agent": "trainyard"}
+        if body is not None:
+            patch = "application/merge-patch+json"
+            headers["Content-Type"] = patch if method == "PATCH" else "application/json"
+        try:
+            request = self._client.param_serialize(
+                method=method,
+                resource_path=path,
+                query_params=list((query or {}).items()),
+                header_params=headers,
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            answer = self._client.call_api(*request, _request_timeout=LIMIT_S)
+            text = bytes(answer.read() or b"")
+        except (OpenApiException, HTTPError, OSError) as error:
+            raise SystemAway(f"Kubernetes does not answer: {_short(error)}.") from error
+        if not 200 <= answer.status < 300:
+            problem = _problem_in(text)
+            raise Refusal(answer.status, problem.reason, problem.message or str(answer.reason or ""))
+        return text
+
+    def _read(self, text: bytes, kind: type[T]) -> T:
+        try:
+            return msgspec.json.decode(text, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise SystemAway(f"Kubernetes' answer cannot be read: {error}.") from error
+
+
+class _Clients:
+    """Clients by what they were made of, each for some minutes: programs that a kubeconfig names for its sign-in are
+    slow."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], tuple[float, Any]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, settings: KubernetesSettings, own_data: Path) -> Any:
+        """Raises SystemAway."""
+        key = (settings.kubeconfig, settings.context)
+        now = time.monotonic()
+        with self._lock:
+            made_at, client = self._kept.get(key, (0.0, None))
+            if client is not None and now - made_at < CLIENT_LIFE_S:
+                return client
+        client = _make_client(settings, own_data)
+        with self._lock:
+            self._kept[key] = now, client
+        return client
+
+
+_clients = _Clients()
+
+
+def _make_client(settings: KubernetesSettings, own_data: Path) -> Any:
+    try:
+        from kubernetes import client, config
+    except ImportError as error:
+        raise SystemAway(
+            "Kubernetes cannot be asked: its client is not on this server (pip install trainyard[kubernetes])."
+        ) from error
+    configuration = client.Configuration()
+    try:
+        _load(config, configuration, settings, own_data)
+    except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as error:
+        raise SystemAway(f"Kubernetes cannot be asked: {_short(error)}.") from error
+    configuration.retries = False
+    return client.ApiClient(configuration)
+
+
+def _load(config: Any, configuration: Any, settings: KubernetesSettings, own_data: Path) -> None:
+    if settings.kubeconfig:
+        path = Path(settings.kubeconfig).resolve()
+        if path.is_relative_to(own_data.resolve()):  # people upload files there, and a kubeconfig may name programs
+            raise ValueError(f"{settings.kubeconfig} lies in the server's own data")
+        config.load_kube_config(str(path), context=settings.context or None, client_configuration=configuration)
+    elif settings.context or not _is_in_pod():
+        config.load_kube_config(context=settings.context or None, client_configuration=configuration)
+    else:
+        config.load_incluster_config(client_configuration=configuration)
+
+
+def _is_in_pod() -> bool:
+    return Path("/var/run/secrets/kubernetes.io/serviceaccount/token").exists()
+
+
+def _problem_in(text: bytes) -> Problem:
+    try:
+        return msgspec.json.decode(text, type=Problem)
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # of a proxy before the API server
+        return Problem(message=" ".join(text.decode(errors="replace").split())[:MAX_QUOTED])
+
+
+def _short(error: BaseException) -> str:
+    return " ".join(str(error).split())[:MAX_QUOTED].rstrip(".") or type(error).__name__
+
+
+def attempt(call: Callable[[], T], doing: str) -> T:
+    """Do the call. A refusal becomes SystemAway: ``doing`` is tried again."""
+    try:
+        return call()
+    except Refusal as error:
+        raise SystemAway(f"Kubernetes did not {doing}: {str(error).rstrip('.')}.") from error

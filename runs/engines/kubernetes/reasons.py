@@ -1,0 +1,189 @@
+"""Why pods are not there yet, and why they ended, in words. Everything here is pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from runs.causes.allocations import EndKind
+from runs.engines.kubernetes.documents import Condition, Event, Job, Pod, Workload
+
+MAX_QUOTED = 240
+IMAGE_PROBLEMS = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
+     "RegistryUnavailable", "SignatureValidationFailed"}
+)  # fmt: skip
+CONFIG_PROBLEMS = frozenset(
+    {
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+        "PreCreateHookError",
+        "CrashLoopBackOff",
+    }
+)
+MOUNT_PROBLEMS = {
+    "FailedMount": "a volume of it is not mounted",
+    "FailedAttachVolume": "a volume of it is not attached",
+    "FailedCreatePodSandBox": "its machine cannot make its network",
+}
+# Reasons of the condition DisruptionTarget: what becomes of the attempt, and the words.
+DISRUPTIONS = {
+    "PreemptionByScheduler": (EndKind.PREEMPTED, "gave its machine to a pod of higher priority"),
+    "EvictionByEvictionAPI": (EndKind.PREEMPTED, "evicted it, as for a machine that is drained"),
+    "DeletionByTaintManager": (
+        EndKind.NODE_FAILED,
+        "took it off its machine, which is out of contact or not to be used",
+    ),
+    "DeletionByPodGC": (EndKind.NODE_FAILED, "removed it, since its machine is gone"),
+}
+# Reasons of a pod's status, as kubelets write them.
+STATUS_REASONS = {
+    "Evicted": (EndKind.NODE_FAILED, "evicted it from its machine"),
+    "NodeShutdown": (EndKind.PREEMPTED, "ended it, since its machine is being shut down"),
+    "Terminated": (EndKind.PREEMPTED, "ended it, since its machine is being shut down"),
+    "Preempting": (EndKind.PREEMPTED, "gave its machine to a pod of higher priority"),
+    "NodeLost": (EndKind.NODE_FAILED, "lost its machine"),
+    "DeadlineExceeded": (EndKind.TIME_LIMIT, "ended it at its time limit"),
+    "UnexpectedAdmissionError": (EndKind.NODE_FAILED, "could not start it on its machine"),
+    "NodeAffinity": (EndKind.NODE_FAILED, "could not start it on its machine"),
+}
+ORDER = (EndKind.PREEMPTED, EndKind.NODE_FAILED, EndKind.TIME_LIMIT, EndKind.ENDED)  # the first says why the rest ended
+
+
+class Words(NamedTuple):
+    """``reason`` is Kubernetes' own word."""
+
+    reason: str
+    sentence: str
+
+
+class End(NamedTuple):
+    kind: EndKind
+    sentence: str
+    exit_code: int | None = None
+
+
+def why_pod_waits(pod: Pod, events: Sequence[Event] = ()) -> Words:
+    scheduled = pod.condition("PodScheduled")
+    if scheduled is not None and scheduled.status == "False":
+        return _unscheduled(scheduled)
+    for container in pod.containers:
+        waiting = container.state.waiting
+        if waiting is None or waiting.reason in ("ContainerCreating", "PodInitializing", ""):
+            continue
+        if waiting.reason in IMAGE_PROBLEMS:
+            what = "its image cannot be pulled"
+        elif waiting.reason in CONFIG_PROBLEMS:
+            what = "its container cannot be started"
+        else:
+            what = "its container waits"
+        return Words(waiting.reason, _sentence(what, waiting.reason, waiting.message))
+    for event in reversed(events):
+        if event.reason in MOUNT_PROBLEMS:
+            return Words(event.reason, _sentence(MOUNT_PROBLEMS[event.reason], event.reason, event.message))
+    if scheduled is None:
+        return Words("Pending", "the scheduler has not looked at it yet (Pending).")
+    return Words("ContainerCreating", "its machine pulls the image and starts it (ContainerCreating).")
+
+
+def why_job_waits(job: Job, events: Sequence[Event]) -> Words:
+    """Return why a job that is not suspended has no pods."""
+    for event in reversed(events):
+        if event.reason == "FailedCreate":
+            quota = "exceeded quota" in event.message
+            what = "the namespace's quota does not allow it" if quota else "Kubernetes does not make its pods"
+            return Words("QuotaExceeded" if quota else event.reason, _sentence(what, event.reason, event.message))
+    return Words("Pending", "Kubernetes is making its pods (Pending).")
+
+
+def why_kueue_waits(workloads: Sequence[Workload], queue: str) -> Words:
+    for workload in workloads:
+        conditions = {one.type: one for one in workload.status.conditions or []}
+        for kind in ("Admitted", "QuotaReserved"):
+            found = conditions.get(kind)
+            if found is not None and not found.is_true:
+                reason = found.reason or "Pending"
+                return Words(reason, _sentence(f"Kueue has it in queue {queue}", reason, found.message))
+    return Words("Suspended", f"Kueue has not looked at it yet; its queue is {queue} (Suspended).")
+
+
+def is_evicted_by_kueue(workloads: Sequence[Workload]) -> Condition | None:
+    """Return why Kueue took the machines of a job that ran; None where it did not."""
+    for workload in workloads:
+        for condition in workload.status.conditions or []:
+            if condition.type == "Evicted" and condition.is_true:
+                return condition
+    return None
+
+
+def end_of(job: str, pods: Sequence[Pod], condition: Condition | None) -> End:
+    """Return why a job failed. ``condition`` is the job's own word, if it is still there."""
+    if condition is not None and condition.reason == "DeadlineExceeded":
+        return End(EndKind.TIME_LIMIT, f"Kubernetes ended job {job} at its time limit; the run goes on in another job.")
+    if (end := end_of_pods(pods)) is not None:
+        return end
+    if condition is not None and condition.reason == "PodFailurePolicy":  # its only rule is about machines
+        words = f"Kubernetes took a machine of job {job}: {_quoted(condition.message)}"
+        return End(EndKind.PREEMPTED, f"{words} ({condition.reason}).")
+    words = f": {_quoted(condition.message)} ({condition.reason})" if condition is not None else ""
+    return End(EndKind.ENDED, f"Kubernetes job {job} failed{words}.")
+
+
+def end_of_pods(pods: Sequence[Pod]) -> End | None:
+    """Return the end that explains the others."""
+    ends = [end for pod in pods if (end := end_of_pod(pod)) is not None]
+    return min(ends, key=lambda end: ORDER.index(end.kind), default=None)
+
+
+def end_of_pod(pod: Pod) -> End | None:
+    """Return why the pod ended, or is ending; None for one that goes on or ended well."""
+    name, where = pod.metadata.name, f" on machine {pod.spec.node_name}" if pod.spec.node_name else ""
+    target = pod.condition("DisruptionTarget")
+    if target is not None and target.is_true and target.reason in DISRUPTIONS:
+        kind, words = DISRUPTIONS[target.reason]
+        return End(kind, _ended(f"Kubernetes {words}: pod {name}{where}", target.reason, ""))
+    reason = pod.status.reason
+    if reason in STATUS_REASONS or reason.startswith("OutOf"):
+        kind, words = STATUS_REASONS.get(reason, STATUS_REASONS["UnexpectedAdmissionError"])
+        return End(kind, _ended(f"Kubernetes {words}: pod {name}{where}", reason, pod.status.message))
+    for container in pod.containers:
+        ended = container.state.terminated
+        if ended is None or ended.exit_code == 0:
+            continue
+        if ended.reason == "OOMKilled":
+            words = (
+                f"Pod {name}{where} used more memory than it may and was killed (OOMKilled); raise the cluster's memory"
+            )
+            return End(EndKind.ENDED, f"{words}.", ended.exit_code)
+        words = f"Container {container.name} of pod {name}{where} ended with exit code {ended.exit_code}"
+        return End(EndKind.ENDED, _ended(words, ended.reason, ended.message), ended.exit_code)
+    if pod.status.phase == "Failed":
+        return End(EndKind.ENDED, _ended(f"Pod {name}{where} failed", reason, pod.status.message))
+    return None
+
+
+def _unscheduled(condition: Condition) -> Words:
+    if condition.reason == "SchedulingGated":
+        return Words(condition.reason, _sentence("a gate keeps it from being scheduled", condition.reason, ""))
+    # What the scheduler thinks of preemption stands behind what is wrong, and says the same again.
+    message = re.split(r"\.?,? (?:preemption:|no new claims to deallocate)", condition.message)[0]
+    reason = condition.reason or "Unschedulable"
+    return Words(reason, _sentence("no machine takes it", reason, message))
+
+
+def _sentence(what: str, reason: str, message: str) -> str:
+    quoted = _quoted(message)
+    return f"{what}: {quoted} ({reason})." if quoted else f"{what} ({reason})."
+
+
+def _ended(what: str, reason: str, message: str) -> str:
+    quoted = _quoted(message)
+    named = f" ({reason})" if reason and reason != "Error" else ""
+    return f"{what}{named}: {quoted}." if quoted else f"{what}{named}."
+
+
+def _quoted(message: str) -> str:
+    text = " ".join(message.split()).rstrip(".")
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
