@@ -39,8 +39,13 @@ class Tests(NamedTuple):
 # Every test is in one part, but for tests/parity and tests/quality, which are `make parity` and `make quality`: minutes
 # of up to eight processes. What has to do with the database runs on PostgreSQL too, in `make test-all`.
 NEVER = ("--ignore=tests/parity", "--ignore=tests/quality")
-# Minutes each: `make chaos`, `make ray`, `make slurm`.
-ALONE = ("--ignore=tests/chaos", "--ignore=tests/whole/test_ray.py", "--ignore=tests/whole/test_slurm.py")
+# Minutes each: `make chaos`, `make kubernetes`, `make ray`, `make slurm`.
+ALONE = (
+    "--ignore=tests/chaos",
+    "--ignore=tests/whole/test_kubernetes.py",
+    "--ignore=tests/whole/test_ray.py",
+    "--ignore=tests/whole/test_slurm.py",
+)
 APART = ("--ignore=tests/browser", "--ignore=tests/runs", "--ignore=tests/workers")
 PARTS = {
     "browser": Tests(["-m", "not extended"], ["tests/browser"], {}),

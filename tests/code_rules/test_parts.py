@@ -73,7 +73,12 @@ def test_many_failures_are_not_run_again(
 
 
 NEVER = {"tests/parity", "tests/quality"}
-ALONE = {"tests/chaos", "tests/whole/test_ray.py", "tests/whole/test_slurm.py"}
+ALONE = {
+    "tests/chaos",
+    "tests/whole/test_kubernetes.py",
+    "tests/whole/test_ray.py",
+    "tests/whole/test_slurm.py",
+}
 APART = {"tests/browser", "tests/runs", "tests/workers", *NEVER}
 
 

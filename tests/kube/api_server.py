@@ -153,7 +153,7 @@ class Request:
             asked = f"{about['verb']} {about['resource']}{part}"
             return {**self._body, "status": {"allowed": asked not in self._kubernetes.faults.denied}}
         _, found, rest = self._path.partition(f"/namespaces/{NAMESPACE}/")
-        resource, name, part = (rest.split("/") + ["", ""])[:3]
+        resource, name, part = ([*rest.split("/"), "", ""])[:3]
         if not found or resource not in KINDS:
             raise Refused(404, "NotFound", "the server could not find the requested resource")
         verb = {"GET": "get" if name else "list", "POST": "create", "PATCH": "patch", "DELETE": "delete"}[self._method]

@@ -1,4 +1,4 @@
-"""A whole Trainyard with a stand-in for Kubernetes whose pods are processes: runs, reasons, faults, and what is left."""
+"""A whole Trainyard with a stand-in for Kubernetes whose pods are processes: runs, reasons, faults, what is left."""
 
 from __future__ import annotations
 
@@ -36,11 +36,14 @@ class KubernetesYard(Yard):
         }
         self.post("/clusters", {"name": name, "engine": "kubernetes", "projects": ["default"], "settings": made})
 
-    def wait_for(self, is_true: Callable[[], object], words: str, seconds: float = 90) -> None:
+    def wait_for(self, is_true: Callable[[], object], words: str, seconds: float = 240) -> None:
         deadline = time.monotonic() + seconds
         while not is_true():
             assert time.monotonic() < deadline, f"{words}: {self.kubernetes.names()}"
             time.sleep(0.2)
+
+    def wait_for_step(self, run_id: str, step: int, seconds: float = 240) -> Document:
+        return super().wait_for_step(run_id, step, seconds)
 
     def wait_until_nothing_is_left(self) -> None:
         self.wait_for(lambda: not self.kubernetes.names(), "objects are left")

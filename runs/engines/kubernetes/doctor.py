@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from runs.engines.findings import Finding
 from runs.engines.kubernetes.api import Api, Refusal
@@ -19,16 +18,12 @@ from runs.engines.kubernetes.reasons import end_of_pods, why_pod_waits
 from runs.engines.kubernetes.rights import FOR_KUEUE, RIGHTS, Right
 from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import JobState, MachineRequest, SystemAway
-from trainyard.contract.base import BadDocument, JsonObject, decode
+from runs.engines.probes import probe_answers, probe_findings, probe_names, probe_words
+from trainyard.contract.base import JsonObject
 
 PROBE_LIMIT_S = 120.0
 EVERY_S = 1.0
 RBAC_ADVICE = "Apply docs/kubernetes/rbac.yaml in the namespace, for the account that the server uses."
-ADVICE = {
-    "server": "Set the cluster's server, or start the server with a PUBLIC_URL that the pods reach.",
-    "Valkey": "Start the server with a REDIS_URL that the pods reach.",
-    "folder": "The volume at the shared folder must be mounted on every machine, and the pods' user must write to it.",
-}
 
 
 def examine(settings: KubernetesSettings, origin: Origin, redis_url: str, own_data: Path) -> Iterator[Finding]:
@@ -99,23 +94,13 @@ def _probe(api: Api, settings: KubernetesSettings, origin: Origin, redis_url: st
     if problem:
         yield Finding("pods", False, f"A short job of {machines} did not run: {problem}", "It was deleted again.")
         return
-    answers = [answer for text in texts.values() if (answer := _answer_in(text)) is not None]
+    answers = [answer for text in texts.values() for answer in probe_answers(text)]
     if len(answers) < number:
-        words = f"{machines} ran, and what they printed is not to be read. Has the image Trainyard, and may we get pods/log?"
-        yield Finding("pods", None, words)
+        words = f"A short job ran in {machines}, and what they printed is not to be read."
+        yield Finding("pods", None, words, "Has the image Trainyard, and may we get pods/log?")
         return
-    yield Finding("pods", True, f"A short job ran in {machines}: {_names(answers)}.")
-    yield from _reached(settings, origin, redis_url, answers)
-
-
-def _reached(
-    settings: KubernetesSettings, origin: Origin, redis_url: str, answers: Sequence[JsonObject]
-) -> Iterator[Finding]:
-    problems = [(str(one.get("host")), str(word)) for one in answers for word in one.get("problems") or []]
-    for step, place in (("server", origin.server), ("Valkey", _valkey_place(redis_url)), ("folder", settings.folder)):
-        wrong = [f"{host}: {word.partition(': ')[2]}" for host, word in problems if word.startswith(f"{step}: ")]
-        sentence = f"{place} is not reached. {'; '.join(wrong)}." if wrong else f"{place} is reached from the pods."
-        yield Finding(step, not wrong, sentence, ADVICE[step] if wrong else "")
+    yield Finding("pods", True, f"A short job ran in {machines}: {probe_names(answers)}.")
+    yield from probe_findings(answers, origin.server, redis_url, settings.folder)
 
 
 def _probe_job(settings: KubernetesSettings, request: MachineRequest, origin: Origin, redis_url: str) -> JsonObject:
@@ -130,8 +115,8 @@ def _probe_job(settings: KubernetesSettings, request: MachineRequest, origin: Or
     container = pod["containers"][0]
     mounts = container["volumeMounts"]
     container["volumeMounts"] = [mount for mount in mounts if mount["name"] != "trainyard-join"]
-    container["command"] = [settings.python, "-P", "-m", "workers.machine.probe"]
-    container["args"] = [origin.server, _valkey_place(redis_url), settings.folder]
+    container["command"] = probe_words(settings.python, origin.server, redis_url, settings.folder)
+    container["args"] = []
     return job
 
 
@@ -152,25 +137,6 @@ def _wait(api: Api, attempt: str) -> tuple[list[Pod], str]:
             words = why_pod_waits(waiting[0]).sentence if waiting else "its pods did not end."
             return pods, end.sentence if end is not None else words
         time.sleep(EVERY_S)
-
-
-def _answer_in(text: str) -> JsonObject | None:
-    for line in reversed(text.splitlines()):
-        try:
-            return decode(line, JsonObject)
-        except BadDocument:  # what the image's entry prints
-            continue
-    return None
-
-
-def _names(answers: Sequence[JsonObject]) -> str:
-    return ", ".join(f"{one.get('host')} (Trainyard {one.get('version')})" for one in answers)
-
-
-def _valkey_place(redis_url: str) -> str:
-    """Return host and port of Valkey, or its socket, without name and password."""
-    parts = urlsplit(redis_url)
-    return unquote(parts.path) if parts.scheme == "unix" else f"{parts.hostname or 'localhost'}:{parts.port or 6379}"
 
 
 def _word() -> str:

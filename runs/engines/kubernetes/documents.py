@@ -1,4 +1,4 @@
-"""What we read of the objects of Kubernetes, as types. Unknown fields are ignored; an empty list may be missing or null."""
+"""What we read of the objects of Kubernetes, as types. Unknown fields are ignored; a list may be missing or null."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ class Document(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """A part of an object."""
 
 
-class Owner(Document):
+class Owner(Document, frozen=True):
     kind: str = ""
     name: str = ""
     uid: str = ""
 
 
-class Metadata(Document):
+class Metadata(Document, frozen=True):
     name: str = ""
     uid: str = ""
     labels: dict[str, str] | None = None
@@ -31,7 +31,7 @@ class Metadata(Document):
         return (self.labels or {}).get(name, "")
 
 
-class Condition(Document):
+class Condition(Document, frozen=True):
     """``status`` is "True", "False" or "Unknown"."""
 
     type: str = ""
@@ -44,33 +44,33 @@ class Condition(Document):
         return self.status == "True"
 
 
-class Waiting(Document):
+class Waiting(Document, frozen=True):
     reason: str = ""
     message: str = ""
 
 
-class Running(Document):
+class Running(Document, frozen=True):
     started_at: datetime | None = None
 
 
-class Terminated(Document):
+class Terminated(Document, frozen=True):
     exit_code: int = 0
     reason: str = ""
     message: str = ""
 
 
-class ContainerState(Document):
+class ContainerState(Document, frozen=True):
     waiting: Waiting | None = None
     running: Running | None = None
     terminated: Terminated | None = None
 
 
-class ContainerStatus(Document):
+class ContainerStatus(Document, frozen=True):
     name: str = ""
     state: ContainerState = ContainerState()
 
 
-class PodStatus(Document):
+class PodStatus(Document, frozen=True):
     phase: str = ""
     reason: str = ""
     message: str = ""
@@ -79,11 +79,11 @@ class PodStatus(Document):
     init_container_statuses: list[ContainerStatus] | None = None
 
 
-class PodSpec(Document):
+class PodSpec(Document, frozen=True):
     node_name: str = ""
 
 
-class Pod(Document):
+class Pod(Document, frozen=True):
     metadata: Metadata
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
@@ -100,22 +100,22 @@ class Pod(Document):
         return [*(self.status.init_container_statuses or []), *(self.status.container_statuses or [])]
 
 
-class PodList(Document):
+class PodList(Document, frozen=True):
     items: list[Pod] | None = None
 
 
-class JobSpec(Document):
+class JobSpec(Document, frozen=True):
     suspend: bool | None = None
     completions: int | None = None
     active_deadline_seconds: int | None = None
 
 
-class JobStatus(Document):
+class JobStatus(Document, frozen=True):
     conditions: list[Condition] | None = None
     start_time: datetime | None = None
 
 
-class Job(Document):
+class Job(Document, frozen=True):
     metadata: Metadata
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
@@ -124,16 +124,16 @@ class Job(Document):
         return next((one for one in self.status.conditions or [] if one.type == kind and one.is_true), None)
 
 
-class JobList(Document):
+class JobList(Document, frozen=True):
     items: list[Job] | None = None
 
 
-class ObjectReference(Document):
+class ObjectReference(Document, frozen=True):
     name: str = ""
     uid: str = ""
 
 
-class Event(Document):
+class Event(Document, frozen=True):
     involved_object: ObjectReference
     reason: str = ""
     message: str = ""
@@ -142,40 +142,40 @@ class Event(Document):
     event_time: datetime | None = None
 
 
-class EventList(Document):
+class EventList(Document, frozen=True):
     items: list[Event] | None = None
 
 
-class WorkloadStatus(Document):
+class WorkloadStatus(Document, frozen=True):
     conditions: list[Condition] | None = None
 
 
-class Workload(Document):
+class Workload(Document, frozen=True):
     """Kueue's view of a Job."""
 
     metadata: Metadata
     status: WorkloadStatus = WorkloadStatus()
 
 
-class WorkloadList(Document):
+class WorkloadList(Document, frozen=True):
     items: list[Workload] | None = None
 
 
-class Problem(Document):
+class Problem(Document, frozen=True):
     """A ``Status`` object: why a request was not carried out."""
 
     message: str = ""
     reason: str = ""
 
 
-class Version(Document):
+class Version(Document, frozen=True):
     git_version: str = ""
 
 
-class AccessStatus(Document):
+class AccessStatus(Document, frozen=True):
     allowed: bool = False
     reason: str = ""
 
 
-class AccessReview(Document):
+class AccessReview(Document, frozen=True):
     status: AccessStatus = AccessStatus()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from runs.engines.kubernetes.pod_template import CONTAINER, laid_over, mount_paths, read_template
 from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import MachineRequest
+from runs.engines.node_command import node_words
 from trainyard.contract.base import JsonObject
 
 NAME = "trainyard"
@@ -138,20 +139,12 @@ def _container(settings: KubernetesSettings, request: MachineRequest, origin: Or
     return {
         "name": CONTAINER,
         "image": settings.image,
-        "command": [settings.python, "-P", "-m", "workers.node"],  # nothing of the working folder is imported
-        "args": [
-            "--for-attempt",
-            request.attempt,
+        "command": [
+            *node_words(settings.python, attempt=request.attempt, server=origin.server, home=HOME, slots=request.slots),
             "--machine",
             "$(TRAINYARD_INDEX)",
             "--join-file",
             TOKEN_PATH,
-            "--server",
-            origin.server,
-            "--home",
-            HOME,
-            "--slots",
-            str(request.slots),
             "--grace",
             str(settings.notice_s),
         ],

@@ -103,7 +103,7 @@ def test_limits_leave_the_notice_to_the_ranks() -> None:
     made = job(time_limit="1h", notice="5m")
     assert made["spec"]["activeDeadlineSeconds"] == 3600 - 300
     assert made["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 300
-    assert made["spec"]["template"]["spec"]["containers"][0]["args"][-2:] == ["--grace", "300"]
+    assert made["spec"]["template"]["spec"]["containers"][0]["command"][-2:] == ["--grace", "300"]
     assert "activeDeadlineSeconds" not in job()["spec"]
 
 

@@ -74,8 +74,8 @@ def test_an_answer_that_was_lost_is_found_and_not_repeated(system: KubernetesSys
 @pytest.mark.parametrize(
     ("refusal", "kind", "words"),
     [
-        ((403, "Forbidden", 'jobs.batch is forbidden: exceeded quota: team, used: 5'), SystemAway, "exceeded quota: team"),
-        ((403, "Forbidden", 'User "x" cannot create resource "jobs"'), SystemRefused, "trainyard doctor --cluster pods"),
+        ((403, "Forbidden", 'jobs.batch is forbidden: exceeded quota: team'), SystemAway, "quota: team"),
+        ((403, "Forbidden", 'User "x" cannot create jobs'), SystemRefused, "trainyard doctor --cluster pods"),
         ((404, "NotFound", 'namespaces "training" not found'), SystemRefused, "not found"),
         ((422, "Invalid", "Job is invalid: spec.template.spec.tolerations[0]"), SystemRefused, "tolerations"),
         ((401, "Unauthorized", "Unauthorized"), SystemAway, "Unauthorized"),
