@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runs.engines.kubernetes.pod_template import CONTAINER, laid_over, mount_paths, read_template
+from runs.engines.kubernetes.pod_template import CONTAINER, INDEX, laid_over, mount_paths, read_template
 from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import MachineRequest
 from runs.engines.node_command import node_words
@@ -21,7 +21,7 @@ RELEASED = f"{NAME}/released"  # an annotation of a Job that was submitted to it
 ENDING = f"{NAME}/ending"  # an annotation: why machines were taken, since pods that were taken are soon forgotten
 QUEUE = "kueue.x-k8s.io/queue-name"
 WITHIN = "kueue.x-k8s.io/podset-required-topology"
-INDEX = "batch.kubernetes.io/job-completion-index"
+ANNOTATED_INDEX = "batch.kubernetes.io/job-completion-index"
 KEPT_S = 86_400  # of a finished Job that nobody deletes; control does once it knows the end
 TOKEN_PATH = "/run/trainyard/join"
 HOME = "/var/lib/trainyard"
@@ -142,14 +142,14 @@ def _container(settings: KubernetesSettings, request: MachineRequest, origin: Or
         "command": [
             *node_words(settings.python, attempt=request.attempt, server=origin.server, home=HOME, slots=request.slots),
             "--machine",
-            "$(TRAINYARD_INDEX)",
+            f"$({INDEX})",
             "--join-file",
             TOKEN_PATH,
             "--grace",
             str(settings.notice_s),
         ],
         "env": [
-            {"name": "TRAINYARD_INDEX", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}},
+            {"name": INDEX, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{ANNOTATED_INDEX}']"}}},
             {"name": "TRAINYARD_CHECKPOINTS", "value": f"{settings.folder}/checkpoints"},
             {"name": "TRAINYARD_CORES", "value": str(request.slots * settings.cpus_per_slot)},
         ],
@@ -158,7 +158,7 @@ def _container(settings: KubernetesSettings, request: MachineRequest, origin: Or
             {
                 "name": "trainyard-join",
                 "mountPath": TOKEN_PATH,
-                "subPathExpr": "$(TRAINYARD_INDEX)",  # each pod sees its own token alone
+                "subPathExpr": f"$({INDEX})",  # each pod sees its own token alone
                 "readOnly": True,
             },
             {"name": "trainyard-home", "mountPath": HOME},

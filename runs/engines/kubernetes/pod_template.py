@@ -17,6 +17,7 @@ from trainyard.contract.base import JsonObject
 CONTAINER = "node"  # the name of our container
 OURS = "trainyard-"  # names of our volumes begin with it
 OUR_VARIABLES = "TRAINYARD_"
+INDEX = "POD_INDEX"  # a variable: which of the job's pods it is
 OUR_PATHS = ("/run/trainyard", "/var/lib/trainyard")
 MAX_LENGTH = 50_000
 OPEN_FIELDS = frozenset(
@@ -152,7 +153,8 @@ def _check_resources(resources: JsonObject, place: str) -> None:
 
 
 def _refuse_variable(name: str) -> str:
-    return f"variables {OUR_VARIABLES}… are ours" if name.startswith(OUR_VARIABLES) else ""
+    is_ours = name.startswith(OUR_VARIABLES) or name == INDEX
+    return f"{INDEX} and variables {OUR_VARIABLES}… are ours" if is_ours else ""
 
 
 def _refuse_path(path: str) -> str:

@@ -84,7 +84,7 @@ def test_tokens_stand_in_the_secret_alone_and_a_pod_sees_its_own() -> None:
     made = secret_of(settings_of(checked_settings({"image": "a", "claim": "b"})), REQUEST, ORIGIN, "uid")
     assert made["stringData"] == {"0": "join_one", "1": "join_two"}
     (mount,) = [one for one in pod()["containers"][0]["volumeMounts"] if one["name"] == "trainyard-join"]
-    assert mount["subPathExpr"] == "$(TRAINYARD_INDEX)" and mount["readOnly"]
+    assert mount["subPathExpr"] == "$(POD_INDEX)" and mount["readOnly"]
     assert "join_one" not in repr(REQUEST)
 
 
@@ -94,7 +94,7 @@ def test_the_template_lies_over_our_pod() -> None:
     assert found["nodeSelector"] == {"gpu": "a100"} and {"podAffinity", "nodeAffinity"} == set(found["affinity"])
     assert container["resources"]["limits"] == {"nvidia.com/gpu": "4", "rdma/hca": 1}
     names = [one["name"] for one in container["env"]]
-    assert names[-1] == "NCCL_DEBUG" and "TRAINYARD_INDEX" in names
+    assert names[-1] == "NCCL_DEBUG" and "POD_INDEX" in names
     assert [one["name"] for one in found["volumes"]][-1] == "data"
     assert found["restartPolicy"] == "Never" and not found["automountServiceAccountToken"]
 
