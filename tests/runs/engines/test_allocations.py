@@ -180,10 +180,12 @@ def test_what_follows_when_the_system_ends_the_job(scene: Scene, kind: EndKind, 
     assert {one.phase for one in first.placements.all()} == {Phase.ENDED}
 
 
-def test_nodes_that_were_shut_down_wait_for_the_word_of_their_system(scene: Scene) -> None:
-    """`scancel` ends the processes first: a restart would take the machines again that somebody has just taken."""
+@pytest.mark.parametrize("code", ["interrupted", "preempted"])
+def test_nodes_that_were_shut_down_wait_for_the_word_of_their_system(scene: Scene, code: str) -> None:
+    """`scancel` ends the processes first, and `kubectl delete job` asks pods to save as an eviction does: a restart
+    would take the machines again that somebody has just taken."""
     scene.start()
-    reason = {"code": "interrupted", "sentence": "Trainyard was stopped on c1.", "evidence": {}}
+    reason = {"code": code, "sentence": "Trainyard was stopped on c1.", "evidence": {}}
     scene.say("ended", reason=reason)
     for _ in range(8):
         assert scene.tick() == "RUNNING"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from workers.node import brought
-from workers.node.brought import Departure, token_for
+from workers.node.brought import Departure, token_for, token_in
 from workers.node.main import parse
 from workers.transport.node_config import CannotStart
 
@@ -21,6 +21,7 @@ class Worker:
     def __init__(self) -> None:
         self.is_done = threading.Event()
         self.num_ends = 0
+        self.waited_s = 0.0
 
     def is_done_with(self, attempt: str) -> bool:
         return attempt == "a1" and self.is_done.is_set()
@@ -29,7 +30,7 @@ class Worker:
         self.num_ends += 1
 
     def wait_for_supervisors(self, limit_s: float) -> None:
-        pass
+        self.waited_s = limit_s
 
 
 @pytest.fixture
@@ -47,6 +48,22 @@ def test_each_machine_takes_the_token_at_its_place() -> None:
     assert token_for(None, 0) is token_for("", 3) is None
     with pytest.raises(CannotStart, match="for 2 machines, and this is number 2"):
         token_for("one two", 2)
+
+
+def test_a_token_may_lie_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "join").write_text("join_one\n")
+    assert token_in(tmp_path / "join") == "join_one"
+    assert parse(["--for-attempt", "a1", "--join-file", "/run/join"]).join_file == Path("/run/join")
+    with pytest.raises(CannotStart, match="cannot be read from"):
+        token_in(tmp_path / "gone")
+
+
+def test_ranks_may_save_for_as_long_as_the_machine_is_there(tmp_path: Path) -> None:
+    assert parse(["--for-attempt", "a1", "--grace", "120"]).grace == 120
+    for grace_s, waited_s in ((120.0, 115.0), (30.0, 25.0), (2.0, 1.0)):
+        worker = Worker()
+        Departure(worker, "a1", grace_s).finish(tmp_path / "home")  # type: ignore[arg-type]
+        assert worker.waited_s == waited_s
 
 
 def test_slurm_says_which_machine_this_is(monkeypatch: pytest.MonkeyPatch) -> None:
