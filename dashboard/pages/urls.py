@@ -19,7 +19,7 @@ from dashboard.pages.datasets import views as datasets
 from dashboard.pages.home import views as home
 from dashboard.pages.launch import views as launch
 from dashboard.pages.node import views as node
-from dashboard.pages.people import invitation
+from dashboard.pages.people import git_keys, invitation
 from dashboard.pages.people import views as people
 from dashboard.pages.run import checkpoints, resizing, rewinding, slow, traces
 from dashboard.pages.run import views as run
@@ -65,6 +65,8 @@ urlpatterns = [
     route("people/new-project/", people.new_project, "new-project"),
     route("people/<slug:project_id>/invite/", people.invite, "invite"),
     route("people/<slug:project_id>/withdraw/<slug:invitation_id>/", people.withdraw, "withdraw"),
+    route("people/<slug:project_id>/git-keys/", git_keys.add, "add-git-key"),
+    route("people/<slug:project_id>/git-keys/<slug:key_id>/delete/", git_keys.delete, "delete-git-key"),
     route("people/<slug:project_id>/role/<int:user_id>/", people.change_role, "change-role"),
     route("people/<slug:project_id>/remove/<int:user_id>/", people.remove, "remove-member"),
     route("invitations/<str:secret>/", invitation.accept, "invitation"),

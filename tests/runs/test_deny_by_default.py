@@ -17,7 +17,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from dashboard.asgi import application
 from dashboard.sockets.consumers import NOT_FOUND, UNKNOWN_USER, websocket_urlpatterns
 from runs import actions
-from runs.models import Dataset, Invitation, Job, Membership, Node, Role, Run
+from runs.models import Dataset, GitKey, Invitation, Job, Membership, Node, Role, Run
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run, spec
 from tests.datasets import make_dataset
@@ -67,6 +67,8 @@ def ids(cast: Cast, valkey: Valkey) -> dict[str, str]:
     job = actions.save_job(actor=cast.mate, document=spec())
     invitation, secret = actions.invite(actor=cast.owner, project=cast.project, role=Role.VIEWER)
     token, _ = actions.create_token(actor=cast.mate, name="x")
+    kind = GitKey.Kind.TOKEN
+    git_key = actions.add_git_key(actor=cast.owner, project=cast.project, kind=kind, place="example.org", secret="x")
     return {
         "run_id": run.pk,
         "local_id": "0" * 32,
@@ -79,6 +81,7 @@ def ids(cast: Cast, valkey: Valkey) -> dict[str, str]:
         "user_id": str(cast.mate.pk),
         "username": "mate",
         "token_id": token.pk,
+        "key_id": git_key.pk,
         "secret": secret,
         "sha256": "a" * 64,
         "fence": str(attempt.fence),

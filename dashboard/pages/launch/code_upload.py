@@ -19,7 +19,8 @@ def uploaded(request: HttpRequest) -> bytes | None:
     archive = request.FILES.get("archive")
     if isinstance(archive, UploadedFile) and archive.size:
         _check_size(archive.size)
-        return bytes(archive.read())
+        is_file = (archive.name or "").endswith(".py")
+        return pack([archive], [archive.name or ""]) if is_file else bytes(archive.read())
     files = [one for one in request.FILES.getlist("files") if one.name]
     return pack(files, request.POST.getlist("paths")) if files else None
 

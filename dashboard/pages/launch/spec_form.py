@@ -25,6 +25,7 @@ GROUPS = {
 }
 TASKS = tuple(KINDS)
 RECIPE = "task.recipe"  # which the kind of task says
+CODE = "task.code"
 _WHOLE = re.compile(r"[+-]?\d{1,400}")  # more digits are no number that anything takes, and Python counts them slowly
 _RANGE = re.compile(r"(\d{1,9}) *(?:-|–|to|\.\.) *(\d{1,9})")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -66,7 +67,7 @@ class Control(NamedTuple):
     @property
     def width(self) -> str:
         """The class for a field that takes more room than others."""
-        if self.widget in ("lines", "checks") or self.info.path == "task.code":
+        if self.widget in ("lines", "checks") or self.info.path == CODE:
             return "is-wide"
         return "is-double" if self.info.path in DOUBLE else ""
 
@@ -75,6 +76,11 @@ class Control(NamedTuple):
         """What a line of a field of several looks like."""
         shown = {"environment.requirements": "numpy>=2", "log_rules": "slow-disk notify: nfs: .* gone"}
         return shown.get(self.info.path, "" if self.info.kind == "lines" else "NAME=value, one a line")
+
+    @property
+    def git(self) -> JsonObject | None:
+        """What of a repository the code is; None for an upload."""
+        return git_of(self.value) if self.info.path == CODE else None
 
     @property
     def chosen(self) -> list[str]:
@@ -129,6 +135,8 @@ def typed_of(document: JsonObject) -> Typed:
 def typed_in(post: Mapping[str, str]) -> Typed:
     """The text of each field as it was sent."""
     typed = {info.path: _sent(post, info) for info in form_fields()}
+    if post.get("code-source") == "git":
+        typed[CODE] = _git_text(post)
     typed["task"] = post["task"] if post.get("task") in TASKS else TASKS[0]
     return typed
 
@@ -228,6 +236,24 @@ def _info(path: str) -> FieldInfo:
     return next(info for info in form_fields() if info.path == path)
 
 
+def _git_text(post: Mapping[str, str]) -> str:
+    """What was typed of a repository as the text of the one field of the spec."""
+    texts = {name: post.get(f"code-{name}", "").strip() for name in ("git", "revision", "path")}
+    found: JsonObject = {name: text for name, text in texts.items() if text}
+    found |= {"submodules": True} if post.get("code-submodules") else {}
+    found |= {"patch": patch} if (patch := post.get("code-patch", "")) else {}
+    return json.dumps({"git": "", **found})
+
+
+def git_of(text: str) -> JsonObject | None:
+    """Return what the text of the field says of a repository; None where it says something else."""
+    try:
+        found = json.loads(text) if text.startswith("{") else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and "git" in found else None
+
+
 def is_fixed(info: FieldInfo) -> bool:
     return len(info.choices) == 1 or (info.kind == "number" and info.minimum == info.maximum)
 
@@ -250,7 +276,9 @@ def as_value(info: FieldInfo, text: str) -> Any:
         return text == "on"
     if info.default == "auto" and _WHOLE.fullmatch(text):
         return int(text)
-    return {"sha256": text} if info.path == "task.code" and _DIGEST.fullmatch(text) else text
+    if info.path == CODE:
+        return {"sha256": text} if _DIGEST.fullmatch(text) else git_of(text) or text
+    return text
 
 
 def _nodes(text: str) -> Any:
@@ -281,7 +309,7 @@ def _control(info: FieldInfo, typed: Typed, by_path: Mapping[str, str], options:
         value = as_text(info, own.default)
     if _is_checks(info):
         widget = "checks"
-    if widget == "select" and options and value not in [option.value for option in options]:
+    if widget == "select" and options and value not in [option.value for option in options] and not git_of(value):
         options = [*options, Option(value, value)]  # what was asked for stays to be seen, with its problem
     return Control(
         info=info,

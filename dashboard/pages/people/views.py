@@ -30,6 +30,7 @@ FRAGMENTS = {
     "members": "people/_members.html",
     "invitations": "people/_invitations.html",
     "invite": "people/_invite.html",
+    "git-keys": "people/_git_keys.html",
 }
 MEANINGS = {
     Role.OWNER: "everything, and makes other owners",
@@ -46,14 +47,14 @@ def people(request: HttpRequest) -> HttpResponse:
     project = get_project(request.user, asked) if asked else (projects[0] if projects else None)
     if project is None:
         return show(request, "people/none.html", {"may_create": can_create_projects(request.user)})
-    return show(request, "people/people.html", _around(request, project), fragments=FRAGMENTS)
+    return show(request, "people/people.html", around(request, project), fragments=FRAGMENTS)
 
 
 @page(methods=("POST",))
 def invite(request: HttpRequest, project_id: str) -> HttpResponse:
     """Make an invitation and show its link, this once."""
     project = get_project(request.user, project_id)
-    context = _around(request, project)
+    context = around(request, project)
     context["invite"] = {"email": request.POST.get("email", "").strip(), "role": request.POST.get("role", "")}
     try:
         role = _role(request)
@@ -62,7 +63,7 @@ def invite(request: HttpRequest, project_id: str) -> HttpResponse:
         context["invite"]["problems"] = problems_of(error)
         return show(request, "people/people.html", context, fragments=FRAGMENTS, status=422)
     context["link"] = settings.PUBLIC_URL + reverse("invitation", args=(secret,))
-    return show(request, "people/people.html", {**context, **_around(request, project)}, fragments=FRAGMENTS)
+    return show(request, "people/people.html", {**context, **around(request, project)}, fragments=FRAGMENTS)
 
 
 @page(methods=("POST",))
@@ -109,7 +110,7 @@ def new_project(request: HttpRequest) -> HttpResponse:
     return show(request, "people/new_project.html", context, status=422 if problems else 200)
 
 
-def _around(request: HttpRequest, project: Project) -> dict[str, Any]:
+def around(request: HttpRequest, project: Project) -> dict[str, Any]:
     may_manage = can(request.user, project, Role.MAINTAINER)
     is_owner = can(request.user, project, Role.OWNER)
     members = Membership.objects.filter(project=project).select_related("user").order_by("user__username")
@@ -121,8 +122,10 @@ def _around(request: HttpRequest, project: Project) -> dict[str, Any]:
         "time": time_view(time, "All runs"),
         "projects": visible_projects(request.user),
         "members": [(one, may_manage and (is_owner or one.role != Role.OWNER), Role(one.role)) for one in members],
+        "git_keys": project.git_keys.all() if can(request.user, project, Role.MEMBER) else [],
         "invitations": invitations.select_related("created_by") if may_manage else [],
         "may_manage": may_manage,
+        "may_launch": can(request.user, project, Role.MEMBER),
         "is_owner": is_owner,
         "roles": [(role.value, role.label, MEANINGS[role]) for role in roles],
         "meanings": [(role.label, MEANINGS[role]) for role in Role],

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from dashboard.pages.run import evidence, output_files, rewinding, slow
 from dashboard.pages.run import ranks as ranks_table
+from dashboard.pages.run.code import code_view
 from dashboard.pages.run.network_results import network_results
 from dashboard.pages.run.plan import plan_tab
 from dashboard.pages.run.resizing import nodes_over_time
@@ -114,7 +115,8 @@ def files(request: HttpRequest, run_id: str) -> HttpResponse:
 def spec(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request.user, run_id)
     text = yaml.safe_dump(run.spec, sort_keys=False, allow_unicode=True, width=100)
-    return show(request, "runs/spec.html", {**around(request, run, "spec"), "yaml": text}, fragments=HEADER)
+    context = {**around(request, run, "spec"), "yaml": text, "code_view": code_view(run)}
+    return show(request, "runs/spec.html", context, fragments=HEADER)
 
 
 @page()

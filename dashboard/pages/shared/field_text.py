@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from typing import Any
@@ -27,6 +28,8 @@ def as_text(info: FieldInfo, value: Any) -> str:
         return "on" if value else ""
     if info.kind == "nodes" and isinstance(value, dict):
         return f"{value.get('min')}-{value.get('max')}"
+    if isinstance(value, dict) and "git" in value:
+        return json.dumps({name: one for name, one in value.items() if one not in ("", False)})
     return str(value.get("sha256", "")) if isinstance(value, dict) else str(value)
 
 

@@ -38,6 +38,8 @@ function choose(form, { sha256, label, files }) {
   select.value = sha256;
   const scripts = files.filter((name) => name.endsWith(".py"));
   form.querySelector("#scripts").replaceChildren(...scripts.map((name) => new Option(name, name)));
+  const others = ["task.module", "task.command"].some((name) => form.elements[name].value.trim());
+  if (others) return;
   const script = form.elements["task.script"];
   if (!scripts.includes(script.value) && scripts.length)
     script.value = scripts.find((name) => /(^|\/)(train|main)\.py$/.test(name)) ?? scripts[0];

@@ -89,7 +89,7 @@ export function mount(form) {
   function onInput(event) {
     if (event.target.type === "file") return;
     refused.clear();
-    touched.add(event.target.name);
+    touched.add(event.target.closest(".field[data-path]")?.dataset.path ?? event.target.name);
     if (["task", "project"].includes(event.target.name)) switchKind(); // each has its own choices
     showNeeded(form);
     want(event.target.name === "coloured-by" ? 0 : TYPING_MS);

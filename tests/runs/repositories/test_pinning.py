@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,35 +14,10 @@ from runs.models import CodeBundle, GitKey, Run, RunCode, bundle_of
 from runs.repositories.differences import difference
 from runs.repositories.mirrors import mirrors_root
 from tests.cast import Cast
+from tests.git_servers import Repository
 from trainyard.bundle import unpack
 from trainyard.contract.base import JsonObject
 from trainyard.spec import SpecError
-
-GIT = ("git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "protocol.file.allow=always")
-
-
-class Repository:
-    """A repository with a working tree, as somebody would push from."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir(parents=True)
-        self.git("init", "--quiet", "--initial-branch=main")
-
-    @property
-    def url(self) -> str:
-        return self.folder.as_uri()
-
-    def git(self, *words: str) -> str:
-        ended = subprocess.run([*GIT, *words], cwd=self.folder, check=True, capture_output=True, text=True)
-        return ended.stdout.strip()
-
-    def commit(self, subject: str, **files: str) -> str:
-        for name, text in files.items():
-            (self.folder / f"{name}.py").write_text(text)
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "--allow-empty", "-m", subject)
-        return self.git("rev-parse", "HEAD")
 
 
 @pytest.fixture
