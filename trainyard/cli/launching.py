@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trainyard.cli.code import code_from_git, send_code, spec_of_file
+from trainyard import bundle
 from trainyard.cli.following import follow
 from trainyard.cli.screen import Screen
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import Status
+from trainyard.formats.words import listed
 from trainyard.rest import answers
 from trainyard.rest.client import Client
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, load_spec_file, merge, parse_spec
 from trainyard.spec.document import parse_document, parse_value
+from trainyard.spec.values.code import MAX_PATCH_CHARACTERS
+
+PYTHON = ".py"
 
 
 def submit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -91,3 +97,81 @@ def _overrides(pairs: list[str]) -> JsonObject:
             raise SpecError([Problem("", f"--set takes PATH=VALUE, such as train.steps=100, not {pair!r}")])
         found[path.strip()] = parse_value(text)
     return found
+
+
+def spec_of_file(path: Path) -> JsonObject | None:
+    """Return what a program alone means as a spec: a Python file, or one that may be executed; None for others."""
+    if path.suffix in (".yaml", ".yml", ".json") or not path.is_file():
+        return None
+    if path.suffix == PYTHON:
+        task: JsonObject = {"script": path.name, "code": path.name}
+    elif os.access(path, os.X_OK):
+        task = {"command": [f"./{path.name}"], "code": path.name}
+    else:
+        return None
+    return {"name": path.stem, "task": task}
+
+
+def send_code(client: Client, spec: ScriptSpec, folder: Path, screen: Screen) -> JsonObject:
+    """Pack the folder, or the file, send it and return what the spec says of it. Raises SpecError where what is to be
+    run is not in it."""
+    source = folder / str(spec.task.code)
+    try:
+        data, sha256, names = bundle.pack(source)
+    except bundle.BundleError as error:
+        raise SpecError([Problem("task.code", str(error))]) from None
+    field, words = spec.task.missing_in(names)
+    if field:
+        raise SpecError([Problem(f"task.{field}", f"{words}: {source}")])
+    screen.say(f"Sending {len(names):,} {'file' if len(names) == 1 else 'files'}, {len(data) / 1e6:.1f} MB.")
+    client.upload_bundle(data, spec.project)
+    return {"sha256": sha256}
+
+
+def code_from_git(spec: ScriptSpec, folder: Path, screen: Screen) -> JsonObject:
+    """Return the code's folder as its working tree's remote, commit and changes. Raises SpecError."""
+    source = (folder / str(spec.task.code)).resolve()
+    if not source.is_dir():
+        raise SpecError([Problem("task.code", f"{source} is no folder of a Git repository")])
+    top = Path(_git(source, "rev-parse", "--show-toplevel").strip())
+    commit = _git(source, "rev-parse", "--verify", "HEAD").strip()
+    url = _remote_of(source)
+    patch = _git(top, "diff", "--binary", "--no-ext-diff", "--no-color", "HEAD")
+    if len(patch) > MAX_PATCH_CHARACTERS:
+        words = (
+            f"the changes over commit {commit[:12]} have {len(patch):,} characters, more than {MAX_PATCH_CHARACTERS:,}"
+        )
+        raise SpecError([Problem("task.code", f"{words}: commit and push them")])
+    new = [name for name in _git(source, "ls-files", "--others", "--exclude-standard", "-z").split("\0") if name]
+    if new:
+        screen.say(f"Not sent, since Git does not track them: {listed(new, at_most=5)}.", "yellow")
+    path = source.relative_to(top).as_posix()
+    found: JsonObject = {"git": url, "revision": commit}
+    found |= {"path": path} if path != "." else {}
+    found |= {"patch": patch} if patch else {}
+    screen.say(f"Code: commit {commit[:12]} of {url}{' and changes over it' if patch else ''}.")
+    return found
+
+
+def _remote_of(folder: Path) -> str:
+    """Return the address of the remote that the branch follows, of origin, or of the only one there is."""
+    remotes = _git(folder, "remote").split()
+    branch = _git(folder, "rev-parse", "--abbrev-ref", "HEAD").strip()
+    followed = _git(folder, "config", "--default", "", "--get", f"branch.{branch}.remote").strip()
+    name = next((one for one in (followed, "origin", *remotes) if one in remotes), "")
+    if not name:
+        words = f"the Git repository of {folder} has no remote, from which the server could fetch: push it somewhere"
+        raise SpecError([Problem("task.code", words)])
+    url = _git(folder, "remote", "get-url", "--", name).strip()
+    return Path(url).resolve().as_uri() if url.startswith(("/", "./", "../")) else url
+
+
+def _git(folder: Path, *words: str) -> str:
+    try:
+        ended = subprocess.run(["git", *words], cwd=folder, capture_output=True, check=True)
+    except FileNotFoundError:
+        raise SpecError([Problem("task.code", "there is no git on this machine")]) from None
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip().splitlines()
+        raise SpecError([Problem("task.code", f"git {words[0]}: {said[-1] if said else 'it failed'}")]) from None
+    return ended.stdout.decode(errors="replace")
