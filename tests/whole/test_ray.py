@@ -164,6 +164,20 @@ def test_a_machine_that_dies_costs_an_attempt_and_the_run_goes_on(yard: RayYard)
     yard.wait_until_nothing_is_left()
 
 
+def test_a_machine_that_is_taken_back_gives_notice_and_the_run_goes_on_elsewhere(yard: RayYard) -> None:
+    run = yard.submit(long_run())
+    step = int(yard.wait_for_step(run, 30)["step"])
+    yard.ray.drain("r2", seconds=120)
+    yard.wait_for(lambda: yard.attempts(run)[0]["ended_at"], "the attempt did not end", 90)
+    assert yard.attempts(run)[0]["cause"]["class"] == "preempted", yard.attempts(run)[0]
+    yard.ray.start_machine("r3")
+    yard.wait_for(lambda: len(yard.attempts(run)) >= 2, yard.sentence(run), 120)
+    yard.wait_for_step(run, step + 20, 180)
+    yard.stop(run)
+    yard.wait_until_nothing_is_left()
+    yard.ray.stop_machine("r2")
+
+
 def test_control_killed_again_and_again_submits_one_job(yard: RayYard) -> None:
     run = yard.submit(small(steps=400))
     for _ in range(3):
@@ -217,7 +231,7 @@ def test_a_head_that_dies_is_said_in_words_and_a_new_one_takes_the_run(yard: Ray
     """Without storage of its own, Ray ends with its head: the new one knows nothing, and neither do its machines."""
     run = yard.submit(long_run())
     step = int(yard.wait_for_step(run, 30)["step"])
-    for name in ("head", "r1", "r2"):
+    for name in list(yard.ray.machines):
         yard.ray.kill(name)
     yard.wait_for(lambda: yard.attempts(run)[0]["ended_at"], "the attempt did not end", 120)
     yard.wait_for(lambda: "It is asked again every few seconds" in yard.sentence(run), yard.sentence(run), 90)

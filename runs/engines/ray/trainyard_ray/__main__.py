@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, BinaryIO
 
-from .documents import NAMESPACE, Answer, Call
+from .documents import NAMESPACE, SILENT, Answer, Call, JobReport
 
 IDLE_S = 300.0  # after which nobody asks any more
 CONNECT_S = 5.0
 CLIENT = "ray://"
 HEAD = "node:__internal_head__"  # a resource that only the machine of Ray's head has
 MAX_WORDS = 600
+_known: dict[str, JobReport] = {}  # what was last reported of each job
 
 
 def main() -> int:
@@ -85,7 +86,15 @@ def answer(call: Call, *, is_client: bool) -> Answer:
 def survey(call: Call, is_client: bool) -> Answer:
     from .survey import survey as there
 
-    return read(ask(there, call.prefix, call.limit_s, is_client=is_client, limit_s=call.limit_s))
+    found = read(ask(there, call.prefix, call.limit_s, is_client=is_client, limit_s=call.limit_s))
+    for place, job in enumerate(found.jobs):
+        if job.state == SILENT:  # a busy actor is what it was
+            found.jobs[place] = _known.get(job.job, job)
+        else:
+            _known[job.job] = job
+    for name in _known.keys() - {job.job for job in found.jobs}:
+        del _known[name]
+    return found
 
 
 def find(call: Call, is_client: bool) -> Answer:
@@ -107,7 +116,7 @@ def ask(function: Any, *words: Any, is_client: bool, limit_s: float) -> dict[str
 
 
 def read(document: dict[str, Any]) -> Answer:
-    return Answer(**document)
+    return Answer(**{**document, "jobs": [JobReport(**job) for job in document["jobs"]]})
 
 
 def submit(call: Call, is_client: bool) -> Answer:

@@ -85,8 +85,8 @@ class AttemptMachines:
         while not self._over_at:
             try:
                 self._look()
-            except RayError as error:
-                print(f"trainyard: {error}", flush=True)
+            except Exception as error:  # nobody else would give the machines back; it stands in Ray's log of the actor
+                print(f"trainyard: {type(error).__name__}: {error}", flush=True)
                 time.sleep(LOOK_EVERY_S)
         time.sleep(KEPT_S)
         os._exit(0)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NAMESPACE = "trainyard"  # of our actors in Ray
+SILENT = "starting"  # the state of a job whose actor has not answered
 
 
 @dataclass

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayError
+from ray.exceptions import ActorDiedError, RayError
 
 from .attempt import cause_in, draining_nodes, plain
-from .documents import NAMESPACE, Answer, JobReport, RayMachine
+from .documents import NAMESPACE, SILENT, Answer, JobReport, RayMachine
 
 
 def survey(prefix: str, limit_s: float) -> dict[str, Any]:
@@ -28,13 +28,13 @@ def survey(prefix: str, limit_s: float) -> dict[str, Any]:
 
 def report_of(name: str, reference: Any, has_answered: bool) -> JobReport:
     if not has_answered:
-        return JobReport(name, "starting")
+        return JobReport(name, SILENT)
     try:
         return JobReport(**ray.get(reference))
-    except RayActorError as error:
+    except ActorDiedError as error:
         return JobReport(name, "over", end=cause_in(str(error)), words=plain(error))
-    except RayError as error:
-        return JobReport(name, "over", end="failed", words=plain(error))
+    except RayError:  # it may be reached again: what is not known to be over is not
+        return JobReport(name, SILENT)
 
 
 def machines() -> list[RayMachine]:
