@@ -138,7 +138,7 @@ def test_a_run_waits_in_words_and_stopping_it_leaves_nothing(yard: RayYard) -> N
         run = yard.submit(small())
         yard.wait_for(lambda: "(Resources)" in yard.sentence(run), yard.sentence(run))
         assert yard.sentence(run).startswith("Waiting for Ray on cluster rays, job trainyard-")
-        assert "no further machine of Ray has 2 CPU free; there is room for 1 of 2 now" in yard.sentence(run)
+        assert "no further machine of Ray has 1 CPU free; there is room for 1 of 2 now" in yard.sentence(run)
         assert yard.stop(run)["status"] == "CANCELLED"
         yard.wait_for(lambda: yard.ray.groups() == ["others"], "its group is left")
     finally:
