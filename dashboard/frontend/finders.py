@@ -17,6 +17,9 @@ ALLOWED = (
     "@fontsource-variable/inter/files/inter-latin-wght-normal.woff2",
     "@fontsource-variable/inter/files/inter-latin-ext-wght-normal.woff2",
     "@fontsource-variable/jetbrains-mono/files/jetbrains-mono-latin-wght-normal.woff2",
+    "@xterm/addon-fit/lib/addon-fit.mjs",
+    "@xterm/xterm/css/xterm.css",
+    "@xterm/xterm/lib/xterm.mjs",
     "dompurify/dist/purify.es.mjs",
     "marked/lib/marked.esm.js",
 )

@@ -9,7 +9,12 @@ from pathlib import Path
 from django.conf import settings
 
 # Bare names that our modules import, and the file of the npm package that each means.
-PACKAGES = {"dompurify": "npm/dompurify/dist/purify.es.mjs", "marked": "npm/marked/lib/marked.esm.js"}
+PACKAGES = {
+    "@xterm/addon-fit": "npm/@xterm/addon-fit/lib/addon-fit.mjs",
+    "@xterm/xterm": "npm/@xterm/xterm/lib/xterm.mjs",
+    "dompurify": "npm/dompurify/dist/purify.es.mjs",
+    "marked": "npm/marked/lib/marked.esm.js",
+}
 FOLDER = "js"
 IMPORTS = re.compile(r"""^(?:import|export)\b(?:[^"'`;]*?\bfrom)?\s+["']([^"']+)["'];""", re.MULTILINE)
 

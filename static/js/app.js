@@ -46,6 +46,7 @@ register({
   media: () => import("./media/media.js"),
   mesh: () => import("./launch/mesh.js"),
   ranks: () => import("./ranks/ranks.js"),
+  terminal: () => import("./terminal/terminal.js"),
 });
 startTheme();
 startForms();

@@ -17,7 +17,7 @@ from workers.machine.processes import die_with_parent, open_descriptors
 from workers.sandbox.process import enter
 
 NOT_FOUND, NOT_STARTED = 127, 126
-SHELLS = ("bash", "sh")
+SHELLS = (("bash", "--norc"), ("sh",))  # the user of a rank has no name, which the machine's prompt would show
 
 
 class Child(NamedTuple):
@@ -43,8 +43,8 @@ def words_of(command: Sequence[str], environment: Mapping[str, str]) -> list[str
     """Return the words of the command, a shell where there are none. A word that is nothing but ``$NAME`` or
     ``${NAME}`` of the rank is replaced: the shell in front of the person does not know these."""
     if not command:
-        found = (shutil.which(shell, path=environment.get("PATH", os.defpath)) for shell in SHELLS)
-        return [next((shell for shell in found if shell), "/bin/sh")]
+        path = environment.get("PATH", os.defpath)
+        return next(([shell, *words] for shell, *words in SHELLS if shutil.which(shell, path=path)), ["/bin/sh"])
     return [_replaced(word, environment) for word in command]
 
 
@@ -98,7 +98,7 @@ def _become(request: RelayRequest, parent: int, streams: tuple[int, int, int]) -
         os.chdir(request.folder)
         environment = dict(request.environment)
         if request.order.terminal:
-            environment["TERM"] = "xterm-256color"
+            environment |= {"TERM": "xterm-256color", "PS1": f"[rank {request.order.rank}] \\W\\$ "}
         words = words_of(request.order.command, environment)
         problem = words[0]
         os.execvpe(words[0], words, environment)

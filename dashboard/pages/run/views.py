@@ -32,6 +32,7 @@ TABS = (
     ("ranks", "Ranks", "run-ranks", "ranks"),
     ("plan", "Plan", "run-plan", "plan"),
     ("logs", "Logs", "run-logs", "logs"),
+    ("terminal", "Terminal", "run-terminal", "command"),
     ("media", "Media", "run-media", "media"),
     ("checkpoints", "Checkpoints", "run-checkpoints", "checkpoints"),
     ("files", "Files", "run-files", "files"),
@@ -159,12 +160,14 @@ def around(request: HttpRequest, run: Run, tab: str) -> dict[str, Any]:
 
 
 def tabs_of(run: Run) -> list[tuple[str, str, str, str]]:
-    """All but those that a run of its kind has nothing for: nobody plans a script, and a benchmark has results."""
+    """All but those that a run of its kind has nothing for: nobody plans a script, a benchmark has results, and where a
+    run was logged outside there is no rank of ours to open a terminal beside."""
+    tabs = [tab for tab in TABS if tab[0] != "terminal" or not run.is_local]
     if "recipe" not in run.spec.get("task", {}):
-        return [tab for tab in TABS if tab[0] != "plan"]
+        return [tab for tab in tabs if tab[0] != "plan"]
     if _is_benchmark(run):
-        return [("plan", "Results", *tab[2:]) if tab[0] == "plan" else tab for tab in TABS]
-    return list(TABS)
+        return [("plan", "Results", *tab[2:]) if tab[0] == "plan" else tab for tab in tabs]
+    return tabs
 
 
 def _is_benchmark(run: Run) -> bool:

@@ -18,7 +18,7 @@ from tests.cast import Cast
 STATIC = Path(settings.BASE_DIR, "static")
 MOST_MODULES = 15  # of a folder
 MOST_COLUMNS = 120
-HEAVY = ("charts", "compare", "logs", "media")  # what comes with the pages that have it
+HEAVY = ("charts", "compare", "logs", "media", "terminal")  # what comes with the pages that have it
 
 
 def test_a_script_is_the_module_and_all_that_it_imports() -> None:

@@ -17,7 +17,7 @@ def test_a_word_that_is_a_variable_is_replaced_and_no_other() -> None:
 
 
 def test_no_command_is_a_shell() -> None:
-    assert os.access(words_of([], os.environ)[0], os.X_OK)
+    assert words_of([], os.environ)[0] in ("bash", "sh")
     assert words_of([], {"PATH": "/nowhere"}) == ["/bin/sh"]
 
 

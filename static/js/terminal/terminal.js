@@ -1,0 +1,170 @@
+// The Terminal tab: xterm.js, a session, and the tools around them.
+import { FitAddon } from "@xterm/addon-fit";
+import { Terminal } from "@xterm/xterm";
+import { Session } from "./session.js";
+import { divertStyles } from "./styles.js";
+import { theme } from "./theme.js";
+
+const KEPT_MS = 30_000; // a session is gone on with after a reload
+/** @type {Record<string, string>} */
+const KEYS = { escape: "\x1b", tab: "\t", interrupt: "\x03", up: "\x1b[A", down: "\x1b[B" };
+
+/** @typedef {import("./session.js").End} End */
+
+/** @param {HTMLElement} root */
+export function mount(root) {
+  const view = new View(root);
+  return () => view.unmount();
+}
+
+class View {
+  /** @param {HTMLElement} root */
+  constructor(root) {
+    this.root = root;
+    this.path = root.dataset.socket ?? "";
+    this.screen = /** @type {HTMLElement} */ (root.querySelector("[data-screen]"));
+    this.state = /** @type {HTMLElement} */ (root.querySelector("[data-sentence]"));
+    this.ranks = /** @type {HTMLSelectElement} */ (root.querySelector("[name=rank]"));
+    this.restoreStyles = divertStyles();
+    this.terminal = new Terminal({
+      fontFamily: getComputedStyle(root).getPropertyValue("--mono") || "monospace",
+      fontSize: 13,
+      scrollback: 5_000,
+      theme: theme(),
+      linkHandler: { activate: () => {} }, // a program's output opens nothing
+    });
+    this.fit = new FitAddon();
+    /** @type {Session | null} */
+    this.session = null;
+    this.open();
+  }
+
+  open() {
+    this.terminal.loadAddon(this.fit);
+    this.terminal.open(this.screen);
+    this.terminal.attachCustomKeyEventHandler((event) => this.takesKey(event));
+    this.terminal.onData((text) => this.session?.type(text));
+    this.terminal.onBinary((text) => this.session?.type(Uint8Array.from(text, (one) => one.charCodeAt(0))));
+    this.terminal.onResize(({ rows, cols }) => this.session?.resize(rows, cols));
+    this.observer = new ResizeObserver(() => this.fit.fit());
+    this.observer.observe(this.screen);
+    this.screen.addEventListener("keydown", (event) => event.stopPropagation()); // the page's own keys are the shell's
+    this.root.addEventListener("click", this.onClick);
+    this.onTheme = () => void (this.terminal.options.theme = theme());
+    addEventListener("themechange", this.onTheme);
+    document.fonts.ready.then(() => this.fit.fit());
+    this.fit.fit();
+    const kept = this.kept();
+    if (kept) this.begin(kept.rank, kept.session);
+  }
+
+  unmount() {
+    this.session?.leave();
+    this.observer?.disconnect();
+    this.root.removeEventListener("click", this.onClick);
+    if (this.onTheme) removeEventListener("themechange", this.onTheme);
+    this.terminal.dispose();
+    this.restoreStyles();
+  }
+
+  /** @param {number} rank @param {string} [session] */
+  begin(rank, session = "") {
+    this.session?.end();
+    if (!session) this.terminal.reset();
+    this.show("is-busy", "Starting…");
+    const { rows, cols } = this.terminal;
+    const hooks = {
+      /** @param {string} id @param {string} node */
+      onStart: (id, node) => {
+        this.keep(rank, id);
+        this.show("is-live", `Rank ${rank} on ${node}`);
+        if (!session) this.terminal.focus();
+      },
+      onBegin: () => this.fit.fit(),
+      onAway: () => this.show("is-busy", "The connection was lost. Reconnecting…"),
+      /** @param {Uint8Array} data @param {() => void} done */
+      onOutput: (data, done) => this.terminal.write(data, done),
+      /** @param {End} end */
+      onEnd: (end) => this.onEnd(end),
+    };
+    this.session = new Session(this.path, { rank, rows, columns: cols }, hooks, session);
+  }
+
+  /** @param {End} end */
+  onEnd(end) {
+    sessionStorage.removeItem(this.path);
+    this.session = null;
+    this.show("is-over", end.sentence || "The session has ended.");
+  }
+
+  /** @param {string} state @param {string} sentence */
+  show(state, sentence) {
+    this.root.classList.remove("is-busy", "is-live", "is-over");
+    this.root.classList.add(state);
+    this.state.textContent = sentence;
+  }
+
+  /** @param {MouseEvent} event */
+  onClick = (event) => {
+    const button = event.target instanceof Element ? event.target.closest("button") : null;
+    if (!button) return;
+    if (button.dataset.do === "open") this.begin(Number(this.ranks.value));
+    if (button.dataset.do === "end") this.session?.end();
+    if (button.dataset.do === "copy") this.copy();
+    if (button.dataset.do === "paste") this.paste();
+    if (button.dataset.key) {
+      this.session?.type(KEYS[button.dataset.key]);
+      this.terminal.focus();
+    }
+  };
+
+  // Whether xterm.js is to take the key. Copying and pasting is the browser's, and Ctrl+F6 leaves the terminal.
+  /** @param {KeyboardEvent} event */
+  takesKey(event) {
+    if (event.type !== "keydown") return true;
+    const isControl = (event.ctrlKey || event.metaKey) && !event.altKey;
+    const key = event.key.toLowerCase();
+    if (isControl && key === "f6") {
+      this.ranks.focus();
+      return false;
+    }
+    if (isControl && key === "v") return false;
+    if (isControl && key === "c" && this.terminal.hasSelection()) {
+      if (event.shiftKey) {
+        event.preventDefault();
+        this.copy();
+      }
+      return false;
+    }
+    return true;
+  }
+
+  async copy() {
+    const { terminal } = this;
+    const hadSelection = terminal.hasSelection();
+    if (!hadSelection) terminal.selectAll();
+    const text = terminal.getSelection();
+    if (!hadSelection) terminal.clearSelection();
+    await navigator.clipboard.writeText(text).catch(() => this.show("is-live", "The browser does not let us copy."));
+  }
+
+  async paste() {
+    const text = await navigator.clipboard.readText().catch(() => null);
+    if (text === null) this.state.textContent = "The browser does not let us paste: use its own key or menu.";
+    else this.terminal.paste(text);
+    this.terminal.focus();
+  }
+
+  // A reload of the tab goes on with its session.
+  /** @param {number} rank @param {string} session */
+  keep(rank, session) {
+    const write = () => sessionStorage.setItem(this.path, JSON.stringify({ rank, session, at: Date.now() }));
+    write();
+    addEventListener("pagehide", () => this.session?.session === session && write(), { once: true });
+  }
+
+  kept() {
+    const found = JSON.parse(sessionStorage.getItem(this.path) ?? "null");
+    return found && Date.now() - found.at < KEPT_MS ? found : null;
+  }
+}
