@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from trainyard.cli import interactive, programs
+from trainyard.cli import programs
+from trainyard.cli.beside.executing import split_command
 from trainyard.cli.parser import build_parser
 from trainyard.cli.screen import Screen
 from trainyard.rest.client import ApiError, Client, Unreachable
@@ -23,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in programs.PROGRAMS:
         return programs.become(words[0], words[1:])
-    words, command = interactive.split_command(words)
+    words, command = split_command(words)
     arguments = build_parser().parse_args(words, argparse.Namespace(words=command))
     screen = Screen()
     try:

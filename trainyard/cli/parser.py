@@ -11,7 +11,6 @@ from trainyard.cli import (
     acting,
     datasets,
     files,
-    interactive,
     launching,
     logs,
     metrics,
@@ -20,6 +19,7 @@ from trainyard.cli import (
     reading,
     syncing,
 )
+from trainyard.cli.beside import executing, forwarding
 
 Command = Callable[..., int]
 LEVELS = ("error", "warning", "info", "debug", "none")
@@ -204,7 +204,7 @@ def _add_acting(commands: Any) -> None:
 
 
 def _add_interactive(commands: Any) -> None:
-    beside = _command(commands, "exec", interactive.execute, "run a command beside a rank: exec RUN -- COMMAND...")
+    beside = _command(commands, "exec", executing.execute, "run a command beside a rank: exec RUN -- COMMAND...")
     _takes_run(beside)
     _takes_rank(beside)
     beside.add_argument(
@@ -217,7 +217,7 @@ def _add_interactive(commands: Any) -> None:
     beside.add_argument(
         "--max-output", type=_positive, metavar="BYTES", help="end it when it prints more (default: 64 MiB)"
     )
-    forward = _command(commands, "forward", interactive.forward, "lead a port of this machine to a port of a rank's")
+    forward = _command(commands, "forward", forwarding.forward, "lead a port of this machine to a port of a rank's")
     _takes_run(forward)
     _takes_rank(forward)
     forward.add_argument(

@@ -1,4 +1,4 @@
-"""Commands beside the ranks of a run: ``exec`` and ``forward``."""
+"""``trainyard exec``: a command beside a rank, with or without a terminal."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import argparse
 import contextlib
 import os
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Iterator
 
+from trainyard.cli.beside.opening import opened
 from trainyard.cli.screen import Screen
 from trainyard.contract.sessions.documents import FRAME_BYTES, FrameKind, SessionEnd, SessionWish
 from trainyard.rest.client import ApiError, Client
-from trainyard.rest.config import load
-from trainyard.rest.session import CHANNEL, SIZE, Session
-from trainyard.rest.websocket import NoWebSocket, WebSocket
+from trainyard.rest.session import SIZE, Session
 
 if sys.platform != "win32":
     import termios
@@ -24,7 +22,6 @@ if sys.platform != "win32":
 
 FAILED, TIMED_OUT, INTERRUPTED, SIGNAL = 1, 124, 130, 128
 ERR = 2  # the stream of a frame of output
-LOOPBACK = "127.0.0.1"
 
 
 def split_command(words: list[str]) -> tuple[list[str], list[str]]:
@@ -54,7 +51,7 @@ def execute(client: Client, arguments: argparse.Namespace, screen: Screen) -> in
         time_limit_s=arguments.timeout,
         output_limit_bytes=arguments.max_output,
     )
-    with _opened(client, arguments.id) as web_socket:
+    with opened(client, arguments.id) as web_socket:
         session = Session(web_socket, wish)
         with _raw_terminal(session) if is_terminal else contextlib.nullcontext():
             if wish.input:
@@ -65,76 +62,6 @@ def execute(client: Client, arguments: argparse.Namespace, screen: Screen) -> in
                 session.send(FrameKind.END)
                 return INTERRUPTED
     return _code_of(session.end, screen)
-
-
-def forward(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    """Open a port on this machine's loopback that leads to one on a rank's, until it is interrupted."""
-    local, remote = arguments.ports
-    with _opened(client, arguments.id) as web_socket, socket.create_server((LOOPBACK, local)) as server:
-        forwarding = Forwarding(Session(web_socket, SessionWish(rank=arguments.rank, port=remote)), server)
-        try:
-            for _ in forwarding.run():
-                screen.say(
-                    f"http://{LOOPBACK}:{local} leads to port {remote} of rank {arguments.rank}. Ctrl-C ends it."
-                )
-        except KeyboardInterrupt:
-            forwarding.session.send(FrameKind.END)
-            return 0
-    screen.complain(forwarding.session.end.sentence)
-    return FAILED
-
-
-class Forwarding:
-    """Connections that are made here, each under a number of its own on the session."""
-
-    def __init__(self, session: Session, server: socket.socket) -> None:
-        self.session = session
-        self._server = server
-        self._connections: dict[int, socket.socket] = {}
-        self._last = 0
-
-    def run(self) -> Iterator[None]:
-        """Serve until the session ends; yield once it has begun."""
-        for kind, payload in self.session.frames():
-            if kind == FrameKind.BEGUN:
-                threading.Thread(target=self._accept, daemon=True).start()
-                yield
-            elif kind in (FrameKind.DATA, FrameKind.CLOSE):
-                self._take(kind, CHANNEL.unpack_from(payload)[0], payload[CHANNEL.size :])
-
-    def _take(self, kind: FrameKind, channel: int, data: bytes) -> None:
-        connection = self._connections.get(channel)
-        if connection is None:
-            return
-        with contextlib.suppress(OSError):  # the program here has left: its reader finds out
-            if kind == FrameKind.DATA:
-                connection.sendall(data)
-            else:
-                connection.shutdown(socket.SHUT_RDWR)
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # the server is closed at the end
-            while True:
-                connection, _ = self._server.accept()
-                self._last += 1
-                self._connections[self._last] = connection
-                self.session.send(FrameKind.OPEN, CHANNEL.pack(self._last))
-                threading.Thread(target=self._read, args=(self._last, connection), daemon=True).start()
-
-    def _read(self, channel: int, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):
-            while (data := connection.recv(FRAME_BYTES)) and self.session.send_data(data, channel):
-                pass
-        self._connections.pop(channel, None)
-        self.session.send(FrameKind.CLOSE, CHANNEL.pack(channel))
-
-
-def _opened(client: Client, run: str) -> WebSocket:
-    config = load()
-    try:
-        return WebSocket(client.url, config.token, f"/ws/runs/{run}/session/")
-    except NoWebSocket as error:
-        raise ApiError(error.status, f"{client.url}: {error}", []) from None
 
 
 def _print_output(session: Session) -> None:

@@ -1,0 +1,1 @@
+"""Commands that work beside the ranks of a run."""
