@@ -156,7 +156,10 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
                     await self.record_end(link, end)
                     await self.finish(OVER, end)
                     return
-                await self.send(bytes_data=bytes((frame.kind,)) + NUMBER.pack(frame.number) + frame.payload)
+                try:
+                    await self.send(bytes_data=bytes((frame.kind,)) + NUMBER.pack(frame.number) + frame.payload)
+                except OSError:  # the person has gone, and disconnect() is on its way
+                    return
         except (RedisError, OSError, NodeSilent, BadSeal, BadDocument) as error:
             await self.broken(error)
 
