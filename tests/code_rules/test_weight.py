@@ -24,6 +24,7 @@ LATER = (
     "logs/logs.js",
     "media/media.js",
     "launch/mesh.js",
+    "terminal/terminal.js",
 )  # with the pages that have them
 WORKERS = ("charts/page/filter_worker.js", "api_docs.js")  # named by templates
 IMPORTS = re.compile(r"""(?:\bfrom\s*|\bimport\s*\(?\s*|new URL\(\s*)["']([^"']+)["']""")
@@ -46,7 +47,14 @@ def modules(start: Path, *, without: Collection[Path] = ()) -> set[Path]:
 
 
 @pytest.mark.parametrize(
-    "own", [["charts/charts.js"], ["compare/compare.js", "charts/charts.js"], ["logs/logs.js"], ["media/media.js"]]
+    "own",
+    [
+        ["charts/charts.js"],
+        ["compare/compare.js", "charts/charts.js"],
+        ["logs/logs.js"],
+        ["media/media.js"],
+        ["terminal/terminal.js"],
+    ],
 )
 def test_the_script_of_a_page_is_light(own: list[str]) -> None:
     later = {SCRIPTS / name for name in LATER}
