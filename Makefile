@@ -51,7 +51,7 @@ chaos: ## kill everything at random, SEEDS times (20), and compare what is store
 
 slurm: ## run on a Slurm that the tests start, with several machines (Debian: slurm-wlm, munge; root)
 	@$(PYTHON) -m dashboard.setup --for tests
-	@$(BIN)/python -m pytest -s tests/whole/test_slurm.py $(ARGS)
+	@$(BIN)/python -m pytest -s $(or $(ARGS),tests/whole/slurm)
 
 ray: ## run on a Ray that the tests start, with several machines; installs Ray itself
 	@$(PYTHON) -m dashboard.setup --for ray

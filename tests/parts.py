@@ -39,12 +39,14 @@ class Tests(NamedTuple):
 # Every test is in one part, but for tests/parity and tests/quality, which are `make parity` and `make quality`: minutes
 # of up to eight processes. What has to do with the database runs on PostgreSQL too, in `make test-all`.
 NEVER = ("--ignore=tests/parity", "--ignore=tests/quality")
-# Minutes each: `make chaos`, `make kubernetes`, `make ray`, `make slurm`.
+# Minutes each, with targets of their own.
 ALONE = (
     "--ignore=tests/chaos",
     "--ignore=tests/whole/test_kubernetes.py",
     "--ignore=tests/whole/test_ray.py",
-    "--ignore=tests/whole/test_slurm.py",
+    "--ignore=tests/whole/slurm",
+    "--ignore=tests/whole/ssh",
+)
 )
 APART = ("--ignore=tests/browser", "--ignore=tests/runs", "--ignore=tests/workers")
 PARTS = {

@@ -18,7 +18,8 @@ from dashboard.up.parent_death import tethered
 from tests.servers import free_port, short_folder
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "srun", "scancel", "scontrol", "sinfo")
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
+GPUS = 2  # of each machine; an ordinary file stands for one
 
 CONF = """
 ClusterName=trainyard
@@ -49,6 +50,8 @@ JobAcctGatherType=jobacct_gather/none
 JobCompType=jobcomp/none
 ReturnToService=2
 KillWait=5
+EnforcePartLimits=ALL
+GresTypes=gpu
 MinJobAge=300
 InactiveLimit=0
 SlurmdTimeout=10
@@ -57,6 +60,8 @@ MailProg=/bin/true
 {nodes}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=CANCEL GraceTime=10
 PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
+PartitionName=closed Nodes=ALL MaxTime=INFINITE State=UP AllowAccounts=physics
+PartitionName=short Nodes=ALL MaxTime=2 State=UP
 """
 
 
@@ -87,7 +92,13 @@ class Slurm:
         host = socket.gethostname().split(".")[0]
         nodes = "\n".join(
             f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} CPUs=4 RealMemory=1000"
+            f" Gres=gpu:a100:{GPUS}"
             for name in self.names
+        )
+        for number in range(GPUS):
+            (self.folder / f"gpu{number}").touch()
+        (self.folder / "gres.conf").write_text(
+            f"NodeName={','.join(self.names)} Name=gpu Type=a100 File={self.folder}/gpu[0-{GPUS - 1}]\n"
         )
         self.conf.write_text(CONF.format(folder=self.folder, host=host, port=free_port(), nodes=nodes))
         self._begin(
@@ -128,6 +139,15 @@ class Slurm:
     def queue(self) -> list[str]:
         """Return the ids of jobs that are pending or have processes."""
         return self.call("squeue", "-h", "-o", "%i").split()
+
+    def job_ids(self, attempt: str) -> list[str]:
+        """Return the ids of the attempt's jobs that are pending or have processes."""
+        lines = [line.split() for line in self.call("squeue", "-h", "-o", "%i %j").splitlines()]
+        return [job for job, name in lines if name.endswith(attempt)]
+
+    def machines_of(self, job: str) -> list[str]:
+        names = self.call("squeue", "-h", "-j", job, "-o", "%N").strip()
+        return self.call("scontrol", "show", "hostnames", names).split()
 
     def stop(self) -> None:
         if "slurmctld" in self.programs:

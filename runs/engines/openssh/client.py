@@ -125,10 +125,10 @@ def problem_of(target: Target, complaints: str) -> str:
             f"nothing was sent. If it was set up anew, compare `ssh-keyscan -p {target.port} {target.host}` with what "
             "its administrator says, and enter the new key; else somebody may stand in between."
         )
-    if "permission denied" in words or "too many authentication" in words:
-        return f"{target.label} does not let the server in with its key: is its public half in authorized_keys there?"
     if "invalid format" in words or "error in libcrypto" in words or "passphrase" in words:
         return f"The private key for {target.label} cannot be used: it must be whole and without a passphrase."
+    if "permission denied" in words or "too many authentication" in words:
+        return f"{target.label} does not let the server in with its key: is its public half in authorized_keys there?"
     lines = [line.strip() for line in complaints.splitlines() if line.strip()]
     said = lines[-1].removeprefix("ssh: ").rstrip(".\r")[:200] if lines else "the connection ended"
     return f"{target.label} is not reached: {said}."

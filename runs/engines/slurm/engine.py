@@ -34,6 +34,16 @@ PASSING = (
     "rate limit",
     "maxjobcount",
 )
+# The setting that is likely to be wrong, by what sbatch says.
+ADVICE = (
+    ("account", "account"),
+    ("partition", "partition name"),
+    ("partition", "invalid partition"),
+    ("qos", "qos"),
+    ("time_limit", "time limit"),
+    ("gres", "gres"),
+    ("memory", "memory"),
+)
 OVER_ALREADY = ("invalid job id", "already completing", "already finished", "already or is completing")
 
 
@@ -131,11 +141,8 @@ class SlurmSystem:
 
     def _advice(self, sentence: str) -> str:
         """Say which setting of the cluster is likely to be wrong."""
-        for name, value in (
-            ("partition", self._settings.partition),
-            ("account", self._settings.account),
-            ("qos", self._settings.qos),
-        ):
-            if name in sentence.lower() and value:
+        for name, words in ADVICE:
+            value = getattr(self._settings, name)
+            if words in sentence.lower() and value:
                 return f"Its {name} is {value!r}: change that where cluster {self._cluster} is edited."
         return f"`trainyard doctor --cluster {self._cluster}` looks for the reason."

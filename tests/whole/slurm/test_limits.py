@@ -1,0 +1,125 @@
+"""What Slurm limits and places: time, generic resources, partitions and accounts."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from tests.up_process import ROOT
+from tests.whole.runs import Document, example
+from tests.whole.slurm.conftest import SlurmYard, long_run, small
+
+pytestmark = pytest.mark.extended  # minutes of several processes
+
+
+def on(cluster: str, document: Document, **resources: object) -> Document:
+    return {**document, "cluster": cluster, "resources": {**document["resources"], **resources}}
+
+
+@pytest.mark.timeout(600)
+def test_a_run_longer_than_its_time_limit_goes_on_in_another_job_bit_for_bit(yard: SlurmYard) -> None:
+    """Slurm sends the notice up to a minute early: it looks at limits once in a while."""
+    yard.make_cluster("limited", time_limit="2m", notice="30s")
+    document = {**example("hello-gpt", steps=9_000, batch_size=8), "checkpoint": {"every_steps": 100_000}}
+    run = yard.submit(on("limited", document))
+    undisturbed = yard.submit(document)
+    yard.wait_for(lambda: len(yard.attempts(run)) > 1, lambda: str(yard.run(run)), 240)
+    first = yard.attempts(run)[0]
+    assert first["cause"]["class"] == "preempted", first
+    saved = max(one["step"] for one in yard.get(f"/runs/{run}/checkpoints")["items"])
+    yard.wait_for_step(run, saved + 20, 180)
+    yard.wait_for_step(undisturbed, saved + 20, 180)
+    for one in (run, undisturbed):
+        yard.post(f"/runs/{one}/stop")
+        yard.wait_for_end(one)
+    ours, theirs = yard.losses(run), yard.losses(undisturbed)
+    both = set(ours) & set(theirs)
+    assert max(both) > saved > 0 and {step: ours[step] for step in both} == {step: theirs[step] for step in both}
+    states = yard.slurm.call("squeue", "--states=all", "-h", "-o", "%j %T")
+    assert re.search(rf"{first['id']} COMPLETED", states), "it ended before Slurm ended it"
+    yard.wait_until_nothing_is_left()
+
+
+def test_generic_resources_are_asked_for_and_placed(yard: SlurmYard) -> None:
+    yard.make_cluster("gpus", gres="gpu:a100", slots=2, machines=1)
+    run = yard.submit(on("gpus", long_run(), nodes=1, processes_per_node=2))
+    yard.wait_for_step(run, 5)
+    shown = yard.slurm.call("scontrol", "show", "job", yard.job_of(run))
+    assert "gpu:a100:2" in shown, shown
+    machine = yard.slurm.machines_of(yard.job_of(run))[0]
+    assert "gpu:a100:2(IDX:0-1)" in yard.slurm.call("sinfo", "-h", "-N", "-n", machine, "-O", "GresUsed:60")
+    second = yard.submit(on("gpus", small(), nodes=1, processes_per_node=2))
+    yard.wait_for(lambda: "1 run" in yard.sentence(second) or "free" in yard.sentence(second), "it does not wait")
+    yard.end(run)
+    assert yard.wait_for_end(second)["status"] == "SUCCEEDED", yard.sentence(second)
+
+
+def test_a_kind_of_gpu_that_no_machine_has_is_a_sentence(yard: SlurmYard) -> None:
+    yard.make_cluster("rare", gres="gpu:h900", machines=1)
+    ended = yard.wait_for_end(yard.submit(on("rare", small(), nodes=1)))
+    assert ended["status"] == "FAILED"
+    assert "Slurm refused the job" in ended["reason"]["sentence"], ended["reason"]
+    assert "doctor --cluster rare" in ended["reason"]["sentence"]
+
+
+def test_a_partition_that_vanishes_fails_the_next_run_with_what_to_do(yard: SlurmYard) -> None:
+    yard.slurm.call("scontrol", "create", "PartitionName=passing", "Nodes=ALL", "State=UP")
+    yard.make_cluster("passing", partition="passing")
+    first = yard.wait_for_end(yard.submit(on("passing", small())))
+    assert first["status"] == "SUCCEEDED", first["reason"]
+    yard.wait_until_nothing_is_left()
+    yard.wait_for(lambda: "error" not in yard.slurm.call("scontrol", "delete", "PartitionName=passing"), "it is used")
+    ended = yard.wait_for_end(yard.submit(on("passing", small())))
+    assert ended["status"] == "FAILED"
+    assert "Its partition is 'passing': change that where cluster passing" in ended["reason"]["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("closed", {"partition": "closed", "account": "chemistry"}, "Its account is 'chemistry': change that"),
+        ("short", {"partition": "short", "time_limit": "4h"}, "Its time_limit is '4h': change that"),
+        ("crowd", {"partition": "short", "machines": 9, "time_limit": "1m", "notice": "10s"}, "doctor --cluster crowd"),
+    ],
+)
+def test_what_slurm_refuses_names_the_setting(
+    yard: SlurmYard, name: str, settings: dict[str, object], words: str
+) -> None:
+    yard.make_cluster(name, **settings)
+    nodes = 9 if name == "crowd" else 2
+    ended = yard.wait_for_end(yard.submit(on(name, small(batch_size=9 * 4), nodes=nodes)))
+    assert ended["status"] == "FAILED"
+    assert words in ended["reason"]["sentence"], ended["reason"]
+    assert not yard.slurm.queue()
+
+
+def test_the_example_runs_on_a_cluster_that_was_made_with_the_form(yard: SlurmYard) -> None:
+    environment = {**os.environ, "TRAINYARD_HOME": str(yard.up.home)}
+    command = [sys.executable, "-m", "dashboard.sign_in"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    with httpx.Client(base_url=yard.up.url, follow_redirects=True, timeout=60) as person:
+        person.get(done.stdout.strip().splitlines()[-1])
+        page = person.get("/nodes/clusters/new/?engine=slurm").text
+        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+        assert token is not None
+        answer = person.post(
+            "/nodes/clusters/new/?engine=slurm",
+            data={
+                "csrfmiddlewaretoken": token[1], "name": "formed", "projects": ["default"], "settings.machines": "2",
+                "settings.folder": str(yard.slurm.shared), "settings.slurm_conf": str(yard.slurm.conf),
+                "settings.slots": "1", "settings.cpus_per_slot": "1", "settings.time_limit": "1h",
+                "settings.notice": "2m", "settings.partition": "main", "settings.ssh_port": "22",
+                "settings.options": "nice=1",
+            },
+            headers={"Referer": yard.up.url},
+        )  # fmt: skip
+        assert answer.status_code == 200 and "formed" in answer.text, answer.text
+    ended = yard.wait_for_end(yard.submit(on("formed", example("hello-gpt"))), 280)
+    assert ended["status"] == "SUCCEEDED", ended["reason"]
+    assert ended["summary"]["val/loss"]["last"] < 3.0
+    yard.wait_until_nothing_is_left()
