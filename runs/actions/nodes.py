@@ -34,8 +34,17 @@ def join_node(
     of another cluster, ValidationError for a bad name. A refused join does not use the token up. ``attempt`` is what a
     node names that an engine brought: its token is bound to one part of that attempt.
     """
+    try:
+        return _let_in(secret, name, address, slots, machine or Inventory(), version, attempt)
+    except Forbidden:
+        _record_second_use(secret, name, attempt)
+        raise
+
+
+def _let_in(
+    secret: str, name: str, address: str, slots: int | None, machine: Inventory, version: str, attempt: str
+) -> Node:
     now = timezone.now()
-    machine = machine or Inventory()
     with transaction.atomic():
         token = (
             join_tokens_that_open()
@@ -65,6 +74,19 @@ def join_node(
         if token.placement is not None:
             reconcile_soon(token.placement.attempt.run_id)
     return node
+
+
+def _record_second_use(secret: str, name: str, attempt: str) -> None:
+    """Write on the run's history that its join token came a second time: somebody copied it, or the system that was
+    asked for machines started one twice."""
+    used = JoinToken.objects.filter(digest=digest_of(secret), used_at__isnull=False, placement__attempt=attempt)
+    token = used.select_related("node", "placement__attempt__run").first()
+    if token is None or token.placement is None or token.node is None:
+        return
+    run = token.placement.attempt.run
+    words = f"A machine that calls itself {name[:60]!r} came with the join token of {token.node.name} and was refused."
+    if not run.events.filter(code="join-refused", sentence=words).exists():
+        run.record("join-refused", words, attempt=token.placement.attempt)
 
 
 def _brought_node(token: JoinToken, host: str, attempt: str) -> Node:

@@ -147,7 +147,16 @@ class Comparison:
         attempt = allocation.attempt
         placements = list(attempt.placements.all())
         secrets = keep_tokens(attempt, now)
-        request = MachineRequest(attempt.pk, attempt.run.name, len(placements), placements[0].num_ranks, secrets)
+        run = attempt.run
+        request = MachineRequest(
+            attempt.pk,
+            run.name,
+            len(placements),
+            placements[0].num_ranks,
+            secrets,
+            project=run.project.name,
+            owner=run.created_by.username if run.created_by else "",
+        )
         try:
             job = self._system.submit(request)
         except SystemRefused as error:

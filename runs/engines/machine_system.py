@@ -61,6 +61,8 @@ class MachineRequest:
     num_machines: int
     slots: int  # ranks on each
     tokens: Sequence[str] = field(repr=False)
+    project: str = ""  # its name
+    owner: str = ""  # who launched the run, by user name
 
 
 class MachineSystem(Protocol):

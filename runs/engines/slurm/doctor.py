@@ -12,6 +12,7 @@ from runs.engines.probes import probe_answers, probe_findings, probe_names, prob
 from runs.engines.slurm.jobs import parse_jobs
 from runs.engines.slurm.programs import Failed, Programs
 from runs.engines.slurm.settings import SlurmSettings
+from runs.engines.slurm.template import has_fields
 
 PROBE_LIMIT_S = 60.0
 
@@ -54,14 +55,15 @@ def _answers(programs: Programs) -> Finding:
 def _partition(settings: SlurmSettings, programs: Programs) -> tuple[Finding, int]:
     """Return what is found, and how many machines are in service."""
     words = ["sinfo", "--noheader", "--format=%P|%a|%D|%l|%t"]
-    if settings.partition:
-        words.append(f"--partition={settings.partition}")
-    name = f"partition {settings.partition}" if settings.partition else "the default partition"
+    chosen = "" if has_fields(settings.partition) else settings.partition
+    if chosen:
+        words.append(f"--partition={chosen}")
+    name = f"partition {chosen}" if chosen else "the default partition"
     try:
         lines = [line.split("|") for line in programs.run(words).splitlines() if line.count("|") == 4]
     except (SystemAway, Failed) as error:
         return Finding("partition", False, str(error), "Change the partition where the cluster is edited."), 0
-    if not settings.partition:
+    if not chosen:
         lines = [line for line in lines if line[0].endswith("*")]
     if not lines:
         advice = "Change the partition where the cluster is edited."
@@ -98,8 +100,8 @@ def _probe(settings: SlurmSettings, programs: Programs, number: int, server: str
     name = f"trainyard-doctor-{secrets.token_hex(4)}"
     words = ["srun", f"--job-name={name}", f"--nodes={number}", f"--ntasks={number}", "--ntasks-per-node=1", "--time=1"]
     words += ["--chdir=/", "--kill-on-bad-exit=1", "--quiet"]
-    words += [f"--{one}={value}" for one in ("partition", "account", "qos") if (value := getattr(settings, one))]
-    words += [f"--{option}" for option in settings.options]
+    given = [f"{one}={value}" for one in ("partition", "account", "qos") if (value := getattr(settings, one))]
+    words += [f"--{option}" for option in [*given, *settings.options] if not has_fields(option)]  # a run fills them in
     words += probe_words(settings.interpreter, server, redis_url, settings.folder)
     machines = f"{number} machine{'' if number == 1 else 's'}"
     try:

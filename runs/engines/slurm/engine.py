@@ -17,6 +17,7 @@ from runs.engines.slurm.jobs import parse_accounts, parse_jobs
 from runs.engines.slurm.programs import Failed, Programs
 from runs.engines.slurm.script import script_of, submission
 from runs.engines.slurm.settings import SlurmSettings, checked_settings, settings_of
+from runs.engines.slurm.template import BadField
 from runs.models import Cluster
 from trainyard.contract.base import JsonObject, to_builtins
 
@@ -117,7 +118,11 @@ class SlurmSystem:
         return parse_accounts(text, job)
 
     def submit(self, request: MachineRequest) -> str:
-        words = submission(self._settings, request, self._mark)
+        try:
+            words = submission(self._settings, request, self._mark, self._cluster)
+        except BadField as error:
+            advice = f"Change the name, or the setting where cluster {self._cluster} is edited."
+            raise SystemRefused(f"Slurm was not asked. {error} {advice} Then restart the run.") from error
         try:
             text = self._run("sbatch", *words, script=script_of(self._settings, request, self._server))
         except Failed as error:

@@ -30,9 +30,18 @@ FIELDS = (
     SettingField(
         "options",
         "More options",
-        "Of sbatch, one name=value a line, such as constraint=ib or exclude=c7.",
+        "Of sbatch, one name=value a line, such as constraint=ib or exclude=c7. These, the "
+        "account, the partition and the QOS may have fields that each run fills in: {project}, {owner}, {run}, "
+        "{cluster}, {attempt}, {nodes}, {slots}, as in wckey={project}.",
         LINES,
         placeholder="name=value, one a line",
+    ),
+    SettingField(
+        "modules",
+        "Modules",
+        "Environment modules that a job loads before its nodes start, one a line.",
+        LINES,
+        placeholder="cuda/12.4",
     ),
     SettingField(
         "python", "Python", "The interpreter on the machines that has Trainyard; empty for this server's path."

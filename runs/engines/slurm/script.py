@@ -8,6 +8,7 @@ import shlex
 from runs.engines.machine_system import MachineRequest
 from runs.engines.node_command import node_variables, node_words
 from runs.engines.slurm.settings import SlurmSettings
+from runs.engines.slurm.template import filled, values_of
 
 # Programs ignore it unless they wait for it: Slurm sends it to every process of the job, ranks too.
 NOTICE_SIGNAL = "URG"
@@ -30,8 +31,10 @@ def output_path(settings: SlurmSettings, attempt: str) -> str:
     return f"{settings.folder}/trainyard-{attempt}.out"
 
 
-def submission(settings: SlurmSettings, request: MachineRequest, mark: str) -> list[str]:
-    """Return the words behind ``sbatch``. None of them is secret: every user of the machine may see them."""
+def submission(settings: SlurmSettings, request: MachineRequest, mark: str, cluster: str) -> list[str]:
+    """Return the words behind ``sbatch``. None of them is secret: every user of the machine may see them. Raises
+    BadField where a field of the settings cannot be filled in for this run."""
+    values = values_of(request, cluster)
     words = [
         "--parsable",
         f"--job-name={NAME}-{request.attempt}",
@@ -50,12 +53,12 @@ def submission(settings: SlurmSettings, request: MachineRequest, mark: str) -> l
         words.append(f"--mem={settings.memory}")
     for name in ("partition", "account", "qos"):
         if value := getattr(settings, name):
-            words.append(f"--{name}={value}")
+            words.append(f"--{name}={filled(value, values)}")
     if settings.time_limit_s is not None:
         words.append(f"--time={math.ceil(settings.time_limit_s / 60)}")
         if settings.notice_s:
             words.append(f"--signal={NOTICE_SIGNAL}@{settings.notice_s}")
-    words += [f"--{option}" for option in settings.options]
+    words += [f"--{filled(option, values)}" for option in settings.options]
     return words
 
 
@@ -74,8 +77,9 @@ def script_of(settings: SlurmSettings, request: MachineRequest, server: str) -> 
         request.tokens, checkpoints=f"{settings.folder}/checkpoints", cores=request.slots * settings.cpus_per_slot
     )
     lines = [
-        "#!/bin/sh",
+        "#!/bin/bash -l" if settings.modules else "#!/bin/sh",  # `module` is a function of login shells
         "umask 077",
+        *(f"module load {shlex.quote(name)} || exit 1" for name in settings.modules),  # before there is a token
         *(f"export {name}={shlex.quote(value)}" for name, value in variables.items()),
         f"exec {shlex.join(start)}",
     ]

@@ -19,6 +19,7 @@ from runs.engines.openssh.target import (
     host_problem,
     read_host_key,
 )
+from runs.engines.slurm.template import template_problem, without_fields
 from runs.models.clusters import MAX_SLOTS
 from trainyard.contract.base import JsonObject, WireStruct, convert, to_builtins
 from trainyard.spec.values.durations import seconds_of
@@ -40,6 +41,8 @@ OPTIONS = frozenset(
         "wait-all-nodes", "wckey",
     }
 )  # fmt: skip
+MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]{0,99}")
+MAX_MODULES = 50
 FLAGS = frozenset({"contiguous", "exclusive", "spread-job"})  # which need no value
 
 
@@ -52,12 +55,14 @@ class SlurmSettings(WireStruct, kw_only=True):
     cpus_per_slot: int = 1
     gres: str = ""  # a generic resource of which each rank gets one, such as gpu or gpu:a100
     memory: str = ""  # of each machine, such as 16G
+    # These three and the options may have fields that each run fills in: see template.
     partition: str = ""
     account: str = ""
     qos: str = ""
     time_limit: str = ""  # of a job, such as 4h
     notice: str = "2m"  # how long before that limit the ranks are asked to save and end
     options: list[str] = msgspec.field(default_factory=list)  # more of sbatch's, each name=value
+    modules: list[str] = msgspec.field(default_factory=list)  # environment modules that a job loads first
     python: str = ""  # the interpreter on the machines that has Trainyard
     server: str = ""  # this server's address as the machines reach it
     slurm_conf: str = ""  # where Slurm's programs run; empty for its default
@@ -125,9 +130,22 @@ def _options(lines: list[str]) -> str:
             return f"one of sbatch's options {', '.join(sorted(OPTIONS))} as name=value, not {line[:100]!r}"
         if not equals and name in FLAGS:
             continue
-        if not OPTION.fullmatch(value):
+        if problem := template_problem(line):
+            return problem
+        if not OPTION.fullmatch(without_fields(value)):
             return f"{name} needs a plain value in one line, not {value[:100]!r}"
     return ""
+
+
+def _with_fields(check: Check) -> Check:
+    return lambda value: template_problem(value) or check(without_fields(value))
+
+
+def _modules(names: list[str]) -> str:
+    if len(names) > MAX_MODULES:
+        return f"at most {MAX_MODULES} lines, not {len(names)}"
+    wrong = next((name for name in names if not MODULE.fullmatch(name)), None)
+    return "" if wrong is None else f"one module a line, such as cuda/12.4, not {wrong[:100]!r}"
 
 
 CHECKS: dict[str, Check] = {
@@ -137,12 +155,13 @@ CHECKS: dict[str, Check] = {
     "cpus_per_slot": checks.number(1, MAX_CPUS),
     "gres": checks.text(GRES, "a name such as gpu or gpu:a100, without a number"),
     "memory": checks.text(MEMORY, "a size such as 16G"),
-    "partition": checks.text(NAME, "the name of one partition"),
-    "account": checks.text(NAME, "a name of letters, digits and . _ @ + -"),
-    "qos": checks.text(NAME, "a name of letters, digits and . _ @ + -"),
+    "partition": _with_fields(checks.text(NAME, "the name of one partition")),
+    "account": _with_fields(checks.text(NAME, "a name of letters, digits and . _ @ + -")),
+    "qos": _with_fields(checks.text(NAME, "a name of letters, digits and . _ @ + -")),
     "time_limit": checks.duration(LEAST_LIMIT_S),
     "notice": checks.duration(0.0),
     "options": _options,
+    "modules": _modules,
     "python": checks.path,
     "server": checks.server,
     "slurm_conf": checks.path,

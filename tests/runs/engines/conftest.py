@@ -36,6 +36,8 @@ class Machines(AllocatingEngine):
         self.refusal = ""
         self.is_away = False
         self.loses_answers = False
+        self.is_away_for_submissions = False
+        self.num_completed = 0
         self.num_submitted = 0
 
     def checked(self, document: JsonObject) -> JsonObject:
@@ -64,6 +66,13 @@ class Machines(AllocatingEngine):
         self._answer()
         if self.refusal:
             raise SystemRefused(self.refusal)
+        if self.is_away_for_submissions:
+            raise SystemAway("The machines did not answer.")
+        begun = next((job for job in self.table.values() if job.attempt == request.attempt and job.is_incomplete), None)
+        if begun is not None:
+            self.num_completed += 1
+            self.change(begun.id, is_incomplete=False)
+            return begun.id
         self.num_submitted += 1
         job = str(self.num_submitted)
         self.table[job] = SystemJob(job, request.attempt, JobState.PENDING, reason="Resources", sentence="it waits.")

@@ -10,7 +10,9 @@ from django.utils import timezone
 from runs import actions
 from runs.access import Forbidden, visible_nodes
 from runs.causes.allocations import EndKind
+from runs.engines.allocating import Offer
 from runs.engines.machine_system import JobState
+from runs.engines.offers import keep_offers
 from runs.engines.tokens import secret_of
 from runs.models import Allocation, Attempt, HeldSlot, JoinToken, Node
 from runs.status import Phase
@@ -71,6 +73,8 @@ def test_a_token_is_for_one_machine_of_one_attempt_once(scene: Scene) -> None:
     scene.round()
     with pytest.raises(Forbidden, match="already used"):  # a round does not open it again
         actions.join_node(secret=secret, name="c9", attempt=attempt.pk)
+    (event,) = scene.run.events.filter(code="join-refused")
+    assert event.sentence == "A machine that calls itself 'c9' came with the join token of c1-hpc-1 and was refused."
 
 
 def test_a_token_ends_with_its_time_and_with_its_attempt(scene: Scene) -> None:
@@ -254,3 +258,48 @@ def test_more_runs_than_machines_wait_here(scene: Scene) -> None:
     scene.tick()
     assert scene.status == "QUEUED"
     assert "cluster hpc has 1 node" in scene.run.reason_sentence
+
+
+def test_a_job_that_was_begun_is_asked_for_again_and_not_cancelled(scene: Scene) -> None:
+    """The system has some of its machines: what is missing is completed by submitting once more."""
+    scene.tick()
+    scene.engine.loses_answers = True
+    scene.round()
+    scene.engine.loses_answers = False
+    scene.engine.change("1", is_incomplete=True)
+    scene.engine.is_away_for_submissions = True
+    scene.round()
+    assert (scene.allocation.job, scene.engine.cancelled) == ("1", [])
+    assert scene.allocation.problem == "The machines did not answer."
+    scene.engine.is_away_for_submissions = False
+    scene.round()
+    assert (scene.engine.num_completed, scene.engine.num_submitted) == (1, 1)
+
+
+def test_what_a_system_keeps_of_a_job_is_removed_once_its_end_was_read(scene: Scene) -> None:
+    scene.tick()
+    scene.round()
+    scene.engine.change("1", state=JobState.OVER, end=EndKind.ENDED, end_sentence="It ended.", is_kept=True)
+    scene.round()
+    assert (scene.allocation.state, scene.engine.cancelled) == (State.OVER, [])
+    scene.round()
+    assert scene.engine.cancelled == ["1"]
+
+
+def test_machines_of_several_kinds_are_offered_and_kept_apart(scene: Scene) -> None:
+    cluster = scene.cluster
+    Node.objects.filter(cluster=cluster).delete()
+
+    def slots() -> list[int]:
+        return sorted(Node.objects.registered().filter(cluster=cluster).values_list("slots", flat=True))
+
+    keep_offers(cluster, [Offer(2, 1), Offer(1, 4, "a100")])
+    assert slots() == [1, 1, 4]
+    large = Node.objects.get(cluster=cluster, slots=4)
+    assert (large.accelerator, large.machine.gpus[0].name) == ("gpu", "a100")
+    large.kind = Node.Kind.BROUGHT
+    large.save(update_fields=["kind"])
+    keep_offers(cluster, [Offer(2, 1), Offer(1, 4, "a100")])
+    assert slots() == [1, 1, 4], "the one in use is one of them"
+    keep_offers(cluster, [Offer(1, 2), Offer(1, 4, "a100")])
+    assert slots() == [2, 4]

@@ -10,7 +10,7 @@ REQUEST = MachineRequest("abc123", "hello", 2, 3, ["join_one", "join_two"])
 
 
 def test_the_words_of_a_submission_hold_no_token() -> None:
-    words = submission(SlurmSettings(folder="/shared"), REQUEST, "mark")
+    words = submission(SlurmSettings(folder="/shared"), REQUEST, "mark", "hpc")
     assert not any("join_" in word for word in words)
     assert {"--nodes=2", "--ntasks=2", "--cpus-per-task=3", "--no-requeue"} <= set(words)
 
@@ -20,7 +20,7 @@ def test_settings_become_words() -> None:
         folder="/shared", partition="main", account="lab", qos="high", gres="gpu:a100", memory="16G", time_limit="90m",
         notice="2m", cpus_per_slot=4, options=["exclude=c7", "exclusive"],
     )  # fmt: skip
-    words = set(submission(settings, REQUEST, "mark"))
+    words = set(submission(settings, REQUEST, "mark", "hpc"))
     assert {"--partition=main", "--account=lab", "--qos=high", "--gres=gpu:a100:3", "--mem=16G", "--time=90"} <= words
     assert {"--signal=URG@120", "--cpus-per-task=12", "--exclude=c7", "--exclusive"} <= words
 
