@@ -47,7 +47,6 @@ ALONE = (
     "--ignore=tests/whole/slurm",
     "--ignore=tests/whole/ssh",
 )
-)
 APART = ("--ignore=tests/browser", "--ignore=tests/runs", "--ignore=tests/workers")
 PARTS = {
     "browser": Tests(["-m", "not extended"], ["tests/browser"], {}),

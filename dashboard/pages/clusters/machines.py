@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from django.db.models import Sum
+
 from runs.access import Someone, visible_runs
 from runs.engines import allocating_engine
 from runs.engines.allocating import Offer
-from runs.models import Allocation, Cluster, Run
+from runs.models import Allocation, Cluster, Node, Run
 from runs.ordered import first_rows
 
 MAX_JOBS = 50
@@ -30,6 +32,7 @@ class MachinesView(NamedTuple):
     engine: str  # the system's name
     num_machines: int
     slots: str  # on each, in words
+    num_free: int  # slots of machines that nobody uses
     jobs: list[JobLine]
 
 
@@ -43,7 +46,9 @@ def machines_view(user: Someone, cluster: Cluster) -> MachinesView | None:
     allocations = first_rows(rows.select_related("attempt").order_by("created_at", "pk"), MAX_JOBS)
     seen = visible_runs(user).in_bulk([one.attempt.run_id for one in allocations])
     lines = [_line(one, seen.get(one.attempt.run_id)) for one in allocations]
-    return MachinesView(engine.label, sum(offer.num_machines for offer in offers), _slots(offers), lines)
+    unused = Node.objects.filter(cluster=cluster, kind=Node.Kind.OFFERED, removed_at=None, placements=None)
+    num_free = unused.aggregate(total=Sum("slots"))["total"] or 0
+    return MachinesView(engine.label, sum(one.num_machines for one in offers), _slots(offers), num_free, lines)
 
 
 def _slots(offers: Sequence[Offer]) -> str:

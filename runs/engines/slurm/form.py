@@ -12,13 +12,14 @@ FIELDS = (
         "An absolute path that all machines of the cluster share and the jobs' user may write: checkpoints, output of "
         "jobs, and the nodes' own files while they are there.",
         is_needed=True,
+        heading="Machines",
     ),
     SettingField("machines", "Machines", "How many all runs may have at once.", NUMBER),
     SettingField("slots", "Ranks on a machine", "At most; a run may ask for fewer.", NUMBER),
     SettingField("cpus_per_slot", "Cores for a rank", "", NUMBER),
     SettingField("gres", "Generic resource", "Of which each rank gets one, such as gpu or gpu:a100; empty for CPUs."),
     SettingField("memory", "Memory of a machine", "Such as 16G; empty for the partition's default."),
-    SettingField("partition", "Partition", "Empty for Slurm's default."),
+    SettingField("partition", "Partition", "Empty for Slurm's default.", heading="Queue"),
     SettingField("account", "Account", ""),
     SettingField("qos", "QOS", ""),
     SettingField(
@@ -44,7 +45,10 @@ FIELDS = (
         placeholder="cuda/12.4",
     ),
     SettingField(
-        "python", "Python", "The interpreter on the machines that has Trainyard; empty for this server's path."
+        "python",
+        "Python",
+        "The interpreter on the machines that has Trainyard; empty for this server's path.",
+        heading="Paths and addresses",
     ),
     SettingField("server", "This server", "Its address as the machines reach it; empty for PUBLIC_URL."),
     SettingField("slurm_conf", "slurm.conf", "Its path where Slurm's programs run; empty for Slurm's default."),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from runs.engines.cluster_settings.fields import LINES, SettingField
 from runs.engines.openssh.identity import KEY_FIELDS
 
@@ -13,6 +15,7 @@ FIELDS = (
         "`ssh-keyscan HOST` prints it. Compare the key with what the host's administrator says.",
         LINES,
         is_needed=True,
+        heading="Hosts",
         placeholder="train@gpu1.example.org slots=8 gpu=a100 ssh-ed25519 AAAA…",
     ),
     SettingField(
@@ -28,5 +31,6 @@ FIELDS = (
     ),
     SettingField("python", "Python", "The interpreter on the hosts that has Trainyard; empty for this server's path."),
     SettingField("server", "This server", "Its address as the hosts reach it; empty for PUBLIC_URL."),
-    *KEY_FIELDS,
+    replace(KEY_FIELDS[0], heading="The server's key"),
+    *KEY_FIELDS[1:],
 )

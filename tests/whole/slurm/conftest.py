@@ -99,7 +99,7 @@ def slurm() -> Iterator[Slurm]:
 @pytest.fixture(scope="session")
 def yard(slurm: Slurm, running_trainyard: Up) -> Iterator[SlurmYard]:
     with SlurmYard(running_trainyard, slurm) as made:
-        made.make_cluster("hpc", partition="main")
+        made.make_cluster("hpc", partition="main", machines=4)
         made.make_cluster("nowhere", partition="gone")
         made.make_cluster("broken", python="/no/such/python")
         yield made
