@@ -48,7 +48,7 @@ SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_interval=0
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 JobCompType=jobcomp/none
-ReturnToService=2
+ReturnToService=1
 KillWait=5
 EnforcePartLimits=ALL
 GresTypes=gpu

@@ -106,6 +106,12 @@ def yard(slurm: Slurm, running_trainyard: Up) -> Iterator[SlurmYard]:
         made.stop_what_is_left()
 
 
+@pytest.fixture(autouse=True)
+def nothing_of_one_test_holds_up_the_next(yard: SlurmYard) -> Iterator[None]:
+    yield
+    yard.stop_what_is_left()
+
+
 def small(**train: object) -> Document:
     """``hello-gpt`` with a model that takes milliseconds a step."""
     document = example("hello-gpt", **{"steps": 40, "batch_size": 4, **train})
