@@ -77,7 +77,8 @@ ALONE = {
     "tests/chaos",
     "tests/whole/test_kubernetes.py",
     "tests/whole/test_ray.py",
-    "tests/whole/test_slurm.py",
+    "tests/whole/slurm",
+    "tests/whole/ssh",
 }
 APART = {"tests/browser", "tests/runs", "tests/workers", *NEVER}
 

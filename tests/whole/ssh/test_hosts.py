@@ -113,7 +113,9 @@ def test_a_run_on_hosts_ends_as_it_does_on_nodes_that_stay(yard: SshYard) -> Non
     here = yard.submit({**small(), "cluster": "local"})
     for run in (there, here):
         assert yard.wait_for_end(run)["status"] == "SUCCEEDED", yard.run(run)["reason"]
-    assert len(yard.losses(there)) == 40 and yard.losses(there) == yard.losses(here)
+    ours, theirs = yard.losses(there), yard.losses(here)
+    assert len(ours) == 40
+    assert ours == [(step, pytest.approx(value, rel=1e-4)) for step, value in theirs], "threads may differ"
     yard.wait_until_nothing_is_left()
     yard.wait_for(lambda: not yard.get("/nodes", cluster="lab")["items"], lambda: "a node is left in the list")
 
