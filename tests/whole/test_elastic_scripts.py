@@ -62,7 +62,8 @@ def script(yard: Yard, folder: Path, name: str, nodes: Any, *arguments: str, **c
     (folder / "train.py").write_text(SCRIPT)
     stored = yard.http.post("/bundles", content=packed(folder))
     assert stored.status_code == 201, stored.text
-    task = {"script": "train.py", "arguments": list(arguments), "code": {"sha256": stored.json()["sha256"]}}
+    code = {"sha256": stored.json()["sha256"]}
+    task = {"script": "train.py", "arguments": list(arguments), "code": code, "distributed": True}
     resources = {"nodes": nodes, "processes_per_node": 1, "accelerator": "cpu"}
     return {"name": name, "resources": resources, "task": task, "limits": {"grace": "10s"}, **changes}
 
