@@ -300,7 +300,8 @@ def _go(
     if first.address is None or first.port is None:
         return False  # its report is of a version that names no meeting point
     skips = rewinding.skips_of(attempt.run)
-    go = to_builtins(Go(first.address, first.port, list(offered), memory_order_of(attempt), skips))
+    workers = [f"{one.reported.address}:{port}" for one in placements for port in one.reported.ports]
+    go = to_builtins(Go(first.address, first.port, list(offered), memory_order_of(attempt), skips, workers))
     words = "Every node is ready; the ranks start."
     if attempt.number > 1 and not offered:
         words = "Every node is ready; the ranks start anew: there is no checkpoint of an earlier attempt."

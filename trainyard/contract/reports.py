@@ -141,6 +141,7 @@ class AttemptReport(WireStruct, kw_only=True):
     phase: Phase
     address: Annotated[str, msgspec.Meta(max_length=120)] | None = None  # where ranks of other nodes reach this one
     port: Whole | None = None  # free for MASTER_PORT, with "ready"
+    ports: list[Whole] = []  # free for each rank here, with "ready", where `task.launch` needs them
     supervisor_pid: Whole | None = None
     reason: Reason | None = None  # None when every rank ended with 0
     ranks: list[RankReport] = []

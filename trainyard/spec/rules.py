@@ -80,6 +80,11 @@ def _argument_problems(task: ScriptTask) -> Iterator[Problem]:
 
 
 def _environment_problems(spec: Spec, task: ScriptTask) -> Iterator[Problem]:
+    if task.distributed and "torchrun" not in task.launch:
+        yield Problem(
+            "task.distributed",
+            f"true gives a single process torchrun's variables, and task.launch {show(task.launch)} gives none",
+        )
     section = getattr(spec, "environment", None)
     if not isinstance(section, EnvironmentSection):
         return

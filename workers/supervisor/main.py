@@ -33,7 +33,7 @@ from workers.supervisor.environment import CODE, EnvironmentBuild, build_for
 from workers.supervisor.failure_sentences import reason_of
 from workers.supervisor.hangs.watch import HangWatch
 from workers.supervisor.ranks.activity import Activity
-from workers.supervisor.ranks.launch import RankStart, plan_rank, reserve_port, start_of_ranks
+from workers.supervisor.ranks.launch import RankStart, close_all, plan_rank, reserve_ports, start_of_ranks
 from workers.supervisor.ranks.port_check import is_listening
 from workers.supervisor.ranks.replicas import replica_plan
 from workers.supervisor.ranks.state import RankState
@@ -44,7 +44,7 @@ from workers.supervisor.records.rule_watch import RuleWatch
 from workers.supervisor.records.shipper import Shipper
 from workers.supervisor.reports import make_report
 from workers.supervisor.sessions import Sessions
-from workers.supervisor.valkey_thread import ValkeyThread
+from workers.supervisor.valkey_thread import EXCHANGE_EVERY_S, ValkeyThread
 from workers.transport.control_socket import Answer, Request, listen, serve_one, socket_path
 from workers.transport.node_config import load_config
 from workers.transport.valkey import connect
@@ -52,7 +52,6 @@ from workers.transport.valkey import connect
 log = structlog.get_logger(__name__)
 
 POLL_EVERY_S = 0.1
-GROUPS_EVERY_S = 1.0
 # How long ranks may still save their state: after SIGTERM, and after one of them failed (they cannot step without it,
 # and the next attempt waits for their end). Ranks that a person stops have the spec's grace, or what the server names.
 GRACE_S = {
@@ -122,7 +121,7 @@ class Supervisor:
         client = connect(config.redis_url)
         self.contact = Contact(client, config.key, order)
         self.shipper = Shipper(client, config.key, order, folder.spool, self.contact)
-        self.port = reserve_port(self.address)
+        self.ports = reserve_ports(self.address, order)
         self.control = listen(socket_path(folder.path))
         self.report = self._report()
         self._valkey_thread = ValkeyThread(self.contact, self.shipper, lambda: self.report)
@@ -198,7 +197,7 @@ class Supervisor:
             for local_rank in range(self.order.num_ranks)
         ]
         self._sessions.know(plans)
-        self.port.close()
+        close_all(self.ports)
         for plan in plans:
             pid = self.waiting.start(plan)
             group = "none" if self._is_watching else "unknown"
@@ -321,7 +320,7 @@ class Supervisor:
 
     def _update_groups(self) -> None:
         if self._is_watching and time.monotonic() >= self._groups_due_at:
-            self._groups_due_at = time.monotonic() + GROUPS_EVERY_S
+            self._groups_due_at = time.monotonic() + EXCHANGE_EVERY_S
             if any(rank.update_group(self.folder) for rank in self.ranks if rank.ended_at is None):
                 self._publish()
 
@@ -371,12 +370,13 @@ class Supervisor:
 
     def _report(self) -> AttemptReport:
         is_over = self.phase == Phase.ENDED
+        free = [one.getsockname()[1] for one in self.ports] if self.phase == Phase.READY else []
         return make_report(
             self.order,
             at=time.time(),
             phase=self.phase,
             address=self.address,
-            port=self.port.getsockname()[1] if self.phase == Phase.READY else None,
+            ports=free,
             supervisor_pid=os.getpid(),
             reason=self._reason() if is_over else None,
             ranks=[rank.snapshot() for rank in self.ranks],

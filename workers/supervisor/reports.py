@@ -15,7 +15,7 @@ def make_report(
     at: float,
     phase: Phase,
     address: str = "",
-    port: int | None = None,
+    ports: Sequence[int] = (),
     supervisor_pid: int | None = None,
     reason: Reason | None = None,
     ranks: Sequence[RankReport] = (),
@@ -24,7 +24,7 @@ def make_report(
     matches: Sequence[RuleMatch] = (),
     preparation: str = "",
 ) -> AttemptReport:
-    """Return the report of the order's attempt. ``at``: Unix seconds."""
+    """Return the report of the order's attempt. ``at``: Unix seconds; ``ports``: MASTER_PORT, and those of ranks."""
     return AttemptReport(
         at=at,
         attempt=order.attempt,
@@ -33,7 +33,8 @@ def make_report(
         node=order.node,
         phase=phase,
         address=address,
-        port=port,
+        port=ports[0] if ports else None,
+        ports=list(ports[1:]),
         supervisor_pid=supervisor_pid,
         reason=reason,
         ranks=list(ranks),

@@ -54,6 +54,7 @@ def test_the_shortest_script_has_no_training_settings() -> None:
         "code": ".",
         "python": "",
         "distributed": False,
+        "launch": ["torchrun"],
         "environment": {},
     }
     assert not {"train", "parallel"} & spec.resolved().keys()

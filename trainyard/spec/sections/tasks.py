@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from trainyard.spec.problems import show
 from trainyard.spec.sections.data import ImageData, TableData, TextData
@@ -152,7 +152,7 @@ LARGEST_MESSAGE = 2**30
 def _once(operations: list[str]) -> list[str]:
     for one in operations:
         if operations.count(one) > 1:
-            raise ValueError(f"must name each operation once, and has {show(one)} {operations.count(one)} times")
+            raise ValueError(f"must name each once, and has {show(one)} {operations.count(one)} times")
     return operations
 
 
@@ -189,6 +189,19 @@ class CommunicationTask(Part):
 
 
 PROGRAMS = ("script", "module", "command")
+
+
+Launcher = Literal["torchrun", "tensorflow", "mpi", "jax"]
+
+
+def _launchers(value: object) -> object:
+    """A word stands for a list of one, and none for an empty one."""
+    return [] if value in ("none", None) else [value] if isinstance(value, str) else value
+
+
+Launch = Annotated[list[Launcher], BeforeValidator(_launchers), AfterValidator(_once), WithJsonSchema(
+    {"anyOf": [{"type": "array", "items": {"enum": list(get_args(Launcher))}},
+               {"enum": ["none", *get_args(Launcher)]}]})]  # fmt: skip
 
 
 class ScriptTask(Part):
@@ -236,6 +249,14 @@ class ScriptTask(Part):
         False,
         label="Distributed",
         help="Whether a single process gets torchrun's variables (RANK, WORLD_SIZE, …) too. Several always have them.",
+        group="what",
+        advanced=True,
+    )
+    launch: Launch = field(
+        ["torchrun"],
+        label="Launched as by",
+        help="Whose variables the ranks find each other by: torchrun's, TensorFlow's TF_CONFIG, those of mpirun, or "
+        "JAX's. none gives them none.",
         group="what",
         advanced=True,
     )

@@ -116,10 +116,17 @@ def torchrun_variables(local_rank: int, *, order: Order, go: Go, folder: Attempt
     return {name: str(value) for name, value in found.items()}
 
 
+def launchers_of(order: Order) -> list[str]:
+    """Return the launchers whose variables the ranks get. An order of an older server names none."""
+    return list(order.spec["task"].get("launch", ["torchrun"]))
+
+
 def is_distributed(order: Order) -> bool:
     """Whether its ranks are to have torchrun's variables. Many scripts take RANK alone for the wish to train with DDP,
     so the only process of a script has them where the spec asks for them."""
     task = order.spec["task"]
+    if "torchrun" not in launchers_of(order):
+        return False
     if "script" not in task or order.world_size > 1 or task.get("distributed"):
         return True
     nodes = (order.spec.get("resources") or {}).get("nodes")

@@ -20,7 +20,14 @@ from workers.rank_process.run import RankPlan
 from workers.replicas.plan import ReplicaPlan
 from workers.sandbox.node import Isolation
 from workers.sandbox.process import Sandbox
-from workers.supervisor.ranks.environment import CheckpointCandidate, environment_of, is_distributed, torchrun_variables
+from workers.supervisor.ranks.environment import (
+    CheckpointCandidate,
+    environment_of,
+    is_distributed,
+    launchers_of,
+    torchrun_variables,
+)
+from workers.supervisor.ranks.launch_contracts import RankPlace, contract_variables
 from workers.supervisor.ranks.replicas import replica_folders, replica_variables
 
 COLD_NOTE = "Trainyard: this rank starts in an interpreter of its own, which takes seconds"
@@ -90,6 +97,7 @@ def plan_rank(
     )
     torchrun = torchrun_variables(local_rank, order=order, go=go, folder=folder)
     own = own | torchrun if is_distributed(order) else {name: own[name] for name in own if name not in torchrun}
+    own |= contract_variables(launchers_of(order), _place_of(local_rank, order, go))
     if "recipe" in order.spec["task"]:  # the node decides where a recipe may read from, whatever the spec sets
         rules = {name: os.environ.get(name, "") for name in (ROOTS, HOSTS)}
         own |= {**rules, CLOSED: os.pathsep.join(isolation.hidden), **replica_variables(replicas)}
@@ -155,6 +163,28 @@ def interface_of(address: str) -> str | None:
         if any(one.address == address for one in addresses):
             return str(name)
     return None
+
+
+def _place_of(local_rank: int, order: Order, go: Go) -> RankPlace:
+    return RankPlace(
+        rank=order.first_rank + local_rank,
+        world_size=order.world_size,
+        local_rank=local_rank,
+        local_size=order.num_ranks,
+        master=f"{go.master_addr}:{go.master_port}",
+        workers=go.workers,
+    )
+
+
+def reserve_ports(address: str, order: Order) -> list[socket.socket]:
+    """Return sockets with free ports: of MASTER_PORT, and of each rank here where its launcher names one."""
+    number = order.num_ranks if "tensorflow" in launchers_of(order) else 0
+    return [reserve_port(address) for _ in range(1 + number)]
+
+
+def close_all(sockets: Sequence[socket.socket]) -> None:
+    for one in sockets:
+        one.close()
 
 
 def reserve_port(address: str) -> socket.socket:

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from trainyard.spec import SpecError, parse_spec
+from workers.supervisor.ranks.launch_contracts import RankPlace, contract_variables
+
+PLACE = RankPlace(3, 4, 1, 2, master="10.0.0.1:29500", workers=["10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:1", "10.0.0.2:2"])
+
+
+def test_tensorflow_gets_all_workers_and_its_own_place() -> None:
+    found = json.loads(contract_variables(["tensorflow"], PLACE)["TF_CONFIG"])
+    assert found == {"cluster": {"worker": PLACE.workers}, "task": {"type": "worker", "index": 3}}
+
+
+def test_mpi_gets_the_names_of_its_launchers() -> None:
+    found = contract_variables(["mpi"], PLACE)
+    assert {name: found[name] for name in ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE")} == {
+        "OMPI_COMM_WORLD_RANK": "3",
+        "OMPI_COMM_WORLD_SIZE": "4",
+        "PMI_RANK": "3",
+        "PMI_SIZE": "4",
+    }
+    assert (found["OMPI_COMM_WORLD_LOCAL_RANK"], found["MPI_LOCALNRANKS"]) == ("1", "2")
+
+
+def test_jax_gets_the_coordinator_and_its_number() -> None:
+    assert contract_variables(["jax"], PLACE) == {
+        "JAX_COORDINATOR_ADDRESS": "10.0.0.1:29500",
+        "JAX_NUM_PROCESSES": "4",
+        "JAX_PROCESS_ID": "3",
+    }
+
+
+def test_several_add_up_and_torchruns_are_elsewhere() -> None:
+    both = contract_variables(["torchrun", "jax", "mpi"], PLACE)
+    assert both == contract_variables(["jax"], PLACE) | contract_variables(["mpi"], PLACE)
+    assert contract_variables([], PLACE) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "launch"), [("none", []), ("mpi", ["mpi"]), (["torchrun", "jax"], ["torchrun", "jax"]), (None, [])]
+)
+def test_a_word_is_a_list_of_one(given: object, launch: list[str]) -> None:
+    spec = parse_spec({"name": "x", "task": {"script": "t.py", "launch": given}}).resolved()
+    assert spec["task"]["launch"] == launch
+
+
+def test_torchrun_for_one_process_and_no_torchrun_contradict_each_other() -> None:
+    with pytest.raises(SpecError, match="gives none"):
+        parse_spec({"name": "x", "task": {"script": "t.py", "launch": "none", "distributed": True}})
