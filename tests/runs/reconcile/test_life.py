@@ -37,6 +37,7 @@ def test_a_run_goes_from_the_queue_to_its_success(yard: Yard) -> None:
             "restore_until_step": None,
         },
         "skips": [],
+        "workers": [],
     }
 
     yard.say("running")
