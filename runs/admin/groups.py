@@ -68,6 +68,7 @@ GROUPS = (
             (models.Attempt, "Attempts", "each start of a run's ranks"),
             (models.Event, "Events", "what happened to runs, in sentences"),
             (models.Job, "Jobs", "saved specs"),
+            (models.GitKey, "Git keys", "what opens a project's repositories"),
         ),
     ),
     Group(
@@ -103,6 +104,7 @@ MACHINERY = Group(
         (models.Allocation, "Allocations", "machines that an engine asked its system for"),
         (models.HeldSlot, "Held slots", "slots of nodes that an attempt has"),
         (models.RunTime, "Times of runs", "where the time of a run that has ended went"),
+        (models.RunCode, "Code from Git", "which commit a run was made of"),
         (models.GoneRun, "Deleted runs", "ids that no run gets again"),
         (metrics.Telemetry, "Telemetry of runs", "how far the records of each run are stored"),
         (metrics.Producer, "Producers", "processes that sent records, and up to which one all are stored"),

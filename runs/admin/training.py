@@ -10,7 +10,7 @@ from django.http import HttpRequest
 
 from runs.admin.base import OfRuns, Written, WrittenInline
 from runs.admin.columns import size_of, time_of
-from runs.models import Attempt, CodeBundle, Dataset, Event, GoneRun, Job, Placement, Run, RunTime
+from runs.models import Attempt, CodeBundle, Dataset, Event, GitKey, GoneRun, Job, Placement, Run, RunCode, RunTime
 from runs.models.runs import choices
 from runs.ordered import one_of
 from runs.status import Status
@@ -116,6 +116,22 @@ class CodeBundleAdmin(Written):
     list_filter = ("project",)
     list_select_related = ("project", "created_by")
     search_fields = ("sha256",)
+
+
+@admin.register(RunCode)
+class RunCodeAdmin(OfRuns):
+    ordering = ("-run_id",)
+    list_display = ("run", "url", "commit", "branch", "subject")
+    search_fields = ("run__id", "commit")
+    list_select_related = ("run",)
+
+
+@admin.register(GitKey)
+class GitKeyAdmin(Written):
+    list_display = ("place", "kind", "project", "created_by", "created_at", "used_at")
+    list_filter = ("kind", "project")
+    list_select_related = ("project", "created_by")
+    search_fields = ("place",)
 
 
 @admin.register(Dataset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from runs.causes.failures import Failure
@@ -16,6 +17,7 @@ class EndKind(StrEnum):
     TIME_LIMIT = "time-limit"  # of the job, not of the run
     CANCELLED = "cancelled"  # by somebody, with the system's own tools
     NODE_FAILED = "node-failed"
+    OUT_OF_MEMORY = "out-of-memory"  # its programs used more than they may
     REFUSED = "refused"  # the system does not take the job, and would not take it again
     NEVER_JOINED = "never-joined"  # it ended before its nodes joined
     ENDED = "ended"  # its programs ended, or were ended
@@ -37,6 +39,7 @@ CLASSES = {
     EndKind.TIME_LIMIT: CauseClass.PREEMPTED,  # the run may go on in another job
     EndKind.CANCELLED: CauseClass.STOPPED,
     EndKind.NODE_FAILED: CauseClass.NODE_LOST,
+    EndKind.OUT_OF_MEMORY: CauseClass.OUT_OF_MEMORY,
     EndKind.REFUSED: CauseClass.REFUSED,
     EndKind.NEVER_JOINED: CauseClass.REFUSED,
     EndKind.ENDED: CauseClass.INTERRUPTED,
@@ -49,9 +52,13 @@ def code_of_ending(ending: AllocationEnding) -> str:
     return f"machines-{ending.kind}"
 
 
-def failure_of_ending(ending: AllocationEnding) -> Failure:
-    """Return the proof of failure. Where the system took the machines, it comes before what nodes report: they only
-    felt that. Where the job ended with its programs, these may know more."""
-    at = float("inf") if ending.kind in (EndKind.ENDED, EndKind.FORGOTTEN) else float("-inf")
+def failure_of_ending(ending: AllocationEnding, reported: Sequence[Failure]) -> Failure:
+    """Return the proof of failure. Where the system took the machines, it comes before what nodes ``reported``: they
+    only felt that. Where the job ended with its programs, or a node names the rank that needed too much memory, the
+    nodes know more."""
+    is_named = ending.kind == EndKind.OUT_OF_MEMORY and any(
+        one.cause_class == CauseClass.OUT_OF_MEMORY for one in reported
+    )
+    at = float("inf") if is_named or ending.kind in (EndKind.ENDED, EndKind.FORGOTTEN) else float("-inf")
     evidence: JsonObject = {"job": ending.job, "kind": str(ending.kind), "exit_code": ending.exit_code}
     return Failure(at, code_of_ending(ending), CLASSES[ending.kind], ending.sentence, "", evidence)

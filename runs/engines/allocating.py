@@ -58,7 +58,8 @@ class AllocatingEngine(CeleryEngine, ABC):
 
     def capacity(self, cluster: Cluster, now: datetime) -> list[Room]:
         nodes = list(Node.objects.registered().filter(cluster=cluster))
-        taken = set(Placement.objects.filter(node__in=nodes).values_list("node_id", flat=True))
+        placements = Placement.objects.filter(node__in=nodes)
+        taken = dict(placements.values_list("node_id", "attempt__allocation__problem"))
         return [
             Room(
                 node=node.pk,
@@ -66,6 +67,7 @@ class AllocatingEngine(CeleryEngine, ABC):
                 num_slots=node.slots,
                 free=() if node.pk in taken else tuple(range(node.slots)),
                 accelerator=node.accelerator,
+                trouble=taken.get(node.pk) or "",
             )
             for node in nodes
         ]

@@ -54,6 +54,7 @@ class Room:
     accelerator: str = CPU
     is_in_contact: bool = True
     is_draining: bool = False
+    trouble: str = ""  # a sentence: why an engine cannot free its machine now
 
     @property
     def is_usable(self) -> bool:
@@ -226,7 +227,8 @@ def _reason(cluster: str, request: Request, rooms: Sequence[Room], free: dict[st
     usable = [room for room in matching if _is_usable(room, request)]
     num_free = sum(len(free[room.node]) for room in usable)
     num_slots = sum(room.num_slots for room in usable)
-    state = f"{num_free} of {num_slots} free{_away(matching, request)}."
+    trouble = "".join(f" {one}" for one in dict.fromkeys(room.trouble for room in matching) if one)
+    state = f"{num_free} of {num_slots} free{_away(matching, request)}.{trouble}"
     slots = _slots(request, matching)
     missing = request.num_slots - num_free
     if missing > 0:

@@ -16,7 +16,6 @@ from trainyard.formats.words import listed
 STOP_LIMIT_S = 20.0  # a failed run does not wait longer than this for its other nodes to stop
 REST_LIMIT_S = 5.0  # …and for the rest of its points and logs
 SUCCESS_REST_LIMIT_S = 60.0
-SYSTEM_LIMIT_S = 60.0  # …and for what the system of brought machines says of their end
 LOST_AFTER_S = 600.0  # out of contact for so long, or for its lease: LOST
 SENTENCES = 3  # about ranks that a run went on without; all of them are in the evidence
 INCOMPLETE = "telemetry-incomplete"
@@ -84,8 +83,10 @@ ENDS = {
         Status.STOPPING, Status.QUEUED, "making-room", "preempted", "Made room before a rank had started."
     ),
 }
-# What nodes report whose machines are taken: they are shut down, or asked to leave.
-ENDED_BY_SYSTEM = frozenset({CauseClass.INTERRUPTED, CauseClass.PREEMPTED})
+# What nodes report, or do not any more, whose machines are taken: they are shut down, asked to leave, or killed. So
+# many seconds a failed run waits for the word of the system that brought them. One that lost a machine may know that
+# later than we do.
+SYSTEM_LIMITS_S = {CauseClass.INTERRUPTED: 60.0, CauseClass.PREEMPTED: 60.0, CauseClass.NODE_LOST: 10.0}
 WAIT = Verdict()
 SETTLE = Verdict(settles=True)
 
@@ -113,7 +114,7 @@ def _without_machines(case: Case, ending: AllocationEnding) -> Verdict:
         own = [
             one for one in failures(case)[0] if one.code != code_of_ending(ending)
         ]  # not of parts that just vanished
-        return _failing(case, [failure_of_ending(ending), *own])
+        return _failing(case, [failure_of_ending(ending, own), *own])
     if not _is_settled(case, REST_LIMIT_S):
         return SETTLE
     return _stopped(Status.CANCELLED, code_of_ending(ending), ending.sentence, {"job": ending.job})
@@ -182,7 +183,7 @@ def _failing(case: Case, fatal: Sequence[Failure]) -> Verdict:
     waited_s = case.settling_s or 0.0
     others_over = all(part.is_over or part.is_silent for part in case.parts) or waited_s > STOP_LIMIT_S
     code, cause = cause_of(fatal, case.parts)
-    if case.may_end and cause.cause_class in ENDED_BY_SYSTEM and waited_s <= SYSTEM_LIMIT_S:
+    if case.may_end and waited_s <= SYSTEM_LIMITS_S.get(cause.cause_class, 0.0):
         return SETTLE  # whoever shut the nodes down was their system: it says why once their job is over
     if case.settling_s is None or not others_over or not _is_settled(case, case.rest_limit_s(cause.cause_class)):
         return SETTLE

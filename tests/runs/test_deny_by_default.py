@@ -180,7 +180,7 @@ def test_a_private_api_route_says_401_and_a_page_leads_to_the_sign_in(ids: dict[
 
 
 # Sockets and whether they are about one thing, which an outsider may not see.
-SOCKETS = {"ws/runs/<slug:run_id>/": True, "ws/overview/": False}
+SOCKETS = {"ws/runs/<slug:run_id>/": True, "ws/runs/<slug:run_id>/session/": True, "ws/overview/": False}
 
 
 def test_every_socket_is_named_here() -> None:

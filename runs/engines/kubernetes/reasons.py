@@ -49,7 +49,8 @@ STATUS_REASONS = {
     "UnexpectedAdmissionError": (EndKind.NODE_FAILED, "could not start it on its machine"),
     "NodeAffinity": (EndKind.NODE_FAILED, "could not start it on its machine"),
 }
-ORDER = (EndKind.PREEMPTED, EndKind.NODE_FAILED, EndKind.TIME_LIMIT, EndKind.ENDED)  # the first says why the rest ended
+# The first says why the rest ended.
+ORDER = (EndKind.PREEMPTED, EndKind.NODE_FAILED, EndKind.TIME_LIMIT, EndKind.OUT_OF_MEMORY, EndKind.ENDED)
 
 
 class Words(NamedTuple):
@@ -156,7 +157,7 @@ def end_of_pod(pod: Pod) -> End | None:
             words = (
                 f"Pod {name}{where} used more memory than it may and was killed (OOMKilled); raise the cluster's memory"
             )
-            return End(EndKind.ENDED, f"{words}.", ended.exit_code)
+            return End(EndKind.OUT_OF_MEMORY, f"{words}.", ended.exit_code)
         words = f"Container {container.name} of pod {name}{where} ended with exit code {ended.exit_code}"
         return End(EndKind.ENDED, _ended(words, ended.reason, ended.message), ended.exit_code)
     if pod.status.phase == "Failed":

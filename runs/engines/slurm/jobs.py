@@ -22,7 +22,7 @@ ENDS = {
     "BOOT_FAIL": EndKind.NODE_FAILED,
     "PREEMPTED": EndKind.PREEMPTED,
     "REVOKED": EndKind.PREEMPTED,
-    "OUT_OF_MEMORY": EndKind.ENDED,
+    "OUT_OF_MEMORY": EndKind.OUT_OF_MEMORY,
 }
 STILL_THERE = "COMPLETING"  # beside how it ended: some of its processes may live
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -14,7 +15,7 @@ from runs.engines.allocating import Offer
 from runs.engines.machine_system import JobState
 from runs.engines.offers import keep_offers
 from runs.engines.tokens import secret_of
-from runs.models import Allocation, Attempt, HeldSlot, JoinToken, Node
+from runs.models import Allocation, Attempt, HeldSlot, JoinToken, Node, Run
 from runs.status import Phase
 from tests.runs.engines.conftest import Scene
 
@@ -163,6 +164,7 @@ def test_stopping_a_run_that_waits_takes_its_job_out_of_the_queue(scene: Scene) 
         (EndKind.TIME_LIMIT, "preempted", "RECOVERING"),
         (EndKind.NODE_FAILED, "node-lost", "RECOVERING"),
         (EndKind.ENDED, "interrupted", "RECOVERING"),
+        (EndKind.OUT_OF_MEMORY, "out-of-memory", "RECOVERING"),
         (EndKind.CANCELLED, "stopped", "CANCELLED"),
     ],
 )
@@ -184,7 +186,7 @@ def test_what_follows_when_the_system_ends_the_job(scene: Scene, kind: EndKind, 
     assert {one.phase for one in first.placements.all()} == {Phase.ENDED}
 
 
-@pytest.mark.parametrize("code", ["interrupted", "preempted"])
+@pytest.mark.parametrize("code", ["interrupted", "preempted", "node_lost"])
 def test_nodes_that_were_shut_down_wait_for_the_word_of_their_system(scene: Scene, code: str) -> None:
     """`scancel` ends the processes first, and `kubectl delete job` asks pods to save as an eviction does: a restart
     would take the machines again that somebody has just taken."""
@@ -200,11 +202,12 @@ def test_nodes_that_were_shut_down_wait_for_the_word_of_their_system(scene: Scen
     assert (scene.status, scene.run.reason_sentence) == ("CANCELLED", "It was cancelled.")
 
 
-def test_nodes_that_were_shut_down_do_not_wait_for_ever(scene: Scene) -> None:
+@pytest.mark.parametrize(("code", "seconds"), [("interrupted", 90), ("node_lost", 12)])
+def test_nodes_that_were_shut_down_do_not_wait_for_ever(scene: Scene, code: str, seconds: int) -> None:
     scene.start()
-    scene.say("ended", reason={"code": "interrupted", "sentence": "Trainyard was stopped.", "evidence": {}})
+    scene.say("ended", reason={"code": code, "sentence": "Trainyard was stopped.", "evidence": {}})
     scene.tick()
-    scene.now += timedelta(seconds=90)
+    scene.now += timedelta(seconds=seconds)
     scene.tick()
     scene.tick()
     assert scene.run.attempts.get(number=1).ended_at is not None
@@ -249,6 +252,24 @@ def test_a_job_that_the_system_forgot_is_over(scene: Scene) -> None:
     assert scene.allocation.known_ending is not None
     assert scene.allocation.known_ending.kind == EndKind.FORGOTTEN
     assert not HeldSlot.objects.exists()
+
+
+def test_a_run_that_waits_for_machines_says_that_their_system_is_away(
+    scene: Scene, make_run: Callable[..., Run]
+) -> None:
+    """Its slots are not free while nobody knows what became of the machines."""
+    scene.cluster.settings = {"machines": 2}
+    scene.cluster.save(update_fields=["settings"])
+    scene.start()
+    second = make_run(spec=scene.run.spec, cluster=scene.cluster)
+    scene.tick()
+    second.refresh_from_db()
+    assert second.reason_sentence == "Waiting for 2 more CPU slots on cluster hpc: 0 of 4 free."
+    scene.engine.is_away = True
+    scene.round()
+    scene.tick()
+    second.refresh_from_db()
+    assert second.reason_sentence.endswith("0 of 4 free. The machines did not answer.")
 
 
 def test_more_runs_than_machines_wait_here(scene: Scene) -> None:

@@ -40,11 +40,14 @@ RANKS = {  # of those that train no recipe
     "accelerate": 2,
     "ddp": 2,
     "fsdp2": 2,
+    "jax": 2,
     "lightning": 2,
     "media": 1,
+    "mpi": 2,
     "network": 2,
     "own-venv": 2,
     "script": 2,
+    "tensorflow": 2,
 }
 
 

@@ -79,7 +79,7 @@ def test_the_overview_counts_and_shows_the_first_error(get: Get) -> None:
     known = get("/overview?rank=0")
     assert known["total"] == 4
     assert known["ranks"] == {"0": 4, "1": 2}
-    assert known["streams"] == {"stdout": 4, "stderr": 0}
+    assert known["streams"] == {"stdout": 4, "stderr": 0, "build": 0}
     assert known["levels"] == {"": 3, "error": 1, "warning": 0, "info": 0, "debug": 0}
     assert known["attempts"] == {"1": 3, "2": 1}
     assert known["first_error"] == {"id": "a1.r0.o.1", "index": 1, "rank": 0, "time": 2.0}

@@ -140,7 +140,7 @@ def test_kueue_says_what_it_waits_for() -> None:
 @pytest.mark.parametrize(
     ("status", "kind", "words"),
     [
-        (ended(137, "OOMKilled"), EndKind.ENDED, "used more memory than it may and was killed (OOMKilled)"),
+        (ended(137, "OOMKilled"), EndKind.OUT_OF_MEMORY, "used more memory than it may and was killed (OOMKilled)"),
         (ended(1), EndKind.ENDED, "Container node of pod trainyard-a1-0-x on machine m1 ended with exit code 1."),
         (ended(127, "StartError", "no such file"), EndKind.ENDED, "exit code 127 (StartError): no such file."),
         (disrupted("PreemptionByScheduler"), EndKind.PREEMPTED, "gave its machine to a pod of higher priority"),

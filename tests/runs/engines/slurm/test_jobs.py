@@ -57,7 +57,7 @@ def test_what_may_have_processes_is_not_over(state: object) -> None:
         (["TIMEOUT"], EndKind.TIME_LIMIT, "time limit"),
         ("NODE_FAIL", EndKind.NODE_FAILED, "failed"),
         ("PREEMPTED", EndKind.PREEMPTED, "more right"),
-        ("OUT_OF_MEMORY", EndKind.ENDED, "memory"),
+        ("OUT_OF_MEMORY", EndKind.OUT_OF_MEMORY, "memory"),
     ],
 )
 def test_how_a_job_ended(state: object, kind: EndKind | None, words: str) -> None:
