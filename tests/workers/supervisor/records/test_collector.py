@@ -34,6 +34,7 @@ def folder(tmp_path: Path) -> AttemptFolder:
 def collect(folder: AttemptFolder) -> Collector:
     order = folder.order()
     assert order is not None
+    order = replace(order, first_rank=0, num_ranks=1)
     collecting = Collector(order, folder, [RankState(rank=0, pid=os.getpid(), started_at=time.time())], [])
     collecting.start()
     return collecting
