@@ -135,6 +135,7 @@ def test_an_eviction_of_one_pod_saves_a_checkpoint_and_another_job_goes_on(yard:
     step = int(yard.wait_for_step(run, 30)["step"])
     yard.kubernetes.evict(yard.kubernetes.pods()[0])
     yard.wait_for_attempt(run, 2, step + 5)
+    yard.wait_for(lambda: yard.attempts(run)[1]["offered"], "attempt 2 has no checkpoint to go on from")
     first, second = yard.attempts(run)
     assert first["cause"]["class"] == "preempted" and "evicted it" in first["cause"]["sentence"], first["cause"]
     assert second["offered"][0]["step"] >= step, "it saved when it was asked to, and not at the last 20 steps alone"
