@@ -54,7 +54,7 @@ def test_a_rank_that_is_slowed_on_purpose_is_named_and_no_other(yard: Yard) -> N
     yard.wait_for_step(run, 100)
     ranks = [rank for one in yard.get(f"/runs/{run}/attempts")["items"][-1]["placements"] for rank in one["ranks"]]
     with slowed(ranks[1]["pid"]):
-        until(lambda: said(yard, run, "straggler") != [], seconds=90)
+        until(lambda: said(yard, run, "straggler") != [], seconds=150)
         scores = yard.get(f"/runs/{run}/ranks/scores")
     (sentence, *more) = said(yard, run, "straggler")
     assert sentence.startswith("Rank 1 on ") and "as slow as the other" in sentence and more == []
