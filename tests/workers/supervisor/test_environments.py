@@ -19,7 +19,7 @@ import pytest
 from tests.servers import Valkey, short_folder
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.base import JsonObject
-from workers.environments.store import EnvironmentStore
+from workers.environments.store import EnvironmentPlace, EnvironmentStore
 from workers.machine.processes import with_environment
 
 pytestmark = pytest.mark.extended
@@ -110,11 +110,16 @@ def begin(node: ControlledNode, order: JsonObject) -> None:
     node.say(order)
 
 
+def built(node: ControlledNode) -> dict[str, EnvironmentPlace]:
+    return {one.digest: one for one in EnvironmentStore(node.home).places() if one.record}
+
+
 def test_a_script_finds_its_packages_and_the_next_run_starts_with_what_is_there(builder: ControlledNode) -> None:
     environment = {"requirements": ["line>=2"]}
     first, second = (order_with(builder, environment, ranks=2) for _ in range(2))
+    before = built(builder)
     assert run(builder, first)["reason"] is None
-    (place,) = [one for one in EnvironmentStore(builder.home).places() if one.record]
+    (place,) = (one for digest, one in built(builder).items() if digest not in before)
     assert builder.lines(first) == [f"2.0 {place.path}"] * 2
     log = builder.lines(first, "build")
     assert any(" + line==2.0" in line for line in log), log
