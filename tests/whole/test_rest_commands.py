@@ -33,6 +33,9 @@ REFUSED = {
     "GET /runs/{run_id}/media/{media_id}": 404,
     "GET /runs/{run_id}/media/{media_id}/file": 404,
     "DELETE /tokens": 404,  # it names a person whom nobody made
+    "GET /runs/{run_id}/code": 404,  # a recipe has none from Git
+    "GET /runs/{run_id}/code/diff": 404,
+    "DELETE /projects/{project_id}/git-keys/{key_id}": 404,
     "GET /bundles/{sha256}": 401,
     "POST /runs/{run_id}/leftovers": 409,  # a recipe leaves none
     "PUT /node/runs/{run_id}/fences/{fence}/files/{path}": 401,
