@@ -63,7 +63,7 @@ FIELDS = (
     SettingField(
         "ssh_host_key",
         "Host key",
-        "As `ssh-keyscan HOST` prints it, such as ssh-ed25519 AAAA…; compare it with what its administrator says.",
+        "As ssh-keyscan prints it, such as ssh-ed25519 AAAA…; compare it with what its administrator says.",
     ),
     *KEY_FIELDS,
 )

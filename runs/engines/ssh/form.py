@@ -12,7 +12,7 @@ FIELDS = (
         "hosts",
         "Hosts",
         "One a line: user@host:port, how many ranks it takes, the kind of its GPUs if it has some, and its host key as "
-        "`ssh-keyscan HOST` prints it. Compare the key with what the host's administrator says.",
+        "ssh-keyscan prints it. Compare the key with what the host's administrator says.",
         LINES,
         is_needed=True,
         heading="Hosts",
