@@ -234,7 +234,7 @@ def test_a_head_that_dies_is_said_in_words_and_a_new_one_takes_the_run(yard: Ray
     for name in list(yard.ray.machines):
         yard.ray.kill(name)
     yard.wait_for(lambda: yard.attempts(run)[0]["ended_at"], "the attempt did not end", 120)
-    yard.wait_for(lambda: "It is asked again every few seconds" in yard.sentence(run), yard.sentence(run), 90)
+    yard.wait_for(lambda: "cannot be asked" in yard.sentence(run), yard.sentence(run), 90)
     assert "Ray at 127.0.0.1:" in yard.sentence(run)
     yard.ray.start(2)
     yard.wait_for_step(run, step + 40, 180)

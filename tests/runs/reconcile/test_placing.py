@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -37,12 +36,14 @@ def queue(cast: Cast, valkey: Valkey) -> list[Run]:
 
 
 @pytest.mark.django_db(transaction=True, databases="__all__")
-def test_a_tick_over_a_long_queue_takes_less_than_a_second_and_reads_no_spec(queue: list[Run]) -> None:
-    first = processor_s()
-    assert first < 3  # writes ten thousand reasons
+def test_a_tick_over_a_long_queue_asks_the_database_little_and_reads_no_spec(queue: list[Run]) -> None:
+    """How long it takes is measured by `make bench ARGS=lists`."""
     with CaptureQueriesContext(connection) as asked:
-        later = processor_s()
-    assert later < 1
+        assert tick(timezone.now())
+    assert len(asked) <= 200  # writes ten thousand reasons, hundreds at a time
+    with CaptureQueriesContext(connection) as asked:
+        assert tick(timezone.now())
+    assert len(asked) <= 30
     statements = [query["sql"] for query in asked]
     assert not [one for one in statements if 'FROM "runs_run"' in one and '"spec"' in one]
     written = [one for one in statements if one.startswith("UPDATE") and "runs_run" in one]
@@ -74,9 +75,3 @@ def test_a_run_without_its_size_beside_it_is_placed_by_its_spec(cast: Cast, make
     schedule(cast.cluster.pk, timezone.now())
     run.refresh_from_db()
     assert run.status == "SCHEDULED"
-
-
-def processor_s() -> float:
-    start = time.process_time()
-    assert tick(timezone.now())
-    return time.process_time() - start
