@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
+
+from workers.machine.sockets import socket_inodes
 
 LISTENING = "0A"
 # Loopback and "every interface", as the tables write addresses: words of four bytes in the machine's order.
@@ -24,7 +25,7 @@ def why_not_forwarded(port: int, pids: Iterable[int], proc: Path = Path("/proc")
     inodes = listening_inodes(port, proc)
     if not inodes:
         return f"Nothing listens at port {port} of 127.0.0.1 on this node."
-    if any(inodes & _sockets_of(proc / str(pid) / "fd") for pid in pids):
+    if any(inodes & socket_inodes(proc / str(pid) / "fd") for pid in pids):
         return ""
     return f"Port {port} of this node belongs to no process of this attempt."
 
@@ -41,19 +42,4 @@ def listening_inodes(port: int, proc: Path = Path("/proc")) -> set[str]:
             address, _, number = words[1].partition(":")
             if words[3] == LISTENING and int(number, 16) == port and address in addresses:
                 found.add(words[9])
-    return found
-
-
-def _sockets_of(folder: Path) -> set[str]:
-    found = set()
-    try:
-        for entry in os.scandir(folder):
-            try:
-                target = str(Path(entry.path).readlink())
-            except OSError:  # closed meanwhile
-                continue
-            if target.startswith("socket:["):
-                found.add(target[8:-1])
-    except OSError:  # it has ended, or belongs to another user
-        return set()
     return found

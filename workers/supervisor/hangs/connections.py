@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 from pathlib import Path
+
+from workers.machine.sockets import socket_inodes
 
 TABLES = ("tcp", "tcp6")
 ESTABLISHED, RETRANSMITTING = "01", "01"
@@ -18,7 +19,7 @@ def unacknowledged(pid: int, proc: Path = Path("/proc")) -> list[str]:
     stuck = {inode: far for table in TABLES for inode, far in _stuck(proc / str(pid) / "net" / table)}
     if not stuck:
         return []
-    return sorted(stuck[inode] for inode in _sockets(proc / str(pid) / "fd") & stuck.keys())[:MOST]
+    return sorted(stuck[inode] for inode in socket_inodes(proc / str(pid) / "fd") & stuck.keys())[:MOST]
 
 
 def _stuck(table: Path) -> list[tuple[str, str]]:
@@ -35,22 +36,6 @@ def _stuck(table: Path) -> list[tuple[str, str]]:
         waiting, timer, tries = words[4].partition(":")[0], words[5].partition(":")[0], int(words[6], 16)
         if int(waiting, 16) > 0 and timer == RETRANSMITTING and tries >= LEAST_TRIES:
             found.append((words[9], _address(words[2])))
-    return found
-
-
-def _sockets(folder: Path) -> set[str]:
-    """Return the inodes of the sockets that the process holds."""
-    found = set()
-    try:
-        for entry in os.scandir(folder):
-            try:
-                target = str(Path(entry.path).readlink())
-            except OSError:  # closed meanwhile
-                continue
-            if target.startswith("socket:["):
-                found.add(target[8:-1])
-    except OSError:  # it has ended, or belongs to another user
-        return set()
     return found
 
 
