@@ -3,7 +3,6 @@ to try, and ends the preflights that somebody waits for."""
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -17,8 +16,8 @@ from runs.models.checks import Check, CheckState
 from runs.preflight.needs import Needs
 from runs.preflight.nodes import CheckedNode, checked_nodes
 from runs.preflight.pairs import collective_checks
+from runs.preflight.server_clock import ServerClock
 from runs.preflight.vetting import checks_of_placement, checks_together
-from runs.serving.transport import redis
 from trainyard.contract.base import to_builtins
 from trainyard.contract.desired import CollectivePlan, Peer, ProbeRequest
 from trainyard.contract.machines import MAX_PEERS, SelfCheck
@@ -28,10 +27,9 @@ PEERS_EVERY = 5  # ticks between two lists of peers for one node: a node keeps t
 ASKED_LIMIT_S = 15.0  # so long a node may take to answer a preflight
 COLLECTIVE_LIMIT_S = 75.0  # …with a collective, for which it imports torch
 KEPT = 50  # preflights of a cluster that somebody asked for
-SERVER_CLOCK_S = 30.0  # how long the server's own distance from Valkey's clock counts
 
 Statuses = Mapping[str, NodeStatus]
-_server_clock: tuple[float, float] | None = None  # when it was measured (monotonic), and what
+_server_clock = ServerClock()
 
 
 def column_of(status: NodeStatus) -> SelfCheck | None:
@@ -39,7 +37,7 @@ def column_of(status: NodeStatus) -> SelfCheck | None:
     own = status.self_check
     if own is None or own.clock_ahead_s is None:
         return own
-    return replace(own, clock_ahead_s=round(own.clock_ahead_s - _server_ahead_s(), 3))
+    return replace(own, clock_ahead_s=round(own.clock_ahead_s - _server_clock.ahead_s(), 3))
 
 
 def troubles_of(own: object) -> list[object]:
@@ -170,12 +168,3 @@ def _of_attempt(attempt: Attempt, parts: Sequence[Placement], now: datetime) -> 
         ended_at=now,
     )
 
-
-def _server_ahead_s() -> float:
-    """Return by how much the server's clock is ahead of Valkey's, which may be another machine's."""
-    global _server_clock
-    if _server_clock is None or time.monotonic() - _server_clock[0] > SERVER_CLOCK_S:
-        before = time.time()
-        seconds, micros = redis().time()
-        _server_clock = time.monotonic(), (before + time.time()) / 2 - (seconds + micros / 1e6)
-    return _server_clock[1]

@@ -15,7 +15,7 @@ from tests.up_process import ROOT
 pytestmark = pytest.mark.browser
 
 SITE = "http://cards.invalid"
-STYLES = ("tokens", "base", "components", "floating", "charts", "chart_card")
+STYLES = ("tokens", "base", "buttons", "fields", "components", "floating", "charts", "chart_card", "chart_legend")
 # The page's part of the bargain, as small as it may be.
 HARNESS = """
 import { Card } from "/static/js/charts/cards/card.js";
