@@ -49,11 +49,11 @@ LIMIT_S = 120.0
 LOCKED = {INSPECT: question_scope}
 
 
-def until(what: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
-    """Return the first true answer."""
+def until(what: Callable[[], Any], limit_s: float = LIMIT_S, about: Callable[[], object] = str) -> Any:
+    """Return the first true answer. ``about``: what a failure shows besides."""
     deadline = time.monotonic() + limit_s
     while not (answer := what()):
-        assert time.monotonic() < deadline, f"{what} stayed {answer!r} for {limit_s} s"
+        assert time.monotonic() < deadline, f"{what} stayed {answer!r} for {limit_s} s; {about()!r}"
         time.sleep(0.02)
     return answer
 

@@ -36,8 +36,8 @@ def launch_family(node: ControlledNode) -> tuple[JsonObject, list[int]]:
     order = node.order(FAMILY)
     node.launch(order)
     rank = node.wait_for(order, "running")["ranks"][0]["pid"]
-    lines = until(lambda: _pids(node, order))
-    return order, [rank, *lines]
+    printed = until(lambda: _pids(node, order), about=lambda: node.lines(order)[:5])
+    return order, [rank, *printed]
 
 
 def _pids(node: ControlledNode, order: JsonObject) -> list[int]:
