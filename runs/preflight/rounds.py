@@ -167,4 +167,3 @@ def _of_attempt(attempt: Attempt, parts: Sequence[Placement], now: datetime) -> 
         created_at=now,
         ended_at=now,
     )
-
