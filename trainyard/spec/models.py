@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import Field
 
 from trainyard.contract.base import SpecDocument
+from trainyard.spec.sections.changes import Changes, changes_field
 from trainyard.spec.sections.environment import EnvironmentSection
 from trainyard.spec.sections.hangs import Hangs
 from trainyard.spec.sections.log_rules import LogRules
@@ -97,6 +98,7 @@ class RecipeSpec(Spec):
     task: RecipeTask
     parallel: Parallel = Parallel()
     train: Train = Train()
+    changes: Changes = changes_field()
     checkpoint: Checkpoint = Checkpoint()
     early_stopping: EarlyStopping = EarlyStopping()
     stragglers: Stragglers = Stragglers()

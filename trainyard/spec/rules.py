@@ -197,12 +197,45 @@ def _train_problems(spec: RecipeSpec) -> Iterator[Problem]:
             "before the last step; accepted here: 0, or validate every so many steps",
         )
     yield from _metric_problems(spec)
+    yield from _change_problems(spec)
     _, _, step = spec.checkpoint.restore.partition("@")
     if step and int(step) >= train.steps:
         yield Problem(
             "checkpoint.restore",
             f"step {int(step)} leaves nothing to train: train.steps {train.steps} counts from the very first step",
         )
+
+
+def _change_problems(spec: RecipeSpec) -> Iterator[Problem]:
+    """What is changed in mid-training must be another way to go on from the same state."""
+    before = 0
+    for place, change in enumerate(spec.changes):
+        path = f"changes.{place}"
+        if not change.values:
+            yield Problem(path, "changes nothing: name a learning_rate, weight_decay, batch_size or gradient_clip")
+        if change.behind <= before:
+            yield Problem(f"{path}.behind", f"{change.behind} does not come after step {before}, of the one before it")
+        if change.behind >= spec.train.steps:
+            yield Problem(f"{path}.behind", f"{change.behind} leaves no step: train.steps is {spec.train.steps}")
+        before = change.behind
+        if change.batch_size is not None:
+            yield from _changed_batch_problems(spec, f"{path}.batch_size", change.batch_size)
+
+
+def _changed_batch_problems(spec: RecipeSpec, path: str, batch_size: int) -> Iterator[Problem]:
+    parallel = spec.parallel
+    if parallel.balance != "none":
+        yield Problem(
+            path, f"{batch_size} does not go with parallel.balance {parallel.balance}: accepted with it: none"
+        )
+    elif spec.train.find_batch_size != "none":
+        yield Problem(path, f"{batch_size} does not go with train.find_batch_size {spec.train.find_batch_size}")
+    elif not any(True for _ in _degree_problems(spec)) and spec.mesh().degree("pipeline") > 1:
+        yield Problem(path, f"{batch_size} does not go with a pipeline, whose microbatches are of one size")
+    else:
+        changed = spec.model_copy(update={"train": spec.train.model_copy(update={"batch_size": batch_size})})
+        if not any(True for _ in _degree_problems(spec)):
+            yield from (problem._replace(path=path) for problem in _batch_problems(changed))
 
 
 def _metric_problems(spec: RecipeSpec) -> Iterator[Problem]:

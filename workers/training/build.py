@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -10,6 +10,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
 from trainyard.spec import RecipeSpec
+from trainyard.spec.sections.changes import Change
 from trainyard.spec.sections.train import EarlyStopping as EarlyStoppingSpec
 from trainyard.spec.sections.train import Train
 from trainyard.spec.strategies import Place, at_place
@@ -83,10 +84,13 @@ class Training:
     num_validators: int  # the first so many parts of the batch; the others' ranks do not validate
     early_stopping: EarlyStopping = field(default_factory=EarlyStopping)
     balance: Balance | None = None
+    changes: Sequence[Change] = ()
+    given: Train = field(init=False)  # the settings before any change
     heap: Heap = field(init=False)
     trained: list[nn.Parameter] = field(init=False)  # looked up once: walking the modules takes longer than the clip
 
     def __post_init__(self) -> None:
+        self.given = self.settings
         self.heap = Heap(self.device, has_shards=self.mesh.shard > 1)
         self.trained = list(self.parameters().values())
 
@@ -189,6 +193,7 @@ def finish(assembly: Assembly, passes: Passes, early_stopping: EarlyStopping) ->
         num_validators=1 if is_alone else assembly.share.num_parts,
         early_stopping=early_stopping,
         balance=assembly.balance,
+        changes=assembly.spec.changes,
     )
 
 

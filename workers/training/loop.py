@@ -16,6 +16,7 @@ from trainyard.contract.facts import MEASURED
 from workers.progress import marker
 from workers.progress.marker import VALIDATION
 from workers.training.build import Training
+from workers.training.changing import change_for
 from workers.training.clip import clip
 from workers.training.measuring.measures import Measured
 from workers.training.measuring.memory import memory_bytes
@@ -105,7 +106,10 @@ def train_steps(
     """Take the steps from ``first`` on; return where ``stopping`` ended them, None where they ended by themselves."""
     settings, stopped = training.settings, None
     tracing = read_tracing(os.environ, training.mesh.rank, training.device, metrics)
+    changed = {one.behind + 1 for one in training.changes}
     for step in range(first, settings.steps + 1):
+        if step in changed:
+            change_for(training, step)
         tracing.before(step)
         result = take_step(training, step)
         tracing.after(step)

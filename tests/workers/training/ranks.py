@@ -70,11 +70,13 @@ def series(points: list[Point], name: str) -> dict[int | None, float]:
 def tiny_spec(**changes: Any) -> dict[str, Any]:
     """Return a small resolved spec for ``world`` ranks; ``changes`` go to its ``train`` part, or are ``model`` and
     whole sections (``task`` for a recipe other than the language model, ``parallel``, ``checkpoint``,
-    ``early_stopping``)."""
+    ``early_stopping``, ``changes``)."""
     model = {"layers": 2, "width": 16, "heads": 2, "context": 16, **changes.pop("model", {})}
     task = changes.pop("task", {"recipe": "language-model", "model": model})
     world = changes.pop("world", 1)
-    sections = {name: changes.pop(name) for name in ("parallel", "checkpoint", "early_stopping") if name in changes}
+    sections = {
+        name: changes.pop(name) for name in ("parallel", "checkpoint", "early_stopping", "changes") if name in changes
+    }
     train = {"steps": 10, "batch_size": 8, "warmup_steps": 2, "validate_every_steps": 5, "seed": 3, **changes}
     spec = parse_spec(
         {

@@ -10,6 +10,7 @@ from trainyard.formats.words import listed
 from trainyard.spec import RecipeSpec
 from workers.replicas.plan import ReplicaPlan
 from workers.training.build import Training
+from workers.training.changing import change_for
 from workers.training.checkpoints import retention
 from workers.training.checkpoints.agreement import gather_all, why_not_shared
 from workers.training.checkpoints.pieces import piece_of, share_writing
@@ -75,6 +76,7 @@ class DiskCheckpoints:
     def _go_on(self, training: Training, found: Found, nodes: Sequence[str], started: float) -> int:
         """Take over what was found: on the disk, or in the memory of ``nodes``."""
         load_state(training, self._parameters, found.manifest, found.tensors, self._kind)
+        change_for(training, found.manifest.step + 1)  # before steps are skipped: what follows counts in its batches
         training.feed.skip(self._store.skips_after(found.candidate))
         if training.mesh.rank == 0:
             mark, run = found.candidate.mark, found.candidate.run

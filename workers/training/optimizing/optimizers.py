@@ -95,7 +95,7 @@ def decay_groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> lis
     for parameter in parameters:
         decays = parameter.ndim >= 2
         spread = (parameter.device_mesh, parameter.placements) if isinstance(parameter, DTensor) else None
-        empty: Group = {"params": [], "weight_decay": weight_decay if decays else 0.0}
+        empty: Group = {"params": [], "weight_decay": weight_decay if decays else 0.0, "decays": decays}
         groups.setdefault((decays, spread), empty)["params"].append(parameter)
     # Matrices first, whichever came first: a checkpoint's order and a reader's.
     return [groups[key] for key in sorted(groups, key=lambda key: not key[0])]

@@ -1,0 +1,89 @@
+"""Changes of how a recipe trains in mid-training: a schedule that population based training has found, say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from trainyard.spec.problems import show
+from trainyard.spec.values.fields import Number, Part, field
+
+MOST_CHANGES = 1_000
+CHANGEABLE = ("learning_rate", "weight_decay", "batch_size", "gradient_clip")  # fields of train
+_WHOLE = re.compile(r"[+-]?\d+")
+
+
+class Change(Part):
+    """What is another way from the step behind ``behind`` on. A field that is not named stays as it was."""
+
+    behind: Annotated[int, Field(ge=1, le=1_000_000_000)]
+    learning_rate: Annotated[Number, Field(gt=0, le=1_000)] | None = None
+    weight_decay: Annotated[Number, Field(ge=0, le=1_000)] | None = None
+    batch_size: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
+    gradient_clip: Annotated[Number, Field(ge=0, le=1e9)] | None = None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        return {name: value for name in CHANGEABLE if (value := getattr(self, name)) is not None}
+
+
+def _changes(value: object) -> object:
+    """Accept maps, and changes as the form and the command line write them: a line each, or none."""
+    if value in ("none", ["none"]):
+        return []
+    if isinstance(value, str):
+        value = [line for line in value.splitlines() if line.strip()]
+    if not isinstance(value, list):
+        return value
+    return [change_of(one) if isinstance(one, str) else one for one in value]
+
+
+def change_of(line: str) -> dict[str, Any]:
+    """Return the map that a line such as ``100: learning_rate=0.002 batch_size=64`` means. Raises ValueError."""
+    step, colon, rest = line.partition(":")
+    words = [word.partition("=") for word in rest.split()]
+    if not colon or not words or any(name not in CHANGEABLE or not equals for name, equals, _ in words):
+        accepted = ", ".join(CHANGEABLE)
+        raise ValueError(f"must be STEP: NAME=VALUE …, where NAME is {accepted}, not {show(line)}")
+    return {"behind": _value(step.strip()), **{name: _value(text) for name, _, text in words}}
+
+
+def _value(text: str) -> Any:
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+Changes = Annotated[list[Change], Field(max_length=MOST_CHANGES), BeforeValidator(_changes)]
+
+
+def changes_field() -> Any:
+    """Declare the field ``changes`` of recipes that train."""
+    return field(
+        [],
+        label="Changes",
+        help="What changes in mid-training, a line for each, such as 100: learning_rate=0.002 batch_size=64 for all "
+        "steps behind step 100. learning_rate is the peak of the schedule, which goes on.",
+        group="train",
+        advanced=True,
+        kind="lines",
+    )
+
+
+def changes_of_line(values: Sequence[tuple[int, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the entries of ``changes`` for values of train by the step behind which they begin. What stays as it was
+    is left out; the first are those of the base spec."""
+    known: dict[str, Any] = {}
+    found = []
+    for behind, settings in values:
+        new = {name: value for name, value in settings.items() if name in CHANGEABLE and known.get(name) != value}
+        known |= new
+        if behind and new:
+            found.append({"behind": behind, **new})
+    return found
