@@ -45,6 +45,7 @@ class RayCluster:
         self.shared.mkdir(exist_ok=True)
         self.machines: dict[str, subprocess.Popen[bytes]] = {}
         self._console: subprocess.Popen[str] | None = None
+        self._draining: set[str] = set()
         self._token = token
         self._num_cpus = num_cpus
         self._port = free_port()
@@ -94,6 +95,23 @@ class RayCluster:
                 self._start_machine(name)
             time.sleep(0.2)
 
+    def restore(self, num_machines: int) -> None:
+        """Have exactly so many machines again, none of them on its way out."""
+        names = [f"r{number}" for number in range(1, num_machines + 1)]
+        has_head = self._lives("head")
+        for name in list(self.machines):
+            if not has_head or name in self._draining or name not in ("head", *names) or not self._lives(name):
+                self.stop_machine(name)
+        self._draining.clear()
+        if not has_head:
+            self.start(num_machines)
+        for name in names:
+            if name not in self.machines:
+                self.start_machine(name)
+
+    def _lives(self, name: str) -> bool:
+        return name in self.machines and self.machines[name].poll() is None
+
     def kill(self, name: str) -> None:
         """SIGKILL of all of Ray's own programs of one machine, not of what runs in its workers: these see it."""
         process = self.machines.pop(name)
@@ -112,6 +130,7 @@ class RayCluster:
         program = [sys.executable, "-P", "-c", PROGRAM, "drain-node", *words]
         done = subprocess.run(program, env=self.environment, cwd="/", capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+        self._draining.add(name)
 
     def stop_machine(self, name: str) -> None:
         process = self.machines.pop(name)

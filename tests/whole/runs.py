@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -16,6 +17,8 @@ Document = dict[str, Any]
 
 class Yard:
     """A running Trainyard, through its API."""
+
+    patience_s = 120.0
 
     def __init__(self, up: Up) -> None:
         self.up = up
@@ -62,8 +65,36 @@ class Yard:
                 assert time.monotonic() < deadline, "the site did not come back"
                 time.sleep(0.1)
 
-    def wait_for_step(self, run_id: str, step: int, seconds: float = 120) -> Document:
-        deadline = time.monotonic() + seconds
+    def sentence(self, run_id: str) -> str:
+        return str(self.run(run_id)["reason"]["sentence"])
+
+    def attempts(self, run_id: str) -> list[Document]:
+        found: list[Document] = self.get(f"/runs/{run_id}/attempts")["items"]
+        return sorted(found, key=lambda one: one["number"])
+
+    def wait_for(self, is_true: Callable[[], object], words: str | Callable[[], object], seconds: float = 0) -> None:
+        """Return once it holds; fail with ``words``, which may be asked for at that moment."""
+        deadline = time.monotonic() + (seconds or self.patience_s)
+        while not is_true():
+            assert time.monotonic() < deadline, words() if callable(words) else words
+            time.sleep(0.2)
+
+    def wait_for_words(self, run_id: str, words: str, seconds: float = 0) -> str:
+        """Return the run's sentence once it has the words."""
+        self.wait_for(lambda: words in self.sentence(run_id), lambda: self.sentence(run_id), seconds)
+        return self.sentence(run_id)
+
+    def wait_for_attempt(self, run_id: str, number: int, step: int, seconds: float = 0) -> None:
+        seconds = seconds or max(180.0, self.patience_s)
+
+        def is_there() -> bool:
+            return len(self.attempts(run_id)) >= number
+
+        self.wait_for(is_there, lambda: f"no attempt {number}: {self.sentence(run_id)}", seconds)
+        self.wait_for_step(run_id, step, seconds)
+
+    def wait_for_step(self, run_id: str, step: int, seconds: float = 0) -> Document:
+        deadline = time.monotonic() + (seconds or self.patience_s)
         while True:
             run = self.run(run_id)
             assert run["status"] not in FINAL or (run["step"] or 0) >= step, (run["status"], run["reason"], run["step"])
@@ -91,6 +122,16 @@ class Yard:
             assert time.monotonic() < deadline, f"{name} never came: {answer.status_code} {answer.text:.200}"
             time.sleep(0.1)
 
+    def losses(self, run_id: str) -> dict[int, set[float]]:
+        """Return the losses of each step: more than one where attempts differ."""
+        data = self.get(f"/runs/{run_id}/series/data", name="train/loss", points=10_000)
+        found: dict[int, set[float]] = {}
+        for series in data["series"]:
+            assert series["kind"] == "raw"
+            for step, value in zip(series["step"], series["value"], strict=True):
+                found.setdefault(step, set()).add(value)
+        return found
+
     def steps(self, run_id: str, name: str) -> dict[str, list[int]]:
         """Return the steps of a series, in order, by its labels as text."""
         data = self.get(f"/runs/{run_id}/series/data", name=name, points=10_000)
@@ -112,3 +153,28 @@ def example(name: str, **train: Any) -> Document:
     document: Document = yaml.safe_load((ROOT / "examples" / f"{name}.yaml").read_text())
     document["train"] |= train
     return document
+
+
+class EngineYard(Yard):
+    """One with clusters whose machines come and go with attempts."""
+
+    def end(self, run_id: str) -> None:
+        """Stop the run, and wait until its machines are given back."""
+        self.post(f"/runs/{run_id}/stop")
+        assert self.wait_for_end(run_id)["status"] == "CANCELLED"
+        self.wait_until_nothing_is_left()
+
+    def wait_until_nothing_is_left(self) -> None:
+        """Wait until the machines have neither jobs nor files of ours."""
+        raise NotImplementedError
+
+
+def small(cluster: str, **train: object) -> Document:
+    """``hello-gpt`` with a model that takes milliseconds a step."""
+    document = example("hello-gpt", **{"steps": 40, "batch_size": 4, **train})
+    document["task"]["model"] = {"layers": 1, "width": 32, "heads": 2, "context": 32}
+    return {**document, "cluster": cluster}
+
+
+def long_run(cluster: str) -> Document:
+    return {**small(cluster, steps=200_000), "checkpoint": {"every_steps": 20}}

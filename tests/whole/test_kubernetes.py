@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.kube.api_server import NAMESPACE, Kubernetes, running_kubernetes
-from tests.up_process import ROOT, Up
-from tests.whole.runs import Document, Yard, example
+from tests.up_process import Up
+from tests.whole.doctor import doctor
+from tests.whole.runs import EngineYard, long_run, small
 
 pytestmark = pytest.mark.extended  # minutes of several processes
 
 
-class KubernetesYard(Yard):
+class KubernetesYard(EngineYard):
+    patience_s = 240.0
+
     def __init__(self, up: Up, kubernetes: Kubernetes) -> None:
         super().__init__(up)
         self.kubernetes = kubernetes
@@ -36,41 +37,13 @@ class KubernetesYard(Yard):
         }
         self.post("/clusters", {"name": name, "engine": "kubernetes", "projects": ["default"], "settings": made})
 
-    def wait_for(self, is_true: Callable[[], object], words: str, seconds: float = 240) -> None:
-        deadline = time.monotonic() + seconds
-        while not is_true():
-            assert time.monotonic() < deadline, f"{words}: {self.kubernetes.names()}"
-            time.sleep(0.2)
-
-    def wait_for_step(self, run_id: str, step: int, seconds: float = 240) -> Document:
-        return super().wait_for_step(run_id, step, seconds)
-
     def wait_until_nothing_is_left(self) -> None:
-        self.wait_for(lambda: not self.kubernetes.names(), "objects are left")
-
-    def sentence(self, run_id: str) -> str:
-        return str(self.run(run_id)["reason"]["sentence"])
-
-    def wait_for_words(self, run_id: str, words: str) -> None:
-        self.wait_for(lambda: words in self.sentence(run_id), f"{words!r} is not in {self.sentence(run_id)!r}")
-
-    def attempts(self, run_id: str) -> list[Document]:
-        found: list[Document] = self.get(f"/runs/{run_id}/attempts")["items"]
-        return sorted(found, key=lambda one: one["number"])
-
-    def wait_for_attempt(self, run_id: str, number: int, step: int) -> None:
-        self.wait_for(lambda: len(self.attempts(run_id)) >= number, f"no attempt {number}: {self.sentence(run_id)}")
-        self.wait_for_step(run_id, step)
+        self.wait_for(lambda: not self.kubernetes.names(), lambda: f"left: {self.kubernetes.names()}")
 
     def job(self) -> str:
         """Return the name of the job that is there."""
         self.wait_for(lambda: self.kubernetes.names("jobs"), "no job")
         return self.kubernetes.names("jobs")[-1].partition("/")[2]
-
-    def stop(self, run_id: str) -> None:
-        self.post(f"/runs/{run_id}/stop")
-        assert self.wait_for_end(run_id)["status"] == "CANCELLED"
-        self.wait_until_nothing_is_left()
 
 
 @pytest.fixture(scope="module")
@@ -88,40 +61,23 @@ def yard(kubernetes: Kubernetes, running_trainyard: Up) -> Iterator[KubernetesYa
 
 
 @pytest.fixture(autouse=True)
-def empty(yard: KubernetesYard) -> Iterator[None]:
-    """Have a test that failed keep no machines from the next one."""
+def nothing_of_one_test_holds_up_the_next(yard: KubernetesYard) -> Iterator[None]:
     yield
     yard.stop_what_is_left()
 
 
-def small(**train: object) -> Document:
-    """``hello-gpt`` with a model that takes milliseconds a step."""
-    document = example("hello-gpt", **{"steps": 40, "batch_size": 4, **train})
-    document["task"]["model"] = {"layers": 1, "width": 32, "heads": 2, "context": 32}
-    return {**document, "cluster": "pods"}
-
-
-def long_run() -> Document:
-    return {**small(steps=200_000), "checkpoint": {"every_steps": 20}}
-
-
-def losses(yard: Yard, run_id: str) -> list[float]:
-    data = yard.get(f"/runs/{run_id}/series/data", name="train/loss", points=10_000)
-    return [value for series in data["series"] for value in series["value"]]
-
-
 def test_a_run_in_pods_ends_as_it_does_on_nodes_that_stay(yard: KubernetesYard) -> None:
-    there = yard.submit(small())
-    here = yard.submit({**small(), "cluster": "local"})
+    there = yard.submit(small("pods"))
+    here = yard.submit(small("local"))
     for run in (there, here):
         assert yard.wait_for_end(run)["status"] == "SUCCEEDED", yard.run(run)["reason"]
-    assert losses(yard, there) == losses(yard, here)
+    assert yard.losses(there) == yard.losses(here)
     yard.wait_until_nothing_is_left()
     yard.wait_for(lambda: not yard.get("/nodes", cluster="pods")["items"], "a node is left in the list")
 
 
 def test_kubectl_delete_job_cancels_the_run_and_says_so(yard: KubernetesYard) -> None:
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("pods"))
     yard.wait_for_step(run, 5)
     yard.kubernetes.delete_job(yard.job())
     ended = yard.wait_for_end(run)
@@ -131,7 +87,7 @@ def test_kubectl_delete_job_cancels_the_run_and_says_so(yard: KubernetesYard) ->
 
 
 def test_an_eviction_of_one_pod_saves_a_checkpoint_and_another_job_goes_on(yard: KubernetesYard) -> None:
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("pods"))
     step = int(yard.wait_for_step(run, 30)["step"])
     yard.kubernetes.evict(yard.kubernetes.pods()[0])
     yard.wait_for_attempt(run, 2, step + 5)
@@ -139,21 +95,21 @@ def test_an_eviction_of_one_pod_saves_a_checkpoint_and_another_job_goes_on(yard:
     first, second = yard.attempts(run)
     assert first["cause"]["class"] == "preempted" and "evicted it" in first["cause"]["sentence"], first["cause"]
     assert second["offered"][0]["step"] >= step, "it saved when it was asked to, and not at the last 20 steps alone"
-    yard.stop(run)
+    yard.end(run)
 
 
 def test_a_pod_that_uses_too_much_memory_fails_in_words(yard: KubernetesYard) -> None:
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("pods"))
     yard.wait_for_step(run, 5)
     yard.kubernetes.kill_for_memory(yard.kubernetes.pods()[0])
     yard.wait_for(lambda: yard.attempts(run)[0]["ended_at"], "the attempt did not end")
     first = yard.attempts(run)[0]
     assert "OOMKilled" in first["cause"]["sentence"], first["cause"]
-    yard.stop(run)
+    yard.end(run)
 
 
 def test_a_run_never_notices_that_the_api_server_is_away(yard: KubernetesYard) -> None:
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("pods"))
     yard.wait_for_step(run, 5)
     yard.kubernetes.faults.is_away = True
     try:
@@ -166,14 +122,14 @@ def test_a_run_never_notices_that_the_api_server_is_away(yard: KubernetesYard) -
         yard.kubernetes.faults.is_away = False
     assert yard.wait_for_step(run, now["step"] + 20)["status"] == "RUNNING"
     assert len(yard.attempts(run)) == 1
-    yard.stop(run)
+    yard.end(run)
 
 
 def test_a_run_waits_in_words_and_stopping_it_leaves_nothing(yard: KubernetesYard) -> None:
     faults = yard.kubernetes.faults
     faults.unschedulable = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: 0/3 nodes are available"
     try:
-        run = yard.submit(small())
+        run = yard.submit(small("pods"))
         yard.wait_for_words(run, "no machine takes it: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu")
         assert yard.sentence(run).startswith("Waiting for Kubernetes on cluster pods, job trainyard-")
         faults.unschedulable, faults.image = "", 'pull access denied for "trainyard:1"'
@@ -182,7 +138,7 @@ def test_a_run_waits_in_words_and_stopping_it_leaves_nothing(yard: KubernetesYar
         yard.wait_for_words(run, "Kubernetes does not answer")
         faults.is_away = False
         yard.wait_for_words(run, "its image cannot be pulled")
-        yard.stop(run)
+        yard.end(run)
     finally:
         faults.unschedulable, faults.image, faults.is_away = "", "", False
 
@@ -190,7 +146,7 @@ def test_a_run_waits_in_words_and_stopping_it_leaves_nothing(yard: KubernetesYar
 def test_a_quota_holds_the_run_in_words_until_there_is_room(yard: KubernetesYard) -> None:
     yard.kubernetes.faults.quota = "team, requested: requests.cpu=2, used: requests.cpu=8, limited: requests.cpu=8"
     try:
-        run = yard.submit(small())
+        run = yard.submit(small("pods"))
         yard.wait_for_words(run, "the namespace's quota does not allow it")
     finally:
         yard.kubernetes.faults.quota = ""
@@ -201,7 +157,7 @@ def test_a_quota_holds_the_run_in_words_until_there_is_room(yard: KubernetesYard
 def test_what_is_refused_fails_the_run_with_what_to_do(yard: KubernetesYard) -> None:
     yard.kubernetes.faults.refusal = (403, "Forbidden", 'User "x" cannot create resource "jobs" in API group "batch"')
     try:
-        ended = yard.wait_for_end(yard.submit(small()))
+        ended = yard.wait_for_end(yard.submit(small("pods")))
     finally:
         yard.kubernetes.faults.refusal = None
     assert ended["status"] == "FAILED"
@@ -211,7 +167,7 @@ def test_what_is_refused_fails_the_run_with_what_to_do(yard: KubernetesYard) -> 
 
 def test_control_killed_again_and_again_submits_one_job(yard: KubernetesYard) -> None:
     yard.kubernetes.requests.clear()
-    run = yard.submit(small(steps=400))
+    run = yard.submit(small("pods", steps=400))
     for _ in range(3):
         time.sleep(0.7)
         os.kill(yard.up.processes()["control"], signal.SIGKILL)
@@ -223,7 +179,7 @@ def test_control_killed_again_and_again_submits_one_job(yard: KubernetesYard) ->
 def test_an_answer_that_is_lost_in_the_middle_of_a_submission_costs_nothing(yard: KubernetesYard) -> None:
     yard.kubernetes.faults.loses_answers = True
     try:
-        run = yard.submit(small())
+        run = yard.submit(small("pods"))
         yard.wait_for_words(run, "Kubernetes does not answer")
         job = yard.job()
         assert not yard.kubernetes.names("pods"), "a job that is not complete starts nothing"
@@ -236,7 +192,7 @@ def test_an_answer_that_is_lost_in_the_middle_of_a_submission_costs_nothing(yard
 
 def test_kueue_admits_a_run_and_takes_its_machines_back(yard: KubernetesYard) -> None:
     yard.make_cluster("queued", queue="team")
-    run = yard.submit({**long_run(), "cluster": "queued"})
+    run = yard.submit(long_run("queued"))
     step = int(yard.wait_for_step(run, 5)["step"])
     yard.kubernetes.faults.is_kueue_full = True
     try:
@@ -245,23 +201,17 @@ def test_kueue_admits_a_run_and_takes_its_machines_back(yard: KubernetesYard) ->
         yard.kubernetes.faults.is_kueue_full = False
     yard.wait_for_attempt(run, 2, step + 5)
     assert yard.attempts(run)[0]["cause"]["class"] == "preempted"
-    yard.stop(run)
-
-
-def doctor(yard: KubernetesYard, cluster: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "TRAINYARD_HOME": str(yard.up.home), "PUBLIC_URL": yard.up.url}
-    words = [sys.executable, "-m", "dashboard.doctor", "--cluster", cluster]
-    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=200, check=False, cwd=ROOT)
+    yard.end(run)
 
 
 def test_the_doctor_finds_a_cluster_ready_and_says_what_to_mend(yard: KubernetesYard) -> None:
-    well = doctor(yard, "pods")
+    well = doctor(yard.up, "pods")
     assert (well.returncode, well.stdout.count("FAILED")) == (0, 0), well.stdout + well.stderr
     assert "A short job ran in 2 pods" in well.stdout
     yard.wait_until_nothing_is_left()
     yard.kubernetes.faults.denied = {"create secrets"}
     try:
-        ill = doctor(yard, "pods")
+        ill = doctor(yard.up, "pods")
     finally:
         yard.kubernetes.faults.denied = set()
     assert ill.returncode == 1 and "may not: create secrets" in ill.stdout, ill.stdout

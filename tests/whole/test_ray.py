@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import psutil
 import pytest
 
 from tests.ray_cluster import RayCluster, running_ray
-from tests.up_process import ROOT, Up
-from tests.whole.runs import Document, Yard, example
+from tests.up_process import Up
+from tests.whole.doctor import doctor
+from tests.whole.runs import EngineYard, long_run, small
 
 # Minutes of several processes; a cluster of Ray takes its time to start on a busy machine.
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(900)]
 TOKEN = "a-token-of-the-tests-0123456789abcdef"
 
 
-class RayYard(Yard):
+class RayYard(EngineYard):
     def __init__(self, up: Up, ray: RayCluster) -> None:
         super().__init__(up)
         self.ray = ray
@@ -31,28 +30,11 @@ class RayYard(Yard):
         body = {"name": name, "engine": "ray", "projects": ["default"], "settings": {**mine, **settings}}
         self.post("/clusters", body)
 
-    def wait_for(self, is_true: Callable[[], object], words: str, seconds: float = 60) -> None:
-        deadline = time.monotonic() + seconds
-        while not is_true():
-            assert time.monotonic() < deadline, words
-            time.sleep(0.3)
-
-    def sentence(self, run_id: str) -> str:
-        return str(self.run(run_id)["reason"]["sentence"])
-
-    def attempts(self, run_id: str) -> list[Document]:
-        found: list[Document] = self.get(f"/runs/{run_id}/attempts")["items"]
-        return sorted(found, key=lambda one: one["number"])
-
-    def stop(self, run_id: str) -> Document:
-        self.post(f"/runs/{run_id}/stop")
-        return self.wait_for_end(run_id)
-
     def wait_until_nothing_is_left(self) -> None:
         """No group holds machines, and no program of ours runs on them. The actor of an attempt may be read a while."""
-        self.wait_for(lambda: not self.ray.groups(), f"a placement group is left: {self.ray.groups()}", 90)
-        self.wait_for(lambda: not [name for name in self.ray.actors() if "." in name], "an actor is left", 30)
-        self.wait_for(lambda: not node_programs(self.ray), f"a program is left: {node_programs(self.ray)}", 30)
+        self.wait_for(lambda: not self.ray.groups(), lambda: f"a placement group is left: {self.ray.groups()}")
+        self.wait_for(lambda: not [name for name in self.ray.actors() if "." in name], "an actor is left")
+        self.wait_for(lambda: not node_programs(self.ray), lambda: f"left: {node_programs(self.ray)}")
 
 
 def node_programs(ray: RayCluster) -> list[list[str]]:
@@ -74,48 +56,39 @@ def ray() -> Iterator[RayCluster]:
 def yard(ray: RayCluster, running_trainyard: Up) -> Iterator[RayYard]:
     with RayYard(running_trainyard, ray) as made:
         made.make_cluster("rays")
+        made.make_cluster("broken", python="/no/such/python")
         yield made
         made.stop_what_is_left()
 
 
-def small(**train: object) -> Document:
-    """``hello-gpt`` with a model that takes milliseconds a step."""
-    document = example("hello-gpt", **{"steps": 40, "batch_size": 4, **train})
-    document["task"]["model"] = {"layers": 1, "width": 32, "heads": 2, "context": 32}
-    return {**document, "cluster": "rays"}
-
-
-def long_run() -> Document:
-    return {**small(steps=200_000), "checkpoint": {"every_steps": 20}}
-
-
-def losses(yard: Yard, run_id: str) -> list[float]:
-    data = yard.get(f"/runs/{run_id}/series/data", name="train/loss", points=10_000)
-    return [value for series in data["series"] for value in series["value"]]
+@pytest.fixture(autouse=True)
+def nothing_of_one_test_holds_up_the_next(yard: RayYard) -> Iterator[None]:
+    yield
+    yard.stop_what_is_left()
+    yard.ray.restore(2)
 
 
 def test_a_run_on_ray_ends_as_it_does_on_nodes_that_stay(yard: RayYard) -> None:
-    there = yard.submit(small())
-    here = yard.submit({**small(), "cluster": "local"})
+    there = yard.submit(small("rays"))
+    here = yard.submit(small("local"))
     for run in (there, here):
         assert yard.wait_for_end(run)["status"] == "SUCCEEDED", yard.run(run)["reason"]
-    assert losses(yard, there) == losses(yard, here)
+    assert yard.losses(there) == yard.losses(here)
     yard.wait_until_nothing_is_left()
     yard.wait_for(lambda: not list((yard.ray.shared / "machines").glob("nodes/*")), "a node's folder is left")
     yard.wait_for(lambda: not yard.get("/nodes", cluster="rays")["items"], "a node is left in the list")
 
 
 def test_stopping_a_run_gives_its_machines_back(yard: RayYard) -> None:
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("rays"))
     yard.wait_for_step(run, 5)
     assert len(yard.ray.groups()) == 1 and len(node_programs(yard.ray)) == 2
-    assert yard.stop(run)["status"] == "CANCELLED"
-    yard.wait_until_nothing_is_left()
+    yard.end(run)
 
 
 @pytest.mark.parametrize("tool", ["group", "actor"])
 def test_a_job_that_is_ended_with_rays_own_tools_cancels_the_run_and_says_so(yard: RayYard, tool: str) -> None:
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("rays"))
     yard.wait_for_step(run, 5)
     job = yard.ray.groups()[0]
     if tool == "group":
@@ -135,11 +108,12 @@ def test_a_run_waits_in_words_and_stopping_it_leaves_nothing(yard: RayYard) -> N
     )
     yard.ray.call(hold)
     try:
-        run = yard.submit(small())
-        yard.wait_for(lambda: "(Resources)" in yard.sentence(run), yard.sentence(run))
+        run = yard.submit(small("rays"))
+        yard.wait_for_words(run, "(Resources)")
         assert yard.sentence(run).startswith("Waiting for Ray on cluster rays, job trainyard-")
         assert "no further machine of Ray has 1 CPU free; there is room for 1 of 2 now" in yard.sentence(run)
-        assert yard.stop(run)["status"] == "CANCELLED"
+        yard.post(f"/runs/{run}/stop")
+        assert yard.wait_for_end(run)["status"] == "CANCELLED"
         yard.wait_for(lambda: yard.ray.groups() == ["others"], "its group is left")
     finally:
         yard.ray.call("ray.util.remove_placement_group(ray.util.get_placement_group('others'))")
@@ -147,39 +121,36 @@ def test_a_run_waits_in_words_and_stopping_it_leaves_nothing(yard: RayYard) -> N
 
 
 def test_a_machine_that_dies_costs_an_attempt_and_the_run_goes_on(yard: RayYard) -> None:
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("rays"))
     yard.wait_for_step(run, 30)
     yard.ray.kill("r2")
     try:
         yard.wait_for(lambda: yard.attempts(run)[0]["ended_at"], "the attempt did not end")
-        yard.wait_for(lambda: "(Infeasible)" in yard.sentence(run), yard.sentence(run), 90)
+        yard.wait_for_words(run, "(Infeasible)", 90)
     finally:
-        yard.ray.start_machine("r2")
+        yard.ray.restore(2)
     yard.wait_for(lambda: len(yard.attempts(run)) >= 2, "no second attempt")
     step = int(yard.run(run)["step"] or 0)
     yard.wait_for_step(run, step + 20, 120)
     first = yard.attempts(run)[0]
     assert first["cause"]["class"] in ("node-lost", "interrupted"), first
-    yard.stop(run)
-    yard.wait_until_nothing_is_left()
+    yard.end(run)
 
 
 def test_a_machine_that_is_taken_back_gives_notice_and_the_run_goes_on_elsewhere(yard: RayYard) -> None:
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("rays"))
     step = int(yard.wait_for_step(run, 30)["step"])
     yard.ray.drain("r2", seconds=120)
     yard.wait_for(lambda: yard.attempts(run)[0]["ended_at"], "the attempt did not end", 90)
     assert yard.attempts(run)[0]["cause"]["class"] == "preempted", yard.attempts(run)[0]
     yard.ray.start_machine("r3")
-    yard.wait_for(lambda: len(yard.attempts(run)) >= 2, yard.sentence(run), 120)
+    yard.wait_for(lambda: len(yard.attempts(run)) >= 2, lambda: yard.sentence(run))
     yard.wait_for_step(run, step + 20, 180)
-    yard.stop(run)
-    yard.wait_until_nothing_is_left()
-    yard.ray.stop_machine("r2")
+    yard.end(run)
 
 
 def test_control_killed_again_and_again_submits_one_job(yard: RayYard) -> None:
-    run = yard.submit(small(steps=400))
+    run = yard.submit(small("rays", steps=400))
     for _ in range(3):
         time.sleep(1)
         os.kill(yard.up.processes()["control"], signal.SIGKILL)
@@ -189,8 +160,7 @@ def test_control_killed_again_and_again_submits_one_job(yard: RayYard) -> None:
 
 
 def test_a_program_that_is_not_there_fails_the_run_with_what_to_do(yard: RayYard) -> None:
-    yard.make_cluster("broken", python="/no/such/python")
-    run = yard.submit({**small(), "cluster": "broken"})
+    run = yard.submit(small("broken"))
     ended = yard.wait_for_end(run)
     assert ended["status"] == "FAILED"
     assert "/no/such/python: No such file or directory" in ended["reason"]["sentence"], ended["reason"]
@@ -198,14 +168,8 @@ def test_a_program_that_is_not_there_fails_the_run_with_what_to_do(yard: RayYard
     yard.wait_until_nothing_is_left()
 
 
-def doctor(yard: RayYard, cluster: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "TRAINYARD_HOME": str(yard.up.home), "PUBLIC_URL": yard.up.url}
-    words = [sys.executable, "-m", "dashboard.doctor", "--cluster", cluster]
-    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=180, check=False, cwd=ROOT)
-
-
 def test_the_doctor_finds_a_cluster_ready_and_says_what_to_mend(yard: RayYard) -> None:
-    well = doctor(yard, "rays")
+    well = doctor(yard.up, "rays")
     assert (well.returncode, well.stdout.count("FAILED")) == (0, 0), well.stdout + well.stderr
     assert "A short job ran on 2 of 2 machines" in well.stdout
     yard.make_cluster("nobody", address="127.0.0.1:1")
@@ -215,28 +179,27 @@ def test_the_doctor_finds_a_cluster_ready_and_says_what_to_mend(yard: RayYard) -
         ("stranger", "connection", "cannot be asked"),
         ("broken", "job", "/no/such/python"),
     ):
-        ill = doctor(yard, name)
+        ill = doctor(yard.up, name)
         assert ill.returncode == 1
         assert f"FAILED  {step}" in ill.stdout and words in ill.stdout, ill.stdout
 
 
 def test_a_cluster_is_reached_through_rays_client_too(yard: RayYard) -> None:
     yard.make_cluster("afar", address=f"ray://127.0.0.1:{yard.ray.client_port}")
-    run = yard.submit({**small(), "cluster": "afar"})
+    run = yard.submit(small("afar"))
     assert yard.wait_for_end(run)["status"] == "SUCCEEDED", yard.run(run)["reason"]
     yard.wait_until_nothing_is_left()
 
 
 def test_a_head_that_dies_is_said_in_words_and_a_new_one_takes_the_run(yard: RayYard) -> None:
     """Without storage of its own, Ray ends with its head: the new one knows nothing, and neither do its machines."""
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("rays"))
     step = int(yard.wait_for_step(run, 30)["step"])
     for name in list(yard.ray.machines):
         yard.ray.kill(name)
     yard.wait_for(lambda: yard.attempts(run)[0]["ended_at"], "the attempt did not end", 120)
-    yard.wait_for(lambda: "cannot be asked" in yard.sentence(run), yard.sentence(run), 90)
+    yard.wait_for_words(run, "cannot be asked", 90)
     assert "Ray at 127.0.0.1:" in yard.sentence(run)
     yard.ray.start(2)
     yard.wait_for_step(run, step + 40, 180)
-    yard.stop(run)
-    yard.wait_until_nothing_is_left()
+    yard.end(run)

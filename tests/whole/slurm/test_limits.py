@@ -11,14 +11,14 @@ import httpx
 import pytest
 
 from tests.up_process import ROOT
-from tests.whole.runs import Document, example
-from tests.whole.slurm.conftest import SlurmYard, long_run, small
+from tests.whole.runs import Document, example, long_run, small
+from tests.whole.slurm.conftest import SlurmYard
 
 pytestmark = pytest.mark.extended  # minutes of several processes
 
 
-def on(cluster: str, document: Document, **resources: object) -> Document:
-    return {**document, "cluster": cluster, "resources": {**document["resources"], **resources}}
+def with_resources(document: Document, **resources: object) -> Document:
+    return {**document, "resources": {**document["resources"], **resources}}
 
 
 @pytest.mark.timeout(600)
@@ -26,7 +26,7 @@ def test_a_run_longer_than_its_time_limit_goes_on_in_another_job_bit_for_bit(yar
     """Slurm sends the notice up to a minute early: it looks at limits once in a while."""
     yard.make_cluster("limited", time_limit="2m", notice="30s")
     document = {**example("hello-gpt", steps=9_000, batch_size=8), "checkpoint": {"every_steps": 100_000}}
-    run = yard.submit(on("limited", document))
+    run = yard.submit({**document, "cluster": "limited"})
     undisturbed = yard.submit(document)
     yard.wait_for(lambda: len(yard.attempts(run)) > 1, lambda: str(yard.run(run)), 240)
     first = yard.attempts(run)[0]
@@ -47,13 +47,13 @@ def test_a_run_longer_than_its_time_limit_goes_on_in_another_job_bit_for_bit(yar
 
 def test_generic_resources_are_asked_for_and_placed(yard: SlurmYard) -> None:
     yard.make_cluster("gpus", gres="gpu:a100", slots=2, machines=1)
-    run = yard.submit(on("gpus", long_run(), nodes=1, processes_per_node=2))
+    run = yard.submit(with_resources(long_run("gpus"), nodes=1, processes_per_node=2))
     yard.wait_for_step(run, 5)
     shown = yard.slurm.call("scontrol", "show", "job", yard.job_of(run))
     assert "gpu:a100:2" in shown, shown
     machine = yard.slurm.machines_of(yard.job_of(run))[0]
     assert "gpu:a100:2(IDX:0-1)" in yard.slurm.call("sinfo", "-h", "-N", "-n", machine, "-O", "GresUsed:60")
-    second = yard.submit(on("gpus", small(), nodes=1, processes_per_node=2))
+    second = yard.submit(with_resources(small("gpus"), nodes=1, processes_per_node=2))
     yard.wait_for(lambda: "1 run" in yard.sentence(second) or "free" in yard.sentence(second), "it does not wait")
     yard.end(run)
     assert yard.wait_for_end(second)["status"] == "SUCCEEDED", yard.sentence(second)
@@ -61,7 +61,7 @@ def test_generic_resources_are_asked_for_and_placed(yard: SlurmYard) -> None:
 
 def test_a_kind_of_gpu_that_no_machine_has_is_a_sentence(yard: SlurmYard) -> None:
     yard.make_cluster("rare", gres="gpu:h900", machines=1)
-    ended = yard.wait_for_end(yard.submit(on("rare", small(), nodes=1)))
+    ended = yard.wait_for_end(yard.submit(with_resources(small("rare"), nodes=1)))
     assert ended["status"] == "FAILED"
     assert "Slurm refused the job" in ended["reason"]["sentence"], ended["reason"]
     assert "doctor --cluster rare" in ended["reason"]["sentence"]
@@ -70,11 +70,16 @@ def test_a_kind_of_gpu_that_no_machine_has_is_a_sentence(yard: SlurmYard) -> Non
 def test_a_partition_that_vanishes_fails_the_next_run_with_what_to_do(yard: SlurmYard) -> None:
     yard.slurm.call("scontrol", "create", "PartitionName=passing", "Nodes=ALL", "State=UP")
     yard.make_cluster("passing", partition="passing")
-    first = yard.wait_for_end(yard.submit(on("passing", small())))
+    first = yard.wait_for_end(yard.submit(small("passing")))
     assert first["status"] == "SUCCEEDED", first["reason"]
     yard.wait_until_nothing_is_left()
-    yard.wait_for(lambda: "error" not in yard.slurm.call("scontrol", "delete", "PartitionName=passing"), "it is used")
-    ended = yard.wait_for_end(yard.submit(on("passing", small())))
+
+    def is_gone() -> bool:
+        yard.slurm.call("scontrol", "delete", "PartitionName=passing")
+        return "passing" not in yard.slurm.call("sinfo", "-h", "-o", "%P")
+
+    yard.wait_for(is_gone, "it is used")
+    ended = yard.wait_for_end(yard.submit(small("passing")))
     assert ended["status"] == "FAILED"
     assert "Its partition is 'passing': change that where cluster passing" in ended["reason"]["sentence"]
 
@@ -92,7 +97,7 @@ def test_what_slurm_refuses_names_the_setting(
 ) -> None:
     yard.make_cluster(name, **settings)
     nodes = 9 if name == "crowd" else 2
-    ended = yard.wait_for_end(yard.submit(on(name, small(batch_size=9 * 4), nodes=nodes)))
+    ended = yard.wait_for_end(yard.submit(with_resources(small(name, batch_size=9 * 4), nodes=nodes)))
     assert ended["status"] == "FAILED"
     assert words in ended["reason"]["sentence"], ended["reason"]
     assert not yard.slurm.queue()
@@ -119,7 +124,7 @@ def test_the_example_runs_on_a_cluster_that_was_made_with_the_form(yard: SlurmYa
             headers={"Referer": yard.up.url},
         )  # fmt: skip
         assert answer.status_code == 200 and "formed" in answer.text, answer.text
-    ended = yard.wait_for_end(yard.submit(on("formed", example("hello-gpt"))), 280)
+    ended = yard.wait_for_end(yard.submit({**example("hello-gpt"), "cluster": "formed"}), 280)
     assert ended["status"] == "SUCCEEDED", ended["reason"]
     assert ended["summary"]["val/loss"]["last"] < 3.0
     yard.wait_until_nothing_is_left()

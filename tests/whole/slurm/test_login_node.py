@@ -9,7 +9,8 @@ import pytest
 
 from tests.sshd import Sshd, running_hosts
 from tests.whole.doctor import doctor
-from tests.whole.slurm.conftest import SlurmYard, small
+from tests.whole.runs import small
+from tests.whole.slurm.conftest import SlurmYard
 
 pytestmark = pytest.mark.extended  # minutes of several processes
 
@@ -34,9 +35,9 @@ def settings_of(login: Sshd, **changes: object) -> dict[str, object]:
 
 def test_a_run_is_submitted_followed_and_cancelled_over_ssh(yard: SlurmYard, login: Sshd) -> None:
     yard.make_cluster("outside", **settings_of(login))
-    run = yard.submit({**small(), "cluster": "outside"})
+    run = yard.submit(small("outside"))
     assert yard.wait_for_end(run)["status"] == "SUCCEEDED", yard.sentence(run)
-    second = yard.submit({**small(steps=100_000), "cluster": "outside"})
+    second = yard.submit(small("outside", steps=100_000))
     yard.wait_for_step(second, 5)
     yard.end(second)
     well = doctor(yard.up, "outside")
@@ -47,8 +48,8 @@ def test_a_run_is_submitted_followed_and_cancelled_over_ssh(yard: SlurmYard, log
 def test_a_login_node_that_changed_or_went_away_is_a_sentence(yard: SlurmYard, login: Sshd) -> None:
     yard.make_cluster("moved", **settings_of(login))
     login.change_host_key()
-    run = yard.submit({**small(), "cluster": "moved"})
-    yard.wait_for(lambda: "shows another host key" in yard.sentence(run), lambda: yard.sentence(run))
+    run = yard.submit(small("moved"))
+    yard.wait_for_words(run, "shows another host key")
     settings = yard.get("/clusters/moved")["settings"]
     assert "ssh_key" not in settings
     changed = {"settings": {**settings, "ssh_host_key": login.host_key}}
@@ -56,8 +57,8 @@ def test_a_login_node_that_changed_or_went_away_is_a_sentence(yard: SlurmYard, l
     assert yard.wait_for_end(run)["status"] == "SUCCEEDED", yard.sentence(run)
     login.stop()
     try:
-        second = yard.submit({**small(), "cluster": "moved"})
-        yard.wait_for(lambda: "is not reached" in yard.sentence(second), lambda: yard.sentence(second))
+        second = yard.submit(small("moved"))
+        yard.wait_for_words(second, "is not reached")
         ill = doctor(yard.up, "moved")
         assert ill.returncode == 1 and "is not reached" in ill.stdout
     finally:

@@ -9,14 +9,15 @@ import time
 import pytest
 
 from tests.whole.doctor import doctor
-from tests.whole.slurm.conftest import SlurmYard, long_run, small
+from tests.whole.runs import long_run, small
+from tests.whole.slurm.conftest import SlurmYard
 
 pytestmark = pytest.mark.extended  # minutes of several processes
 
 
 def test_a_run_on_slurm_ends_as_it_does_on_nodes_that_stay(yard: SlurmYard) -> None:
-    there = yard.submit(small())
-    here = yard.submit({**small(), "cluster": "local"})
+    there = yard.submit(small("hpc"))
+    here = yard.submit(small("local"))
     for run in (there, here):
         assert yard.wait_for_end(run)["status"] == "SUCCEEDED", yard.run(run)["reason"]
     assert len(losses := yard.losses(there)) == 40 and losses == yard.losses(here)
@@ -26,7 +27,7 @@ def test_a_run_on_slurm_ends_as_it_does_on_nodes_that_stay(yard: SlurmYard) -> N
 
 
 def test_scancel_cancels_the_run_and_says_so(yard: SlurmYard) -> None:
-    run = yard.submit(small(steps=100_000))
+    run = yard.submit(small("hpc", steps=100_000))
     yard.wait_for_step(run, 5)
     yard.slurm.call("scancel", yard.job_of(run))
     ended = yard.wait_for_end(run)
@@ -37,7 +38,7 @@ def test_scancel_cancels_the_run_and_says_so(yard: SlurmYard) -> None:
 
 def test_a_notice_saves_a_checkpoint_and_another_job_goes_on(yard: SlurmYard) -> None:
     """What `--signal` does before the time limit, and a person may do at any time."""
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("hpc"))
     step = yard.wait_for_step(run, 30)["step"]
     job = yard.job_of(run)
     yard.slurm.call("scancel", "--signal=URG", job)
@@ -49,7 +50,7 @@ def test_a_notice_saves_a_checkpoint_and_another_job_goes_on(yard: SlurmYard) ->
 
 
 def test_a_job_that_is_preempted_goes_on_once_there_is_room(yard: SlurmYard) -> None:
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("hpc"))
     yard.wait_for_step(run, 5)
     yard.take_all_machines(12, "urgent")
     yard.wait_for_attempt(run, 2, 10)
@@ -59,7 +60,7 @@ def test_a_job_that_is_preempted_goes_on_once_there_is_room(yard: SlurmYard) -> 
 
 
 def test_a_run_goes_on_on_another_machine_when_one_fails(yard: SlurmYard) -> None:
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("hpc"))
     step = yard.wait_for_step(run, 50)["step"]
     failed = yard.slurm.machines_of(yard.job_of(run))[1]
     yard.slurm.call("scontrol", "update", f"nodename={failed}", "state=down", "reason=test")
@@ -74,7 +75,7 @@ def test_a_run_goes_on_on_another_machine_when_one_fails(yard: SlurmYard) -> Non
 
 
 def test_a_run_never_notices_that_the_controller_is_started_again(yard: SlurmYard) -> None:
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("hpc"))
     step = yard.wait_for_step(run, 5)["step"]
     yard.slurm.stop_program("slurmctld", kill=True)
     later = yard.wait_for_step(run, step + 100)
@@ -88,13 +89,13 @@ def test_a_run_never_notices_that_the_controller_is_started_again(yard: SlurmYar
 def test_a_run_waits_in_words_and_stopping_it_empties_the_queue(yard: SlurmYard) -> None:
     other = yard.take_all_machines(600)
     try:
-        run = yard.submit(small())
-        yard.wait_for(lambda: "(Resources)" in yard.sentence(run), lambda: yard.sentence(run))
+        run = yard.submit(small("hpc"))
+        yard.wait_for_words(run, "(Resources)")
         assert yard.sentence(run).startswith("Waiting for Slurm on cluster hpc, job ")
         yard.slurm.stop_program("slurmctld")
-        yard.wait_for(lambda: "asked again" in yard.sentence(run), lambda: yard.sentence(run))
+        yard.wait_for_words(run, "asked again")
         yard.slurm.start_controller()
-        yard.wait_for(lambda: "(Resources)" in yard.sentence(run), lambda: yard.sentence(run))
+        yard.wait_for_words(run, "(Resources)")
         yard.post(f"/runs/{run}/stop")
         assert yard.wait_for_end(run)["status"] == "CANCELLED"
         yard.wait_for(lambda: yard.slurm.queue() == [other], "its job is left")
@@ -104,13 +105,13 @@ def test_a_run_waits_in_words_and_stopping_it_empties_the_queue(yard: SlurmYard)
 
 
 def test_a_controller_that_hangs_is_a_sentence_and_disturbs_no_run(yard: SlurmYard) -> None:
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("hpc"))
     yard.wait_for_step(run, 5)
     controller = yard.slurm.programs["slurmctld"]
     controller.send_signal(signal.SIGSTOP)
     try:
-        waiting = yard.submit(small())
-        yard.wait_for(lambda: "did not answer" in yard.sentence(waiting), lambda: yard.sentence(waiting))
+        waiting = yard.submit(small("hpc"))
+        yard.wait_for_words(waiting, "did not answer")
         step = yard.wait_for_step(run, 5)["step"]
         assert yard.wait_for_step(run, step + 20)["status"] == "RUNNING"
     finally:
@@ -121,7 +122,7 @@ def test_a_controller_that_hangs_is_a_sentence_and_disturbs_no_run(yard: SlurmYa
 
 
 def test_a_partition_that_is_gone_fails_the_run_with_what_to_do(yard: SlurmYard) -> None:
-    run = yard.submit({**small(), "cluster": "nowhere"})
+    run = yard.submit(small("nowhere"))
     ended = yard.wait_for_end(run)
     assert ended["status"] == "FAILED"
     assert "Invalid partition name" in ended["reason"]["sentence"], ended["reason"]
@@ -130,7 +131,7 @@ def test_a_partition_that_is_gone_fails_the_run_with_what_to_do(yard: SlurmYard)
 
 
 def test_a_job_that_ends_before_its_nodes_join_fails_with_what_to_do(yard: SlurmYard) -> None:
-    run = yard.submit({**small(), "cluster": "broken"})
+    run = yard.submit(small("broken"))
     ended = yard.wait_for_end(run)
     assert ended["status"] == "FAILED"
     assert "before its nodes had joined. `trainyard doctor --cluster broken`" in ended["reason"]["sentence"]
@@ -138,7 +139,7 @@ def test_a_job_that_ends_before_its_nodes_join_fails_with_what_to_do(yard: Slurm
 
 
 def test_control_killed_again_and_again_submits_one_job(yard: SlurmYard) -> None:
-    run = yard.submit(small(steps=400))
+    run = yard.submit(small("hpc", steps=400))
     for _ in range(3):
         time.sleep(0.7)
         os.kill(yard.up.processes()["control"], signal.SIGKILL)

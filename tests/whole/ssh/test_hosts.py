@@ -5,57 +5,37 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from dashboard.up.shares import usable_cores
 from tests.servers import short_folder
 from tests.sshd import Sshd, running_hosts
 from tests.up_process import Up
 from tests.whole.doctor import doctor
-from tests.whole.runs import Document, Yard, example
+from tests.whole.runs import EngineYard, long_run, small
 
 pytestmark = pytest.mark.extended  # minutes of several processes
+CORES = max(1, usable_cores() // 2)  # of each of two hosts, as `up` deals them to its two nodes
 
 
-class SshYard(Yard):
+class SshYard(EngineYard):
     def __init__(self, up: Up, hosts: list[Sshd], folder: Path) -> None:
         super().__init__(up)
         self.hosts = hosts
         self.folder = folder
 
     def lines(self) -> list[str]:
-        return [f"{host.label} slots=2 {host.host_key}" for host in self.hosts]
+        return [f"{host.label} slots=2 cores={CORES} {host.host_key}" for host in self.hosts]
 
     def make_cluster(self, name: str, **settings: object) -> str:
         key = self.hosts[0].key.read_text()
         settings = {"hosts": self.lines(), "folder": str(self.folder), "ssh_key": key, **settings}
         made = self.post("/clusters", {"name": name, "engine": "ssh", "projects": ["default"], "settings": settings})
         return str(made["id"])
-
-    def wait_for(self, is_true: Callable[[], object], words: Callable[[], object], seconds: float = 120) -> None:
-        deadline = time.monotonic() + seconds
-        while not is_true():
-            assert time.monotonic() < deadline, words()
-            time.sleep(0.2)
-
-    def sentence(self, run_id: str) -> str:
-        return str(self.run(run_id)["reason"]["sentence"])
-
-    def attempts(self, run_id: str) -> list[Document]:
-        found: list[Document] = self.get(f"/runs/{run_id}/attempts")["items"]
-        return sorted(found, key=lambda one: one["number"])
-
-    def losses(self, run_id: str) -> list[tuple[int, float]]:
-        data = self.get(f"/runs/{run_id}/series/data", name="train/loss", points=10_000)
-        return [pair for one in data["series"] for pair in zip(one["step"], one["value"], strict=True)]
-
-    def end(self, run_id: str) -> None:
-        self.post(f"/runs/{run_id}/stop")
-        assert self.wait_for_end(run_id)["status"] == "CANCELLED"
-        self.wait_until_nothing_is_left()
 
     def wait_until_nothing_is_left(self) -> None:
         """Neither processes nor files: what a job printed goes once the server has read how it ended."""
@@ -98,37 +78,32 @@ def yard(running_trainyard: Up) -> Iterator[SshYard]:
         made.wait_until_nothing_is_left()
 
 
-def small(**train: object) -> Document:
-    document = example("hello-gpt", **{"steps": 40, "batch_size": 4, **train})
-    document["task"]["model"] = {"layers": 1, "width": 32, "heads": 2, "context": 32}
-    return {**document, "cluster": "lab"}
-
-
-def long_run() -> Document:
-    return {**small(steps=200_000), "checkpoint": {"every_steps": 20}}
+@pytest.fixture(autouse=True)
+def nothing_of_one_test_holds_up_the_next(yard: SshYard) -> Iterator[None]:
+    yield
+    yard.stop_what_is_left()
 
 
 def test_a_run_on_hosts_ends_as_it_does_on_nodes_that_stay(yard: SshYard) -> None:
-    there = yard.submit(small())
-    here = yard.submit({**small(), "cluster": "local"})
+    there = yard.submit(small("lab"))
+    here = yard.submit(small("local"))
     for run in (there, here):
         assert yard.wait_for_end(run)["status"] == "SUCCEEDED", yard.run(run)["reason"]
-    ours, theirs = yard.losses(there), yard.losses(here)
-    assert len(ours) == 40
-    assert ours == [(step, pytest.approx(value, rel=1e-4)) for step, value in theirs], "threads may differ"
+    ours = yard.losses(there)
+    assert len(ours) == 40 and ours == yard.losses(here), "bit for bit: each rank has as many threads"
     yard.wait_until_nothing_is_left()
     yard.wait_for(lambda: not yard.get("/nodes", cluster="lab")["items"], lambda: "a node is left in the list")
 
 
 def test_stopping_a_run_ends_its_nodes(yard: SshYard) -> None:
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("lab"))
     yard.wait_for_step(run, 5)
     assert len(node_workers(yard.folder)) == 2
     yard.end(run)
 
 
 def test_control_killed_again_and_again_starts_each_node_once(yard: SshYard) -> None:
-    run = yard.submit(small(steps=600))
+    run = yard.submit(small("lab", steps=600))
     for _ in range(4):
         time.sleep(0.7)
         os.kill(yard.up.processes()["control"], signal.SIGKILL)
@@ -139,7 +114,7 @@ def test_control_killed_again_and_again_starts_each_node_once(yard: SshYard) -> 
 
 
 def test_a_run_never_notices_that_the_server_does_not_reach_its_hosts(yard: SshYard) -> None:
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("lab"))
     step = yard.wait_for_step(run, 5)["step"]
     for host in yard.hosts:
         host.stop()
@@ -156,8 +131,8 @@ def test_a_run_never_notices_that_the_server_does_not_reach_its_hosts(yard: SshY
 def test_a_host_that_does_not_answer_is_a_sentence(yard: SshYard) -> None:
     yard.hosts[1].stop()
     try:
-        run = yard.submit(small())
-        yard.wait_for(lambda: "is not reached" in yard.sentence(run), lambda: yard.sentence(run))
+        run = yard.submit(small("lab"))
+        yard.wait_for_words(run, "is not reached")
         assert yard.hosts[1].label in yard.sentence(run)
         assert "1 free host with 1 slot of 2 that are needed" in yard.sentence(run)
     finally:
@@ -169,8 +144,8 @@ def test_a_host_that_does_not_answer_is_a_sentence(yard: SshYard) -> None:
 def test_a_host_key_that_changed_is_a_sentence_until_the_new_one_is_entered(yard: SshYard) -> None:
     old = yard.lines()
     yard.hosts[0].change_host_key()
-    run = yard.submit(small())
-    yard.wait_for(lambda: "shows another host key" in yard.sentence(run), lambda: yard.sentence(run))
+    run = yard.submit(small("lab"))
+    yard.wait_for_words(run, "shows another host key")
     assert "ssh-keyscan" in yard.sentence(run)
     cluster = yard.get("/clusters/lab")
     assert (cluster["settings"]["hosts"], cluster["secrets"]) == (old, ["ssh_key"])
@@ -181,7 +156,7 @@ def test_a_host_key_that_changed_is_a_sentence_until_the_new_one_is_entered(yard
 
 
 def test_a_node_that_is_killed_costs_an_attempt_and_leaves_nothing(yard: SshYard) -> None:
-    run = yard.submit(long_run())
+    run = yard.submit(long_run("lab"))
     step = yard.wait_for_step(run, 50)["step"]
     node_workers(yard.folder)[0].kill()
     yard.wait_for(lambda: len(yard.attempts(run)) > 1, lambda: str(yard.run(run)), 180)
@@ -191,7 +166,7 @@ def test_a_node_that_is_killed_costs_an_attempt_and_leaves_nothing(yard: SshYard
 
 def test_a_node_that_cannot_start_fails_the_run_with_its_words(yard: SshYard) -> None:
     yard.make_cluster("astray", server="http://127.0.0.1:9")
-    ended = yard.wait_for_end(yard.submit({**small(), "cluster": "astray"}))
+    ended = yard.wait_for_end(yard.submit(small("astray")))
     assert ended["status"] == "FAILED"
     assert "before its nodes had joined" in ended["reason"]["sentence"], ended["reason"]
     assert "http://127.0.0.1:9" in ended["reason"]["sentence"], ended["reason"]
