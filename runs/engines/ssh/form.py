@@ -11,8 +11,9 @@ FIELDS = (
     SettingField(
         "hosts",
         "Hosts",
-        "One a line: user@host:port, how many ranks it takes, the kind of its GPUs if it has some, and its host key as "
-        "ssh-keyscan prints it. Compare the key with what the host's administrator says.",
+        "One a line: user@host:port, how many ranks it takes, how many of its cores they may use if not all, the kind "
+        "of its GPUs if it has some, and its host key as ssh-keyscan prints it. Compare the key with what the host's "
+        "administrator says.",
         LINES,
         is_needed=True,
         heading="Hosts",

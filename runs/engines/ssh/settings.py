@@ -16,8 +16,9 @@ from runs.models.clusters import MAX_SLOTS
 from trainyard.contract.base import JsonObject, WireStruct, convert, to_builtins
 
 MAX_HOSTS = 128
+MAX_CORES = 4096
 GPU = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
-LINE_WORDS = "user@host:port slots=N gpu=KIND TYPE KEY, of which port, slots and gpu may be left out"
+LINE_WORDS = "user@host:port slots=N cores=N gpu=KIND TYPE KEY, of which port, slots, cores and gpu may be left out"
 
 
 class SshSettings(WireStruct, kw_only=True):
@@ -44,6 +45,7 @@ class Host:
     target: Target
     slots: int = 1
     gpu: str = ""
+    cores: int | None = None  # that ranks may use together; None for all of them
 
     @property
     def label(self) -> str:
@@ -76,19 +78,26 @@ def read_host(line: str) -> Host:
     if not words:
         raise ValueError(f"a line as {LINE_WORDS}, and not an empty one")
     user, host, port = read_address(words[0])
-    values = {"slots": "1", "gpu": ""}
+    values = {"slots": "1", "cores": "", "gpu": ""}
     rest = words[1:]
     while rest and "=" in rest[0] and rest[0].partition("=")[0] in values:
         name, _, value = rest.pop(0).partition("=")
         values[name] = value
-    slots, gpu = values["slots"], values["gpu"]
-    if not (slots.isascii() and slots.isdecimal() and 1 <= int(slots[:6]) <= MAX_SLOTS):
+    slots, cores, gpu = values["slots"], values["cores"], values["gpu"]
+    if not _is_number(slots, MAX_SLOTS):
         raise ValueError(f"slots from 1 to {MAX_SLOTS} for {words[0]}, not {slots[:20]!r}")
+    if cores and not _is_number(cores, MAX_CORES):
+        raise ValueError(f"cores from 1 to {MAX_CORES} for {words[0]}, not {cores[:20]!r}")
     if gpu and not GPU.fullmatch(gpu):
         raise ValueError(f"a kind of GPU such as a100 for {words[0]}, not {gpu[:40]!r}")
     if len(rest) < 2:
         raise ValueError(f"the host key of {words[0]} at the end of its line, as `ssh-keyscan` prints it")
-    return Host(Target(host, user, read_host_key(" ".join(rest)), port), int(slots), gpu)
+    target = Target(host, user, read_host_key(" ".join(rest)), port)
+    return Host(target, int(slots), gpu, int(cores) if cores else None)
+
+
+def _is_number(text: str, largest: int) -> bool:
+    return len(text) <= 6 and text.isascii() and text.isdecimal() and 1 <= int(text) <= largest
 
 
 def _hosts(lines: list[str]) -> str:

@@ -99,7 +99,7 @@ class SshSystem:
         )
         words += ["--machine", str(number), "--address", host.target.host]
         tokens = [*[NO_TOKEN] * number, request.tokens[number]]  # a host gets its own alone
-        variables = node_variables(tokens, checkpoints=self._settings.checkpoints_folder)
+        variables = node_variables(tokens, checkpoints=self._settings.checkpoints_folder, cores=host.cores)
         try:
             self._hosts.start(host, job, words, variables)
         except HostProblem as error:

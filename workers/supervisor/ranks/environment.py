@@ -6,6 +6,7 @@ import getpass
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from trainyard.contract.base import JsonObject, encode
@@ -50,7 +51,8 @@ def environment_of(
     """Return the rank's whole environment but for torchrun's variables. The user's own variables win, except over
     which rank it is. ``checkpoints`` are those to go on from, ``python`` the interpreter of an environment that was
     built for it."""
-    share, task = os.environ.get(CORES), order.spec["task"]
+    task = order.spec["task"]
+    own = {name: str(value) for name, value in (task.get("environment") or {}).items()}
     common = {
         **passed_variables(os.environ),
         **_user(),
@@ -64,10 +66,10 @@ def environment_of(
         # As torchrun does: two ranks with all cores each are slower than with one, and sums depend on the number.
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": devices_of(order.slots) if order.accelerator == "gpu" else "",
-        **({"TRAINYARD_THREADS": str(max(1, int(share) // order.num_ranks))} if share else {}),
+        **threads_of(own, os.environ.get(CORES), order.num_ranks),
         **{name: value for name in NODE_SETTINGS if (value := os.environ.get(name))},
         **{name: interface for name in INTERFACES if interface and name not in os.environ},
-        **{name: str(value) for name, value in (task.get("environment") or {}).items()},
+        **own,
     }
     rank = order.first_rank + local_rank
     ours = {
@@ -88,6 +90,15 @@ def environment_of(
         "TRAINYARD_SKIP": encode(skips),
     }
     return {**common, **{name: str(value) for name, value in ours.items()}}
+
+
+def threads_of(own: Mapping[str, str], share: str | None, num_ranks: int) -> dict[str, str]:
+    """Return how many threads torch gets: as many as the user's variables give to OpenMP, else the rank's share of the
+    cores that the node was given. Nothing where the node was given none: then the rank counts those of the machine."""
+    given = own.get("OMP_NUM_THREADS", "")
+    if given.isdecimal():
+        return {"TRAINYARD_THREADS": str(max(1, int(given)))}
+    return {"TRAINYARD_THREADS": str(max(1, int(share) // num_ranks))} if share else {}
 
 
 def torchrun_variables(local_rank: int, *, order: Order, go: Go, folder: AttemptFolder) -> dict[str, str]:

@@ -25,6 +25,7 @@ class Table(Hosts):
         self.jobs: dict[str, dict[str, HostJob]] = {host.label: {} for host in self.all}
         self.away: set[str] = set()
         self.starts: list[tuple[str, int, str]] = []
+        self.cores: list[str | None] = []
         self.breaks_after = 99
 
     def list(self) -> tuple[Answers, dict[str, str]]:
@@ -37,6 +38,7 @@ class Table(Hosts):
             raise SystemAway(f"{host.label} is not reached: gone.")
         if job.attempt not in self.jobs[host.label]:
             self.starts.append((host.label, job.machine, variables["TRAINYARD_JOIN"]))
+            self.cores.append(variables.get("TRAINYARD_CORES"))
             job.state, job.started_at = HostJobState.RUNNING, 1000.0
             self.jobs[host.label][job.attempt] = job
         return HostAnswer(host="h", version="1", jobs=[])
@@ -82,6 +84,13 @@ def test_the_smallest_hosts_that_will_do_are_chosen(system: SshSystem, table: Ta
     assert table.starts[-1][0] == A
     with pytest.raises(SystemAway, match="Cluster lab has 0 free hosts with 1 slot of 1 that are needed"):
         system.submit(request("a3", machines=1))
+
+
+def test_ranks_use_the_cores_that_a_host_gives_them() -> None:
+    """Threads follow from them, and sums from threads: hosts that are shared would train other curves than nodes."""
+    table = Table(f"{A} cores=3 slots=2", B)
+    SshSystem("lab", SshSettings(folder="/here"), table, "http://server").submit(request())
+    assert table.cores == [None, "3"]
 
 
 def test_a_host_that_does_not_answer_is_a_sentence(system: SshSystem, table: Table) -> None:
@@ -161,6 +170,8 @@ def test_a_host_that_was_taken_out_is_unknown_and_is_given_up(system: SshSystem,
         ("host", "user@host"),
         ("me@host", "the host key of me@host"),
         (f"me@host slots=0 {KEY}", "slots from 1 to"),
+        (f"me@host slots=0000010000000 {KEY}", "slots from 1 to"),
+        (f"me@host cores=0 {KEY}", "cores from 1 to 4096"),
         (f"me@host gpu=a|b {KEY}", "a kind of GPU"),
         (f"me@host slots=1 {KEY[:40]}", "cut off"),
     ],

@@ -12,6 +12,7 @@ import pytest
 
 from tests.workers.control import ControlledNode
 from trainyard.contract.base import JsonObject
+from workers.supervisor.ranks.environment import threads_of
 
 SHOW = """
 import json, os, shutil
@@ -48,6 +49,24 @@ def test_a_single_process_gets_them_where_the_spec_asks_for_them(calm_node: Cont
     assert (found["RANK"], found["WORLD_SIZE"], found["GROUP_WORLD_SIZE"], found["ROLE_NAME"]) == (
         "0", "1", "1", "default",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("own", "share", "threads"),
+    [
+        ({}, None, None),
+        ({}, "8", "4"),
+        ({}, "1", "1"),
+        ({"OMP_NUM_THREADS": "3"}, "8", "3"),
+        ({"OMP_NUM_THREADS": "3"}, None, "3"),
+        ({"OMP_NUM_THREADS": "0"}, None, "1"),
+        ({"OMP_NUM_THREADS": "4,2"}, "8", "4"),
+    ],
+)
+def test_threads_are_those_of_the_users_variables_or_a_share_of_the_cores(
+    own: dict[str, str], share: str | None, threads: str | None
+) -> None:
+    assert threads_of(own, share, num_ranks=2).get("TRAINYARD_THREADS") == threads
 
 
 def test_several_processes_have_all_of_them(calm_node: ControlledNode) -> None:
