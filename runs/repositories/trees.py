@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,10 @@ from trainyard.spec.values.code import GitCode
 
 MAX_SUBMODULES, MAX_DEPTH = 50, 5
 LINK, SUBMODULE, EXECUTABLE = "120000", "160000", "100755"
-POINTER = b"version https://git-lfs.github.com/spec/v1\n"
+# What stands in the place of a file that Git LFS keeps elsewhere.
+POINTER = re.compile(
+    rb"version https://git-lfs\.github\.com/spec/v1\n(ext-\d-[^\n]*\n)*oid sha256:[0-9a-f]{64}\nsize \d+\n?"
+)
 
 
 class Entry(NamedTuple):
@@ -55,6 +59,8 @@ class TreeReader:
     def pack(self, mirror: Mirror, commit: str) -> Packed:
         tree = _patched(mirror.folder, commit, self._code.patch) if self._code.patch else f"{commit}^{{tree}}"
         self._read(mirror, commit, _folder_of(mirror, tree, commit, self._code), self._code.path, "", 0)
+        if self._pointers:
+            raise RepositoryProblem("path", _lfs_words(self._pointers, mirror.url))
         if not self.contents:
             raise RepositoryProblem("path", f"{mirror.url} has no file at this commit that could be code")
         try:
@@ -69,8 +75,6 @@ class TreeReader:
             found.append(f"Left out: links that lead to no file of the code ({_some(self._left_out)}).")
         if self._empty:
             found.append(f"Left out: submodules ({_some(self._empty)}); submodules: true fetches them.")
-        if self._pointers:
-            found.append(f"Pointers of Git LFS in place of their files: {_some(self._pointers)}.")
         return found
 
     def _read(self, mirror: Mirror, commit: str, tree: str, above: str, prefix: str, depth: int) -> None:
@@ -105,7 +109,7 @@ class TreeReader:
             check_name(name)
         except BundleError as error:
             raise RepositoryProblem("path", str(error)) from None
-        if content.startswith(POINTER):
+        if POINTER.fullmatch(content):
             self._pointers.append(name)
         self.contents.append(Content(name, is_executable, content))
 
@@ -225,6 +229,15 @@ def _absolute(above: str, url: str) -> str:
         return urljoin(f"{above.rstrip('/')}/", url)
     host, _, path = above.partition(":")
     return f"{host}:{posixpath.normpath(posixpath.join(path, url))}"
+
+
+def _lfs_words(names: list[str], url: str) -> str:
+    """Ranks would read a few lines of text for weights or data: a failure far from its cause."""
+    are = "is a file" if len(names) == 1 else "are files"
+    return (
+        f"{_some(names)} {are} of Git LFS, which is not fetched from {url}: name a folder without them, keep them in "
+        "Git itself, or upload the code as a folder"
+    )
 
 
 def _some(names: list[str]) -> str:

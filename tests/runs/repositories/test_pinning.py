@@ -154,6 +154,25 @@ def test_what_cannot_be_had_is_a_sentence_at_its_field(
     assert path == f"task.code.{field}" and words in sentence, (path, sentence)
 
 
+def test_code_with_files_of_git_lfs_is_refused_by_their_names(
+    cast: Cast, repository: Repository, tmp_path: Path
+) -> None:
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n"
+    (repository.folder / "weights").mkdir()
+    (repository.folder / "weights" / "model.bin").write_text(pointer)
+    (repository.folder / "README.md").write_text(f"A pointer begins so:\n{pointer}")
+    repository.commit("Weights")
+    path, words = refused(cast, repository.url)
+    assert path == "task.code.path"
+    assert words.startswith("weights/model.bin is a file of Git LFS, which is not fetched from file://"), words
+    assert "upload the code as a folder" in words
+    (repository.folder / "train").mkdir()
+    (repository.folder / "train" / "train.py").write_text("print(1)\n")
+    repository.commit("A folder without them")
+    run = submit(cast, {"git": repository.url, "path": "train"})
+    assert files_of(run, tmp_path / "a") == {"train.py": "print(1)\n"}
+
+
 def test_a_server_without_roots_fetches_from_no_path(cast: Cast, repository: Repository, settings: Any) -> None:
     settings.GIT_FILE_ROOTS = []
     assert "only where its GIT_FILE_ROOTS names it" in refused(cast, {"git": repository.url})[1]
