@@ -13,7 +13,6 @@ class NodeTools(WireStruct, kw_only=True):
 
     uv: str = ""
     conda: str = ""
-    container: str = ""
     pip: dict[str, str] = {}  # its configuration about indexes, which may hold a password
 
     @property
@@ -21,8 +20,8 @@ class NodeTools(WireStruct, kw_only=True):
         return "uv" if self.uv else "pip"
 
     def capabilities(self) -> list[str]:
-        """Return the names of what the node can build or run, as its page and its status show them."""
-        return [self.builder, *(Path(one).name for one in (self.conda, self.container) if one)]
+        """Return the names of what the node can build with, as its page and its status show them."""
+        return [self.builder, *([Path(self.conda).name] if self.conda else [])]
 
 
 class BuildPlan(WireStruct, kw_only=True):

@@ -1,4 +1,4 @@
-"""The programs of a node that build environments and run containers, found once as the node worker starts."""
+"""The programs of a node that build environments, found once as the node worker starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from workers.environments.pip_configuration import configuration
 from workers.sandbox.node import NO_ISOLATION, Isolation
 
 CONDAS = ("micromamba", "mamba", "conda")
-ENGINES = ("podman", "apptainer", "singularity")
 
 
 def find_tools(environment: Mapping[str, str], isolation: Isolation = NO_ISOLATION) -> NodeTools:
@@ -24,7 +23,6 @@ def find_tools(environment: Mapping[str, str], isolation: Isolation = NO_ISOLATI
     return NodeTools(
         uv=_first([*_on_path(["uv"], path), *own], isolation),
         conda=_first(_on_path(CONDAS, path), isolation),
-        container=_first(_on_path(ENGINES, path), isolation),
         pip=configuration(environment, prefix),
     )
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.spec import SpecError, parse_spec
+from trainyard.spec import SpecError, form_fields, parse_spec
 from trainyard.spec.sections.environment import environment_of
 
 SCRIPT: dict[str, Any] = {"name": "x", "task": {"script": "train.py"}}
@@ -49,7 +49,7 @@ def test_without_a_word_ranks_run_in_the_nodes_own() -> None:
         ({"conda": "e.yml", "python": "3.12"}, "environment.python", "environment.conda says by itself"),
         ({"requirements": ["a"], "python": "3.12", "inherit": True}, "environment.inherit", "belong to the node's own"),
         ({"requirements": ["a"], "limit": "0s"}, "environment.limit", "must be more than 0s"),
-        ({"reqs": ["a"]}, "environment.reqs", "accepted here: requirements, pyproject, lock, conda, container"),
+        ({"reqs": ["a"]}, "environment.reqs", "accepted here: requirements, pyproject, lock, conda, python"),
     ],
 )
 def test_what_cannot_be_is_refused_by_field_and_value(section: dict[str, Any], path: str, words: str) -> None:
@@ -68,3 +68,11 @@ def test_an_interpreter_of_ones_own_and_an_environment_are_two() -> None:
 def test_a_recipe_refuses_an_environment_in_words() -> None:
     document = {"name": "x", "task": {"recipe": "tabular"}, "environment": {"requirements": ["a"]}}
     assert "is for a script" in problems(document)["environment"]
+
+
+def test_a_container_is_refused_by_name_and_no_field_of_the_form() -> None:
+    assert (
+        "is not built yet" in problems({**SCRIPT, "environment": {"container": "python:3.12"}})["environment.container"]
+    )
+    assert not any("container" in f"{info.path} {info.help}".lower() for info in form_fields())
+    assert "container" not in resolved(container=""), "specs of runs that were resolved before"

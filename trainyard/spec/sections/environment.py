@@ -1,4 +1,4 @@
-"""The packages that a script finds: an environment that the node builds for it, or an image that it runs in."""
+"""The packages that a script finds: an environment that the node builds for it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from trainyard.spec.problems import Problem, show
 from trainyard.spec.values.fields import Part, Window, field
 
 SECTION = "environment"
 # Of these a spec has one at most.
-KINDS = ("requirements", "pyproject", "lock", "conda", "container")
+KINDS = ("requirements", "pyproject", "lock", "conda")
 BUILT_BY_PIP = ("requirements", "pyproject", "lock")
 LOCKS = "uv.lock, pylock.toml (or pylock.NAME.toml), or a requirements file (.txt) with pinned versions"
 MAX_REQUIREMENTS, MAX_REQUIREMENT = 1_000, 1_000
@@ -24,7 +24,6 @@ _VERSION = re.compile(r"3\.\d{1,2}(\.\d{1,2})?")
 _LOCK = re.compile(r"uv\.lock|pylock(\.[^.]+)?\.toml|.+\.txt")
 # Options of pip that a list may hold: what names files. Where packages come from is the node's to decide.
 _FILES = re.compile(r"((-r|-c)[ =]*|(--requirement|--constraint)[ =]+)(?P<file>\S.*)")
-_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@+-]*")
 
 
 def file_in_code(value: str) -> str:
@@ -81,15 +80,6 @@ def _version(value: object) -> object:
     return value
 
 
-def _image(value: str) -> str:
-    if not value or _IMAGE.fullmatch(value):
-        return value
-    path = PurePosixPath(value)
-    if path.is_absolute() and ".." not in path.parts and path.name and not _has_control(value):
-        return value
-    raise ValueError(f"must be an image such as docker.io/library/python:3.12, or an absolute path, not {show(value)}")
-
-
 FileInCode = Annotated[str, Field(max_length=500), AfterValidator(_file)]
 LockFile = Annotated[str, Field(max_length=500), AfterValidator(_lock)]
 Requirement = Annotated[str, Field(max_length=MAX_REQUIREMENT), AfterValidator(_requirement)]
@@ -105,7 +95,6 @@ PythonVersion = Annotated[
     BeforeValidator(_version),
     WithJsonSchema({"anyOf": [{"type": "string", "pattern": r"^(3\.\d{1,2}(\.\d{1,2})?)?$"}, {"type": "number"}]}),
 ]
-Image = Annotated[str, Field(max_length=500), AfterValidator(_image)]
 
 
 class EnvironmentSection(Part):
@@ -141,13 +130,6 @@ class EnvironmentSection(Part):
         group="what",
         advanced=True,
     )
-    container: Image = field(
-        "",
-        label="Container",
-        help="An image that ranks run in; nodes need Podman or Apptainer.",
-        group="what",
-        advanced=True,
-    )
     python: PythonVersion = field(
         "",
         label="Python version",
@@ -170,6 +152,14 @@ class EnvironmentSection(Part):
         group="what",
         advanced=True,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_container(cls, values: object) -> object:
+        """Specs that were resolved while the field stood here, unbuilt, have it empty: they can be cloned."""
+        if isinstance(values, Mapping) and values.get("container") == "":
+            return {name: value for name, value in values.items() if name != "container"}
+        return values
 
     @property
     def kind(self) -> str:
