@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
 from typing import Any
@@ -157,6 +159,20 @@ def example(name: str, **train: Any) -> Document:
 
 class EngineYard(Yard):
     """One with clusters whose machines come and go with attempts."""
+
+    _killed_control = 0
+
+    def kill_control(self) -> None:
+        """SIGKILL control. One that was killed before is waited for: `up` starts it again after a moment."""
+        found: list[int] = []
+
+        def runs() -> bool:
+            found[:] = [pid for name, pid in self.up.processes().items() if name == "control"]
+            return bool(found) and found[0] != self._killed_control
+
+        self.wait_for(runs, "control was not started again")
+        self._killed_control = found[0]
+        os.kill(found[0], signal.SIGKILL)
 
     def end(self, run_id: str) -> None:
         """Stop the run, and wait until its machines are given back."""

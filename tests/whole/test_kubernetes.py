@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Iterator
 
@@ -170,7 +168,7 @@ def test_control_killed_again_and_again_submits_one_job(yard: KubernetesYard) ->
     run = yard.submit(small("pods", steps=400))
     for _ in range(3):
         time.sleep(0.7)
-        os.kill(yard.up.processes()["control"], signal.SIGKILL)
+        yard.kill_control()
     assert yard.wait_for_end(run)["status"] == "SUCCEEDED", yard.run(run)["reason"]
     yard.wait_until_nothing_is_left()
     assert len(yard.attempts(run)) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 
@@ -142,7 +141,7 @@ def test_control_killed_again_and_again_submits_one_job(yard: SlurmYard) -> None
     run = yard.submit(small("hpc", steps=400))
     for _ in range(3):
         time.sleep(0.7)
-        os.kill(yard.up.processes()["control"], signal.SIGKILL)
+        yard.kill_control()
     assert yard.wait_for_end(run)["status"] == "SUCCEEDED", yard.run(run)["reason"]
     yard.wait_until_nothing_is_left()
     names = yard.slurm.call("squeue", "--states=all", "-h", "-o", "%j").split()

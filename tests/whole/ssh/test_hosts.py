@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,7 +104,7 @@ def test_control_killed_again_and_again_starts_each_node_once(yard: SshYard) -> 
     run = yard.submit(small("lab", steps=600))
     for _ in range(4):
         time.sleep(0.7)
-        os.kill(yard.up.processes()["control"], signal.SIGKILL)
+        yard.kill_control()
         assert len(node_workers(yard.folder)) <= 2
     assert yard.wait_for_end(run)["status"] == "SUCCEEDED", yard.run(run)["reason"]
     assert len(yard.attempts(run)) == 1
