@@ -90,8 +90,8 @@ def num_seconds(name: str, text: str, default: float) -> float:
     return found
 
 
-def num_days(text: str) -> int:
-    """Return KEEP_ARCHIVED_DAYS: 0 where runs are kept for ever. Raises ValueError for what is no number of days."""
+def num_days(text: str, name: str = "KEEP_ARCHIVED_DAYS") -> int:
+    """Return the days that something is kept; 0: for ever. Raises ValueError for what is no number of days."""
     if text.strip() and not (text.strip().isascii() and text.strip().isdigit() and len(text.strip()) < 6):
-        raise ValueError(f"KEEP_ARCHIVED_DAYS is a number of days, 0 or more, not {text!r}.")
+        raise ValueError(f"{name} is a number of days, 0 or more, not {text!r}.")
     return int(text or 0)

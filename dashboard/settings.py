@@ -53,6 +53,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "dashboard.http.audit.audit",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 TEMPLATES = [
@@ -119,6 +120,12 @@ DATABASES: dict[str, dict[str, Any]]
 DATABASES, METRICS_DATABASE = databases.choose(os.environ.get("DATABASE_URL", ""), HOME)
 INGEST_SHARDS = databases.num_shards(os.environ.get("INGEST_SHARDS", ""), DATABASES)
 KEEP_ARCHIVED_DAYS = databases.num_days(os.environ.get("KEEP_ARCHIVED_DAYS", ""))
+# The audit: how long rows are kept (0: for ever), and a collector that gets them too (RFC 5424).
+AUDIT_KEEP_DAYS = databases.num_days(os.environ.get("AUDIT_KEEP_DAYS", ""), "AUDIT_KEEP_DAYS")
+AUDIT_SYSLOG = os.environ.get("AUDIT_SYSLOG", "")
+# Keys that wrap secrets: a service, or keys in the environment; without either a file in the home.
+SECRETS_KMS = os.environ.get("TRAINYARD_SECRETS_KMS", "")
+SECRETS_KEY = os.environ.get("TRAINYARD_SECRETS_KEY", "")
 RESIZE_SETTLE_S = databases.num_seconds("RESIZE_SETTLE_S", os.environ.get("RESIZE_SETTLE_S", ""), 3.0)
 OUTPUT_LIMIT_BYTES = databases.num_bytes("OUTPUT_LIMIT_BYTES", os.environ.get("OUTPUT_LIMIT_BYTES", ""), 100 * 1024**3)
 # Code from Git: folders of this machine that may be fetched from, the largest repository, and all copies together.

@@ -47,6 +47,7 @@ from runs.actions.runs import (
     tag_run,
     unarchive_run,
 )
+from runs.actions.security.secrets import delete_secret, rotate_secrets_key, set_secret
 from runs.actions.sign_in import (
     Paused,
     create_token,
@@ -91,6 +92,7 @@ __all__ = [
     "delete_git_key",
     "delete_job",
     "delete_run",
+    "delete_secret",
     "drain_node",
     "edit_cluster",
     "enable_node",
@@ -113,9 +115,11 @@ __all__ = [
     "revoke_token",
     "revoke_tokens",
     "rewind_run",
+    "rotate_secrets_key",
     "save_job",
     "send_local_run",
     "set_password",
+    "set_secret",
     "set_slots",
     "sign_in",
     "stop_run",

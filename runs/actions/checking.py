@@ -9,7 +9,8 @@ from typing import Any
 from runs.access import Forbidden, NotFound, Someone, get_cluster_for, require, visible_clusters, visible_projects
 from runs.actions.continuing import origin_problems
 from runs.datasets import resolve
-from runs.models import Cluster, CodeBundle, Node, Project, Role
+from runs.models import Cluster, CodeBundle, Node, Project, Role, User
+from runs.secrets.delivery import missing_in
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, check_fits, check_room, parse_spec
 
 Packed = Mapping[str, Sequence[str]]  # by digest, the files of code that will be stored with the launch
@@ -47,6 +48,7 @@ def check_launch(
     spec = resolve(spec, project, cluster)
     nodes = _nodes(cluster)
     problems = [*_code_problems(project, spec, packed or {}), *origin_problems(actor, spec.resolved(), cluster)]
+    problems += _secret_problems(actor, project, spec)
     if room := check_fits(spec, nodes):
         raise NeverFits(cluster, [*room, *problems])
     if problems:
@@ -101,3 +103,11 @@ def _code_problems(project: Project, spec: Spec, packed: Packed) -> list[Problem
         return [Problem("task.code", f"there is no bundle {sha256[:12]} in project {project.name}: upload it first")]
     field, words = spec.task.missing_in(bundle.files if bundle else packed[sha256])
     return [Problem(f"task.{field}", words)] if field else []
+
+
+def _secret_problems(actor: Someone, project: Project, spec: Spec) -> list[Problem]:
+    task = spec.resolved()["task"]
+    missing = missing_in(task, project=project, person=actor if isinstance(actor, User) else None)
+    return [
+        Problem(f"task.secrets.{index}", f"{why[:1].lower()}{why[1:].rstrip('.')}") for index, why in missing.items()
+    ]

@@ -11,10 +11,10 @@ from runs.access import NotFound
 from runs.api import health, problems
 from runs.api.auth import SessionAuth, TokenAuth
 from runs.api.idempotency import once
-from runs.api.machines import clusters, nodes, preflights
+from runs.api.machines import clusters, node_secrets, nodes, preflights
 from runs.api.metrics import csv_export, logs, media, points, series
 from runs.api.openapi import Api
-from runs.api.people import git_keys, projects, tokens, workspaces
+from runs.api.people import audit, git_keys, projects, secrets, tokens, workspaces
 from runs.api.training import (
     bundles,
     checkpoints,
@@ -69,6 +69,9 @@ for module in (
     preflights,
     projects,
     git_keys,
+    secrets,
+    audit,
+    node_secrets,
     workspaces,
     tokens,
     bundles,

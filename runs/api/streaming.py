@@ -18,9 +18,14 @@ CHUNK_BYTES = 1024 * 1024
 RANGE = re.compile(r"bytes=(\d{1,18})-")
 
 
-def text_response(request: HttpRequest, lines: Iterator[str]) -> StreamingHttpResponse:
-    """Answer with lines of plain text, a few thousand at a time."""
-    return stream(request, _parts(lines), "text/plain; charset=utf-8")
+def text_response(
+    request: HttpRequest, lines: Iterator[str], content_type: str = "text/plain; charset=utf-8", name: str = ""
+) -> StreamingHttpResponse:
+    """Answer with lines of text, a few thousand at a time; with a ``name`` as a file that is to be saved."""
+    response = stream(request, _parts(lines), content_type)
+    if name:
+        response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
 
 
 def stream(request: HttpRequest, parts: Generator[str], content_type: str) -> StreamingHttpResponse:

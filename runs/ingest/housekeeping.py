@@ -6,6 +6,7 @@ import time
 
 from django.utils import timezone
 
+from runs.audit.retention import remove_old
 from runs.ingest import dead_letters as letters
 from runs.ingest.commit import Committed
 from runs.ingest.dead_letters import Letters
@@ -48,6 +49,8 @@ class Housekeeping:
             self._pruned_at = time.monotonic()
             prune(time.time())
             forget_old(timezone.now(), self._shard)
+            if self._shard == 0:
+                remove_old(timezone.now())
             self._letters.pruned()
 
     def in_between(self) -> None:

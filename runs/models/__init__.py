@@ -9,11 +9,15 @@ from runs.models.jobs import CodeBundle, GitKey, Job, RunCode, bundle_of
 from runs.models.people import Invitation, Membership, Project, Role, User, Workspace
 from runs.models.preflights import Preflight
 from runs.models.runs import GoneRun, Run
+from runs.models.security.audit import AuditEntry, AuditHead
+from runs.models.security.secrets import Secret, SecretUse, SecretVersion
 from runs.models.times import RunTime
 
 __all__ = [
     "Allocation",
     "Attempt",
+    "AuditEntry",
+    "AuditHead",
     "Cluster",
     "CodeBundle",
     "Dataset",
@@ -34,6 +38,9 @@ __all__ = [
     "Run",
     "RunCode",
     "RunTime",
+    "Secret",
+    "SecretUse",
+    "SecretVersion",
     "SignInLink",
     "Token",
     "User",

@@ -88,6 +88,8 @@ def ids(cast: Cast, valkey: Valkey) -> dict[str, str]:
         "verb": "stop",
         "path": "model.safetensors",
         "key": "0" * 16,
+        "name": "SECRET",
+        "attempt_id": attempt.pk,
         "offset": "0",
         "rest": "nothing",
         "object_id": "1",

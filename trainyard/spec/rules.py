@@ -17,11 +17,13 @@ from trainyard.spec.strategies.products import product_problems
 from trainyard.spec.strategies.strategy import some
 from trainyard.spec.strategies.tensor import is_resnet
 from trainyard.spec.values.locations import location_problem
+from trainyard.spec.values.secrets import read_reference
 from trainyard.spec.values.variables import OF_RANKS, names_in
 
 
 def broken_rules(spec: Spec) -> Iterator[Problem]:
     """Yield what is wrong across the fields of a spec that asks for one number of nodes."""
+    yield from _secret_problems(spec)
     if isinstance(spec, RecipeSpec):
         yield from _training_problems(spec)
     elif isinstance(task := getattr(spec, "task", None), CommunicationTask):
@@ -30,6 +32,14 @@ def broken_rules(spec: Spec) -> Iterator[Problem]:
         yield from _program_problems(task)
         yield from _argument_problems(task)
         yield from _environment_problems(spec, task)
+
+
+def _secret_problems(spec: Spec) -> Iterator[Problem]:
+    task = getattr(spec, "task", None)
+    for index, text in enumerate(getattr(task, "secrets", [])):
+        variable = read_reference(text).variable
+        if variable in getattr(task, "environment", {}):
+            yield Problem(f"task.secrets.{index}", f"{show(text)} sets {variable}, which task.environment sets, too")
 
 
 def divides(spec: RecipeSpec) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trainyard.contract.base import WireStruct
+from trainyard.contract.orders import Locked
 from workers.sandbox.node import Isolation
 
 
@@ -18,6 +19,7 @@ class StartRequest(WireStruct):
     memory: str = ""  # the node's folder for states in memory; empty where it has none…
     memory_limit_bytes: int = 0
     memory_problem: str = ""  # …and why
+    secrets: Locked | None = None  # opened once the ranks' processes are forked: the warm process never knows them
 
 
 class Ready(WireStruct):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import httpx
 import redis
@@ -34,6 +35,7 @@ from workers.node.output.sending import output_state
 from workers.node.preflight.folders import check_folder
 from workers.node.preparation.bundles import BundleSource, Refusal, lay_out_code
 from workers.node.preparation.interpreters import check_interpreter
+from workers.node.preparation.secrets import SecretSource, fetch_secrets
 from workers.node.zygote_keeper import ZygoteKeeper, ZygoteUnavailable
 from workers.replicas.receiving import KnownAttempt
 from workers.sandbox.node import NO_ISOLATION, Isolation, user_of
@@ -49,6 +51,10 @@ UNANSWERED_LIMIT_S = 30.0  # a supervisor that is to stop and does not answer fo
 ORDER_REFUSED = "this node cannot read the order: the node and the server may be of different versions"
 
 
+class Source(BundleSource, SecretSource, Protocol):
+    """What of an attempt is not in its order."""
+
+
 class Attempts:
     """Safe to call from any thread. What takes time runs in a pool, one thing per attempt at a time."""
 
@@ -59,7 +65,7 @@ class Attempts:
         *,
         address: str,
         zygote: ZygoteKeeper,
-        source: BundleSource,
+        source: Source,
         finished: FinishedAttempts,
         isolation: Isolation = NO_ISOLATION,
         memory: NodeMemory | None = None,
@@ -213,6 +219,7 @@ class Attempts:
             refuse_checkpoints(checkpoints_root(self._home))
             check_interpreter(order, self._isolation)
             lay_out_code(order, folder, self._home / "cache", self._source)
+            secrets = fetch_secrets(order, self._source)
         except Refusal as refusal:
             self._end_unstarted(order, code=refusal.code, sentence=str(refusal), phase=Phase.REFUSED)
             return
@@ -231,6 +238,7 @@ class Attempts:
                 memory=str(self._memory.folder.path) if self._memory.folder else "",
                 memory_limit_bytes=self._memory.folder.limit_bytes if self._memory.folder else 0,
                 memory_problem=self._memory.problem,
+                secrets=secrets,
             )
         )
 
@@ -327,10 +335,11 @@ class Attempts:
 def _problem_of(error: Exception) -> str:
     """Return why an attempt cannot be prepared yet."""
     if isinstance(error, httpx.HTTPStatusError):
-        return f"the server answered {error.response.status_code} when the run's code was fetched"
+        what = "its secrets were" if error.request.url.path.endswith("/secrets") else "the run's code was"
+        return f"the server answered {error.response.status_code} when {what} fetched"
     if isinstance(error, httpx.HTTPError):
         server = f"{error.request.url.scheme}://{error.request.url.netloc.decode()}" if error._request else "the server"
-        return f"the run's code cannot be fetched from {server}: {str(error) or type(error).__name__}"
+        return f"the run's code or secrets cannot be fetched from {server}: {str(error) or type(error).__name__}"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
     return str(error) or type(error).__name__

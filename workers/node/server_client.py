@@ -17,6 +17,7 @@ from trainyard.contract.calls.deleted_runs import DeletedRuns, RunList
 from trainyard.contract.calls.joining import JoinAnswer, JoinRequest
 from trainyard.contract.calls.output_files import GainedFiles, UploadProgress, UploadRequest
 from trainyard.contract.inspections import Answer
+from trainyard.contract.orders import Locked
 from trainyard.contract.seals import http_scope, mac
 from trainyard.spooling.plain_files import open_plain
 from workers.node.server_clock import ServerClock
@@ -97,6 +98,12 @@ class ServerClient:
         path = f"/api/v1/bundles/{sha256}"
         headers = self._headers("GET", path, hashlib.sha256(b"").hexdigest())
         return self._request("GET", path, headers).raise_for_status().content
+
+    def secrets(self, attempt: str) -> Locked:
+        """Return the attempt's secrets as they are handed on: this process does not open them."""
+        path = f"/api/v1/node/attempts/{attempt}/secrets"
+        headers = self._headers("POST", path, hashlib.sha256(b"").hexdigest())
+        return _decoded(self._request("POST", path, headers).raise_for_status(), Locked)
 
     def put_file(self, run: str, fence: int, name: str, file: Path) -> None:
         path = f"/api/v1/node/runs/{run}/fences/{fence}/files/{name}"

@@ -23,6 +23,7 @@ from typing import NoReturn
 import msgspec
 
 from trainyard.contract.base import JsonObject, SpecDocument, decode, encode
+from trainyard.contract.calls.secrets import GivenSecret
 from trainyard.contract.reports import RankError
 from trainyard.spec import read_spec
 from trainyard.spec.values.variables import expand
@@ -44,6 +45,8 @@ from workers.rank_process.fresh_interpreter import (
 from workers.rank_process.group_destruction import keep_destroyed_groups
 from workers.rank_process.group_formation import watch_group
 from workers.sandbox.process import Sandbox, enter
+from workers.secrets.giving import variables_of
+from workers.secrets.masking import masked_text
 
 MAX_TRACEBACK_CHARACTERS = 20_000
 INTERRUPTED = 130
@@ -64,6 +67,7 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""  # the first line of its log
     variables: dict[str, str] = {}  # what the arguments and the command may name
     sandbox: Sandbox = Sandbox()
+    secrets: list[GivenSecret] = []  # beside the environment, which sessions beside the rank get too
 
     @property
     def is_cold(self) -> bool:
@@ -102,8 +106,9 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
         return decode(data, cls)
 
 
-def become_rank(plan: RankPlan, parent: int) -> NoReturn:
-    """Turn this freshly forked child into the rank. Never returns."""
+def become_rank(plan: RankPlan, parent: int, output: tuple[int, ...] = ()) -> NoReturn:
+    """Turn this freshly forked child into the rank. Never returns. ``output``: pipes for stdout and stderr, in place of
+    files."""
     code, own_pid = 1, os.getpid()
     try:
         die_with_parent(signal.SIGKILL, parent)
@@ -111,7 +116,8 @@ def become_rank(plan: RankPlan, parent: int) -> NoReturn:
         _reset_signals()
         enter(plan.sandbox)  # before the rank makes its first file, which belongs to its user
         die_with_parent(signal.SIGKILL, parent)  # a change of user resets the signal
-        _reset_descriptors(plan)
+        _reset_descriptors(plan, output)
+        plan = _with_secrets(plan)
         _reset_environment(plan)
         if plan.note:
             os.write(2, f"{plan.note}\n".encode())
@@ -190,7 +196,12 @@ def _exit_code_of(run: Callable[[], None], plan: RankPlan) -> int:
 def _report_error(error: BaseException, plan: RankPlan) -> None:
     """Print the traceback from the user's own frames on, and leave it for the report."""
     text = print_error(error, (__file__,) if "recipe" in plan.task else (OURS,))
-    found = RankError(type=type(error).__name__, message=str(error)[:2000], traceback=text[-MAX_TRACEBACK_CHARACTERS:])
+    values = [one.value for one in plan.secrets]
+    found = RankError(
+        type=type(error).__name__,
+        message=masked_text(str(error), values)[:2000],
+        traceback=masked_text(text, values)[-MAX_TRACEBACK_CHARACTERS:],
+    )
     with contextlib.suppress(OSError):
         write_document(plan.folder.error_path(plan.rank), found)
 
@@ -212,17 +223,28 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _reset_descriptors(plan: RankPlan) -> None:
+def _reset_descriptors(plan: RankPlan, output: tuple[int, ...]) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for number, stream in ((1, "stdout"), (2, "stderr")):
-        os.dup2(os.open(plan.folder.stream_path(plan.rank, stream), flags, 0o600), number)
+        target = output[number - 1] if output else os.open(plan.folder.stream_path(plan.rank, stream), flags, 0o600)
+        os.dup2(target, number)
     os.closerange(3, max(open_descriptors()) + 1)
     if plan.environment.get("PYTHONFAULTHANDLER"):  # Python itself looks at it only as it starts
         faulthandler.enable(2)
     if STACK_SIGNAL:
         faulthandler.register(STACK_SIGNAL, file=2)
     renew_streams()
+
+
+def _with_secrets(plan: RankPlan) -> RankPlan:
+    """Return the plan with its secrets among the variables. Arguments do not name them: others see a command line."""
+    if not plan.secrets:
+        return plan
+    known = plan.variables or plan.environment
+    return msgspec.structs.replace(
+        plan, variables=known, environment={**plan.environment, **variables_of(plan.secrets)}
+    )
 
 
 def _reset_environment(plan: RankPlan) -> None:

@@ -15,14 +15,12 @@ from typing import IO, Any
 import structlog
 
 from trainyard.contract.base import to_builtins
-from trainyard.contract.desired import TraceRequest
 from trainyard.contract.orders import Go
 from trainyard.contract.reports import AttemptReport, Reason
 from trainyard.contract.statuses import Phase
 from trainyard.spec.values.durations import grace_s
 from trainyard.spooling.reader import last_sequences
 from workers.attempt.folder import AttemptFolder, AttemptTaken
-from workers.attempt.json_files import write_document
 from workers.attempt.zygote_messages import StartRequest
 from workers.machine.memory_kills import count_memory_kills
 from workers.machine.processes import Exit, identify, kill_children, send
@@ -40,9 +38,10 @@ from workers.supervisor.ranks.state import RankState
 from workers.supervisor.ranks.stopping import StopProgress, end_hung_exits
 from workers.supervisor.ranks.waiting import WaitingProcesses
 from workers.supervisor.records.collector import Collector
+from workers.supervisor.records.masked_output import MaskedOutput, opened_secrets
 from workers.supervisor.records.rule_watch import RuleWatch
 from workers.supervisor.records.shipper import Shipper
-from workers.supervisor.reports import make_report
+from workers.supervisor.reports import make_report, write_trace
 from workers.supervisor.sessions import Sessions
 from workers.supervisor.valkey_thread import EXCHANGE_EVERY_S, ValkeyThread
 from workers.transport.control_socket import Answer, Request, listen, serve_one, socket_path
@@ -80,7 +79,8 @@ def supervise(request: StartRequest, *, notify: int, lifeline: int) -> int:
     with lock:
         order = folder.order()
         assert order is not None
-        waiting = WaitingProcesses(order.num_ranks)  # before anything here knows a key
+        has_pipes = request.secrets is not None
+        waiting = WaitingProcesses(order.num_ranks, has_pipes=has_pipes)  # before anything here knows a key
         supervisor = Supervisor(request, folder, lifeline, waiting)
         os.write(notify, b"locked\n")
         os.close(notify)
@@ -118,6 +118,8 @@ class Supervisor:
         self.go: Go | None = None
         config = load_config(Path(request.home))
         assert config is not None, "a node that has an order has joined"
+        self._secrets = opened_secrets(request.secrets, config, order)
+        self._output = MaskedOutput(folder, order.first_rank, waiting.pipes, self._secrets)
         client = connect(config.redis_url)
         self.contact = Contact(client, config.key, order)
         self.shipper = Shipper(client, config.key, order, folder.spool, self.contact)
@@ -193,11 +195,14 @@ class Supervisor:
                 isolation=self.isolation,
                 start=self._start,
                 replicas=replicas,
+                secrets=self._secrets,
             )
             for local_rank in range(self.order.num_ranks)
         ]
         self._sessions.know(plans)
         close_all(self.ports)
+        if self.waiting.pipes:
+            self._output.start()
         for plan in plans:
             pid = self.waiting.start(plan)
             group = "none" if self._is_watching else "unknown"
@@ -240,7 +245,7 @@ class Supervisor:
             self.lifeline = -1
             self._end("interrupted")
         if self.contact.trace is not None and self.phase == Phase.RUNNING:
-            self._write_trace(self.contact.trace)
+            self._trace_id = write_trace(self.folder, self.contact.trace, self._trace_id)
         if self.contact.cause is not None:
             self._end(self.contact.cause, self.contact.grace_s)
         if self._is_leased() != self.report.is_leased:
@@ -308,16 +313,6 @@ class Supervisor:
                     send(rank.pid, signal.SIGTERM)
         self._publish()
 
-    def _write_trace(self, trace: TraceRequest) -> None:
-        """Write for the ranks, once, which steps are to be traced."""
-        if trace.id == self._trace_id:
-            return
-        self._trace_id = trace.id
-        try:
-            write_document(self.folder.trace_path, trace, mode=0o644)  # its ranks may be another user
-        except OSError as error:
-            log.warning("trace.unwritten", error=str(error))
-
     def _update_groups(self) -> None:
         if self._is_watching and time.monotonic() >= self._groups_due_at:
             self._groups_due_at = time.monotonic() + EXCHANGE_EVERY_S
@@ -348,6 +343,7 @@ class Supervisor:
         kill_children(self._record_exit)
         if self._environment is not None:  # sending what is left may take long
             self._environment.close()
+        self._output.finish()
         if self._collector.ident is not None:  # it was started
             self._collector.finish()
         self.phase = Phase.ENDED

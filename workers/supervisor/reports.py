@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import structlog
+
+from trainyard.contract.desired import TraceRequest
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import AttemptReport, RankReport, Reason, RuleMatch
 from trainyard.contract.statuses import Phase
+from workers.attempt.folder import AttemptFolder
+from workers.attempt.json_files import write_document
+
+log = structlog.get_logger(__name__)
 
 
 def make_report(
@@ -43,3 +50,13 @@ def make_report(
         matches=list(matches),
         preparation=preparation,
     )
+
+
+def write_trace(folder: AttemptFolder, trace: TraceRequest, written: str | None) -> str:
+    """Write for the ranks, once, which steps are to be traced. ``written`` is the last request that was."""
+    if trace.id != written:
+        try:
+            write_document(folder.trace_path, trace, mode=0o644)  # its ranks may be another user
+        except OSError as error:
+            log.warning("trace.unwritten", error=str(error))
+    return trace.id

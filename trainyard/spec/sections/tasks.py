@@ -23,10 +23,23 @@ from trainyard.spec.values.fields import (
     Script,
     field,
 )
+from trainyard.spec.values.secrets import Secrets
 
 
 def environment_field() -> Any:
     return field({}, label="Variables", help="Environment variables of the ranks.", group="what", advanced=True)
+
+
+def secrets_field() -> Any:
+    return field(
+        [],
+        label="Secrets",
+        help="Secrets of the project by name, each in a variable of that name: HF_TOKEN. KEY=NAME is another variable, "
+        "file:NAME the path of a file, mine:NAME a secret of your own.",
+        group="what",
+        advanced=True,
+        kind="list",
+    )
 
 
 def recipe_field(help: str) -> Any:
@@ -107,6 +120,7 @@ class RecipeTask(Part):
     recipe: str
     model: Model = Model()
     environment: Environment = environment_field()
+    secrets: Secrets = secrets_field()
 
 
 class LanguageModelTask(RecipeTask):
@@ -186,6 +200,7 @@ class CommunicationTask(Part):
         maximum=10_000,
     )
     environment: Environment = environment_field()
+    secrets: Secrets = secrets_field()
 
 
 PROGRAMS = ("script", "module", "command")
@@ -261,6 +276,7 @@ class ScriptTask(Part):
         advanced=True,
     )
     environment: Environment = environment_field()
+    secrets: Secrets = secrets_field()
 
     @property
     def programs(self) -> list[str]:

@@ -161,12 +161,17 @@ def _interpreter(value: object) -> object:
     return value
 
 
+def check_variable(name: str) -> None:
+    """Raise ValueError where a rank may not have the variable from its spec."""
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError(f"must have names of letters, digits and _, not {show(name)}")
+    if _TORCHRUN.fullmatch(name) or name.startswith(_RESERVED_PREFIXES):
+        raise ValueError(f"must not set {show(name)}, which the node sets itself")
+
+
 def _environment(value: dict[str, str]) -> dict[str, str]:
     for name in value:
-        if not _VARIABLE.fullmatch(name):
-            raise ValueError(f"must have names of letters, digits and _, not {show(name)}")
-        if _TORCHRUN.fullmatch(name) or name.startswith(_RESERVED_PREFIXES):
-            raise ValueError(f"must not set {show(name)}, which the node sets itself")
+        check_variable(name)
     return value
 
 

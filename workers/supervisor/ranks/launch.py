@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 import psutil
 
+from trainyard.contract.calls.secrets import GivenSecret
 from trainyard.contract.orders import Go, Order
 from trainyard.formats.addresses import HOSTS
 from workers.attempt.folder import AttemptFolder
@@ -82,6 +83,7 @@ def plan_rank(
     isolation: Isolation,
     start: RankStart,
     replicas: ReplicaPlan | None = None,
+    secrets: Sequence[GivenSecret] = (),
 ) -> RankPlan:
     """``checkpoints`` is the folder under which each run has its own."""
     own = environment_of(
@@ -109,6 +111,7 @@ def plan_rank(
         python=start.python,
         note=start.note,
         variables={**torchrun, **own},
+        secrets=list(secrets),
         sandbox=sandbox_of(
             order,
             go,

@@ -1,0 +1,64 @@
+"""Setting and deleting secrets of projects and people, and changing the key that wraps them."""
+
+from __future__ import annotations
+
+from django.core.exceptions import ValidationError
+
+from runs.access import Forbidden, NotFound, require
+from runs.audit.recording import describe
+from runs.models import Project, Role, Secret, User
+from runs.refused import Refused
+from runs.secrets import store
+from runs.secrets.key_stores import KeyProblem
+
+MOST = 500  # of one project or person
+
+
+def set_secret(*, actor: User, name: str, value: str, project: Project | None = None) -> Secret:
+    """Make the value the newest of the name: of the project, or without one of the actor. Raises ValidationError, by
+    field and without the value, and Refused where there is no key."""
+    owner = _owner(actor, project)
+    problems: dict[str, list[str]] = {}
+    try:
+        Secret(name=name, project=project, person=None if project else actor).clean()
+    except ValidationError as error:
+        problems |= error.message_dict
+    if why := store.problem_of(value):
+        problems["value"] = [why]
+    if problems:
+        raise ValidationError(problems)
+    if store.secrets_of(owner).count() >= MOST:
+        raise Refused("too-many", f"There are {MOST} secrets already; delete some that nobody uses.")
+    try:
+        secret = store.keep(owner=owner, name=name, value=value, by=actor)
+    except KeyProblem as error:
+        raise Refused("no-key", str(error)) from error
+    describe(object=f"secret {name}", after={f"secret {name}": {"version": secret.version}}, before={})
+    return secret
+
+
+def delete_secret(*, actor: User, name: str, project: Project | None = None) -> None:
+    """Forget a secret with all its versions. Runs that name it cannot start any more."""
+    owner = _owner(actor, project)
+    secret = store.secrets_of(owner).filter(name=name).first()
+    if secret is None:
+        raise NotFound(f"There is no secret {name!r}.")
+    secret.delete()
+    describe(object=f"secret {name}", before={f"secret {name}": {"version": secret.version}}, after={})
+
+
+def rotate_secrets_key(*, actor: User) -> store.Rotation:
+    """Wrap all secrets with a new key. For administrators. Raises Forbidden, and Refused where the key is missing."""
+    if not actor.is_active or not actor.is_superuser:
+        raise Forbidden("Only an administrator may change the key of secrets.")
+    try:
+        return store.rotate_key()
+    except KeyProblem as error:
+        raise Refused("no-key", str(error)) from error
+
+
+def _owner(actor: User, project: Project | None) -> Project | User:
+    if project is None:
+        return actor
+    require(actor, project, Role.MAINTAINER)
+    return project

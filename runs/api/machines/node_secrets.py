@@ -1,0 +1,41 @@
+"""``POST /node/attempts/…/secrets``: the secrets of an attempt for a node that has a part of it, locked for that node."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+from ninja.errors import HttpError
+
+from runs.access import NotFound
+from runs.api.machines.node_auth import NodeAuth
+from runs.api.machines.node_bodies import answer_with, described
+from runs.models import Node
+from runs.secrets.delivery import NotPlaced, SecretMissing, give
+from runs.secrets.key_stores import KeyProblem
+from trainyard.contract.calls.secrets import secrets_scope
+from trainyard.contract.locks import lock
+from trainyard.contract.orders import Locked
+
+router = Router(tags=["nodes"])
+
+
+@router.post(
+    "/node/attempts/{attempt_id}/secrets",
+    auth=NodeAuth(),
+    response={200: None},
+    openapi_extra=described(None, Locked),
+    summary="Fetch an attempt's secrets (nodes only)",
+)
+def fetch(request: HttpRequest, attempt_id: str) -> HttpResponse:
+    node: Node = request.auth  # type: ignore[attr-defined]
+    try:
+        attempt, found = give(node, attempt_id)
+    except NotPlaced as error:
+        raise NotFound(str(error)) from error
+    except SecretMissing as error:
+        raise HttpError(409, str(error)) from error
+    except KeyProblem as error:
+        raise HttpError(503, str(error)) from error
+    response = answer_with(lock(node.key, secrets_scope(node.pk, attempt.pk), found))
+    response["Cache-Control"] = "no-store"
+    return response

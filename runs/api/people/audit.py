@@ -1,0 +1,136 @@
+"""``/audit``: who did what. For auditors and, within their projects, for owners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from django.http import HttpRequest, StreamingHttpResponse
+from ninja import Field, Query, Router, Schema
+
+from runs.access import Forbidden
+from runs.api.auth import actor
+from runs.api.paging import MAX_LIMIT, Page, page
+from runs.api.streaming import text_response
+from runs.audit import chain
+from runs.models import AuditEntry
+from runs.presenting import audit_rows
+from runs.presenting.audit_rows import AuditFilters
+
+router = Router(tags=["audit"])
+
+
+class FiltersQuery(Schema):
+    actor: str = Field("", max_length=200)
+    action: str = Field("", max_length=120, description="`runs.stop`, or `runs` for all that begin so")
+    object: str = Field("", max_length=200, description="part of it, such as a run's id")
+    project: str = Field("", max_length=80, description="its name")
+    address: str = Field("", max_length=64)
+    result: Literal["", "ok", "refused", "failed"] = ""
+    q: str = Field("", max_length=200, description="part of the actor, action, object, token, address or values")
+    since: datetime | None = Field(None, description="from this time on")
+    until: datetime | None = Field(None, description="before this time")
+
+    @property
+    def filters(self) -> AuditFilters:
+        return AuditFilters(
+            actor=self.actor,
+            action=self.action,
+            object=self.object,
+            project=self.project,
+            address=self.address,
+            result=self.result,
+            q=self.q,
+            since=self.since,
+            until=self.until,
+        )
+
+
+class AuditQuery(FiltersQuery):
+    cursor: str | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 50
+
+
+class ExportQuery(FiltersQuery):
+    format: Literal["jsonl", "csv"] = "jsonl"
+
+
+class AuditOut(Schema):
+    sequence: int = Field(description="its number in the chain, from 1 without gaps")
+    at: str
+    actor: str = Field(description="empty: nobody was signed in")
+    token: str = Field(description="id and name; empty: a session, or none")
+    address: str
+    action: str
+    object: str
+    project: str
+    before: dict[str, Any] | None = Field(description="by row, the fields that changed; secrets are hidden")
+    after: dict[str, Any] | None
+    result: str = Field(description="ok, refused: why, or failed: why")
+    repeats: int = Field(description="refused tries that were alike and are one row")
+    hash: str
+
+
+class FaultOut(Schema):
+    sequence: int = Field(description="the first row that does not fit; 0: the head of the chain")
+    sentence: str
+
+
+class VerdictOut(Schema):
+    intact: bool
+    first: int
+    last: int
+    rows: int
+    hash: str = Field(description="of the last row: keep it elsewhere to find a chain that was written anew")
+    fault: FaultOut | None
+
+
+@router.get("/audit", response=Page[AuditOut], summary="Who did what, the newest first")
+def find(request: HttpRequest, query: Query[AuditQuery]) -> Page[AuditOut]:
+    rows = audit_rows.filtered(audit_rows.visible_entries(actor(request)), query.filters)
+    return page(rows, _entries, sort="-sequence", cursor=query.cursor, limit=query.limit)
+
+
+@router.get("/audit/export", response=None, summary="All that fits, the oldest first, as JSON lines or CSV")
+def export(request: HttpRequest, query: Query[ExportQuery]) -> StreamingHttpResponse:
+    rows = audit_rows.filtered(audit_rows.visible_entries(actor(request)), query.filters)
+    if query.format == "csv":
+        return text_response(request, audit_rows.csv_lines(rows), "text/csv; charset=utf-8", "audit.csv")
+    return text_response(request, audit_rows.json_lines(rows), "application/jsonl; charset=utf-8", "audit.jsonl")
+
+
+@router.get("/audit/verify", response=VerdictOut, summary="Check the chain of hashes")
+def verify(request: HttpRequest) -> VerdictOut:
+    if not audit_rows.is_auditor(actor(request)):
+        raise Forbidden("Only auditors may check the whole chain.")
+    found = chain.verify()
+    return VerdictOut(
+        intact=found.fault is None,
+        first=found.first,
+        last=found.last,
+        rows=found.num_rows,
+        hash=found.head,
+        fault=None if found.fault is None else FaultOut(**found.fault._asdict()),
+    )
+
+
+def _entries(rows: Sequence[AuditEntry]) -> list[AuditOut]:
+    return [
+        AuditOut(
+            sequence=row.sequence,
+            at=chain.as_time(row.at),
+            actor=row.actor,
+            token=row.token,
+            address=row.address,
+            action=row.action,
+            object=row.object,
+            project=row.project,
+            before=row.values_before,
+            after=row.values_after,
+            result=row.result,
+            repeats=row.repeats,
+            hash=row.hash,
+        )
+        for row in rows
+    ]

@@ -1,0 +1,133 @@
+"""``/projects/…/secrets`` and ``/me/secrets``: values go in and never come out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.http import HttpRequest
+from ninja import Field, Query, Router, Schema
+from ninja import Status as Answer
+
+from runs import actions
+from runs.access import get_project, get_run
+from runs.api.auth import actor
+from runs.api.paging import Page, page
+from runs.api.shapes import Body
+from runs.api.training.history import ListQuery
+from runs.models import Role, Secret
+from runs.presenting.stamps import stamp
+from runs.secrets.delivery import uses_of
+from trainyard.contract.limits import MAX_SECRET_BYTES
+
+router = Router(tags=["secrets"])
+
+
+class SecretIn(Body):
+    value: str = Field(description=f"at most {MAX_SECRET_BYTES:,} bytes; it is shown to nobody again")
+
+
+class SecretOut(Schema):
+    name: str
+    version: int
+    created_by: str | None
+    created_at: str
+    changed_at: str
+    used_at: str | None
+
+
+class UseOut(Schema):
+    attempt: int
+    name: str
+    version: int
+    personal: bool = Field(description="of the person who launched the run, and not of the project")
+    node: str
+    at: str
+
+
+class Uses(Schema):
+    items: list[UseOut]
+
+
+class RotatedOut(Schema):
+    sentence: str
+    versions: int = Field(description="values that are under the new key now")
+
+
+@router.get("/projects/{project_id}/secrets", response=Page[SecretOut], summary="Names, versions and times")
+def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[SecretOut]:
+    project = get_project(actor(request), project_id, Role.MEMBER)
+    rows = Secret.objects.filter(project=project).select_related("created_by")
+    return page(rows, _secrets, sort="name", cursor=query.cursor, limit=query.limit)
+
+
+@router.put("/projects/{project_id}/secrets/{name}", response={204: None}, summary="Set a secret")
+def put(request: HttpRequest, project_id: str, name: str, body: SecretIn) -> Answer[None]:
+    """Runs that begin from now on get the new value; those that run keep what they have."""
+    user = actor(request)
+    project = get_project(user, project_id, Role.MAINTAINER)
+    actions.set_secret(actor=user, project=project, name=name, value=body.value)
+    return Answer(204, None)
+
+
+@router.delete("/projects/{project_id}/secrets/{name}", response={204: None}, summary="Forget a secret")
+def delete(request: HttpRequest, project_id: str, name: str) -> Answer[None]:
+    user = actor(request)
+    actions.delete_secret(actor=user, project=get_project(user, project_id, Role.MAINTAINER), name=name)
+    return Answer(204, None)
+
+
+@router.get("/me/secrets", response=Page[SecretOut], summary="My own: names, versions and times")
+def find_own(request: HttpRequest, query: Query[ListQuery]) -> Page[SecretOut]:
+    rows = Secret.objects.filter(person=actor(request)).select_related("created_by")
+    return page(rows, _secrets, sort="name", cursor=query.cursor, limit=query.limit)
+
+
+@router.put("/me/secrets/{name}", response={204: None}, summary="Set a secret of my own")
+def put_own(request: HttpRequest, name: str, body: SecretIn) -> Answer[None]:
+    actions.set_secret(actor=actor(request), name=name, value=body.value)
+    return Answer(204, None)
+
+
+@router.delete("/me/secrets/{name}", response={204: None}, summary="Forget a secret of my own")
+def delete_own(request: HttpRequest, name: str) -> Answer[None]:
+    actions.delete_secret(actor=actor(request), name=name)
+    return Answer(204, None)
+
+
+@router.get("/runs/{run_id}/secrets", response=Uses, summary="Which versions its attempts got", tags=["runs"])
+def uses(request: HttpRequest, run_id: str) -> Uses:
+    run = get_run(actor(request), run_id)
+    return Uses(
+        items=[
+            UseOut(
+                attempt=use.attempt.number,
+                name=use.name,
+                version=use.version,
+                personal=use.is_personal,
+                node=use.node,
+                at=stamp(use.at),
+            )
+            for use in uses_of(run)
+        ]
+    )
+
+
+@router.post("/secrets/rotate-key", response=RotatedOut, summary="Wrap all secrets with a new key")
+def rotate_key(request: HttpRequest) -> RotatedOut:
+    """For administrators. Everything goes on meanwhile: older keys open until the last secret is wrapped anew."""
+    done = actions.rotate_secrets_key(actor=actor(request))
+    return RotatedOut(sentence=done.sentence, versions=done.num_wrapped)
+
+
+def _secrets(rows: Sequence[Secret]) -> list[SecretOut]:
+    return [
+        SecretOut(
+            name=row.name,
+            version=row.version,
+            created_by=row.created_by.username if row.created_by else None,
+            created_at=stamp(row.created_at),
+            changed_at=stamp(row.changed_at),
+            used_at=stamp(row.used_at),
+        )
+        for row in rows
+    ]

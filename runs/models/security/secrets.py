@@ -1,0 +1,92 @@
+"""Secrets of projects and people: names and encrypted versions. No value is shown again."""
+
+from __future__ import annotations
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import Q
+
+from runs.ids import new_id
+from runs.models.attempts import Attempt
+from runs.models.people import Project, User
+from trainyard.spec.values.secrets import NAME
+
+
+class Secret(models.Model):
+    """A name in a project, or of a person. Its value is in its versions; the newest counts."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, related_name="secrets")
+    person = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="secrets")
+    name = models.CharField(max_length=100)
+    version = models.PositiveIntegerField(default=0)  # the newest
+    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    changed_at = models.DateTimeField(auto_now_add=True)
+    used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ("name",)
+        constraints = (
+            models.UniqueConstraint(fields=("project", "name"), name="one_secret_per_project_and_name"),
+            models.UniqueConstraint(fields=("person", "name"), name="one_secret_per_person_and_name"),
+            models.CheckConstraint(
+                condition=Q(project__isnull=True, person__isnull=False) | Q(project__isnull=False, person__isnull=True),
+                name="secret_of_a_project_or_a_person",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        super().clean()
+        if not NAME.fullmatch(self.name):
+            raise ValidationError({"name": "A name is letters, digits and _, and begins with no digit."})
+
+    @property
+    def owner(self) -> str:
+        """Whose it is, as its encryption is bound to it."""
+        return f"project:{self.project_id}" if self.project_id else f"person:{self.person_id}"
+
+
+class SecretVersion(models.Model):
+    """One value: encrypted with a data key of its own, which a key-encryption key wraps."""
+
+    secret = models.ForeignKey(Secret, on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField()
+    key_id = models.CharField(max_length=200)  # of the key-encryption key
+    wrapped_key = models.TextField()  # base64, or what the KMS calls it
+    ciphertext = models.TextField()  # base64 of nonce and AES-256-GCM
+    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-number",)
+        constraints = (models.UniqueConstraint(fields=("secret", "number"), name="one_value_per_secret_and_number"),)
+
+    def __str__(self) -> str:
+        return f"version {self.number} of {self.secret_id}"
+
+
+class SecretUse(models.Model):
+    """Which version of a secret went into which attempt, on which node. It outlives the secret."""
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="secret_uses")
+    secret = models.ForeignKey(Secret, on_delete=models.SET_NULL, null=True, related_name="uses")
+    name = models.CharField(max_length=100)
+    version = models.PositiveIntegerField()
+    is_personal = models.BooleanField(default=False)
+    node = models.CharField(max_length=120)  # its name
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("name", "at")
+        constraints = (
+            models.UniqueConstraint(
+                fields=("attempt", "name", "version", "is_personal", "node"), name="one_use_per_attempt_and_node"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name} version {self.version} in {self.attempt_id}"

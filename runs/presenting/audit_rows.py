@@ -1,0 +1,118 @@
+"""Rows of the audit for whoever may read them: found by filters, and as one line of CSV or JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db.models import Q, QuerySet
+
+from runs.access import Forbidden, Someone, projects_with
+from runs.audit.chain import READ_AT_ONCE, as_time
+from runs.models import AuditEntry, Role, User
+from runs.ordered import one_of
+from trainyard.contract.base import JsonObject
+
+COLUMNS = (
+    "sequence", "at", "actor", "token", "address", "action", "object", "project", "before", "after", "result",
+    "repeats", "previous_hash", "hash",
+)  # fmt: skip
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+class AuditFilters(NamedTuple):
+    actor: str = ""
+    action: str = ""  # or its beginning, to a dot: runs
+    object: str = ""
+    project: str = ""
+    address: str = ""
+    result: str = ""  # ok, refused or failed
+    q: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def is_auditor(user: Someone) -> bool:
+    """Whether they read everything, with what happened outside of projects."""
+    return isinstance(user, User) and user.is_active and (user.is_superuser or user.is_staff)
+
+
+def can_read_audit(user: Someone) -> bool:
+    return is_auditor(user) or projects_with(user, Role.OWNER).exists()
+
+
+def visible_entries(user: Someone) -> QuerySet[AuditEntry]:
+    """Everything for auditors; for owners what happened in their projects. Raises Forbidden for others."""
+    if is_auditor(user):
+        return AuditEntry.objects.all()
+    names = list(projects_with(user, Role.OWNER).values_list("name", flat=True))
+    if not names:
+        raise Forbidden("The audit is for auditors, and for owners of projects.")
+    return AuditEntry.objects.filter(one_of("project", names))
+
+
+def filtered(rows: QuerySet[AuditEntry], filters: AuditFilters) -> QuerySet[AuditEntry]:
+    for name in ("actor", "project", "address"):
+        if value := getattr(filters, name):
+            rows = rows.filter(**{name: value})
+    if filters.action:
+        rows = rows.filter(Q(action=filters.action) | Q(action__startswith=f"{filters.action}."))
+    if filters.object:
+        rows = rows.filter(object__contains=filters.object)
+    if filters.result:
+        rows = rows.filter(result__startswith=filters.result)
+    if filters.q:
+        word = filters.q
+        rows = rows.filter(
+            Q(actor__icontains=word) | Q(action__icontains=word) | Q(object__icontains=word) | Q(token__icontains=word)
+            | Q(address__icontains=word) | Q(before__icontains=word) | Q(after__icontains=word)
+        )  # fmt: skip
+    if filters.since is not None:
+        rows = rows.filter(at__gte=filters.since)
+    if filters.until is not None:
+        rows = rows.filter(at__lt=filters.until)
+    return rows
+
+
+def as_object(row: AuditEntry) -> JsonObject:
+    """Return the row with its hashes, as exports have it: whoever has all rows can check the chain."""
+    values = {name: getattr(row, name) for name in COLUMNS}
+    return {**values, "at": as_time(row.at), "before": row.values_before, "after": row.values_after}
+
+
+def json_lines(rows: QuerySet[AuditEntry]) -> Iterator[str]:
+    for row in _oldest_first(rows):
+        yield f"{json.dumps(as_object(row), separators=(',', ':'))}\n"
+
+
+def csv_lines(rows: QuerySet[AuditEntry]) -> Iterator[str]:
+    yield _csv_line(COLUMNS)
+    for row in _oldest_first(rows):
+        yield _csv_line([_cell(getattr(row, name)) for name in COLUMNS])
+
+
+def _oldest_first(rows: QuerySet[AuditEntry]) -> Iterator[AuditEntry]:
+    """Yield all of them, some at a time: no transaction stays open while somebody reads slowly."""
+    last = 0
+    while found := list(rows.filter(sequence__gt=last).order_by("sequence")[:READ_AT_ONCE]):
+        yield from found
+        last = found[-1].sequence
+
+
+def _csv_line(cells: Iterable[object]) -> str:
+    line = io.StringIO()
+    csv.writer(line).writerow(list(cells))
+    return line.getvalue()
+
+
+def _cell(value: object) -> object:
+    """Return what a spreadsheet takes for text and never for a formula."""
+    if isinstance(value, datetime):
+        return as_time(value)
+    if isinstance(value, str) and value.startswith(FORMULA):
+        return f"'{value}"
+    return value

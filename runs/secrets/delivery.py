@@ -1,0 +1,95 @@
+"""Secrets on their way to ranks: which a run names, whose they are, and which versions an attempt got."""
+
+from __future__ import annotations
+
+from django.utils import timezone
+
+from runs.audit.acts import Act
+from runs.audit.recording import record
+from runs.models import Attempt, Node, Placement, Project, Run, Secret, SecretUse, User
+from runs.secrets.store import open_newest, secrets_of
+from trainyard.contract.base import JsonObject
+from trainyard.contract.calls.secrets import GivenSecret, GivenSecrets
+from trainyard.spec.values.secrets import SecretReference, references_in
+
+
+class NotPlaced(Exception):
+    """The node has no part of such an attempt, or it is over."""
+
+
+class SecretMissing(Exception):
+    """The message is a sentence that names the secret."""
+
+
+def missing_in(task: JsonObject, *, project: Project, person: User | None) -> dict[int, str]:
+    """Return by place in ``task.secrets`` why the secret cannot be had."""
+    found = {}
+    for index, reference in enumerate(references_in(task)):
+        if _find(reference, project, person) is None:
+            found[index] = _sentence(reference, project, person)
+    return found
+
+
+def give(node: Node, attempt_id: str) -> tuple[Attempt, GivenSecrets]:
+    """Return the secrets of a live attempt for a node that has a part of it, and record that it got them. Raises
+    NotPlaced, SecretMissing and KeyProblem."""
+    placements = Placement.objects.filter(node=node, attempt=attempt_id, attempt__ended_at=None)
+    placement = placements.select_related("attempt__run__project", "attempt__run__created_by").first()
+    if placement is None:
+        raise NotPlaced(f"There is no attempt {attempt_id!r} that goes on with a part on this node.")
+    attempt, run = placement.attempt, placement.attempt.run
+    given, versions = [], {}
+    for reference in references_in(run.spec.get("task", {})):
+        secret = _find(reference, run.project, run.created_by)
+        if secret is None or not secret.version:
+            raise SecretMissing(_sentence(reference, run.project, run.created_by))
+        number, value = open_newest(secret)
+        given.append(GivenSecret(reference.variable, value, reference.is_file))
+        versions[reference] = (secret, number)
+    for reference, (secret, number) in versions.items():
+        SecretUse.objects.get_or_create(
+            attempt=attempt,
+            name=reference.name,
+            version=number,
+            is_personal=reference.is_personal,
+            node=node.name,
+            defaults={"secret": secret},
+        )
+        Secret.objects.filter(pk=secret.pk).update(used_at=timezone.now())
+    _record(node, attempt, run, {_shown(one): number for one, (_, number) in versions.items()})
+    return attempt, GivenSecrets(given)
+
+
+def uses_of(run: Run) -> list[SecretUse]:
+    """Return which secrets the run's attempts got, the newest attempt first."""
+    uses = SecretUse.objects.filter(attempt__run=run).select_related("attempt", "secret")
+    return list(uses.order_by("-attempt__number", "name", "node"))
+
+
+def _find(reference: SecretReference, project: Project, person: User | None) -> Secret | None:
+    owner = person if reference.is_personal else project
+    return None if owner is None else secrets_of(owner).filter(name=reference.name, version__gt=0).first()
+
+
+def _shown(reference: SecretReference) -> str:
+    return f"{'mine:' if reference.is_personal else ''}{reference.name}"
+
+
+def _sentence(reference: SecretReference, project: Project, person: User | None) -> str:
+    if reference.is_personal:
+        return f"{person or 'Whoever launched this'} has no secret {reference.name}."
+    return f"Project {project.name} has no secret {reference.name}."
+
+
+def _record(node: Node, attempt: Attempt, run: Run, versions: dict[str, int]) -> None:
+    record(
+        Act(
+            actor=f"node {node.name}",
+            action="secrets.read",
+            object=f"run {run.pk}, attempt {attempt.number}",
+            project=run.project.name,
+            address=node.address,
+            after={f"secret {name}": {"version": number} for name, number in versions.items()},
+            result="ok",
+        )
+    )

@@ -1,0 +1,171 @@
+"""Where key-encryption keys come from: a file in the home, an environment variable, or a key management service."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from typing import Protocol
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+
+
+class KeyProblem(Exception):
+    """Why a key cannot be had or does not open something. The message is for people and holds no secret."""
+
+
+class KeyStore(Protocol):
+    """Keys that wrap data keys. Older keys still unwrap, so that the newest can change while everything runs."""
+
+    def wrap(self, data_key: bytes, place: str) -> tuple[str, str]:
+        """Return the id of the newest key and the wrapped data key, bound to ``place``. Raises KeyProblem."""
+
+    def unwrap(self, key_id: str, wrapped: str, place: str) -> bytes:
+        """Return the data key. Raises KeyProblem."""
+
+    def newest(self) -> str:
+        """Return the id of the key that wraps now; empty where only the service knows. Raises KeyProblem."""
+
+    def rotate(self) -> str:
+        """Make a new key, which wraps from now on, and return a sentence about it. Raises KeyProblem."""
+
+    def forget_others(self) -> None:
+        """Let go of older keys: nothing is wrapped by them any more."""
+
+
+class LocalKeys:
+    """Keys as text, one a line or separated by commas, the newest first: ``id:base64`` of 32 bytes."""
+
+    def _read(self) -> dict[str, bytes]:
+        raise NotImplementedError
+
+    def newest(self) -> str:
+        return next(iter(self._read()))
+
+    def wrap(self, data_key: bytes, place: str) -> tuple[str, str]:
+        key_id, key = next(iter(self._read().items()))
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        hidden = AESGCM(key).encrypt(nonce, data_key, _bound(key_id, place))
+        return key_id, base64.b64encode(nonce + hidden).decode()
+
+    def unwrap(self, key_id: str, wrapped: str, place: str) -> bytes:
+        key = self._read().get(key_id)
+        if key is None:
+            raise KeyProblem(
+                f"The key {key_id!r}, under which {place} was stored, is not among the keys of this server."
+            )
+        try:
+            data = base64.b64decode(wrapped, validate=True)
+            return AESGCM(key).decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], _bound(key_id, place))
+        except (InvalidTag, ValueError) as error:
+            raise KeyProblem(f"The key {key_id!r} does not open {place}.") from error
+
+
+class FileKeys(LocalKeys):
+    """A file that only its owner reads, made when it is first needed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def _read(self) -> dict[str, bytes]:
+        try:
+            text = self._path.read_text()
+        except FileNotFoundError:
+            self._make()
+            text = self._path.read_text()
+        except OSError as error:
+            raise KeyProblem(f"The keys of secrets in {self._path} cannot be read: {error.strerror}.") from error
+        if self._path.stat().st_mode & 0o077:
+            raise KeyProblem(f"{self._path} is open to others: chmod 600 it.")
+        return parse_keys(text, str(self._path))
+
+    def _make(self) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mine = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        _write_private(mine, f"{_new_key()}\n")
+        with contextlib.suppress(FileExistsError):  # another process of ours was first: its key counts
+            self._path.hardlink_to(mine)
+        mine.unlink()
+
+    def rotate(self) -> str:
+        lines = [_line(key_id, key) for key_id, key in self._read().items()]
+        self._write([_new_key(), *lines])
+        return f"A new key wraps secrets now; it was added to {self._path}."
+
+    def forget_others(self) -> None:
+        newest, key = next(iter(self._read().items()))
+        self._write([_line(newest, key)])
+
+    def _write(self, lines: list[str]) -> None:
+        beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        _write_private(beside, "".join(f"{line}\n" for line in lines))
+        beside.replace(self._path)
+
+
+class EnvironmentKeys(LocalKeys):
+    """Keys of TRAINYARD_SECRETS_KEY. Who starts the server changes them."""
+
+    def __init__(self, text: str) -> None:
+        self._keys = parse_keys(text, "TRAINYARD_SECRETS_KEY")
+
+    def _read(self) -> dict[str, bytes]:
+        return self._keys
+
+    def rotate(self) -> str:
+        if len(self._keys) < 2:
+            raise KeyProblem(
+                "TRAINYARD_SECRETS_KEY holds one key. Put a new one before it, as NEW,OLD, restart the server and "
+                "rotate then; afterwards the old one may go."
+            )
+        return "Secrets are wrapped by the first key of TRAINYARD_SECRETS_KEY; the others may go."
+
+    def forget_others(self) -> None:
+        """Nothing: the variable is somebody else's."""
+
+
+def parse_keys(text: str, source: str) -> dict[str, bytes]:
+    """Return keys by their id, the newest first. Raises KeyProblem, which quotes none."""
+    found: dict[str, bytes] = {}
+    for number, line in enumerate(text.replace(",", "\n").split(), 1):
+        key_id, _, encoded = line.rpartition(":")
+        try:
+            key = base64.b64decode(encoded, validate=True)
+        except ValueError:
+            key = b""
+        if len(key) != KEY_BYTES:
+            raise KeyProblem(f"Key {number} of {source} is not id:base64 of {KEY_BYTES} bytes.")
+        found[key_id or _fingerprint(key)] = key
+    if not found:
+        raise KeyProblem(f"{source} holds no key.")
+    return found
+
+
+def _fingerprint(key: bytes) -> str:
+    """Return a name for a key that has none: of what it makes of nothing, so that it says nothing of the key."""
+    return AESGCM(key).encrypt(bytes(NONCE_BYTES), b"", b"name of this key").hex()[:12]
+
+
+def _bound(key_id: str, place: str) -> bytes:
+    return f"data key|{key_id}|{place}".encode()
+
+
+def _new_key() -> str:
+    return _line(secrets.token_hex(6), secrets.token_bytes(KEY_BYTES))
+
+
+def _line(key_id: str, key: bytes) -> str:
+    return f"{key_id}:{base64.b64encode(key).decode()}"
+
+
+def _write_private(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
