@@ -174,7 +174,7 @@ def test_a_node_gets_the_secrets_of_attempts_that_are_placed_there(cast: Cast) -
         give(node, attempt.pk)
     assert SecretUse.objects.count() == 2
     shown = Api(cast.viewer)("GET", f"/runs/{run.pk}/secrets").json()["items"]
-    assert [(one["name"], one["version"], one["node"]) for one in shown][0] == ("HF_TOKEN", 1, node.name)
+    assert next((one["name"], one["version"], one["node"]) for one in shown) == ("HF_TOKEN", 1, node.name)
 
 
 def test_only_an_administrator_changes_the_key(cast: Cast) -> None:
