@@ -1,8 +1,8 @@
 """The chain: the only place that adds rows of the audit, and the check that none was changed.
 
-A row's hash is SHA-256 over its canonical JSON, in which the hash of the row before stands. The head row is locked while
-a row is added, so that the chain never forks, and carries a seal made with the server's secret: whoever can write the
-database alone cannot make another chain that fits.
+A row's hash is SHA-256 over its canonical JSON, in which the hash of the row before stands. The head row is locked
+while a row is added, so that the chain never forks. It carries a seal made with the server's secret: whoever can write
+the database alone cannot make another chain that fits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Notices which rows an act changes, by Django's signals, and keeps the fields that differ. Values of secrets never are."""
+"""Notices which rows an act changes, by Django's signals, and keeps the fields that differ, without secret values."""
 
 from __future__ import annotations
 

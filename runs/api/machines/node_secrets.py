@@ -1,4 +1,4 @@
-"""``POST /node/attempts/…/secrets``: the secrets of an attempt for a node that has a part of it, locked for that node."""
+"""``POST /node/attempts/…/secrets``: an attempt's secrets for a node that has a part of it, locked for that node."""
 
 from __future__ import annotations
 
