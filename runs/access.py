@@ -17,7 +17,21 @@ from django.db.models import Exists, Model, OuterRef, Q, QuerySet
 from django.http import Http404
 from django.utils import timezone
 
-from runs.models import Cluster, Dataset, Invitation, Job, JoinToken, Membership, Node, Project, Role, Run, Token, User
+from runs.models import (
+    Cluster,
+    Dataset,
+    Invitation,
+    Job,
+    JoinToken,
+    Membership,
+    Node,
+    Project,
+    Role,
+    Run,
+    Sweep,
+    Token,
+    User,
+)
 from runs.models.access import digest_of
 from runs.models.jobs import JobQuerySet
 from runs.ordered import one_of
@@ -73,6 +87,11 @@ def visible_projects(user: Someone) -> QuerySet[Project]:
     return Project.objects.all() if user.is_superuser else Project.objects.filter(memberships__user=user)
 
 
+def projects_of_sweeps(sweep_ids: Collection[str]) -> dict[str, str]:
+    """Return the project of each of the sweeps that there are: who sees the project sees the sweep."""
+    return dict(Sweep.objects.filter(pk__in=sweep_ids).values_list("pk", "project_id"))
+
+
 def visible_runs(user: Someone) -> QuerySet[Run]:
     # The prediction has a row for each rank, so lists leave it out.
     runs = Run.objects.select_related("project", "cluster", "created_by", "job").defer("estimate", "found_by")
@@ -91,6 +110,10 @@ def _within(user: Someone, rows: Rows) -> Rows:
 
 def visible_jobs(user: Someone) -> JobQuerySet:
     return _within(user, Job.objects.select_related("project"))
+
+
+def visible_sweeps(user: Someone) -> QuerySet[Sweep]:
+    return _within(user, Sweep.objects.select_related("project", "cluster", "created_by"))
 
 
 def visible_datasets(user: Someone) -> QuerySet[Dataset]:
@@ -183,6 +206,13 @@ def get_job(user: Someone, job_id: str, role: Role = Role.VIEWER) -> Job:
     if job is None:
         raise NotFound(f"There is no job {job_id!r} that you can see.")
     return _allowed(user, job, job.project, role)
+
+
+def get_sweep(user: Someone, sweep_id: str, role: Role = Role.VIEWER) -> Sweep:
+    sweep = visible_sweeps(user).filter(pk=sweep_id).first()
+    if sweep is None:
+        raise NotFound(f"There is no sweep {sweep_id!r} that you can see.")
+    return _allowed(user, sweep, sweep.project, role)
 
 
 def get_dataset(user: Someone, dataset_id: str, role: Role = Role.VIEWER) -> Dataset:

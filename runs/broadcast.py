@@ -24,7 +24,7 @@ OVERVIEW_GROUP = "overview"
 # What a group of the channel layer carries; ``from`` and the rest are those of a batch: see runs.deltas.encoded.
 Message = TypedDict(
     "Message",
-    {"type": str, "run": str, "cursor": int, "from": int, "texts": list[str], "steps": list[int] | None},
+    {"type": str, "run": str, "sweep": str, "cursor": int, "from": int, "texts": list[str], "steps": list[int] | None},
     total=False,
 )
 
@@ -72,6 +72,11 @@ def nodes_changed() -> None:
 def datasets_changed() -> None:
     """Notify pages that some dataset was added, inspected or deleted; not which, since every page gets it."""
     _send((OVERVIEW_GROUP, {"type": "datasets"}))
+
+
+def sweep_changed(sweep_id: str) -> None:
+    """Say that the sweep or one of its trials changed, to the overview: pages of sweeps read it again."""
+    _send((OVERVIEW_GROUP, {"type": "sweep", "sweep": sweep_id}))
 
 
 def _changed(run_id: str) -> Message:

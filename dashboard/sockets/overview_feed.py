@@ -8,7 +8,7 @@ from channels.db import database_sync_to_async
 
 from dashboard.sockets import feeds
 from dashboard.sockets.feeds import Feed, Member
-from runs.access import projects_of_runs
+from runs.access import projects_of_runs, projects_of_sweeps
 from runs.broadcast import Message
 from runs.deltas.encoded import message_text
 
@@ -19,6 +19,7 @@ class OverviewFeed(Feed):
     def __init__(self, group: str) -> None:
         self._is_listening = False
         self._changed: set[str] = set()
+        self._changed_sweeps: set[str] = set()
         self._has_changes = asyncio.Event()
         super().__init__(group)
 
@@ -30,6 +31,9 @@ class OverviewFeed(Feed):
     def receive(self, message: Message) -> None:
         if "run" in message:
             self._changed.add(message["run"])
+            self._has_changes.set()
+        elif "sweep" in message:
+            self._changed_sweeps.add(message["sweep"])
             self._has_changes.set()
         else:
             self.hint(message_text(message))
@@ -53,10 +57,17 @@ class OverviewFeed(Feed):
             if unknown := changed - projects.keys():
                 projects.update(await database_sync_to_async(projects_of_runs)(unknown))
             for run_id in changed:
-                self._send_hint(run_id, projects.get(run_id))
+                self._send_hint({"type": "run", "run": run_id}, projects.get(run_id))
+            await self._send_sweeps()
 
-    def _send_hint(self, run_id: str, project_id: str | None) -> None:
-        text = message_text({"type": "run", "run": run_id})
+    async def _send_sweeps(self) -> None:
+        changed, self._changed_sweeps = self._changed_sweeps, set()
+        projects = await database_sync_to_async(projects_of_sweeps)(changed) if changed else {}
+        for sweep_id in changed:
+            self._send_hint({"type": "sweep", "sweep": sweep_id}, projects.get(sweep_id))
+
+    def _send_hint(self, message: Message, project_id: str | None) -> None:
+        text = message_text(message)
         for member in self.members:
             if member.sight.sees(project_id):
                 member.outbox.hint(text)

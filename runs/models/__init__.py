@@ -11,6 +11,7 @@ from runs.models.preflights import Preflight
 from runs.models.runs import GoneRun, Run
 from runs.models.security.audit import AuditEntry, AuditHead
 from runs.models.security.secrets import Secret, SecretUse, SecretVersion
+from runs.models.sweeps import Sweep, Trial, TrialReport, TrialRun
 from runs.models.times import RunTime
 
 __all__ = [
@@ -42,7 +43,11 @@ __all__ = [
     "SecretUse",
     "SecretVersion",
     "SignInLink",
+    "Sweep",
     "Token",
+    "Trial",
+    "TrialReport",
+    "TrialRun",
     "User",
     "Workspace",
     "bundle_of",

@@ -56,3 +56,30 @@ class WantedPhase(StrEnum):
     PREPARE = "prepare"
     RUN = "run"
     STOP = "stop"
+
+
+class SweepStatus(StrEnum):
+    """The state of a sweep."""
+
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    STOPPING = "STOPPING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+SWEEP_FINAL = frozenset({SweepStatus.SUCCEEDED, SweepStatus.FAILED, SweepStatus.CANCELLED})
+
+
+class TrialState(StrEnum):
+    """The state of a trial of a sweep. A WAITING one has its parameters and no run yet."""
+
+    WAITING = "WAITING"
+    RUNNING = "RUNNING"
+    COMPLETE = "COMPLETE"
+    PRUNED = "PRUNED"
+    FAILED = "FAILED"
+
+
+TRIAL_FINAL = frozenset({TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAILED})

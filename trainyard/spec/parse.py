@@ -24,6 +24,26 @@ RECIPES = tuple(name for name in KINDS if name != "script")
 
 def parse_spec(document: object) -> Spec:
     """Return the Spec that ``document`` describes. Raises SpecError, and nothing else, with all problems found."""
+    spec, unbuilt = _fields_of(document)
+    broken = list(rule_problems(spec))
+    if unbuilt or broken:
+        raise SpecError(_first_per_path([*unbuilt, *broken]))
+    num_bytes = len(json.dumps(spec.resolved()).encode())
+    if num_bytes > MAX_SPEC_BYTES:
+        raise SpecError([Problem("", f"the spec has {num_bytes:,} bytes; at most {MAX_SPEC_BYTES:,} are accepted")])
+    return spec
+
+
+def field_problems(document: object) -> list[Problem]:
+    """Return what is wrong with single fields of ``document``; the rules across them are not looked at."""
+    try:
+        return _fields_of(document)[1]
+    except SpecError as error:
+        return error.errors
+
+
+def _fields_of(document: object) -> tuple[Spec, list[Problem]]:
+    """Return the Spec with all fields valid, and what of it is not built. Raises SpecError."""
     if not isinstance(document, dict):
         raise SpecError([Problem("", f"a spec is a map with a name and a task, not {show(document)}")])
     _refuse_unsafe(document)
@@ -34,13 +54,7 @@ def parse_spec(document: object) -> Spec:
     except ValidationError as error:
         found = problems_of(error, _accepted_at(kind))
         raise SpecError(_tell_of_training(kind, _first_per_path([*unbuilt, *found]))) from None
-    broken = list(rule_problems(spec))
-    if unbuilt or broken:
-        raise SpecError(_first_per_path([*unbuilt, *broken]))
-    num_bytes = len(json.dumps(spec.resolved()).encode())
-    if num_bytes > MAX_SPEC_BYTES:
-        raise SpecError([Problem("", f"the spec has {num_bytes:,} bytes; at most {MAX_SPEC_BYTES:,} are accepted")])
-    return spec
+    return spec, unbuilt
 
 
 def read_spec(document: SpecDocument) -> Spec:

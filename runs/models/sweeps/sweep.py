@@ -1,0 +1,109 @@
+"""A sweep: runs made by a search over the fields of a base spec."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from django.db import models, transaction
+from django.utils import timezone
+
+from runs import broadcast
+from runs.ids import new_id
+from runs.models.clusters import Cluster
+from runs.models.people import Project, User
+from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus
+from trainyard.spec.sweeps import SweepSpec, parse_sweep
+
+if TYPE_CHECKING:
+    from runs.models.sweeps.trial import Trial
+
+# Which states may follow which.
+TRANSITIONS: dict[SweepStatus, frozenset[SweepStatus]] = {
+    SweepStatus.RUNNING: frozenset({SweepStatus.PAUSED, SweepStatus.STOPPING, *SWEEP_FINAL}),
+    SweepStatus.PAUSED: frozenset({SweepStatus.RUNNING, SweepStatus.STOPPING, *SWEEP_FINAL}),
+    SweepStatus.STOPPING: frozenset(SWEEP_FINAL),
+    # An ended sweep goes on where it gets more trials: a wider space, one by hand, or one that was pruned.
+    SweepStatus.SUCCEEDED: frozenset({SweepStatus.RUNNING}),
+    SweepStatus.FAILED: frozenset({SweepStatus.RUNNING}),
+    SweepStatus.CANCELLED: frozenset({SweepStatus.RUNNING}),
+}
+
+
+class Sweep(models.Model):
+    """What is searched, and how far the search is."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="sweeps")
+    cluster = models.ForeignKey(Cluster, on_delete=models.SET_NULL, null=True, blank=True, related_name="sweeps")
+    name = models.CharField(max_length=120)
+    spec = models.JSONField()  # of a SweepSpec, as checked
+    base_spec = models.JSONField()  # resolved, with its code pinned: what is edited later does not change the sweep
+    status = models.CharField(
+        max_length=10, choices=[(one.value, one.value) for one in SweepStatus], default=SweepStatus.RUNNING
+    )
+    reason_code = models.CharField(max_length=60, blank=True)
+    reason_sentence = models.TextField(blank=True)
+    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="sweeps")
+    created_at = models.DateTimeField(default=timezone.now)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    # When it began to spend its budget of time, anew when it is resumed; and what it had spent before.
+    active_since = models.DateTimeField(null=True, blank=True)
+    active_s = models.FloatField(default=0.0)
+    study_state = models.JSONField(default=dict, blank=True)  # the sampler's own
+    cursor = models.PositiveBigIntegerField(default=0)  # counts changes of the sweep and its trials
+    best = models.ForeignKey("Trial", on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+
+    class Meta:
+        ordering = ("-created_at", "-id")
+        indexes = (
+            models.Index(fields=("project", "created_at", "id"), name="sweep_by_project"),
+            models.Index(fields=("status",), name="sweep_by_status"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.id})"
+
+    @cached_property
+    def parsed(self) -> SweepSpec:
+        return parse_sweep(self.spec)
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in SWEEP_FINAL
+
+    def move_to(self, status: SweepStatus, *, code: str, sentence: str) -> bool:
+        """Change the status in one compare-and-set. False where the present one does not lead there, or was changed by
+        somebody else since it was read."""
+        if status not in TRANSITIONS[SweepStatus(self.status)]:
+            return False
+        now = timezone.now()
+        active_s = self.active_s_at(now.timestamp())
+        changes = {
+            "status": status,
+            "reason_code": code,
+            "reason_sentence": sentence,
+            "ended_at": now if status in SWEEP_FINAL else None,
+            "active_since": now if status == SweepStatus.RUNNING else None,
+            "active_s": active_s,
+        }
+        with transaction.atomic():
+            if not Sweep.objects.filter(pk=self.pk, status=self.status).update(**changes):
+                return False
+            for name, value in changes.items():
+                setattr(self, name, value)
+            self.changed()
+        return True
+
+    def active_s_at(self, now: float) -> float:
+        """Return the seconds for which it was RUNNING until ``now`` (Unix seconds)."""
+        since = self.active_since
+        return self.active_s + (max(0.0, now - since.timestamp()) if since is not None else 0.0)
+
+    def changed(self) -> None:
+        """Count a change, and notify pages once it is committed."""
+        Sweep.objects.filter(pk=self.pk).update(cursor=models.F("cursor") + 1)
+        transaction.on_commit(lambda: broadcast.sweep_changed(self.pk))
+
+    def live_trials(self) -> models.QuerySet[Trial]:
+        return self.trials.live()

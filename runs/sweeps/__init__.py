@@ -1,0 +1,1 @@
+"""Sweeps: starting and changing them, proposing trials, reading reports, pruning, and the step that drives it all."""

@@ -1,0 +1,218 @@
+"""What REST and pages show of sweeps and trials, as typed values read in few queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Count, QuerySet
+
+from runs.access import Someone, visible_sweeps
+from runs.models import Sweep, Trial
+from trainyard.contract.statuses import TrialState
+
+
+@dataclass(frozen=True)
+class BestTrial:
+    """The best trial that completed, of a sweep with one objective."""
+
+    number: int
+    run: str | None
+    value: float
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SweepSummary:
+    """A line of the list of sweeps; ``counts`` has every state of trials. ``metric`` and ``direction`` are of the first
+    objective."""
+
+    id: str
+    name: str
+    project: str
+    status: str
+    code: str
+    reason: str
+    metric: str
+    direction: str
+    objectives: tuple[tuple[str, str], ...]  # metric and direction of each
+    sampler: str
+    pruner: str
+    trials_total: int  # that the budget has
+    counts: Mapping[str, int]
+    best: BestTrial | None
+    created_at: datetime
+    ended_at: datetime | None
+    created_by: str | None
+    cursor: int = 0
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """One trial. ``rank_seconds`` is what its run took, in seconds times ranks; of a live one until now."""
+
+    number: int
+    run: str | None
+    state: str
+    value: float | None
+    values: tuple[float, ...]
+    parameters: Mapping[str, Any]
+    started_at: datetime | None
+    ended_at: datetime | None
+    steps: int | None
+    pruned_at_step: int | None
+    parent: int | None
+    parent_step: int | None
+    by_hand: bool
+    rank_seconds: float
+    reason: str = ""
+    run_name: str = ""
+    run_status: str = ""
+    further_runs: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class BestSoFar:
+    """The best value once this many trials had completed, and what had been spent by then."""
+
+    number: int  # of the trial that completed
+    value: float
+    best: float
+    trials: int
+    rank_seconds: float
+
+
+def sweeps_of(user: Someone, *, project: str = "", status: Sequence[str] = (), words: str = "") -> QuerySet[Sweep]:
+    """Return the sweeps that the person sees and that fit, without order."""
+    found = visible_sweeps(user)
+    if project:
+        found = found.filter(project__name=project)
+    if status:
+        found = found.filter(status__in=list(status))
+    if words:
+        found = found.filter(name__icontains=words)
+    return found
+
+
+def summaries_of(rows: Sequence[Sweep]) -> list[SweepSummary]:
+    """Return a summary of each row, in two queries for all."""
+    ids = [row.pk for row in rows]
+    counts: dict[str, dict[str, int]] = {pk: dict.fromkeys(map(str, TrialState), 0) for pk in ids}
+    grouped = Trial.objects.filter(sweep__in=ids).order_by().values_list("sweep_id", "state").annotate(Count("pk"))
+    for sweep_id, state, number in grouped:
+        counts[sweep_id][state] = number
+    best = Trial.objects.in_bulk([row.best_id for row in rows if row.best_id is not None])
+    return [_summary(row, counts[row.pk], best.get(row.best_id or 0)) for row in rows]
+
+
+def summary_of(row: Sweep) -> SweepSummary:
+    return summaries_of([row])[0]
+
+
+def _summary(row: Sweep, counts: Mapping[str, int], best: Trial | None) -> SweepSummary:
+    spec = row.parsed
+    return SweepSummary(
+        id=row.pk,
+        name=row.name,
+        project=row.project.name,
+        status=row.status,
+        code=row.reason_code,
+        reason=row.reason_sentence,
+        metric=spec.objectives[0].metric,
+        direction=spec.objectives[0].direction,
+        objectives=tuple((one.metric, one.direction) for one in spec.objectives),
+        sampler=spec.sampler.name,
+        pruner=spec.pruner.name,
+        trials_total=spec.budget.trials,
+        counts=counts,
+        best=_best(best),
+        created_at=row.created_at,
+        ended_at=row.ended_at,
+        created_by=row.created_by.username if row.created_by is not None else None,
+        cursor=row.cursor,
+    )
+
+
+def _best(trial: Trial | None) -> BestTrial | None:
+    if trial is None or trial.value is None:
+        return None
+    return BestTrial(trial.number, trial.run_id, trial.value, trial.parameters)
+
+
+COLUMNS = (
+    "number", "run_id", "state", "value", "values", "parameters", "started_at", "ended_at", "steps", "pruned_at_step",
+    "parent__number", "parent_step", "by_hand", "reason", "run__name", "run__status", "run__started_at",
+    "run__ended_at", "run__num_nodes", "run__slots_per_node",
+)  # fmt: skip
+
+
+def sweep_trials(sweep: Sweep, now: datetime) -> list[TrialRow]:
+    """Return all trials by number, in one query (and one more where trials have several seeds)."""
+    rows = Trial.objects.filter(sweep=sweep).order_by("number").values_list(*COLUMNS)
+    further = _further_runs(sweep) if sweep.parsed.seeds > 1 else {}
+    return [_trial_row(row, now, further) for row in rows.iterator(chunk_size=5_000)]
+
+
+def _further_runs(sweep: Sweep) -> dict[int, tuple[str, ...]]:
+    found: dict[int, tuple[str, ...]] = {}
+    links = Trial.objects.filter(sweep=sweep, further_runs__run__isnull=False).order_by("number", "further_runs__seed")
+    for number, run_id in links.values_list("number", "further_runs__run_id"):
+        found[number] = (*found.get(number, ()), run_id)
+    return found
+
+
+def _trial_row(row: Sequence[Any], now: datetime, further: Mapping[int, tuple[str, ...]]) -> TrialRow:
+    (
+        number, run, state, value, values, parameters, started_at, ended_at, steps, pruned_at_step, parent, parent_step,
+        by_hand, reason, run_name, run_status, run_started, run_ended, num_nodes, slots,
+    ) = row  # fmt: skip
+    spent_s = ((run_ended or now) - run_started).total_seconds() if run_started is not None else 0.0
+    return TrialRow(
+        number=number,
+        run=run,
+        state=state,
+        value=value,
+        values=tuple(values or ()) or (() if value is None else (value,)),
+        parameters=parameters,
+        started_at=started_at,
+        ended_at=ended_at,
+        steps=steps,
+        pruned_at_step=pruned_at_step,
+        parent=parent,
+        parent_step=parent_step,
+        by_hand=by_hand,
+        rank_seconds=max(0.0, spent_s) * (num_nodes or 1) * (slots or 1),
+        reason=reason,
+        run_name=run_name or "",
+        run_status=run_status or "",
+        further_runs=further.get(number, ()),
+    )
+
+
+def best_over_trials(trials: Iterable[TrialRow], direction: str) -> list[BestSoFar]:
+    """Return how the best value fell (or rose) as trials ended, in the order of their ends. Compute is that of all
+    trials that had ended by then, pruned and failed ones too."""
+    found: list[BestSoFar] = []
+    spent, best = 0.0, None
+    choose = min if direction == "minimize" else max
+    ended = sorted((one for one in trials if one.ended_at is not None), key=_end)
+    for place, trial in enumerate(ended, 1):
+        spent += trial.rank_seconds
+        if trial.state != TrialState.COMPLETE or trial.value is None:
+            continue
+        best = trial.value if best is None else choose(best, trial.value)
+        found.append(BestSoFar(trial.number, trial.value, best, place, spent))
+    return found
+
+
+def _end(trial: TrialRow) -> datetime:
+    assert trial.ended_at is not None, "only those that have ended are sorted"
+    return trial.ended_at
+
+
+def trial_of_run(run_id: str) -> Trial | None:
+    """Return the trial whose run this is, with its sweep; None for a run of no sweep."""
+    found = Trial.objects.select_related("sweep")
+    return found.filter(run=run_id).first() or found.filter(further_runs__run=run_id).first()

@@ -1,0 +1,143 @@
+"""The document of a sweep: what varies, what counts as better, and how much may be spent on finding it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from trainyard.contract.base import JsonObject
+from trainyard.spec.problems import show
+from trainyard.spec.values.fields import Name, Number, Part, Slug, TimeLimit
+
+MAX_TRIALS = 100_000
+MAX_DIMENSIONS = 100
+MAX_VALUES = 1_000
+MAX_SEEDS = 20
+
+SamplerName = Literal["tpe", "gp", "cmaes", "random", "quasi-random", "grid", "nsga2", "population"]
+PrunerName = Literal["none", "median", "asha", "hyperband"]
+Direction = Literal["minimize", "maximize"]
+Reduction = Literal["last", "best", "area"]
+
+
+def _named(value: object) -> object:
+    """Accept a name alone instead of a map with nothing but a name."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _listed(value: object) -> object:
+    """Accept one objective instead of a list of one."""
+    return [value] if isinstance(value, dict) else value
+
+
+def _metric(value: str) -> str:
+    if not value.strip():
+        raise ValueError(f"must be the name of a metric, such as val/loss, not {show(value)}")
+    return value
+
+
+class Dimension(Part):
+    """One field that varies: a range with ``low`` and ``high``, or a choice of ``values``. ``when`` has the values that
+    other fields must have for this one to vary."""
+
+    low: Number | None = None
+    high: Number | None = None
+    log: bool = False
+    whole: bool = Field(False, alias="int")
+    step: Annotated[Number, Field(gt=0)] | None = None
+    values: Annotated[list[Any], Field(max_length=MAX_VALUES)] | None = None
+    when: dict[str, Any] = {}
+
+    @property
+    def is_choice(self) -> bool:
+        return self.values is not None
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the greatest value of a range."""
+        assert self.low is not None and self.high is not None, "the parser has refused a range without both"
+        return self.low, self.high
+
+
+class Objective(Part):
+    """A metric over all ranks of a run, and which number of its curve counts."""
+
+    metric: Annotated[str, Field(max_length=500), AfterValidator(_metric)]
+    direction: Direction = "minimize"
+    of: Reduction = "last"
+
+    @property
+    def sign(self) -> int:
+        """Values times this are better the smaller they are."""
+        return 1 if self.direction == "minimize" else -1
+
+
+class Budget(Part):
+    """How much a sweep may spend. It ends at whichever comes first; ``failures`` are trials in a row."""
+
+    trials: int = Field(ge=1, le=MAX_TRIALS)
+    parallel: int = Field(1, ge=1, le=1_000)
+    time: TimeLimit = ""
+    gpu_hours: Annotated[Number, Field(gt=0)] | None = None
+    failures: int = Field(5, ge=1, le=MAX_TRIALS)
+
+
+class Sampler(Part):
+    """Who proposes the next trial. ``startup_trials`` are random; the rest is for the samplers that name it."""
+
+    name: SamplerName = "tpe"
+    startup_trials: int = Field(10, ge=1, le=10_000)  # tpe, gp
+    population: int | None = Field(None, ge=2, le=1_000)  # cmaes, nsga2: trials of a generation
+    size: int = Field(4, ge=2, le=1_000)  # population: trials that train at once
+    interval: int = Field(100, ge=1)  # population: steps between two decisions
+    quantile: Annotated[Number, Field(gt=0, le=0.5)] = 0.25
+    explore: Literal["perturb", "resample", "pb2"] = "perturb"
+    factors: Annotated[list[Number], Field(min_length=1, max_length=20)] = [0.8, 1.25]
+    resample: Annotated[Number, Field(ge=0, le=1)] = 0.25
+
+
+class Pruner(Part):
+    """Which trials are stopped early. ``min`` is the first step at which one may be; ``factor`` is that of halving."""
+
+    name: PrunerName = "none"
+    by: Literal["steps"] = "steps"
+    min: int = Field(1, ge=1)
+    max: int | None = Field(None, ge=1)
+    factor: int = Field(3, ge=2, le=100)
+    startup_trials: int = Field(5, ge=1, le=10_000)  # median: so many must have ended before
+
+
+class SweepSpec(Part):
+    """A search over the fields of a base spec."""
+
+    name: Name
+    project: Slug | None = None
+    base: JsonObject
+    space: Annotated[dict[str, Dimension], Field(max_length=MAX_DIMENSIONS)]
+    objectives: Annotated[
+        list[Objective], BeforeValidator(_listed), Field(alias="objective", min_length=1, max_length=10)
+    ]
+    budget: Budget
+    sampler: Annotated[Sampler, BeforeValidator(_named)] = Sampler()
+    pruner: Annotated[Pruner, BeforeValidator(_named)] = Pruner()
+    seeds: int = Field(1, ge=1, le=MAX_SEEDS)
+    seed: int = Field(0, ge=0, lt=2**31)
+    warm_start: bool = False
+
+    @property
+    def is_multiple(self) -> bool:
+        """Whether it has several objectives, so that there is a front and no best trial."""
+        return len(self.objectives) > 1
+
+    @property
+    def job(self) -> str:
+        """The id of the job whose spec is the base; empty where the base is a spec."""
+        return str(self.base["job"]) if set(self.base) == {"job"} else ""
+
+    def as_document(self) -> JsonObject:
+        """Return the document with everything filled in, ready for JSON; ``parse_sweep`` of it gives this again."""
+        document: JsonObject = self.model_dump(mode="json", by_alias=True)
+        if not self.is_multiple:
+            document["objective"] = document["objective"][0]
+        return document

@@ -1,0 +1,69 @@
+"""Checking a sweep against its base spec: each end of each dimension is laid over the base and parsed as a run is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainyard.contract.base import JsonObject
+from trainyard.spec.parse import field_problems
+from trainyard.spec.problems import Problem, SpecError, show
+from trainyard.spec.sweeps.models import Dimension, SweepSpec
+from trainyard.spec.sweeps.overlay import ARGUMENTS, ENVIRONMENT, SEED, trial_document
+from trainyard.spec.sweeps.space import allowed
+
+MOST_PROBES = 50  # values of one dimension
+
+
+def space_problems(spec: SweepSpec, base: JsonObject) -> list[Problem]:
+    """Return what the base spec refuses: of itself, and of the values that fields vary over. Rules across fields are
+    not looked at: which values go together is known for a trial."""
+    try:
+        own = field_problems(trial_document(spec, base, 0, {}))
+    except SpecError as error:
+        own = error.errors
+    if own:
+        # A field that varies may be missing in the base, or have a value there that nobody uses.
+        varied = tuple(spec.space)
+        own = [one for one in own if one.path not in varied]
+        if own:
+            return [Problem(f"base.{one.path}" if one.path else "base", one.message) for one in own]
+    found: list[Problem] = []
+    if spec.seeds > 1 and "recipe" not in (base.get("task") or {}):
+        found.append(Problem("seeds", f"{spec.seeds} needs {SEED}, which a script has not; accepted: 1"))
+    for path, dimension in spec.space.items():
+        found += _of_dimension(spec, base, path, dimension)
+    return found
+
+
+def probes(dimension: Dimension) -> Iterator[object]:
+    """Yield the values at which a dimension is tried: both ends of a range, each value of a choice."""
+    if dimension.values is not None:
+        yield from dimension.values[:MOST_PROBES]
+        return
+    for bound in dimension.bounds:
+        yield int(bound) if dimension.whole else bound
+
+
+def _of_dimension(spec: SweepSpec, base: JsonObject, path: str, dimension: Dimension) -> list[Problem]:
+    conditions: JsonObject = {parent: allowed(one)[0] for parent, one in dimension.when.items()}
+    for value in probes(dimension):
+        try:
+            problems = field_problems(trial_document(spec, base, 0, {**conditions, path: value}))
+        except SpecError as error:
+            problems = error.errors
+        for problem in problems:
+            if _is_about(problem.path, path):
+                below = problem.path.removeprefix(path).strip(".") if problem.path.startswith(path) else ""
+                words = f"{below}: {problem.message}" if below else problem.message
+                shown = "" if show(value) in words else f" (with {show(value)})"
+                return [Problem(f"space.{path}", f"{words}{shown}")]
+    return []
+
+
+def _is_about(problem: str, path: str) -> bool:
+    """Whether a problem is of the field that varies, of a part of it, or of a list or map that it belongs to."""
+    if path.startswith(ARGUMENTS):
+        return problem.startswith("task.arguments")
+    if path.startswith(ENVIRONMENT):
+        return problem.startswith("task.environment")
+    return problem == path or problem.startswith(f"{path}.") or path.startswith(f"{problem}.")
