@@ -91,6 +91,24 @@ class Allocations(bootsteps.StartStopStep):
             self.thread.stop()
 
 
+class Sweeps(bootsteps.StartStopStep):
+    """Steps sweeps, as a thread beside the ticks: a sampler may take its time."""
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        super().__init__(parent, **options)
+        self.thread: Any = None
+
+    def start(self, parent: Any) -> None:
+        from runs.sweeps.clock import SweepClock  # Django is ready by now
+
+        self.thread = SweepClock()
+        self.thread.start()
+
+    def stop(self, parent: Any) -> None:
+        if self.thread is not None:
+            self.thread.stop()
+
+
 class Listener(bootsteps.StartStopStep):
     """Receives the hints of supervisors with a new report, as another thread of the worker."""
 
@@ -117,4 +135,4 @@ class Lifeline(bootsteps.Step):
         lifeline.watch()
 
 
-app.steps["worker"] |= {Clock, Watch, Allocations, Listener, Lifeline}
+app.steps["worker"] |= {Clock, Watch, Allocations, Sweeps, Listener, Lifeline}

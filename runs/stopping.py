@@ -17,7 +17,7 @@ from trainyard.contract.reports import AttemptReport, SavedStep, StopEvidence
 from trainyard.formats.words import listed
 from trainyard.spec.values.durations import grace_s, time_limit_s, words_of
 
-ASKED, TIME_LIMIT, RULE = "asked", "time-limit", "rule"
+ASKED, TIME_LIMIT, RULE, PRUNED = "asked", "time-limit", "rule", "pruned"
 PAUSE, RESIZE, PREEMPTED = "pause", "resize", "preempted"
 # What is wanted of the run, by why its ranks are to end; else that it ends for good.
 WANTED = {
@@ -27,13 +27,14 @@ WANTED = {
     RESIZE: Wanted.RESIZE,
     PREEMPTED: Wanted.REQUEUE,
 }
-# Of an end that is none for the run: the code, and the words.
+# Of an end with words of its own, most of which are none for the run: the code, and the words.
 OUTCOMES = {
     PAUSE: ("paused", "Paused as asked"),
     REPLACE: ("placed-anew", "Ended to go on without a node"),
     REWIND: ("placed-anew", "Ended to go back"),
     RESIZE: ("resized", "Ended for the other number of nodes"),
     PREEMPTED: ("preempted", "Made room"),
+    PRUNED: ("pruned", "Stopped by its sweep"),
 }
 TWICE_S = 1.0  # so soon after the first, a second Stop is a double click
 MAX_NAMED = 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.utils import timezone
 from runs import stopping
 from runs.access import require, require_use
 from runs.actions.bundles import pin_code
-from runs.actions.checking import check_launch
+from runs.actions.checking import Launchable, check_launch
 from runs.actions.continuing import newest_checkpoint
 from runs.causes import cause_of_stop
 from runs.checkpoint_reference import Origin
@@ -23,12 +24,14 @@ from runs.placing.planning import frozen_estimate
 from runs.reconcile.placing import is_claimed
 from runs.recovery.fencing import unconfirmed_nodes
 from runs.refused import Refused
+from runs.repositories.pinning import PinnedCode
 from runs.resizing.asking import refuse_resize
 from runs.resizing.rounds import begin_change, change_asked_for
 from runs.retention import forget
 from runs.status import PLACED, Status, Wanted
 from runs.tasks import reconcile_soon, schedule_soon
-from trainyard.contract.base import JsonObject, to_builtins
+from trainyard.contract.base import JsonObject, SpecDocument, to_builtins
+from trainyard.contract.facts import EstimateDocument
 from trainyard.formats.names import without_hidden
 from trainyard.formats.words import listed
 from trainyard.spec import merge
@@ -52,28 +55,51 @@ def submit_run(
         document = job.spec
     if overrides:
         document = merge(document, overrides)
+    prepared = prepare_run(actor=actor, document=document)
+    with transaction.atomic():
+        return queue_run(prepared, actor=actor, job=job, parent=parent, sentence=f"Submitted by {actor}.")
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """What a run will be: everything that takes time is done, and nothing of it is written."""
+
+    found: Launchable
+    resolved: SpecDocument
+    pinned: PinnedCode | None
+    estimate: EstimateDocument | None
+
+
+def prepare_run(*, actor: User, document: Any) -> PreparedRun:
+    """Raises what submit_run raises."""
     found = check_launch(actor=actor, document=document)
-    resolved = found.spec.resolved()
     pinned = pin_code(actor=actor, project=found.project, spec=found.spec)
     estimate = frozen_estimate(found.spec, found.cluster, found.nodes)
-    with transaction.atomic():
-        run = Run.make(
-            project=found.project,
-            cluster=found.cluster,
-            job=job,
-            parent=parent,
-            name=resolved["name"],
-            spec=resolved,
-            estimate=estimate,
-            tags=resolved.get("tags", []),
-            reason_code="queued",
-            reason_sentence=QUEUED_SENTENCE,
-            created_by=actor,
-        )
-        if pinned is not None:
-            pinned.keep(run)
-        run.record("submitted", f"Submitted by {actor}.", actor=actor)
-        schedule_soon(found.cluster.pk)
+    return PreparedRun(found, found.spec.resolved(), pinned, estimate)
+
+
+def queue_run(
+    prepared: PreparedRun, *, actor: User, sentence: str, job: Job | None = None, parent: Run | None = None
+) -> Run:
+    """Write the run, in the transaction of whoever calls."""
+    resolved, cluster = prepared.resolved, prepared.found.cluster
+    run = Run.make(
+        project=prepared.found.project,
+        cluster=cluster,
+        job=job,
+        parent=parent,
+        name=resolved["name"],
+        spec=resolved,
+        estimate=prepared.estimate,
+        tags=resolved.get("tags", []),
+        reason_code="queued",
+        reason_sentence=QUEUED_SENTENCE,
+        created_by=actor,
+    )
+    if prepared.pinned is not None:
+        prepared.pinned.keep(run)
+    run.record("submitted", sentence, actor=actor)
+    schedule_soon(cluster.pk)
     return run
 
 

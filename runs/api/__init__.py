@@ -27,6 +27,7 @@ from runs.api.training import (
     plans,
     ranks,
     runs,
+    sweeps,
     traces,
     uploads,
 )
@@ -63,6 +64,7 @@ for module in (
     files,
     uploads,
     jobs,
+    sweeps,
     datasets,
     clusters,
     nodes,

@@ -13,9 +13,11 @@ from ninja.operation import Operation
 from runs.api.problems import TITLES
 from trainyard.contract.base import JsonObject
 from trainyard.spec import json_schema
+from trainyard.spec.sweeps import sweep_schema
 
 SCHEMAS = "#/components/schemas/"
 SPEC = {"$ref": f"{SCHEMAS}Spec"}
+SWEEP = {"$ref": f"{SCHEMAS}Sweep"}
 SPEC_OR_JOB = {"anyOf": [SPEC, {"$ref": f"{SCHEMAS}FromJob"}]}
 FROM_JOB = {
     "title": "FromJob",
@@ -64,7 +66,7 @@ class Api(NinjaAPI):
         document = super().get_openapi_schema(**options)
         document.update(deepcopy(dict(document)))  # parts of it belong to the handlers
         schemas = document["components"]["schemas"]
-        schemas |= {"Problem": PROBLEM, "FromJob": FROM_JOB, "Spec": json_schema()}
+        schemas |= {"Problem": PROBLEM, "FromJob": FROM_JOB, "Spec": json_schema(), "Sweep": sweep_schema()}
         _hoist(document)
         document["components"]["responses"] = {
             f"Problem{status}": _refusal(status) for status in TITLES if status < 500

@@ -38,7 +38,7 @@ class Sweep(models.Model):
     cluster = models.ForeignKey(Cluster, on_delete=models.SET_NULL, null=True, blank=True, related_name="sweeps")
     name = models.CharField(max_length=120)
     spec = models.JSONField()  # of a SweepSpec, as checked
-    base_spec = models.JSONField()  # resolved, with its code pinned: what is edited later does not change the sweep
+    base_spec = models.JSONField()  # with its code pinned: what is edited later does not change the sweep
     status = models.CharField(
         max_length=10, choices=[(one.value, one.value) for one in SweepStatus], default=SweepStatus.RUNNING
     )
@@ -67,6 +67,10 @@ class Sweep(models.Model):
     @cached_property
     def parsed(self) -> SweepSpec:
         return parse_sweep(self.spec)
+
+    def forget_parsed(self) -> None:
+        """Parse the spec anew at the next reading: it was changed."""
+        self.__dict__.pop("parsed", None)
 
     @property
     def is_final(self) -> bool:

@@ -5,7 +5,7 @@
 
 from trainyard.spec.sweeps.models import Budget, Dimension, Objective, Pruner, Sampler, SweepSpec
 from trainyard.spec.sweeps.overlay import overlay, trial_document
-from trainyard.spec.sweeps.parse import parse_sweep
+from trainyard.spec.sweeps.parse import parse_sweep, sweep_schema
 from trainyard.spec.sweeps.probing import space_problems
 from trainyard.spec.sweeps.space import active, grid_size, nth_of_grid, ordered
 
@@ -23,5 +23,6 @@ __all__ = [
     "overlay",
     "parse_sweep",
     "space_problems",
+    "sweep_schema",
     "trial_document",
 ]

@@ -44,10 +44,10 @@ class Dimension(Part):
     low: Number | None = None
     high: Number | None = None
     log: bool = False
-    whole: bool = Field(False, alias="int")
+    whole: bool = Field(default=False, alias="int")
     step: Annotated[Number, Field(gt=0)] | None = None
     values: Annotated[list[Any], Field(max_length=MAX_VALUES)] | None = None
-    when: dict[str, Any] = {}
+    when: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def is_choice(self) -> bool:
@@ -77,23 +77,25 @@ class Budget(Part):
     """How much a sweep may spend. It ends at whichever comes first; ``failures`` are trials in a row."""
 
     trials: int = Field(ge=1, le=MAX_TRIALS)
-    parallel: int = Field(1, ge=1, le=1_000)
+    parallel: int = Field(default=1, ge=1, le=1_000)
     time: TimeLimit = ""
     gpu_hours: Annotated[Number, Field(gt=0)] | None = None
-    failures: int = Field(5, ge=1, le=MAX_TRIALS)
+    failures: int = Field(default=5, ge=1, le=MAX_TRIALS)
 
 
 class Sampler(Part):
     """Who proposes the next trial. ``startup_trials`` are random; the rest is for the samplers that name it."""
 
     name: SamplerName = "tpe"
-    startup_trials: int = Field(10, ge=1, le=10_000)  # tpe, gp
-    population: int | None = Field(None, ge=2, le=1_000)  # cmaes, nsga2: trials of a generation
-    size: int = Field(4, ge=2, le=1_000)  # population: trials that train at once
-    interval: int = Field(100, ge=1)  # population: steps between two decisions
+    startup_trials: int = Field(default=10, ge=1, le=10_000)  # tpe, gp
+    population: int | None = Field(default=None, ge=2, le=1_000)  # cmaes, nsga2: trials of a generation
+    size: int = Field(default=4, ge=2, le=1_000)  # population: trials that train at once
+    interval: int = Field(default=100, ge=1)  # population: steps between two decisions
     quantile: Annotated[Number, Field(gt=0, le=0.5)] = 0.25
     explore: Literal["perturb", "resample", "pb2"] = "perturb"
-    factors: Annotated[list[Number], Field(min_length=1, max_length=20)] = [0.8, 1.25]
+    factors: Annotated[list[Number], Field(min_length=1, max_length=20)] = Field(
+        default_factory=lambda: [0.8, 1.25]
+    )
     resample: Annotated[Number, Field(ge=0, le=1)] = 0.25
 
 
@@ -102,10 +104,10 @@ class Pruner(Part):
 
     name: PrunerName = "none"
     by: Literal["steps"] = "steps"
-    min: int = Field(1, ge=1)
-    max: int | None = Field(None, ge=1)
-    factor: int = Field(3, ge=2, le=100)
-    startup_trials: int = Field(5, ge=1, le=10_000)  # median: so many must have ended before
+    min: int = Field(default=1, ge=1)
+    max: int | None = Field(default=None, ge=1)
+    factor: int = Field(default=3, ge=2, le=100)
+    startup_trials: int = Field(default=5, ge=1, le=10_000)  # median: so many must have ended before
 
 
 class SweepSpec(Part):
@@ -121,8 +123,8 @@ class SweepSpec(Part):
     budget: Budget
     sampler: Annotated[Sampler, BeforeValidator(_named)] = Sampler()
     pruner: Annotated[Pruner, BeforeValidator(_named)] = Pruner()
-    seeds: int = Field(1, ge=1, le=MAX_SEEDS)
-    seed: int = Field(0, ge=0, lt=2**31)
+    seeds: int = Field(default=1, ge=1, le=MAX_SEEDS)
+    seed: int = Field(default=0, ge=0, lt=2**31)
     warm_start: bool = False
 
     @property

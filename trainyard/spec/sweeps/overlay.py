@@ -29,7 +29,9 @@ def overlay(base: JsonObject, parameters: JsonObject) -> JsonObject:
     return document
 
 
-def trial_document(sweep: SweepSpec, base: JsonObject, number: int, parameters: JsonObject, seed: int = 0) -> JsonObject:
+def trial_document(
+    sweep: SweepSpec, base: JsonObject, number: int, parameters: JsonObject, seed: int = 0
+) -> JsonObject:
     """Return the spec of a trial's run: of the ``seed``-th one, where it has several."""
     document = overlay(base, parameters)
     suffix = f"-{number}" if sweep.seeds == 1 else f"-{number}-{seed}"

@@ -8,14 +8,16 @@ from collections.abc import Iterator
 
 from pydantic import ValidationError
 
+from trainyard.contract.base import JsonObject
 from trainyard.spec.problems import Problem, SpecError, problems_of, show
 from trainyard.spec.sweeps.models import Budget, Dimension, Objective, Pruner, Sampler, SweepSpec
 from trainyard.spec.sweeps.overlay import ARGUMENTS
 from trainyard.spec.sweeps.space import allowed, num_points, ordered
+from trainyard.spec.values.fields import Part
 
 FIXED = ("name", "project", "tags")  # what every trial of a sweep has alike
 ONE_OBJECTIVE = ("gp", "cmaes", "population")
-SECTIONS = {"": SweepSpec, "budget": Budget, "sampler": Sampler, "pruner": Pruner, "objective": Objective}
+SECTIONS: dict[str, type[Part]] = {"": SweepSpec, "budget": Budget, "sampler": Sampler, "pruner": Pruner, "objective": Objective}
 
 
 def parse_sweep(document: object) -> SweepSpec:
@@ -34,8 +36,21 @@ def parse_sweep(document: object) -> SweepSpec:
     return spec
 
 
+def sweep_schema() -> JsonObject:
+    """Return the JSON Schema of a sweep. A base is a spec, or names a job."""
+    schema: JsonObject = SweepSpec.model_json_schema(by_alias=True)
+    objectives = schema["properties"]["objective"]
+    schema["properties"]["objective"] = {"anyOf": [objectives["items"], objectives]}
+    for name in ("sampler", "pruner"):
+        names = schema["$defs"][name.capitalize()]["properties"]["name"]
+        schema["properties"][name] = {"anyOf": [{"type": "string", "enum": names["enum"]}, schema["properties"][name]]}
+    return schema
+
+
 def _field_problems(error: ValidationError, *, is_single: bool) -> list[Problem]:
-    accepted = {path: [info.alias or name for name, info in kind.model_fields.items()] for path, kind in SECTIONS.items()}
+    accepted = {
+        path: [info.alias or name for name, info in kind.model_fields.items()] for path, kind in SECTIONS.items()
+    }
     dimension = [info.alias or name for name, info in Dimension.model_fields.items()]
     places = {".".join(map(str, detail["loc"][:-1])) for detail in error.errors(include_url=False)}
     accepted |= {place: dimension for place in places if place.startswith("space.")}
@@ -159,9 +174,9 @@ def _method_problems(spec: SweepSpec) -> Iterator[Problem]:
     if spec.pruner.name == "hyperband" and spec.pruner.max is None:
         yield Problem("pruner.max", "is required for hyperband: the last step of a trial")
     for path, dimension in spec.space.items():
-        if name == "grid" and (dimension.is_choice or None not in (dimension.low, dimension.high)):
-            if num_points(dimension) is None:
-                yield Problem(f"space.{path}", "has no end, and a grid needs one: give a step, int, or values")
+        is_whole = dimension.is_choice or None not in (dimension.low, dimension.high)
+        if name == "grid" and is_whole and num_points(dimension) is None:
+            yield Problem(f"space.{path}", "has no end, and a grid needs one: give a step, int, or values")
         if name == "cmaes" and dimension.is_choice:
             yield Problem(f"space.{path}.values", "is a choice, and cmaes takes ranges; accepted with it: tpe")
         if name in ("cmaes", "gp") and dimension.when:

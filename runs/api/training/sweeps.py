@@ -1,0 +1,252 @@
+"""``/sweeps``: searches over the fields of a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Body as InBody
+from ninja import Field, Query, Router, Schema
+from ninja import Status as Answer
+
+from runs.access import get_sweep
+from runs.api.auth import actor
+from runs.api.openapi import SWEEP, body_of
+from runs.api.paging import MAX_LIMIT, Page, page
+from runs.api.shapes import Body, Reason
+from runs.models import Role, Sweep
+from runs.presenting.stamps import stamp
+from runs.sweeps import actions
+from runs.sweeps.checking import preview
+from runs.sweeps.reading import SweepSummary, TrialRow, summaries_of, summary_of, sweep_trials, sweeps_of
+from trainyard.contract.base import JsonObject
+from trainyard.contract.statuses import SweepStatus
+
+router = Router(tags=["sweeps"])
+
+
+class SweepsQuery(Schema):
+    status: list[SweepStatus] = Field([], description="one or more statuses")
+    project: str | None = None
+    q: str = Field("", max_length=200, description="part of a name")
+    cursor: str | None = None
+    limit: int = Field(50, ge=1, le=MAX_LIMIT)
+
+
+class BestOut(Schema):
+    number: int
+    run: str | None
+    value: float
+    parameters: dict[str, Any]
+
+
+class SweepItem(Schema):
+    id: str
+    name: str
+    project: str
+    status: str
+    reason: Reason
+    metric: str
+    direction: str
+    sampler: str
+    pruner: str
+    trials_total: int = Field(description="that the budget has")
+    counts: dict[str, int] = Field(description="trials by state")
+    best: BestOut | None = Field(description="None: no trial has completed, or there are several objectives")
+    created_by: str | None
+    created_at: str
+    ended_at: str | None
+
+
+class TrialOut(Schema):
+    number: int
+    run: str | None
+    state: str = Field(description="WAITING, RUNNING, COMPLETE, PRUNED or FAILED")
+    value: float | None = Field(description="of a pruned trial, the last that it reported")
+    values: list[float] = Field(description="one for each objective")
+    parameters: dict[str, Any]
+    reason: str
+    started_at: str | None
+    ended_at: str | None
+    steps: int | None
+    pruned_at_step: int | None
+    parent: int | None
+    by_hand: bool
+    rank_seconds: float
+    further_runs: list[str] = Field(description="the runs with other seeds")
+
+
+class SweepOut(SweepItem):
+    spec: dict[str, Any]
+    trials: list[TrialOut]
+
+
+class RefusedOut(Schema):
+    parameters: dict[str, Any]
+    problem: str
+
+
+class PreviewOut(Schema):
+    trials: int
+    runs: int
+    num_tried: int = Field(description="points of the space that were parsed as the runs that they would be")
+    num_refused: int
+    refused: list[RefusedOut] = Field(description="some of those that cannot run, and why")
+    trial_s: float | None = Field(description="of one run, by the planner; null where it cannot say")
+    total_s: float | None
+    slot_hours: float | None
+    slots_per_trial: int
+
+
+class Change(Body):
+    space: dict[str, Any] = Field(default_factory=dict, description="path -> dimension, wider than it was")
+    budget: dict[str, Any] = Field(default_factory=dict, description="fields of the budget")
+
+
+class NewTrial(Body):
+    parameters: dict[str, Any] = Field(description="path -> value")
+
+
+class Again(Body):
+    number: int | None = Field(None, ge=0, description="of which trial; absent: of the best")
+    seeds: int = Field(3, ge=1, le=20)
+
+
+class AgainOut(Schema):
+    runs: list[str]
+
+
+@router.post("/sweeps", response={201: SweepOut}, openapi_extra=body_of(SWEEP), summary="Start a sweep")
+def start(request: HttpRequest, document: InBody[JsonObject]) -> Answer[SweepOut]:
+    """`base` is a spec, or `{"job": id}`."""
+    return Answer(201, _one(actions.start_sweep(actor=actor(request), document=document)))
+
+
+@router.post("/sweeps/preview", response=PreviewOut, openapi_extra=body_of(SWEEP), summary="What a sweep would cost")
+def look_ahead(request: HttpRequest, document: InBody[JsonObject]) -> PreviewOut:
+    """The body is a sweep. Nothing is written."""
+    found = preview(actor(request), document)
+    refused = [RefusedOut(parameters=dict(one.parameters), problem=one.problem) for one in found.refused]
+    return PreviewOut(
+        trials=found.trials,
+        runs=found.runs,
+        num_tried=found.num_tried,
+        num_refused=found.num_refused,
+        refused=refused,
+        trial_s=found.trial_s,
+        total_s=found.total_s,
+        slot_hours=found.slot_hours,
+        slots_per_trial=found.slots_per_trial,
+    )
+
+
+@router.get("/sweeps", response=Page[SweepItem])
+def find(request: HttpRequest, query: Query[SweepsQuery]) -> Page[SweepItem]:
+    found = sweeps_of(actor(request), project=query.project or "", status=query.status, words=query.q)
+    return page(found, _items, sort="-created_at", cursor=query.cursor, limit=query.limit)
+
+
+@router.get("/sweeps/{sweep_id}", response=SweepOut)
+def show(request: HttpRequest, sweep_id: str) -> SweepOut:
+    return _one(get_sweep(actor(request), sweep_id))
+
+
+@router.patch("/sweeps/{sweep_id}", response=SweepOut, summary="Widen the space, or change the budget")
+def change(request: HttpRequest, sweep_id: str, body: InBody[Change]) -> SweepOut:
+    user = actor(request)
+    sweep = get_sweep(user, sweep_id, Role.MEMBER)
+    return _one(actions.change_sweep(actor=user, sweep=sweep, space=body.space, budget=body.budget))
+
+
+@router.post("/sweeps/{sweep_id}/stop", response=SweepOut)
+def stop(request: HttpRequest, sweep_id: str) -> SweepOut:
+    user = actor(request)
+    return _one(actions.stop_sweep(actor=user, sweep=get_sweep(user, sweep_id, Role.MEMBER)))
+
+
+@router.post("/sweeps/{sweep_id}/pause", response=SweepOut, summary="Launch no further trial for now")
+def pause(request: HttpRequest, sweep_id: str) -> SweepOut:
+    user = actor(request)
+    return _one(actions.pause_sweep(actor=user, sweep=get_sweep(user, sweep_id, Role.MEMBER)))
+
+
+@router.post("/sweeps/{sweep_id}/resume", response=SweepOut)
+def resume(request: HttpRequest, sweep_id: str) -> SweepOut:
+    user = actor(request)
+    return _one(actions.resume_sweep(actor=user, sweep=get_sweep(user, sweep_id, Role.MEMBER)))
+
+
+@router.post("/sweeps/{sweep_id}/trials", response={201: SweepOut}, summary="Try these parameters, too")
+def add(request: HttpRequest, sweep_id: str, body: InBody[NewTrial]) -> Answer[SweepOut]:
+    user = actor(request)
+    sweep = get_sweep(user, sweep_id, Role.MEMBER)
+    actions.add_trial(actor=user, sweep=sweep, parameters=body.parameters)
+    return Answer(201, _one(sweep))
+
+
+@router.post("/sweeps/{sweep_id}/trials/{number}/promote", response=SweepOut, summary="Let a pruned trial go on")
+def promote(request: HttpRequest, sweep_id: str, number: int) -> SweepOut:
+    user = actor(request)
+    sweep = get_sweep(user, sweep_id, Role.MEMBER)
+    actions.promote_trial(actor=user, sweep=sweep, number=number)
+    return _one(sweep)
+
+
+@router.post("/sweeps/{sweep_id}/launch", response={201: AgainOut}, summary="Launch a trial again with several seeds")
+def launch(request: HttpRequest, sweep_id: str, body: InBody[Again]) -> Answer[AgainOut]:
+    user = actor(request)
+    sweep = get_sweep(user, sweep_id, Role.MEMBER)
+    runs = actions.launch_again(actor=user, sweep=sweep, number=body.number, seeds=body.seeds)
+    return Answer(201, AgainOut(runs=[run.pk for run in runs]))
+
+
+def _items(rows: Sequence[Sweep]) -> list[SweepItem]:
+    return [SweepItem(**_columns(one)) for one in summaries_of(rows)]
+
+
+def _one(sweep: Sweep) -> SweepOut:
+    trials = [_trial(one) for one in sweep_trials(sweep, timezone.now())]
+    return SweepOut(**_columns(summary_of(sweep)), spec=sweep.spec, trials=trials)
+
+
+def _columns(one: SweepSummary) -> dict[str, Any]:
+    best = one.best
+    return {
+        "id": one.id,
+        "name": one.name,
+        "project": one.project,
+        "status": one.status,
+        "reason": Reason(code=one.code, sentence=one.reason, evidence={}),
+        "metric": one.metric,
+        "direction": one.direction,
+        "sampler": one.sampler,
+        "pruner": one.pruner,
+        "trials_total": one.trials_total,
+        "counts": dict(one.counts),
+        "best": best and BestOut(number=best.number, run=best.run, value=best.value, parameters=dict(best.parameters)),
+        "created_by": one.created_by,
+        "created_at": stamp(one.created_at),
+        "ended_at": stamp(one.ended_at),
+    }
+
+
+def _trial(one: TrialRow) -> TrialOut:
+    return TrialOut(
+        number=one.number,
+        run=one.run,
+        state=one.state,
+        value=one.value,
+        values=list(one.values),
+        parameters=dict(one.parameters),
+        reason=one.reason,
+        started_at=stamp(one.started_at),
+        ended_at=stamp(one.ended_at),
+        steps=one.steps,
+        pruned_at_step=one.pruned_at_step,
+        parent=one.parent,
+        by_hand=one.by_hand,
+        rank_seconds=one.rank_seconds,
+        further_runs=list(one.further_runs),
+    )

@@ -1,0 +1,173 @@
+"""What a sweep is refused for, and what it would cost: nothing is written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from runs.access import NotFound, get_job, require, visible_projects
+from runs.actions.bundles import pin_code
+from runs.actions.checking import Launchable, NeverFits, check_launch
+from runs.models import Cluster, Project, Role, User
+from runs.placing.planning import frozen_estimate
+from runs.sweeps.search import plain
+from runs.sweeps.search.trials import Question, Suggestion
+from trainyard.contract.base import JsonObject
+from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, merge
+from trainyard.spec.sweeps import SweepSpec, grid_size, parse_sweep, space_problems, trial_document
+from trainyard.spec.sweeps.models import MAX_TRIALS
+
+NUM_TRIED = 24  # trials that are parsed beforehand
+MOST_NAMED = 5
+DEFAULT_PROJECT = "default"
+
+
+@dataclass(frozen=True)
+class CheckedSweep:
+    """``base`` has its code pinned; ``sample`` are trials that were tried, with what is wrong with each."""
+
+    spec: SweepSpec
+    base: JsonObject
+    project: Project
+    cluster: Cluster
+    sample: list[TriedTrial]
+
+
+@dataclass(frozen=True)
+class TriedTrial:
+    """A point of the space; ``launch`` is None where it cannot run, for the reason in ``problem``."""
+
+    parameters: JsonObject
+    launch: Launchable | None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class RefusedTrial:
+    parameters: Mapping[str, Any]
+    problem: str
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a sweep would be. Times are in seconds, by the planner; None where it cannot say. ``refused`` names some of
+    the ``num_refused`` among ``num_tried`` points of the space that cannot run."""
+
+    trials: int
+    runs: int
+    num_tried: int
+    num_refused: int
+    refused: list[RefusedTrial]
+    trial_s: float | None
+    total_s: float | None
+    slot_hours: float | None
+    slots_per_trial: int
+
+
+def check_sweep(actor: User, document: object, *, pins: bool = True) -> CheckedSweep:
+    """Return the sweep that would start. Raises SpecError for what is wrong with the document, NotFound for its job and
+    project, and Forbidden for who may not launch there. ``pins``: fetch code of a repository now, so that all trials
+    have the same."""
+    spec = parse_sweep(document)
+    base, spec = _base_of(actor, spec)
+    if problems := space_problems(spec, base):
+        raise SpecError(problems)
+    sample = list(_tried(actor, spec, base))
+    launch = next((one.launch for one in sample if one.launch is not None), None)
+    if launch is None:
+        first = sample[0]
+        words = (
+            f"none of {len(sample)} trials that were tried can run; with {_shown(first.parameters)}: {first.problem}"
+        )
+        raise SpecError([Problem("space", words)])
+    base = _pinned(actor, launch.project, launch.spec, base) if pins else base
+    return CheckedSweep(spec, base, launch.project, launch.cluster, sample)
+
+
+def preview(actor: User, document: object) -> Preview:
+    """Return how many trials the sweep would have, what they cost and which cannot run. Raises what check_sweep does."""
+    checked = check_sweep(actor, document, pins=False)
+    trials = num_trials(checked.spec)
+    times = [found for one in checked.sample if one.launch is not None and (found := _seconds(one.launch)) is not None]
+    trial_s = median(times) if times else None
+    refused = [RefusedTrial(one.parameters, one.problem) for one in checked.sample if one.launch is None]
+    first = next(one.launch for one in checked.sample if one.launch is not None)
+    slots = first.spec.world_size()
+    runs = trials * checked.spec.seeds
+    rounds = math.ceil(trials / checked.spec.budget.parallel)
+    return Preview(
+        trials=trials,
+        runs=runs,
+        num_tried=len(checked.sample),
+        num_refused=len(refused),
+        refused=refused[:MOST_NAMED],
+        trial_s=trial_s,
+        total_s=None if trial_s is None else trial_s * rounds * checked.spec.seeds,
+        slot_hours=None if trial_s is None else trial_s * runs * slots / 3600.0,
+        slots_per_trial=slots,
+    )
+
+
+def num_trials(spec: SweepSpec) -> int:
+    """Return the number of trials: those of the budget, of a grid no more than it has points."""
+    if spec.sampler.name != "grid":
+        return spec.budget.trials
+    return min(spec.budget.trials, grid_size(spec.space, MAX_TRIALS))
+
+
+def _base_of(actor: User, spec: SweepSpec) -> tuple[JsonObject, SweepSpec]:
+    """Return the base spec, and the sweep with its project filled in."""
+    base = get_job(actor, spec.job, Role.MEMBER).spec if spec.job else spec.base
+    own = base.get("project", DEFAULT_PROJECT)
+    name = spec.project if spec.project is not None else own if isinstance(own, str) else DEFAULT_PROJECT
+    project = visible_projects(actor).filter(name=name).first() or visible_projects(actor).filter(pk=name).first()
+    if project is None:
+        raise NotFound(f"There is no project {name!r} that you can see.")
+    require(actor, project, Role.MEMBER)
+    return merge(base, {"project": project.name}), spec.model_copy(update={"project": project.name})
+
+
+def _tried(actor: User, spec: SweepSpec, base: JsonObject) -> Iterator[TriedTrial]:
+    """Yield points spread over the space, each parsed as the run that it would be."""
+    seen: list[JsonObject] = []
+    for place in range(min(NUM_TRIED, spec.budget.trials if spec.sampler.name == "grid" else NUM_TRIED)):
+        found = _point(spec, place)
+        if found is None or found.parameters in seen:
+            continue
+        seen.append(found.parameters)
+        document = trial_document(spec, base, place, found.parameters)
+        try:
+            yield TriedTrial(found.parameters, check_launch(actor=actor, document=document))
+        except NeverFits as error:
+            yield TriedTrial(found.parameters, None, str(error.errors[0]))
+        except SpecError as error:
+            yield TriedTrial(found.parameters, None, str(error.errors[0]))
+
+
+def _point(spec: SweepSpec, place: int) -> Suggestion | None:
+    question = Question(spec, place, place, [], {})
+    return plain.grid(question) if spec.sampler.name == "grid" else plain.quasi_random(question)
+
+
+def _pinned(actor: User, project: Project, spec: Spec, base: JsonObject) -> JsonObject:
+    """Return the base with the commit that its repository has now, so that all trials run the same code."""
+    pinned = pin_code(actor=actor, project=project, spec=spec)
+    if pinned is None or not isinstance(spec, ScriptSpec):
+        return base
+    return merge(base, {"task.code.revision": pinned.commit.number})
+
+
+def _seconds(launch: Launchable) -> float | None:
+    """Return what the planner says of the whole run; None where it cannot say."""
+    estimate = frozen_estimate(launch.spec, launch.cluster, launch.nodes)
+    steps = launch.spec.resolved().get("train", {}).get("steps")
+    if estimate is None or steps is None or "step_time" not in estimate:
+        return None
+    return float(estimate["step_time"]["total"]) * int(steps)
+
+
+def _shown(parameters: JsonObject) -> str:
+    return ", ".join(f"{path}={value}" for path, value in parameters.items())

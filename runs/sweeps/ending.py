@@ -1,0 +1,117 @@
+"""Ending runs of trials in order, and trials with them. A trial leaves its state by compare-and-set: whoever repeats a
+step after a restart changes nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from runs import stopping
+from runs.models import Run, Sweep, Trial
+from runs.models.runs import StaleStatus
+from runs.status import PLACED, Status, TransitionError
+from runs.sweeps.objective import NoValue, value_of
+from runs.tasks import reconcile_soon, schedule_soon
+from trainyard.contract.statuses import TrialState
+
+
+def end_runs(trial: Trial, *, code: str, sentence: str, now: datetime) -> None:
+    """Have the runs of the trial that have not ended save and end. Raises StaleStatus where one has just changed."""
+    for run in Run.objects.filter(pk__in=trial.run_ids()).select_related("cluster"):
+        if run.is_final or run.status == Status.STOPPING:
+            continue
+        if run.status in PLACED and run.recover_at is None:
+            attempt = run.live_attempt()
+            stopping.begin(run, attempt, why=stopping.PRUNED, code=code, sentence=sentence, now=now)
+            reconcile_soon(run.pk)
+        else:
+            run.move_to(Status.CANCELLED, code=code, sentence=sentence)
+            schedule_soon(run.cluster_id)
+
+
+def prune(trial: Trial, *, at_step: int, value: float | None, sentence: str, now: datetime) -> bool:
+    """Stop the trial early. False where it has ended, or its run just changed: the next step looks again."""
+    changes: dict[str, Any] = {
+        "state": TrialState.PRUNED,
+        "pruned_at_step": at_step,
+        "value": value,
+        "reason": sentence,
+        "ended_at": now,
+        "system_attributes": trial.system_attributes,
+    }
+    try:
+        with transaction.atomic():
+            if not _leave(trial, TrialState.RUNNING, changes):
+                return False
+            end_runs(trial, code="pruned", sentence=sentence, now=now)
+    except (StaleStatus, TransitionError):
+        trial.refresh_from_db()
+        return False
+    return True
+
+
+def fail(trial: Trial, *, sentence: str, now: datetime) -> bool:
+    changes = {"state": TrialState.FAILED, "reason": sentence, "ended_at": now}
+    return _leave(trial, TrialState.RUNNING, changes)
+
+
+def finish_ended(sweep: Sweep, trials: Iterable[Trial], now: datetime) -> int:
+    """End the trials whose runs have all ended, and return how many did."""
+    running = [one for one in trials if one.state == TrialState.RUNNING]
+    runs = Run.objects.in_bulk([run_id for one in running for run_id in one.run_ids()])
+    finished = 0
+    for trial in running:
+        own = [runs[run_id] for run_id in trial.run_ids() if run_id in runs]
+        if len(own) < sweep.parsed.seeds:
+            finished += fail(trial, sentence="Its run was deleted.", now=now)
+        elif all(one.is_final for one in own):
+            finished += _finish(sweep, trial, own, now)
+    if finished:
+        update_best(sweep)
+    return finished
+
+
+def _finish(sweep: Sweep, trial: Trial, runs: list[Run], now: datetime) -> bool:
+    ended_at = max((one.ended_at for one in runs if one.ended_at is not None), default=now)
+    if unsuccessful := next((one for one in runs if one.status != Status.SUCCEEDED), None):
+        is_stopped = unsuccessful.status == Status.CANCELLED
+        word = "was stopped" if is_stopped else "failed"
+        return fail(trial, sentence=f"Run {unsuccessful.pk} {word}: {unsuccessful.reason_sentence}", now=ended_at)
+    try:
+        values = [value_of([one.pk for one in runs], objective) for objective in sweep.parsed.objectives]
+    except NoValue as error:
+        return fail(trial, sentence=str(error), now=ended_at)
+    steps = trial.steps if runs[0].steps is None else runs[0].steps
+    changes = {
+        "state": TrialState.COMPLETE,
+        "value": values[0],
+        "values": values if len(values) > 1 else [],
+        "steps": steps,
+        "ended_at": ended_at,
+        "reason": "",
+    }
+    return _leave(trial, TrialState.RUNNING, changes)
+
+
+def _leave(trial: Trial, state: TrialState, changes: dict[str, Any]) -> bool:
+    """Change the trial in one statement, if it is still in the state."""
+    if not Trial.objects.filter(pk=trial.pk, state=state).update(**changes):
+        return False
+    for name, value in changes.items():
+        setattr(trial, name, value)
+    return True
+
+
+def update_best(sweep: Sweep) -> None:
+    """Find the best trial that completed, of a sweep with one objective."""
+    if sweep.parsed.is_multiple:
+        return
+    order = F("value").asc() if sweep.parsed.objectives[0].sign > 0 else F("value").desc()
+    found = sweep.trials.filter(state=TrialState.COMPLETE, value__isnull=False)
+    best = found.exclude(system_attributes__has_key="warm_start").order_by(order, "number").first()
+    sweep.best = best
+    Sweep.objects.filter(pk=sweep.pk).update(best=best)

@@ -1,0 +1,71 @@
+"""The objective of a trial, from the stored series of its run. Series that differ in labels are one, as in the table of
+runs: the one without labels counts, else the mean over them."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+from runs.points.read import curves, summaries
+from runs.sweeps.pruning import Report
+from trainyard.spec.sweeps import Objective
+
+MOST_POINTS = 400  # of what is read at a time: of more points, the last of each of so many stretches
+
+
+class NoValue(ValueError):
+    """The run has no value of the objective; the sentence says why."""
+
+
+def reports_of(run_id: str, metric: str, after: int | None) -> list[Report]:
+    """Return what the run reported behind the step ``after``, by step. A step that a restart trained again is there
+    once, as its newest attempt reported it."""
+    start = None if after is None else after + 1
+    _, found = curves({run_id: (start, None)}, [metric], points=MOST_POINTS)
+    plain = [one for one in found if not one.labels]
+    values: dict[int, list[float]] = defaultdict(list)
+    for curve in plain or found:
+        column = curve.columns["value" if curve.kind == "raw" else "last"]
+        for step, value in zip(curve.columns["step"].tolist(), column.tolist(), strict=True):
+            values[int(step)].append(float(value))
+    return [Report(step, sum(ones) / len(ones)) for step, ones in sorted(values.items())]
+
+
+def value_of(run_ids: Sequence[str], objective: Objective) -> float:
+    """Return the objective over the runs of a trial, their mean. Raises NoValue."""
+    values = [_value_of(run_id, objective) for run_id in run_ids]
+    return sum(values) / len(values)
+
+
+def _value_of(run_id: str, objective: Objective) -> float:
+    metric = objective.metric
+    summary = summaries([run_id])[run_id].get(metric)
+    if summary is None or not summary["count"]:
+        raise NoValue(f"{metric} was never reported.")
+    if objective.of == "area":
+        return _area(run_id, metric)
+    if objective.of == "best":
+        value = summary["min"] if objective.direction == "minimize" else summary["max"]
+    else:
+        last = summary["last"]
+        value = float(last.replace("Infinity", "inf")) if isinstance(last, str) else last
+    if value is None or not math.isfinite(value):
+        raise NoValue(f"{metric} was {_word(value)}, which is no number to compare.")
+    return value
+
+
+def _word(value: float | None) -> str:
+    return "NaN" if value is None or math.isnan(value) else str(value)
+
+
+def _area(run_id: str, metric: str) -> float:
+    """Return the mean height of the curve over its steps, by trapezoids."""
+    reports = [one for one in reports_of(run_id, metric, None) if math.isfinite(one.value)]
+    if not reports:
+        raise NoValue(f"{metric} was NaN at every step.")
+    if len(reports) == 1:
+        return reports[0].value
+    pairs = zip(reports, reports[1:], strict=False)
+    area = sum((one.step - before.step) * (one.value + before.value) / 2 for before, one in pairs)
+    return area / (reports[-1].step - reports[0].step)

@@ -1,0 +1,104 @@
+"""Reading what live trials reported, once a step, and pruning by it.
+
+Reports are written in one transaction and judged by the rows in another: a process killed between the two leaves what
+the next one needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from runs.metrics.progress import cursors_of
+from runs.models import Sweep, Trial, TrialReport
+from runs.sweeps.ending import prune
+from runs.sweeps.objective import reports_of
+from runs.sweeps.pruning import Report, bracket_of, judge
+from runs.sweeps.search.trials import PastTrial
+from trainyard.contract.statuses import TrialState
+
+MOST_REPORTS = 100  # of a trial, evenly over its steps: what comes between is in the series
+RUNGS = "rungs"
+STEPS_UNKNOWN = 10_000  # of a script that does not say how long it trains
+
+
+class Observer:
+    """What one process has read: the cursor of each run. A process that begins reads all of them again."""
+
+    def __init__(self) -> None:
+        self._cursors: dict[str, int] = {}
+
+    def observe(self, sweep: Sweep, trials: Iterable[Trial], history: Sequence[PastTrial], now: datetime) -> bool:
+        """Read what is new of the running trials, and prune. Return whether anything changed."""
+        running = [one for one in trials if one.state == TrialState.RUNNING and one.run_id is not None]
+        cursors = cursors_of([str(one.run_id) for one in running]) if running else {}
+        has_changed = False
+        for trial in running:
+            cursor = cursors.get(str(trial.run_id), 0)
+            if self._cursors.get(str(trial.run_id)) != cursor:
+                has_changed |= self._look(sweep, trial, history, now)
+                self._cursors[str(trial.run_id)] = cursor
+        return has_changed
+
+    def forget(self, live: Iterable[str]) -> None:
+        self._cursors = {run_id: self._cursors[run_id] for run_id in live if run_id in self._cursors}
+
+    def _look(self, sweep: Sweep, trial: Trial, history: Sequence[PastTrial], now: datetime) -> bool:
+        objective = sweep.parsed.objectives[0]
+        reports = reports_of(str(trial.run_id), objective.metric, trial.steps)
+        if reports:
+            _store(trial, reports)
+        if sweep.parsed.pruner.name == "none" or trial.is_promoted or sweep.parsed.is_multiple:
+            return bool(reports)
+        return _judge(sweep, trial, history, reports, now) or bool(reports)
+
+
+def _store(trial: Trial, reports: Sequence[Report]) -> None:
+    """Write the reports, thinned out, and how far the trial is. A step that is there stays as it was reported first."""
+    assert trial.run is not None, "it was chosen by its run"
+    every = max(1, (trial.run.steps or STEPS_UNKNOWN) // MOST_REPORTS)
+    place = -1 if trial.steps is None else trial.steps // every
+    kept = []
+    for report in reports:
+        if report.step // every > place and math.isfinite(report.value):
+            place = report.step // every
+            kept.append(TrialReport(trial=trial, step=report.step, value=report.value))
+    TrialReport.objects.bulk_create(kept, ignore_conflicts=True)
+    trial.steps = reports[-1].step
+    Trial.objects.filter(pk=trial.pk).update(steps=trial.steps)
+
+
+def _judge(sweep: Sweep, trial: Trial, history: Sequence[PastTrial], fresh: Sequence[Report], now: datetime) -> bool:
+    """Ask the pruner, and stop the trial or keep the steps at which it was let go on."""
+    spec = sweep.parsed
+    stored = [Report(step, value) for step, value in trial.reports.order_by("step").values_list("step", "value")]
+    by_step = {one.step: one for one in (*fresh, *stored)}  # what was stored was reported first
+    bracket = bracket_of(spec.pruner, trial.number)
+    others = [
+        rungs_in(one.attributes)
+        for one in history
+        if one.number != trial.number and bracket_of(spec.pruner, one.number) == bracket
+    ]
+    passed = rungs_in(trial.system_attributes)
+    reports = [by_step[step] for step in sorted(by_step)]
+    verdict = judge(spec.pruner, spec.objectives[0], trial.number, reports, passed, others)
+    if verdict.rungs == passed and verdict.pruned_at is None:
+        return False
+    kept = {str(step): value for step, value in verdict.rungs.items()}
+    trial.system_attributes = {**trial.system_attributes, RUNGS: kept}
+    if verdict.pruned_at is None:
+        Trial.objects.filter(pk=trial.pk).update(system_attributes=trial.system_attributes)
+        return True
+    value = by_step[verdict.pruned_at].value
+    finite = value if math.isfinite(value) else None
+    return prune(trial, at_step=verdict.pruned_at, value=finite, sentence=verdict.sentence, now=now)
+
+
+def rungs_in(attributes: object) -> dict[int, float]:
+    kept = attributes.get(RUNGS, {}) if isinstance(attributes, dict) else {}
+    return {int(step): float(value) for step, value in kept.items()}
+
+
+def run_ids_of(trials: Iterable[Trial]) -> list[str]:
+    return [one.run_id for one in trials if one.run_id is not None]

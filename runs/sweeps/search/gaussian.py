@@ -1,0 +1,158 @@
+"""A Gaussian process over the values so far, and the point where it expects most (Jones et al. 1998, with the
+logarithm of the expected improvement of Ament et al. 2023). In numpy: Optuna's own needs torch, which control never
+loads.
+
+The kernel is Matern 5/2 with a length for each dimension. What is running counts with the value that is expected there
+("kriging believer"), so that parallel trials do not ask the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runs.sweeps.search.plain import quasi_random
+from runs.sweeps.search.trials import PastTrial, Question, Suggestion
+from runs.sweeps.search.units import is_within, unit_of, value_at
+from trainyard.contract.statuses import TrialState
+from trainyard.spec.sweeps import ordered
+
+MOST_TRIALS = 100  # the best and the newest: its cost grows with their cube
+NUM_FITS = 64  # sets of lengths that are tried
+NUM_CANDIDATES, NUM_LOCAL, NUM_ROUNDS = 1_024, 256, 3
+NOISES = (1e-6, 1e-4, 1e-2, 1e-1)
+
+Matrix = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Process:
+    """A fitted process. Values are standardized: mean 0, deviation 1."""
+
+    points: Matrix
+    lengths: Matrix
+    weights: Matrix  # of the kernel at each point
+    cholesky: Matrix
+    inverse: Matrix  # of the Cholesky factor
+
+    def predict(self, at: Matrix) -> tuple[Matrix, Matrix]:
+        """Return mean and deviation at each row of ``at``."""
+        cross = matern(at, self.points, self.lengths)
+        mean = cross @ self.weights
+        half = self.inverse @ cross.T
+        return mean, np.sqrt(np.maximum(1.0 - (half**2).sum(axis=0), 1e-12))
+
+
+def gaussian(question: Question) -> Suggestion:
+    space, paths = question.spec.space, ordered(question.spec.space)
+    sign = question.spec.objectives[0].sign
+    known = [one for one in question.trials if _has_value(one) and is_within(space, one.parameters)]
+    if len(known) < question.spec.sampler.startup_trials:
+        return quasi_random(question)
+    known = _bounded(known, sign)
+    running = [one for one in question.trials if _is_live(one) and is_within(space, one.parameters)]
+    values = np.array([sign * one.values[0] for one in known])
+    values = (values - values.mean()) / (values.std() or 1.0)
+    rng = question.rng()
+    process = fit(_points(question, known, paths), values, rng)
+    if running:
+        open_points = _points(question, running, paths)
+        believed, _ = process.predict(open_points)
+        points = np.vstack([process.points, open_points])
+        process = _solved(points, np.concatenate([values, believed]), process.lengths, NOISES[1])
+    best = _best_point(process, float(values.min()), rng, len(paths))
+    return Suggestion({path: value_at(space[path], float(unit)) for path, unit in zip(paths, best, strict=True)})
+
+
+def matern(one: Matrix, other: Matrix, lengths: Matrix) -> Matrix:
+    """Return the Matern 5/2 kernel between the rows of two matrices."""
+    scaled, against = one / lengths, other / lengths
+    squares = (scaled**2).sum(1)[:, None] + (against**2).sum(1)[None, :] - 2.0 * scaled @ against.T
+    distance = np.sqrt(5.0 * np.maximum(squares, 0.0))
+    kernel: Matrix = (1.0 + distance + distance**2 / 3.0) * np.exp(-distance)
+    return kernel
+
+
+def fit(points: Matrix, values: Matrix, rng: np.random.Generator) -> Process:
+    """Return the process with the lengths and noise under which the values are likeliest: the best of a random search,
+    refined around the best so far."""
+    num = points.shape[1]
+    best, lengths = -math.inf, np.full(num, 0.5)
+    noise = NOISES[1]
+    for turn in range(NUM_FITS):
+        is_wide = turn < NUM_FITS // 2
+        tried = np.exp(rng.uniform(math.log(0.05), math.log(3.0), num)) if is_wide else np.clip(
+            lengths * np.exp(rng.normal(0.0, 0.3, num)), 0.02, 5.0
+        )  # fmt: skip
+        level = NOISES[turn % len(NOISES)]
+        likelihood = _likelihood(points, values, tried, level)
+        if likelihood > best:
+            best, lengths, noise = likelihood, tried, level
+    return _solved(points, values, lengths, noise)
+
+
+def _solved(points: Matrix, values: Matrix, lengths: Matrix, noise: float) -> Process:
+    cholesky = np.linalg.cholesky(matern(points, points, lengths) + (noise + 1e-8) * np.eye(len(points)))
+    inverse = np.linalg.inv(cholesky)
+    return Process(points, lengths, inverse.T @ (inverse @ values), cholesky, inverse)
+
+
+def _likelihood(points: Matrix, values: Matrix, lengths: Matrix, noise: float) -> float:
+    """Return the logarithm of the marginal likelihood, with a prior that keeps lengths near the size of the space."""
+    try:
+        process = _solved(points, values, lengths, noise)
+    except np.linalg.LinAlgError:
+        return -math.inf
+    fitted = -0.5 * float(values @ process.weights) - float(np.log(np.diag(process.cholesky)).sum())
+    return fitted - 0.5 * float((np.log(lengths / 0.5) ** 2).sum()) / 2.0
+
+
+def _best_point(process: Process, best: float, rng: np.random.Generator, num: int) -> Matrix:
+    """Return the point of the most expected improvement: of many spread over the space, then around the best."""
+    candidates = rng.random((NUM_CANDIDATES, num))
+    spread = 0.1
+    chosen = candidates[0]
+    for _ in range(NUM_ROUNDS + 1):
+        scores = _log_improvement(*process.predict(candidates), best)
+        chosen = np.asarray(candidates[int(np.argmax(scores))])
+        around = np.clip(chosen + rng.normal(0.0, spread, (NUM_LOCAL, num)), 0.0, 1.0)
+        candidates = np.vstack([chosen, around])
+        spread /= 3.0
+    return chosen
+
+
+def _log_improvement(mean: Matrix, deviation: Matrix, best: float) -> Matrix:
+    """Return the logarithm of the expected improvement below ``best``, finite also where it is tiny."""
+    z = (best - mean) / deviation
+    density = np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi)
+    below = 0.5 * np.vectorize(math.erfc, otypes=[float])(-z / math.sqrt(2.0))
+    plain = np.maximum(density + z * below, 1e-300)
+    # Far below, where the sum cancels, the improvement falls as the density over z squared.
+    tail = -0.5 * z**2 - 0.5 * math.log(2.0 * math.pi) - 2.0 * np.log(np.maximum(np.abs(z), 1.0))
+    score: Matrix = np.where(z > -5.0, np.log(plain), tail) + np.log(deviation)
+    return score
+
+
+def _points(question: Question, trials: Sequence[PastTrial], paths: Sequence[str]) -> Matrix:
+    space = question.spec.space
+    return np.array([[unit_of(space[path], one.parameters[path]) for path in paths] for one in trials])
+
+
+def _bounded(known: list[PastTrial], sign: int) -> list[PastTrial]:
+    if len(known) <= MOST_TRIALS:
+        return known
+    best = sorted(known[: -MOST_TRIALS // 2], key=lambda one: sign * one.values[0])[: MOST_TRIALS // 2]
+    return [*best, *known[-MOST_TRIALS // 2 :]]
+
+
+def _has_value(trial: PastTrial) -> bool:
+    return trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and bool(trial.values)
+
+
+def _is_live(trial: PastTrial) -> bool:
+    return trial.state in (TrialState.WAITING, TrialState.RUNNING)

@@ -1,0 +1,45 @@
+"""Samplers that look at no trial before: random, quasi-random and grid. A trial's place alone decides."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runs.sweeps.search.trials import Question, Suggestion
+from runs.sweeps.search.units import filled, value_at
+from trainyard.spec.sweeps import nth_of_grid, ordered
+
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
+
+
+def random(question: Question) -> Suggestion:
+    space = question.spec.space
+    units = dict(zip(ordered(space), question.rng().random(len(space)).tolist(), strict=True))
+    return Suggestion(filled(space, lambda path, dimension: value_at(dimension, units[path])))
+
+
+def quasi_random(question: Question) -> Suggestion:
+    """Points of a Halton sequence with permuted digits (Owen 2017): they fill the space evenly from the first on.
+    Beyond 20 dimensions, whose points would lie on lines, the rest is random."""
+    space, seed = question.spec.space, question.spec.seed
+    units = question.rng().random(len(space)).tolist()
+    for index, base in enumerate(PRIMES[: len(space)]):
+        units[index] = _halton(question.place, base, seed)
+    by_path = dict(zip(ordered(space), units, strict=True))
+    return Suggestion(filled(space, lambda path, dimension: value_at(dimension, by_path[path])))
+
+
+def _halton(index: int, base: int, seed: int) -> float:
+    """Return the number ``index`` of the sequence of that base, each digit permuted by the seed."""
+    rng = np.random.default_rng([seed, base])
+    total, weight = 0.0, 1.0 / base
+    while weight > 1e-12:
+        total += int(rng.permutation(base)[index % base]) * weight
+        index //= base
+        weight /= base
+    return total
+
+
+def grid(question: Question) -> Suggestion | None:
+    """Return the next point of the grid; None past its end."""
+    parameters = nth_of_grid(question.spec.space, question.place)
+    return None if parameters is None else Suggestion(parameters)

@@ -1,0 +1,27 @@
+"""Which sampler is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runs.sweeps.search import optuna_study, plain
+from runs.sweeps.search.covariance import covariance
+from runs.sweeps.search.gaussian import gaussian
+from runs.sweeps.search.trials import Question, Suggestion
+from trainyard.spec.sweeps.models import SamplerName
+
+SAMPLERS: dict[SamplerName, Callable[[Question], Suggestion | None]] = {
+    "tpe": optuna_study.tree_parzen,
+    "nsga2": optuna_study.nsga,
+    "cmaes": covariance,
+    "gp": gaussian,
+    "random": plain.random,
+    "quasi-random": plain.quasi_random,
+    "grid": plain.grid,
+    "population": plain.random,  # of its first members: the others come from them
+}
+
+
+def suggest(question: Question) -> Suggestion | None:
+    """Return the next trial's parameters; None where a grid has no more points."""
+    return SAMPLERS[question.spec.sampler.name](question)
