@@ -28,7 +28,7 @@ from trainyard.spec.sweeps.probing import space_problems
 
 
 def start_sweep(*, actor: User, document: Any) -> Sweep:
-    """Start the sweep; control launches its trials. Raises SpecError, NotFound and Forbidden; nothing is written then."""
+    """Start the sweep; control launches its trials. Raises SpecError, NotFound and Forbidden, and writes nothing then."""
     checked = check_sweep(actor, document)
     with transaction.atomic():
         sweep = _make(actor, checked)
@@ -134,7 +134,7 @@ def _refuse_narrower(before: dict[str, Dimension], after: dict[str, Dimension]) 
 
 
 def add_trial(*, actor: User, sweep: Sweep, parameters: JsonObject) -> Trial:
-    """Have the sweep try these parameters as soon as it has room. They may lie outside of the space. Raises SpecError."""
+    """Have the sweep try these parameters as soon as it has room, also outside of its space. Raises SpecError."""
     require(actor, sweep.project, Role.MEMBER)
     if sweep.is_final or sweep.status == SweepStatus.STOPPING:
         raise Refused("ended", f"Sweep {sweep.name} is {sweep.status}. It takes no further trial.")

@@ -88,7 +88,7 @@ def check_sweep(actor: User, document: object, *, pins: bool = True) -> CheckedS
 
 
 def preview(actor: User, document: object) -> Preview:
-    """Return how many trials the sweep would have, what they cost and which cannot run. Raises what check_sweep does."""
+    """Return how many trials there would be, what they cost and which cannot run. Raises what check_sweep does."""
     checked = check_sweep(actor, document, pins=False)
     trials = num_trials(checked.spec)
     times = [found for one in checked.sample if one.launch is not None and (found := _seconds(one.launch)) is not None]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-
 from runs.models import Sweep, Trial
 from runs.sweeps.search.trials import PastTrial
 from trainyard.contract.statuses import SweepStatus, TrialState

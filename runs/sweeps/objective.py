@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
 from runs.points.read import curves, summaries
 from runs.sweeps.pruning import Report
@@ -66,6 +67,6 @@ def _area(run_id: str, metric: str) -> float:
         raise NoValue(f"{metric} was NaN at every step.")
     if len(reports) == 1:
         return reports[0].value
-    pairs = zip(reports, reports[1:], strict=False)
+    pairs = pairwise(reports)
     area = sum((one.step - before.step) * (one.value + before.value) / 2 for before, one in pairs)
     return area / (reports[-1].step - reports[0].step)

@@ -12,6 +12,7 @@ from trainyard.cli import programs
 from trainyard.cli.beside.executing import split_command
 from trainyard.cli.parser import build_parser
 from trainyard.cli.screen import Screen
+from trainyard.cli.sweeping import with_start
 from trainyard.rest.client import ApiError, Client, Unreachable
 from trainyard.rest.config import NotConfigured, load, renewed_token
 from trainyard.spec import SpecError
@@ -25,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words and words[0] in programs.PROGRAMS:
         return programs.become(words[0], words[1:])
     words, command = split_command(words)
-    arguments = build_parser().parse_args(words, argparse.Namespace(words=command))
+    arguments = build_parser().parse_args(with_start(words), argparse.Namespace(words=command))
     screen = Screen()
     try:
         config = load()

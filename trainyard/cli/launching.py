@@ -39,17 +39,17 @@ def read_spec(arguments: argparse.Namespace) -> tuple[Any, Spec, Path]:
     SpecError here already, so that nothing is packed and sent for a spec that is wrong."""
     document, folder = _read(arguments.file)
     if isinstance(document, dict):
-        document = merge(document, _overrides(arguments.overrides))
+        document = merge(document, overrides_of(arguments.overrides))
     return document, parse_spec(document), folder
 
 
 def clone(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    made = client.act(arguments.id, "clone", {"overrides": _overrides(arguments.overrides)})
+    made = client.act(arguments.id, "clone", {"overrides": overrides_of(arguments.overrides)})
     return _started(client, made, arguments, screen)
 
 
 def go_on(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    body: answers.VerbBody = {"step": arguments.step, "overrides": _overrides(arguments.overrides)}
+    body: answers.VerbBody = {"step": arguments.step, "overrides": overrides_of(arguments.overrides)}
     return _started(client, client.act(arguments.id, "continue", body), arguments, screen)
 
 
@@ -89,7 +89,7 @@ def _read(name: str) -> tuple[Any, Path]:
         raise SpecError([Problem("", f"{name} cannot be read: {error.strerror or error}")]) from None
 
 
-def _overrides(pairs: list[str]) -> JsonObject:
+def overrides_of(pairs: list[str]) -> JsonObject:
     found: JsonObject = {}
     for pair in pairs:
         path, equals, text = pair.partition("=")

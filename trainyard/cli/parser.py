@@ -17,6 +17,7 @@ from trainyard.cli import (
     planning,
     programs,
     reading,
+    sweeping,
     syncing,
 )
 from trainyard.cli.beside import executing, forwarding
@@ -40,6 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_syncing(commands)
     _add_reading(commands)
     _add_datasets(commands)
+    sweeping.add_sweeps(commands, _command)
     _add_acting(commands)
     return parser
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx
 
 from trainyard.contract.base import BadDocument, JsonObject, convert
-from trainyard.rest import answers
+from trainyard.rest import answers, sweep_answers
 from trainyard.spec.problems import Problem
 
 RETRY_AFTER_S = (0.2, 0.8)
@@ -146,6 +146,36 @@ class Client:
     def upload_bundle(self, data: bytes, project: str) -> answers.Bundle:
         headers = {"Content-Type": "application/gzip"}
         return self._json("POST", "bundles", answers.Bundle, params={"project": project}, content=data, headers=headers)
+
+    # Sweeps
+
+    def start_sweep(self, sweep: JsonObject) -> sweep_answers.Sweep:
+        return self._json("POST", "sweeps", sweep_answers.Sweep, json=sweep, timeout=SUBMIT_S)
+
+    def preview_sweep(self, sweep: JsonObject) -> sweep_answers.SweepPreview:
+        """Return how many trials it would have, what they cost, and which cannot run."""
+        return self._json("POST", "sweeps/preview", sweep_answers.SweepPreview, json=sweep, timeout=SUBMIT_S)
+
+    def sweeps(self, **filters: QueryValue) -> Iterator[sweep_answers.SweepItem]:
+        return self._pages("sweeps", filters, sweep_answers.SweepItem)
+
+    def sweep(self, sweep: str) -> sweep_answers.Sweep:
+        return self._json("GET", f"sweeps/{_part(sweep)}", sweep_answers.Sweep)
+
+    def act_on_sweep(self, sweep: str, verb: str) -> sweep_answers.Sweep:
+        """Ask for ``stop``, ``pause`` or ``resume``."""
+        return self._json("POST", f"sweeps/{_part(sweep)}/{verb}", sweep_answers.Sweep, json={})
+
+    def add_trial(self, sweep: str, parameters: JsonObject) -> sweep_answers.Sweep:
+        return self._json("POST", f"sweeps/{_part(sweep)}/trials", sweep_answers.Sweep, json={"parameters": parameters})
+
+    def promote_trial(self, sweep: str, number: int) -> sweep_answers.Sweep:
+        return self._json("POST", f"sweeps/{_part(sweep)}/trials/{number}/promote", sweep_answers.Sweep, json={})
+
+    def launch_trial(self, sweep: str, number: int | None = None, seeds: int = 3) -> sweep_answers.Launched:
+        """Launch a trial's parameters (None: the best one's) as so many runs with different seeds."""
+        body = {"number": number, "seeds": seeds}
+        return self._json("POST", f"sweeps/{_part(sweep)}/launch", sweep_answers.Launched, json=body)
 
     # Runs that were logged outside of Trainyard
 

@@ -47,6 +47,7 @@ def nsga(question: Question) -> Suggestion:
     import optuna
 
     size = question.spec.sampler.population or 50
+
     def sampler() -> BaseSampler:
         return optuna.samplers.NSGAIISampler(population_size=size, seed=question.sampler_seed())
 

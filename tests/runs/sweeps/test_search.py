@@ -53,9 +53,7 @@ def search(spec: SweepSpec, number: int) -> list[PastTrial]:
         assert is_within(spec.space, suggestion.parameters)
         state = suggestion.study_state or state
         value = loss(suggestion.parameters)
-        found.append(
-            PastTrial(place, TrialState.COMPLETE, suggestion.parameters, (value,), 9, suggestion.attributes)
-        )
+        found.append(PastTrial(place, TrialState.COMPLETE, suggestion.parameters, (value,), 9, suggestion.attributes))
     return found
 
 

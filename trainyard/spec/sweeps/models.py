@@ -93,9 +93,7 @@ class Sampler(Part):
     interval: int = Field(default=100, ge=1)  # population: steps between two decisions
     quantile: Annotated[Number, Field(gt=0, le=0.5)] = 0.25
     explore: Literal["perturb", "resample", "pb2"] = "perturb"
-    factors: Annotated[list[Number], Field(min_length=1, max_length=20)] = Field(
-        default_factory=lambda: [0.8, 1.25]
-    )
+    factors: Annotated[list[Number], Field(min_length=1, max_length=20)] = Field(default_factory=lambda: [0.8, 1.25])
     resample: Annotated[Number, Field(ge=0, le=1)] = 0.25
 
 

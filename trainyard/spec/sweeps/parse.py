@@ -17,7 +17,13 @@ from trainyard.spec.values.fields import Part
 
 FIXED = ("name", "project", "tags")  # what every trial of a sweep has alike
 ONE_OBJECTIVE = ("gp", "cmaes", "population")
-SECTIONS: dict[str, type[Part]] = {"": SweepSpec, "budget": Budget, "sampler": Sampler, "pruner": Pruner, "objective": Objective}
+SECTIONS: dict[str, type[Part]] = {
+    "": SweepSpec,
+    "budget": Budget,
+    "sampler": Sampler,
+    "pruner": Pruner,
+    "objective": Objective,
+}
 
 
 def parse_sweep(document: object) -> SweepSpec:

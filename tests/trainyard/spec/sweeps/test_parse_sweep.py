@@ -49,7 +49,7 @@ def test_a_sweep_says_the_same_after_it_was_written_and_read() -> None:
         ({"space": {"train.steps": {"low": 1.5, "high": 9, "int": True}}}, "space.train.steps.low: must be a whole"),
         ({"space": {"train.learning_ratee": {"low": 0, "high": 1}}}, "space.train.learning_ratee: is not a field"),
         ({"space": {"train.learning_rate": {"low": -1, "high": 1}}}, "space.train.learning_rate: must be more than 0"),
-        ({"space": {"train.optimizer": {"values": ["adamw", "sgdx"]}}}, 'space.train.optimizer: must be adamw, sgd'),
+        ({"space": {"train.optimizer": {"values": ["adamw", "sgdx"]}}}, "space.train.optimizer: must be adamw, sgd"),
         ({"space": {"train.optimizer": {"low": 0, "values": ["adamw", "sgd"]}}}, "low: does not go with values"),
         ({"space": {"train": {"values": [1, 2]}, **RATE}}, "lies inside train, which varies too"),
         ({"space": {"name": {"values": ["a", "b"]}}}, "space.name: is the same for all trials"),
@@ -97,7 +97,10 @@ def test_a_grid_counts_and_numbers_its_points_with_conditions() -> None:
 
 
 def test_arguments_and_variables_are_laid_over_a_script() -> None:
-    base = {"name": "s", "task": {"script": "a.py", "arguments": ["--lr", "1", "--wd=2", "x"], "environment": {"A": "1"}}}
+    base = {
+        "name": "s",
+        "task": {"script": "a.py", "arguments": ["--lr", "1", "--wd=2", "x"], "environment": {"A": "1"}},
+    }
     found = overlay(
         base,
         {

@@ -1,0 +1,206 @@
+"""Commands about sweeps: starting one, watching it to its end, and what one may ask of it."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trainyard.cli.launching import overrides_of
+from trainyard.cli.screen import STATUS_STYLES, Screen, ago, figure, span
+from trainyard.contract.base import JsonObject
+from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
+from trainyard.rest import sweep_answers
+from trainyard.rest.client import Client
+from trainyard.spec import Problem, SpecError, load_spec_file
+from trainyard.spec.document import parse_document
+from trainyard.spec.sweeps import parse_sweep
+
+POLL_S = 0.5
+START = "start"
+VERBS = {
+    "stop": "end a sweep: its live trials save and end",
+    "pause": "launch no further trial of a sweep until it is resumed",
+    "resume": "go on with a paused sweep",
+}
+
+
+def add_sweeps(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add ``sweeps`` and the words of ``sweep`` to the command line; ``sweep FILE`` is ``sweep start FILE``."""
+    listed = command(commands, "sweeps", sweeps, "list sweeps, the newest first")
+    listed.add_argument("--project", help="only sweeps of this project")
+    listed.add_argument("--json", action="store_true", help="JSON as REST answers it")
+    sweep = commands.add_parser("sweep", help="search for better parameters", description="Search for better ones.")
+    verbs = sweep.add_subparsers(dest="sweep_command", required=True, metavar="FILE|COMMAND")
+    started = command(verbs, START, start, "start the sweep in FILE and print its id")
+    started.add_argument("file", metavar="FILE", help="a sweep in YAML or JSON; - reads it from the standard input")
+    started.add_argument("--wait", action="store_true", help="wait for the end; exit 0 only if the sweep succeeded")
+    started.add_argument("--preview", action="store_true", help="say what it would cost, and start nothing")
+    shown = command(verbs, "show", show, "show a sweep: its best, its trials")
+    shown.add_argument("id", metavar="ID", help="the sweep's id")
+    shown.add_argument("--json", action="store_true", help="JSON as REST answers it")
+    for verb, sentence in VERBS.items():
+        command(verbs, verb, act, sentence).add_argument("id", metavar="ID", help="the sweep's id")
+    tried = command(verbs, "try", try_parameters, "have a sweep try parameters that you choose")
+    tried.add_argument("id", metavar="ID", help="the sweep's id")
+    tried.add_argument(
+        "--set", action="append", default=[], metavar="PATH=VALUE", dest="overrides", help="a parameter; may be repeated"
+    )
+    promoted = command(verbs, "promote", promote, "let a pruned trial go on from its checkpoint")
+    promoted.add_argument("id", metavar="ID", help="the sweep's id")
+    promoted.add_argument("number", type=int, metavar="NUMBER", help="the trial's number")
+    again = command(verbs, "launch", launch, "launch the best trial again with several seeds, and print the runs' ids")
+    again.add_argument("id", metavar="ID", help="the sweep's id")
+    again.add_argument("--trial", type=int, metavar="NUMBER", help="another trial than the best")
+    again.add_argument("--seeds", type=int, default=3, metavar="N", help="how many runs (default: 3)")
+
+
+def with_start(words: list[str]) -> list[str]:
+    """Return the words of a command line with ``sweep FILE`` written out as ``sweep start FILE``: a file has a dot, or a
+    folder, in its name, as no command has."""
+    is_file = len(words) > 1 and words[0] == "sweep" and (words[1] == "-" or {".", "/"} & set(words[1]))
+    return ["sweep", START, *words[1:]] if is_file else words
+
+
+def start(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    document = _document(arguments.file)
+    if arguments.preview:
+        return _preview(client.preview_sweep(document), screen)
+    sweep = client.start_sweep(document)
+    print(sweep["id"], flush=True)
+    if not arguments.wait:
+        return 0
+    return 0 if follow(client, sweep["id"], screen)["status"] == SweepStatus.SUCCEEDED else 1
+
+
+def _document(name: str) -> JsonObject:
+    """Return the sweep in a file; a base that names a file is read from there. Raises SpecError here already."""
+    if name == "-":
+        document, folder = parse_document(sys.stdin.read(), "the standard input"), Path()
+    else:
+        path = Path(name)
+        try:
+            document, folder = load_spec_file(path), path.parent
+        except OSError as error:
+            raise SpecError([Problem("", f"{name} cannot be read: {error.strerror or error}")]) from None
+    if isinstance(document, dict) and set(document) == {"sweep"}:
+        document = document["sweep"]
+    if isinstance(document, dict) and isinstance(base := document.get("base"), str):
+        try:
+            document = {**document, "base": load_spec_file(folder / base)}
+        except OSError as error:
+            raise SpecError([Problem("base", f"{base} cannot be read: {error.strerror or error}")]) from None
+    parse_sweep(document)
+    found: JsonObject = document
+    return found
+
+
+def _preview(found: sweep_answers.SweepPreview, screen: Screen) -> int:
+    screen.line(f"trials     {found['trials']} ({found['runs']} runs of {found['slots_per_trial']} slots)")
+    if found["trial_s"] is not None and found["total_s"] is not None:
+        hours = figure(found["slot_hours"])
+        screen.line(f"cost       {span(found['trial_s'])} each, {span(found['total_s'])} in all, {hours} slot hours")
+    for one in found["refused"]:
+        shown = ", ".join(f"{path}={value}" for path, value in one["parameters"].items())
+        screen.line(f"cannot run {shown}: {one['problem']}", "yellow")
+    if found["num_refused"]:
+        screen.line(f"{found['num_refused']} of {found['num_tried']} points that were tried cannot run", "yellow")
+    return 0
+
+
+def follow(client: Client, sweep_id: str, screen: Screen) -> sweep_answers.Sweep:
+    """Return the sweep when it has ended; each trial that ends is a line."""
+    seen: set[int] = set()
+    while True:
+        sweep = client.sweep(sweep_id)
+        for trial in sweep["trials"]:
+            if trial["state"] in (TrialState.WAITING, TrialState.RUNNING) or trial["number"] in seen:
+                continue
+            seen.add(trial["number"])
+            value = "" if trial["value"] is None else f" {sweep['metric']} {figure(trial['value'])}"
+            screen.say(f"trial {trial['number']} {trial['state']}{value} {_shown(trial['parameters'])}".rstrip())
+        if sweep["status"] in SWEEP_FINAL:
+            break
+        time.sleep(POLL_S)
+    screen.say(f"{sweep['status']}: {sweep['reason']['sentence']}")
+    if (best := sweep["best"]) is not None:
+        screen.say(f"best: trial {best['number']}, {sweep['metric']} {figure(best['value'])}")
+    return sweep
+
+
+def sweeps(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    found = list(itertools.islice(client.sweeps(project=arguments.project), 200))
+    if arguments.json:
+        screen.json({"items": found})
+    elif found:
+        titles = ("id", "name", "status", "trials", "best", "project", "created")
+        screen.table(titles, [_row(one) for one in found])
+    else:
+        screen.say("No sweeps. Start one with `trainyard sweep FILE`.")
+    return 0
+
+
+def _row(one: sweep_answers.SweepItem) -> tuple[object, ...]:
+    ended = sum(one["counts"].get(state, 0) for state in (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAILED))
+    best = "" if one["best"] is None else f"{one['metric']} {figure(one['best']['value'])}"
+    trials = f"{ended} of {one['trials_total']}"
+    return one["id"], one["name"], one["status"], trials, best, one["project"], ago(one["created_at"])
+
+
+def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    sweep = client.sweep(arguments.id)
+    if arguments.json:
+        screen.json(sweep)
+        return 0
+    screen.line(f"{sweep['name']} ({sweep['id']})", "bold")
+    style = STATUS_STYLES.get(sweep["status"], "")
+    screen.line(f"{sweep['status']}: {sweep['reason']['sentence']}".rstrip(": "), style)
+    if (best := sweep["best"]) is not None:
+        screen.line(f"best       trial {best['number']}, {sweep['metric']} {figure(best['value'])}, run {best['run']}")
+        screen.line(f"           {_shown(best['parameters'])}")
+    titles = ("trial", "run", "state", sweep["metric"], "steps", "parameters")
+    rows = [
+        (one["number"], one["run"], one["state"], figure(one["value"]), one["steps"], _shown(one["parameters"]))
+        for one in sweep["trials"]
+    ]
+    if rows:
+        screen.line("")
+        screen.table(titles, rows)
+    return 0
+
+
+def act(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    sweep = client.act_on_sweep(arguments.id, arguments.sweep_command)
+    screen.say(f"{sweep['status']}: {sweep['reason']['sentence']}")
+    return 0
+
+
+def try_parameters(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    sweep = client.add_trial(arguments.id, overrides_of(arguments.overrides))
+    print(sweep["trials"][-1]["number"], flush=True)
+    return 0
+
+
+def promote(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    client.promote_trial(arguments.id, arguments.number)
+    screen.say(f"trial {arguments.number} goes on")
+    return 0
+
+
+def launch(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    for run in client.launch_trial(arguments.id, arguments.trial, arguments.seeds)["runs"]:
+        print(run, flush=True)
+    return 0
+
+
+def _shown(parameters: JsonObject) -> str:
+    return " ".join(f"{path}={_value(value)}" for path, value in parameters.items())
+
+
+def _value(value: Any) -> str:
+    return figure(value) if isinstance(value, float) else value if isinstance(value, str) else json.dumps(value)
