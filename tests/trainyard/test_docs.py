@@ -12,6 +12,7 @@ from trainyard.spec import parse_spec
 from trainyard.spec.__main__ import products, tables
 from trainyard.spec.document import load_spec_file, parse_document
 from trainyard.spec.sections.restarts import DEFAULT_ACTIONS
+from trainyard.spec.sweeps import parse_sweep, space_problems
 from trainyard.spec.unbuilt import UNBUILT
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -75,6 +76,10 @@ def test_every_option_of_a_command_is_in_its_section_and_the_other_way_round() -
 
 def test_every_example_is_a_valid_spec_and_each_axis_has_one() -> None:
     examples = [load_spec_file(path) for path in sorted((DOCS.parent / "examples").glob("*.yaml"))]
+    for one in [one.pop("sweep") for one in examples if "sweep" in one]:
+        sweep = parse_sweep(one)
+        assert space_problems(sweep, sweep.base) == []
+    examples = [one for one in examples if one]
     parallel = [parse_spec(one).resolved().get("parallel", {}) for one in examples]
     assert all(any(one.get(axis, 1) not in (1, "auto") for one in parallel) for axis in ("shard", "tensor", "context"))
     assert any(one.get("pipeline", {}).get("stages", 1) > 1 for one in parallel)

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ REFUSED = {
     "POST /runs/{run_id}/resize": 409,
     "POST /runs/{run_id}/rewind": 409,
     "POST /runs/{run_id}/exclude-node": 409,
+    "POST /sweeps/{sweep_id}/trials/{number}/promote": 409,  # it was not pruned
     "PUT /projects/{project_id}/members/{username}": 404,
     "DELETE /projects/{project_id}/members/{username}": 404,
     "GET /runs/{run_id}/logs/locate": 404,  # no line of it is an error
@@ -64,6 +66,15 @@ def commands() -> dict[str, str]:
     return {heading: found[heading] for heading in [*(one for one in found if one not in LATE), *LATE]}
 
 
+def wait_for_trial(yard: Yard, sweep: str) -> str:
+    """Return the sweep once its first trial is there."""
+    deadline = time.monotonic() + 30
+    while not yard.get(f"/sweeps/{sweep}")["trials"]:
+        assert time.monotonic() < deadline, "no trial was launched"
+        time.sleep(0.1)
+    return sweep
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not on this machine")
 def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path, open_folder: Path) -> None:
@@ -75,6 +86,9 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
     (tmp_path / "frames.bin").write_bytes(b"")
     (tmp_path / "code.tar.gz").write_bytes(pack(tmp_path)[0])
     (tmp_path / "hello.json").write_text(json.dumps({**spec, "name": "hello"}))
+    space = {"train.learning_rate": {"low": 0.001, "high": 0.1, "log": True}}
+    sweep = {"name": "page", "base": spec, "space": space, "objective": {"metric": "val/loss"}, "budget": {"trials": 2}}
+    (tmp_path / "sweep.json").write_text(json.dumps(sweep))
     token = yard.post("/tokens", {"name": "to be revoked"})["id"]
     names = {
         "URL": yard.up.url,
@@ -85,6 +99,7 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
     }
     names |= {"NODE": "x", "SEAL": "1.x", "FENCE": "1", "SHA256": "0" * 64, "MEDIA": "1"}
     names["DATASET"] = yard.post("/datasets", {"name": "page", "source": "text", "location": str(open_folder)})["id"]
+    names["SWEEP"] = wait_for_trial(yard, yard.post("/sweeps", sweep)["id"])
     names["OTHER"] = plant_points(yard.http, "another", 5, ["train/loss"])
     wrong = {}
     for heading, command in commands().items():
