@@ -4,7 +4,7 @@ Needs the standard library and msgspec only, so that it is cheap to import in an
 """
 
 from trainyard.formats.media import Histogram, Image, Table, Text
-from trainyard.sdk import Run, init
+from trainyard.sdk import Run, Sweep, init, sweep
 
 __version__ = "0.1.0"
-__all__ = ["Histogram", "Image", "Run", "Table", "Text", "__version__", "init"]
+__all__ = ["Histogram", "Image", "Run", "Sweep", "Table", "Text", "__version__", "init", "sweep"]

@@ -28,7 +28,7 @@ from trainyard.spec.sweeps.probing import space_problems
 
 
 def start_sweep(*, actor: User, document: Any) -> Sweep:
-    """Start the sweep; control launches its trials. Raises SpecError, NotFound and Forbidden, and writes nothing then."""
+    """Start the sweep; control launches its trials. Raises SpecError, NotFound and Forbidden."""
     checked = check_sweep(actor, document)
     with transaction.atomic():
         sweep = _make(actor, checked)

@@ -33,25 +33,26 @@ class Observer:
         """Read what is new of the running trials, and prune. Return whether anything changed."""
         running = [one for one in trials if one.state == TrialState.RUNNING and one.run_id is not None]
         cursors = cursors_of([str(one.run_id) for one in running]) if running else {}
+        rungs = {one.number: rungs_in(one.attributes) for one in history} if running else {}
         has_changed = False
         for trial in running:
             cursor = cursors.get(str(trial.run_id), 0)
             if self._cursors.get(str(trial.run_id)) != cursor:
-                has_changed |= self._look(sweep, trial, history, now)
+                has_changed |= self._look(sweep, trial, rungs, now)
                 self._cursors[str(trial.run_id)] = cursor
         return has_changed
 
     def forget(self, live: Iterable[str]) -> None:
         self._cursors = {run_id: self._cursors[run_id] for run_id in live if run_id in self._cursors}
 
-    def _look(self, sweep: Sweep, trial: Trial, history: Sequence[PastTrial], now: datetime) -> bool:
+    def _look(self, sweep: Sweep, trial: Trial, rungs: dict[int, dict[int, float]], now: datetime) -> bool:
         objective = sweep.parsed.objectives[0]
         reports = reports_of(str(trial.run_id), objective.metric, trial.steps)
         if reports:
             _store(trial, reports)
         if sweep.parsed.pruner.name == "none" or trial.is_promoted or sweep.parsed.is_multiple:
             return bool(reports)
-        return _judge(sweep, trial, history, reports, now) or bool(reports)
+        return _judge(sweep, trial, rungs, reports, now) or bool(reports)
 
 
 def _store(trial: Trial, reports: Sequence[Report]) -> None:
@@ -69,22 +70,26 @@ def _store(trial: Trial, reports: Sequence[Report]) -> None:
     Trial.objects.filter(pk=trial.pk).update(steps=trial.steps)
 
 
-def _judge(sweep: Sweep, trial: Trial, history: Sequence[PastTrial], fresh: Sequence[Report], now: datetime) -> bool:
-    """Ask the pruner, and stop the trial or keep the steps at which it was let go on."""
+def _judge(
+    sweep: Sweep, trial: Trial, rungs: dict[int, dict[int, float]], fresh: Sequence[Report], now: datetime
+) -> bool:
+    """Ask the pruner, and stop the trial or keep the steps at which it was let go on. ``rungs`` has those of all trials
+    by number, and gets this one's: who is judged next is compared with it."""
     spec = sweep.parsed
     stored = [Report(step, value) for step, value in trial.reports.order_by("step").values_list("step", "value")]
     by_step = {one.step: one for one in (*fresh, *stored)}  # what was stored was reported first
     bracket = bracket_of(spec.pruner, trial.number)
     others = [
-        rungs_in(one.attributes)
-        for one in history
-        if one.number != trial.number and bracket_of(spec.pruner, one.number) == bracket
+        one
+        for number, one in rungs.items()
+        if number != trial.number and bracket_of(spec.pruner, number) == bracket
     ]
     passed = rungs_in(trial.system_attributes)
     reports = [by_step[step] for step in sorted(by_step)]
     verdict = judge(spec.pruner, spec.objectives[0], trial.number, reports, passed, others)
     if verdict.rungs == passed and verdict.pruned_at is None:
         return False
+    rungs[trial.number] = verdict.rungs
     kept = {str(step): value for step, value in verdict.rungs.items()}
     trial.system_attributes = {**trial.system_attributes, RUNGS: kept}
     if verdict.pruned_at is None:
