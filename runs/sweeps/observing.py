@@ -80,9 +80,7 @@ def _judge(
     by_step = {one.step: one for one in (*fresh, *stored)}  # what was stored was reported first
     bracket = bracket_of(spec.pruner, trial.number)
     others = [
-        one
-        for number, one in rungs.items()
-        if number != trial.number and bracket_of(spec.pruner, number) == bracket
+        one for number, one in rungs.items() if number != trial.number and bracket_of(spec.pruner, number) == bracket
     ]
     passed = rungs_in(trial.system_attributes)
     reports = [by_step[step] for step in sorted(by_step)]

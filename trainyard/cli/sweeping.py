@@ -35,7 +35,9 @@ def add_sweeps(commands: Any, command: Callable[..., argparse.ArgumentParser]) -
     listed = command(commands, "sweeps", sweeps, "list sweeps, the newest first")
     listed.add_argument("--project", help="only sweeps of this project")
     listed.add_argument("--json", action="store_true", help="JSON as REST answers it")
-    sweep = commands.add_parser("sweep", help="search for better parameters", description="Search for better parameters.")
+    sweep = commands.add_parser(
+        "sweep", help="search for better parameters", description="Search for better parameters."
+    )
     verbs = sweep.add_subparsers(dest="sweep_command", required=True, metavar="FILE|COMMAND")
     started = command(verbs, START, start, "start the sweep in FILE and print its id")
     started.add_argument("file", metavar="FILE", help="a sweep in YAML or JSON; - reads it from the standard input")
@@ -66,8 +68,8 @@ def add_sweeps(commands: Any, command: Callable[..., argparse.ArgumentParser]) -
 
 
 def with_start(words: list[str]) -> list[str]:
-    """Return the words of a command line with ``sweep FILE`` written out as ``sweep start FILE``: the name of a file has
-    a dot or a slash, as no command has."""
+    """Return the words of a command line with ``sweep FILE`` written out as ``sweep start FILE``: a file has a dot or
+    a slash in its name, as no command has."""
     is_file = len(words) > 1 and words[0] == "sweep" and (words[1] == "-" or {".", "/"} & set(words[1]))
     return ["sweep", START, *words[1:]] if is_file else words
 

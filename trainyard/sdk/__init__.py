@@ -1,6 +1,6 @@
 """What a training script calls: runs, points and media on their way into the spool."""
 
 from trainyard.sdk.run import Run, init
-from trainyard.sdk.sweep import Sweep, sweep
+from trainyard.sdk.sweeping import Sweep, sweep
 
 __all__ = ["Run", "Sweep", "init", "sweep"]

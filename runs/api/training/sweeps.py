@@ -100,7 +100,7 @@ class PreviewOut(Schema):
     slots_per_trial: int
 
 
-class Change(Body):
+class SweepChange(Body):
     space: dict[str, Any] = Field(default_factory=dict, description="path -> dimension, wider than it was")
     budget: dict[str, Any] = Field(default_factory=dict, description="fields of the budget")
 
@@ -109,12 +109,12 @@ class NewTrial(Body):
     parameters: dict[str, Any] = Field(description="path -> value")
 
 
-class Again(Body):
+class LaunchTrial(Body):
     number: int | None = Field(None, ge=0, description="of which trial; absent: of the best")
     seeds: int = Field(3, ge=1, le=20)
 
 
-class AgainOut(Schema):
+class LaunchedOut(Schema):
     runs: list[str]
 
 
@@ -154,7 +154,7 @@ def show(request: HttpRequest, sweep_id: str) -> SweepOut:
 
 
 @router.patch("/sweeps/{sweep_id}", response=SweepOut, summary="Widen the space, or change the budget")
-def change(request: HttpRequest, sweep_id: str, body: InBody[Change]) -> SweepOut:
+def change(request: HttpRequest, sweep_id: str, body: InBody[SweepChange]) -> SweepOut:
     user = actor(request)
     sweep = get_sweep(user, sweep_id, Role.MEMBER)
     return _one(actions.change_sweep(actor=user, sweep=sweep, space=body.space, budget=body.budget))
@@ -194,12 +194,12 @@ def promote(request: HttpRequest, sweep_id: str, number: int) -> SweepOut:
     return _one(sweep)
 
 
-@router.post("/sweeps/{sweep_id}/launch", response={201: AgainOut}, summary="Launch a trial again with several seeds")
-def launch(request: HttpRequest, sweep_id: str, body: InBody[Again]) -> Answer[AgainOut]:
+@router.post("/sweeps/{sweep_id}/launch", response={201: LaunchedOut}, summary="Launch a trial again with several seeds")
+def launch(request: HttpRequest, sweep_id: str, body: InBody[LaunchTrial]) -> Answer[LaunchedOut]:
     user = actor(request)
     sweep = get_sweep(user, sweep_id, Role.MEMBER)
     runs = actions.launch_again(actor=user, sweep=sweep, number=body.number, seeds=body.seeds)
-    return Answer(201, AgainOut(runs=[run.pk for run in runs]))
+    return Answer(201, LaunchedOut(runs=[run.pk for run in runs]))
 
 
 def _items(rows: Sequence[Sweep]) -> list[SweepItem]:

@@ -123,7 +123,8 @@ def _best_point(process: Process, best: float, rng: np.random.Generator, num: in
         around = np.clip(chosen + rng.normal(0.0, spread, (NUM_LOCAL, num)), 0.0, 1.0)
         candidates = np.vstack([chosen, around])
         spread /= 3.0
-    return chosen
+    best_point: Matrix = chosen
+    return best_point
 
 
 def _log_improvement(mean: Matrix, deviation: Matrix, best: float) -> Matrix:

@@ -1,7 +1,7 @@
 """Starting a sweep from a script, and waiting for its end.
 
-``trainyard.sweep(...)`` needs a server, unlike ``trainyard.init``: it raises where there is none. The client is imported
-when it is called, so that ``import trainyard`` stays cheap.
+``trainyard.sweep(...)`` needs a server, unlike ``trainyard.init``: it raises where there is none. The client is
+imported when it is called, so that ``import trainyard`` stays cheap.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from trainyard.contract.statuses import SWEEP_FINAL
 
 if TYPE_CHECKING:
     from trainyard.rest.client import Client
-    from trainyard.rest.sweep_answers import BestTrial, Sweep as SweepAnswer, Trial
+    from trainyard.rest.sweep_answers import BestTrial, Trial
+    from trainyard.rest.sweep_answers import Sweep as SweepAnswer
 
 POLL_S = 0.5
 T = TypeVar("T")
@@ -73,7 +74,7 @@ def sweep(
     parallel: int = 1,
     **fields: Any,
 ) -> Sweep:
-    """Start a sweep over fields of ``base``, a spec or ``{"job": id}``. ``fields`` are the rest of its document, such as
+    """Start a sweep over fields of ``base``, a spec or ``{"job": id}``. ``fields`` are the rest of its document, as
     ``sampler="tpe"`` and ``pruner={"name": "asha"}``. Raises ApiError for what the server refuses."""
     budget = {**fields.pop("budget", {}), "trials": trials, "parallel": parallel}
     objectives: Any = dict(objective) if isinstance(objective, Mapping) else [dict(one) for one in objective]
