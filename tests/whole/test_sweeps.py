@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.whole.test_command_line import trainyard
 from tests.whole.runs import FINAL, Document, Yard
+from tests.whole.test_command_line import trainyard
 
 TRIALS = 12
 

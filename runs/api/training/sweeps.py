@@ -194,7 +194,9 @@ def promote(request: HttpRequest, sweep_id: str, number: int) -> SweepOut:
     return _one(sweep)
 
 
-@router.post("/sweeps/{sweep_id}/launch", response={201: LaunchedOut}, summary="Launch a trial again with several seeds")
+@router.post(
+    "/sweeps/{sweep_id}/launch", response={201: LaunchedOut}, summary="Launch a trial again with several seeds"
+)
 def launch(request: HttpRequest, sweep_id: str, body: InBody[LaunchTrial]) -> Answer[LaunchedOut]:
     user = actor(request)
     sweep = get_sweep(user, sweep_id, Role.MEMBER)
