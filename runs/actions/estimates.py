@@ -9,6 +9,7 @@ from typing import Any
 from runs.access import NotFound, Someone, visible_projects, visible_runs
 from runs.actions.checking import cluster_of, parse_launch
 from runs.datasets import resolve
+from runs.engines import engine_of
 from runs.models import Cluster, Node
 from runs.placing.planning import MAX_RANKS, Costs, KnownRates, costs, likely_nodes
 from runs.placing.queue import forecast
@@ -53,7 +54,7 @@ def _nodes(spec: RecipeSpec, cluster: Cluster, now: datetime) -> list[Node]:
     nodes = {node.pk: node for node in Node.objects.registered().filter(cluster=cluster)}
     if problems := check_fits(spec, nodes.values()):
         raise SpecError(problems)
-    answer = forecast(cluster, spec.resolved(), now)
+    answer = forecast(cluster, spec.resolved(), engine_of(cluster).capacity(cluster, now))
     if isinstance(answer, Placed):
         return [nodes[part.node] for part in answer.parts]
     chosen = likely_nodes(spec, list(nodes.values()))

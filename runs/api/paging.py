@@ -9,8 +9,10 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from django.core.exceptions import ValidationError
-from django.db.models import DateTimeField, Field, Model, QuerySet
+from django.db.models import DateTimeField, Model, QuerySet
+from django.db.models import Field as ModelField
 from ninja import Schema
+from pydantic import Field
 
 from runs.ordered import beyond
 
@@ -22,6 +24,11 @@ MAX_LIMIT = 200
 
 class BadCursor(ValueError):
     """A cursor that this list did not make."""
+
+
+class ListQuery(Schema):
+    cursor: str | None = None
+    limit: int = Field(100, ge=1, le=MAX_LIMIT)
 
 
 class Page(Schema, Generic[T]):
@@ -67,7 +74,7 @@ def _place(model: type[Model], field: str, cursor: str) -> tuple[Any, Any]:
         if not isinstance(value, str | int) or not isinstance(key, str | int):
             raise ValueError("not a place")
         column = model._meta.get_field(field)
-        assert isinstance(column, Field) and model._meta.pk is not None
+        assert isinstance(column, ModelField) and model._meta.pk is not None
         if isinstance(column, DateTimeField):
             value = datetime.fromisoformat(str(value))
             if value.tzinfo is None:

@@ -4,15 +4,14 @@ places the queue, and by pages, which say beforehand what would happen."""
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 
 from django.db.models import QuerySet
 
-from runs.engines import engine_of
 from runs.models import Cluster, Placement, Run
 from runs.models.runs import counts_up_to, size_of
-from runs.placing.scheduling import Placed, Request, Waiting, place
+from runs.placing.scheduling import Placed, Request, Room, Waiting, place
 from runs.status import Status, Wanted
 from trainyard.contract.base import SpecDocument
 
@@ -73,9 +72,10 @@ def request_of(run_id: str, spec: SpecDocument) -> Request:
     )
 
 
-def forecast(cluster: Cluster, spec: SpecDocument, now: datetime) -> Placed | Waiting:
-    """Where a run of the resolved spec would start if it were submitted now, else why it would wait."""
+def forecast(cluster: Cluster, spec: SpecDocument, capacity: Sequence[Room]) -> Placed | Waiting:
+    """Where a run of the resolved spec would start if it were submitted now, else why it would wait. ``capacity``: what
+    the cluster's engine has free."""
     own = request_of(NEW, spec)
     requests = sorted([*requests_of(waiting_runs(cluster)), own], key=lambda one: one.priority)  # keeps equals in order
-    answers = place(cluster.name, requests, engine_of(cluster).capacity(cluster, now))
+    answers = place(cluster.name, requests, capacity)
     return answers[requests.index(own)]

@@ -14,6 +14,7 @@ from dashboard.pages.launch.cost import Cost, cost
 from dashboard.pages.launch.mesh_drawing import Drawing, draw
 from runs.access import Forbidden, NotFound, Someone, projects_with, require
 from runs.actions.checking import Launchable, NeverFits, Packed, check_launch
+from runs.engines import engine_of
 from runs.models import Node, Project, Role
 from runs.placing.planning import likely_nodes
 from runs.placing.queue import forecast
@@ -119,7 +120,7 @@ def _typed(document: JsonObject) -> tuple[Spec | None, JsonObject]:
 
 def _prospects(found: Launchable, now: datetime) -> tuple[Sequence[Node], str, str]:
     """Return the nodes where it would start (or would, if they were idle), a sentence and its tone."""
-    answer = forecast(found.cluster, found.spec.resolved(), now)
+    answer = forecast(found.cluster, found.spec.resolved(), engine_of(found.cluster).capacity(found.cluster, now))
     if not isinstance(answer, Placed):
         return likely_nodes(found.spec, found.nodes), answer.sentence, "grey"
     by_id = {node.pk: node for node in found.nodes}

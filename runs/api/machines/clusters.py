@@ -14,9 +14,8 @@ from ninja import Status as Answer
 from runs import actions
 from runs.access import can_manage_clusters, get_cluster, visible_clusters, visible_projects, visible_runs
 from runs.api.auth import actor
-from runs.api.paging import Page, page
+from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body, TimeOut
-from runs.api.training.history import ListQuery
 from runs.models import Cluster, Node, Project, User
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp

@@ -16,9 +16,8 @@ from runs import actions, valkey_users
 from runs.access import get_node, visible_nodes
 from runs.api.auth import actor
 from runs.api.machines.node_bodies import answer_with, described, read_body
-from runs.api.paging import Page, page
+from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
-from runs.api.training.history import ListQuery
 from runs.models import Node
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp

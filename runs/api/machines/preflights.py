@@ -12,8 +12,7 @@ from ninja import Status as Answer
 from runs import actions
 from runs.access import get_cluster, get_run
 from runs.api.auth import actor
-from runs.api.paging import Page, page
-from runs.api.training.history import ListQuery
+from runs.api.paging import ListQuery, Page, page
 from runs.models import Node, Preflight, Role
 from runs.models.checks import Check
 from runs.preflight.nodes import checked_nodes

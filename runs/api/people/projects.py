@@ -12,9 +12,8 @@ from ninja import Status as Answer
 from runs import actions
 from runs.access import NotFound, get_project, visible_projects
 from runs.api.auth import actor
-from runs.api.paging import Page, page
+from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body, TimeOut
-from runs.api.training.history import ListQuery
 from runs.models import Invitation, Membership, Project, Role, Run, User
 from runs.presenting.stamps import stamp
 from runs.time_use.sums import time_of_all

@@ -13,9 +13,8 @@ from pydantic import AwareDatetime
 from runs import actions
 from runs.access import NotFound, visible_projects
 from runs.api.auth import actor
-from runs.api.paging import Page, page
+from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
-from runs.api.training.history import ListQuery
 from runs.models import Membership, Role, Token, User
 from runs.presenting.stamps import stamp
 

@@ -9,8 +9,7 @@ from runs.access import get_run
 from runs.api.auth import actor
 from runs.api.machines.node_auth import NodeAuth
 from runs.api.machines.node_bodies import answer_with, described, read_sealed_body
-from runs.api.paging import Page, page
-from runs.api.training.history import ListQuery
+from runs.api.paging import ListQuery, Page, page
 from runs.metrics.models import Checkpoint
 from runs.models import GoneRun
 from runs.presenting.checkpoints import CheckpointDocument, documents

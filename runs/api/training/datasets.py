@@ -15,10 +15,9 @@ from runs.access import get_cluster, get_dataset, get_project, visible_datasets
 from runs.api.auth import actor
 from runs.api.machines.node_auth import NodeAuth
 from runs.api.machines.node_bodies import described, read_sealed_body
-from runs.api.paging import Page, page
+from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
 from runs.api.training.dataset_facts import kept_facts
-from runs.api.training.history import ListQuery
 from runs.datasets import recipe_of
 from runs.models import Dataset, Node, Role
 from runs.presenting.stamps import stamp

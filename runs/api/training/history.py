@@ -11,18 +11,13 @@ from pydantic import ConfigDict
 
 from runs.access import get_run
 from runs.api.auth import actor
-from runs.api.paging import MAX_LIMIT, Page, page
+from runs.api.paging import ListQuery, Page, page
 from runs.models import Attempt, Event, Placement
 from runs.presenting.stamps import stamp
 from trainyard.contract.base import to_builtins
 from trainyard.contract.causes import CauseClass
 
 router = Router(tags=["runs"])
-
-
-class ListQuery(Schema):
-    cursor: str | None = None
-    limit: int = Field(100, ge=1, le=MAX_LIMIT)
 
 
 class PlacementOut(Schema):

@@ -22,26 +22,9 @@ from torch.distributed import _functional_collectives as functional
 from torch.distributed.distributed_c10d import ProcessGroup, Work
 
 from workers.training.measuring.phases import COMMUNICATION, Phases
-from workers.training.strategies.synchronization.protocol import ring_bytes
+from workers.training.measuring.traffic import gathered_bytes, ring_bytes, scattered_bytes, sent_bytes
 
 Sent = Callable[[int, int], int]  # bytes of what a rank puts in and ranks of the group -> bytes that it sends
-
-
-def gathered_bytes(num_bytes: int, world_size: int) -> int:
-    """Return what each rank sends in an all-gather to which it brings ``num_bytes``: its piece and those it passes."""
-    return (world_size - 1) * num_bytes
-
-
-def scattered_bytes(num_bytes: int, world_size: int) -> int:
-    """Return what each rank sends in a reduce-scatter of ``num_bytes`` on each: all pieces but its own. Between GPUs:
-    gloo reduces the whole and keeps a piece, which sends twice as much."""
-    return (world_size - 1) * num_bytes // world_size
-
-
-def told_bytes(num_bytes: int, world_size: int) -> int:
-    """Return what a rank sends that sends ``num_bytes`` to one other."""
-    return num_bytes
-
 
 # Methods of a process group, which argument holds what a rank puts in, and what it then sends.
 METHODS: dict[str, tuple[int, Sent]] = {
@@ -52,7 +35,7 @@ METHODS: dict[str, tuple[int, Sent]] = {
     "_allgather_base": (1, gathered_bytes),
     "reduce_scatter_single": (1, scattered_bytes),
     "_reduce_scatter_base": (1, scattered_bytes),
-    "send": (0, told_bytes),
+    "send": (0, sent_bytes),
 }
 # DTensor's, which reach the process group in C++.
 FUNCTIONS: dict[str, Sent] = {

@@ -18,8 +18,9 @@ from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
 from workers.training.assembly import Assembly
+from workers.training.measuring.traffic import ring_bytes
 from workers.training.optimizing.numerics import Precision
-from workers.training.strategies.synchronization.protocol import EveryStep, ring_bytes
+from workers.training.strategies.synchronization.protocol import EveryStep
 
 RANK = 4  # of PowerSGD's factors: Vogels et al. find no loss of quality from 2 to 4 on, depending on the model
 KINDS = ("none", "fp16", "bf16", "powersgd")

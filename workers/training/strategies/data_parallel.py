@@ -16,9 +16,9 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from workers.training.assembly import Assembly
+from workers.training.measuring.traffic import ring_bytes
 from workers.training.mesh import Mesh, copies_of
 from workers.training.strategies.compression import Compression
-from workers.training.strategies.synchronization.protocol import ring_bytes
 
 # DDP lays its buckets anew after the first backward pass, in the order in which gradients became ready. The sums of
 # three and more ranks depend on that layout in their last bits, so an attempt that resumes would differ.

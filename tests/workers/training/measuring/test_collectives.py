@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from tests.workers.training.ranks import Point, recipe_spec, tiny_spec, train_on
-from workers.training.measuring.collectives import gathered_bytes, scattered_bytes
+from workers.training.measuring.traffic import gathered_bytes, ring_bytes, scattered_bytes
 from workers.training.recipes import load_task
-from workers.training.strategies.synchronization.protocol import ring_bytes
 
 STEPS = 3
 LOSS = 4  # bytes: the sum of one number over two ranks

@@ -22,9 +22,10 @@ import torch.distributed as dist
 from torch import nn
 
 from workers.training.assembly import Assembly
+from workers.training.measuring.traffic import ring_bytes
 from workers.training.optimizing.numerics import Precision
 from workers.training.strategies.synchronization.flat import Flat, parameters_of
-from workers.training.strategies.synchronization.protocol import OwnLoss, ring_bytes
+from workers.training.strategies.synchronization.protocol import OwnLoss
 
 
 class LocalSGD:

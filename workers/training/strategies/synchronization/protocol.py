@@ -100,11 +100,3 @@ class OwnLoss:
 
 def no_sum(tensor: torch.Tensor) -> None:
     """A ``StartSum`` for a rank that has all of it."""
-
-
-def ring_bytes(num_bytes: int, world_size: int) -> int:
-    """Return what each rank sends in an all-reduce of ``num_bytes`` around a ring: 2 (N - 1) / N of them.
-
-    Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations".
-    """
-    return 2 * (world_size - 1) * num_bytes // world_size
