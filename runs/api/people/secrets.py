@@ -11,9 +11,8 @@ from ninja import Status as Answer
 from runs import actions
 from runs.access import get_project, get_run
 from runs.api.auth import actor
-from runs.api.paging import Page, page
+from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
-from runs.api.training.history import ListQuery
 from runs.models import Role, Secret
 from runs.presenting.stamps import stamp
 from runs.secrets.delivery import uses_of
