@@ -42,3 +42,9 @@ def write_table(terminalreporter: pytest.TerminalReporter, lines: Sequence[Seque
         cells = (cell.ljust(width) if not number else cell.rjust(width)
                  for number, (cell, width) in enumerate(zip(line, widths, strict=True)))  # fmt: skip
         terminalreporter.write_line("  ".join(cells))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print a failure as it happens: all experiments together take an hour, and pytest prints it at their end."""
+    if report.failed:
+        print(f"\nFAILED {report.nodeid} ({report.when}, load {os.getloadavg()[0]:.1f})\n{report.longreprtext[-4000:]}")

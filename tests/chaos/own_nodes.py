@@ -40,8 +40,10 @@ class OwnNodes:
         prefix: Sequence[str] = (),
         address: str = "127.0.0.1",
         environment: Mapping[str, str] = NOTHING,
+        folder: Path = ROOT,
     ) -> None:
-        """Start the node, for the first time or again. ``prefix`` stands before its command, ``address`` is its own."""
+        """Start the node, for the first time or again. ``prefix`` stands before its command, ``address`` is its own,
+        and its code is that of ``folder``."""
         variables = {**{key: value for key, value in os.environ.items() if not key.startswith(OURS)}, **environment}
         variables["TRAINYARD_CORES"] = "1"  # more threads than that slow each other down
         variables["TRAINYARD_CHECKPOINTS"] = str(self._up.home / "checkpoints")
@@ -52,7 +54,7 @@ class OwnNodes:
         command = [*prefix, sys.executable, "-m", "workers.node", *words, "--server", self._up.url]
         with (self._up.home / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                tethered(command), cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                tethered(command), cwd=folder, env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def start_all(self, *names: str) -> None:
@@ -62,6 +64,16 @@ class OwnNodes:
 
     def wait_for_contact(self, *names: str) -> None:
         wait_until(lambda: set(names) <= in_contact(self._yard), f"{names} are in contact", patience_s=IN_CONTACT_S)
+
+    def has_ended(self, name: str) -> bool:
+        return self._processes[name].poll() is not None
+
+    def folder_of(self, name: str) -> Path:
+        """Return the folder whose code the node runs."""
+        return Path(psutil.Process(self._processes[name].pid).cwd())
+
+    def log(self, name: str) -> str:
+        return (self._up.home / f"{name}.log").read_text(errors="replace")
 
     def home(self, name: str) -> Path:
         return self._up.home / "nodes" / name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.up_process import Up
-from tests.whole.runs import Yard
+from tests.whole.runs import Yard, example
 from tests.workers.control import until
 
 pytestmark = pytest.mark.extended
@@ -40,3 +40,17 @@ def test_a_preflight_on_demand_has_a_collective_over_the_nodes(running_trainyard
     assert collective["state"] == "ok", collective
     assert collective["unit"] == "B/s" and collective["value"] > 0
     assert "An all-reduce of 4.0 MiB over 2 nodes" in collective["sentence"]
+
+
+def test_a_run_that_always_checks_begins_once_its_nodes_have_passed_a_check_made_for_it(yard: Yard) -> None:
+    spec = example("tiny-steps", steps=20, batch_size=2, warmup_steps=1, validate_every_steps=0)
+    run = yard.submit(spec | {"preflight": "always", "resources": {"nodes": 2, "accelerator": "cpu"}})
+    ended = yard.wait_for_end(run)
+    assert (ended["status"], ended["attempt"]) == ("SUCCEEDED", 1), ended["reason"]
+    asked = [one for one in yard.get("/clusters/local/preflights")["items"] if one["created_at"] >= ended["created_at"]]
+    assert len(asked) == 1 and set(asked[0]["nodes"]) == {"local-1", "local-2"}, asked
+    assert asked[0]["state"] in ("ok", "warn"), asked
+    (collective,) = [one for one in asked[0]["checks"] if one["name"] == "collective"]
+    assert collective["state"] == "ok", collective
+    attempt = yard.get(f"/runs/{run}/attempts")["items"][0]
+    assert attempt["created_at"] >= asked[0]["ended_at"], "it was placed after the check"
