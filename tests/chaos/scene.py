@@ -135,7 +135,20 @@ class Scene:
             print(f"misblamed: {cause['class']} of rank {cause['rank']}: {cause['sentence']}", flush=True)
 
     def wait_for_attempt(self, run: str, number: int) -> None:
-        wait_until(lambda: self.yard.run(run)["attempt"] == number, f"attempt {number} begins", patience_s=60)
+        try:
+            wait_until(lambda: self.yard.run(run)["attempt"] == number, f"attempt {number} begins", patience_s=60)
+        except AssertionError:
+            self.print_history(run)
+            raise
+
+    def print_history(self, run: str) -> None:
+        """Print what the run says of itself, for a person who looks for why it did not do what it should."""
+        document = self.yard.run(run)
+        print(f"  {document['status']} at step {document['step']}: {document['reason']}")
+        for event in sorted(self.events(run), key=lambda event: str(event["at"])):
+            print(f"  {event['at']} {event['code']} {event['sentence']}")
+        for attempt in self.yard.get(f"/runs/{run}/attempts")["items"]:
+            print(f"  {attempt}", flush=True)
 
     @staticmethod
     def wait_until_true(condition: Callable[[], object], what: str = "what was waited for") -> None:

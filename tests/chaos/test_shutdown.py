@@ -11,7 +11,7 @@ import pytest
 
 from tests.chaos.scene import FIGURES, ROWS, Figure, Scene
 from tests.servers import short_folder
-from tests.up_process import Up, new_home, wait_until
+from tests.up_process import Up, new_home
 from tests.whole.runs import Yard
 
 pytestmark = [pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(600)]
@@ -49,7 +49,7 @@ def test_sigterm_to_everything_is_a_clean_stop_in_ten_seconds(request: pytest.Fi
             up.wait_until_said("Nodes in contact")
             with Yard(up) as yard:
                 scene.up, scene.yard = up, yard
-                wait_until(lambda: yard.run(run)["attempt"] == 2, "the run goes on by itself", patience_s=60)
+                scene.wait_for_attempt(run, 2)
                 row = scene.finish(f"SIGTERM to {whom}, and a new start")
         finally:
             up.close()
