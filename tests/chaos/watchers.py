@@ -127,9 +127,7 @@ class Crowd:
         while not condition():
             took_s = asyncio.get_running_loop().time() - began
             counts = [self.num_open(number) for number in (1, 2, 3)]
-            assert took_s < patience_s, (
-                f"not within {patience_s:g} s: {what}; opened once, twice, thrice: {counts}"
-            )
+            assert took_s < patience_s, f"not within {patience_s:g} s: {what}; opened once, twice, thrice: {counts}"
             await asyncio.sleep(0.1)
         return asyncio.get_running_loop().time() - began
 
