@@ -12,6 +12,7 @@ from django.db.models import Value
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Concat, Left, Length, Lower
 from django.db.models.lookups import GreaterThan
+from django.dispatch import Signal
 from django.utils import timezone
 
 from runs import broadcast
@@ -28,6 +29,10 @@ from trainyard.spec import PRIORITIES, read_spec, usable_nodes
 
 if TYPE_CHECKING:
     from runs.models.attempts import Attempt, Event
+
+
+# Sent once a run has ended for good and that is committed, in the process that wrote it; ``run_id`` is its id.
+run_ended = Signal()
 
 
 def choices(names: type[Status] | type[Phase] | type[Wanted]) -> list[tuple[str, str]]:
@@ -274,6 +279,8 @@ class Run(models.Model):
                 setattr(self, field, value)
             data = {"from": current, "to": status, **({"evidence": evidence} if evidence else {})}
             self.record(code, sentence, data=data, actor=actor, attempt=attempt)
+            if status in FINAL:
+                transaction.on_commit(lambda: run_ended.send_robust(sender=Run, run_id=self.pk))
 
     def correct_reason(self, *, code: str, sentence: str, instead_of: str, attempt: Attempt) -> None:
         """Replace the reason of a status that stays, and write the event, unless it is ``instead_of`` no more."""

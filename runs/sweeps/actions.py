@@ -133,6 +133,14 @@ def _refuse_narrower(before: dict[str, Dimension], after: dict[str, Dimension]) 
         raise SpecError(found)
 
 
+def delete_sweep(*, actor: User, sweep: Sweep) -> None:
+    """Forget an ended sweep and its trials; their runs stay. One's own as a member, others' as a maintainer."""
+    require(actor, sweep.project, Role.MEMBER if sweep.created_by_id == actor.pk else Role.MAINTAINER)
+    if not sweep.is_final or sweep.live_trials().exists():
+        raise Refused("still-live", f"Sweep {sweep.name} is {sweep.status}. Stop it first.")
+    sweep.delete()
+
+
 def add_trial(*, actor: User, sweep: Sweep, parameters: JsonObject) -> Trial:
     """Have the sweep try these parameters as soon as it has room, also outside of its space. Raises SpecError."""
     require(actor, sweep.project, Role.MEMBER)

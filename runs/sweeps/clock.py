@@ -12,6 +12,7 @@ from django.db import close_old_connections, connections
 from django.utils import timezone
 from redis.exceptions import LockError, RedisError
 
+from runs.models.runs import run_ended
 from runs.serving.transport import redis
 from runs.sweeps.stepping import Stepper
 from trainyard.contract import keys
@@ -44,15 +45,22 @@ class SweepClock(threading.Thread):
     def __init__(self) -> None:
         super().__init__(name="sweeps", daemon=True)
         self._over = threading.Event()
+        self._wake = threading.Event()
 
     def stop(self) -> None:
         self._over.set()
+        self._wake.set()
         self.join(STOP_LIMIT_S)
+
+    def _wake_up(self, **_: object) -> None:
+        self._wake.set()
 
     def run(self) -> None:
         stepper, is_well = Stepper(), True
+        run_ended.connect(self._wake_up)  # the next trial takes the place at once
         while not self._over.is_set():
             began = time.monotonic()
+            self._wake.clear()
             close_old_connections()  # one that the database closed is opened again
             try:
                 step_once(stepper, timezone.now())
@@ -63,5 +71,6 @@ class SweepClock(threading.Thread):
                 is_well = False
             except Exception:  # whatever it is, the next round may be better
                 log.exception("sweeps.round_failed")
-            self._over.wait(max(0.05, EVERY_S - (time.monotonic() - began)))
+            self._wake.wait(max(0.05, EVERY_S - (time.monotonic() - began)))
+        run_ended.disconnect(self._wake_up)
         connections.close_all()

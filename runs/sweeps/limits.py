@@ -14,11 +14,10 @@ from trainyard.spec.values.durations import seconds_of, words_of
 
 @dataclass(frozen=True)
 class End:
-    """``is_at_once``: live trials are stopped; else they go on to their end."""
+    """Live trials are stopped, then the sweep is over."""
 
     code: str
     sentence: str
-    is_at_once: bool = True
 
 
 # What a sweep becomes once its last trial has ended.

@@ -33,13 +33,12 @@ class Observer:
         """Read what is new of the running trials, and prune. Return whether anything changed."""
         running = [one for one in trials if one.state == TrialState.RUNNING and one.run_id is not None]
         cursors = cursors_of([str(one.run_id) for one in running]) if running else {}
-        rungs = {one.number: rungs_in(one.attributes) for one in history} if running else {}
+        changed = [one for one in running if self._cursors.get(str(one.run_id)) != cursors.get(str(one.run_id), 0)]
+        rungs = {one.number: rungs_in(one.attributes) for one in history} if changed else {}
         has_changed = False
-        for trial in running:
-            cursor = cursors.get(str(trial.run_id), 0)
-            if self._cursors.get(str(trial.run_id)) != cursor:
-                has_changed |= self._look(sweep, trial, rungs, now)
-                self._cursors[str(trial.run_id)] = cursor
+        for trial in changed:
+            has_changed |= self._look(sweep, trial, rungs, now)
+            self._cursors[str(trial.run_id)] = cursors.get(str(trial.run_id), 0)
         return has_changed
 
     def forget(self, live: Iterable[str]) -> None:
@@ -101,7 +100,3 @@ def _judge(
 def rungs_in(attributes: object) -> dict[int, float]:
     kept = attributes.get(RUNGS, {}) if isinstance(attributes, dict) else {}
     return {int(step): float(value) for step, value in kept.items()}
-
-
-def run_ids_of(trials: Iterable[Trial]) -> list[str]:
-    return [one.run_id for one in trials if one.run_id is not None]

@@ -51,6 +51,7 @@ class Stepper:
             except Exception:  # a bug: the other sweeps go on all the same
                 log.exception("sweep.step_failed", sweep=sweep.pk)
         self.history.forget(one.pk for one in sweeps)
+        self.observer.forget(live_runs())
         return len(sweeps)
 
     def step(self, sweep: Sweep, now: datetime) -> None:
@@ -116,6 +117,12 @@ class Stepper:
             Sweep.objects.filter(pk=sweep.pk).update(study_state=sweep.study_state)
             return False
         return open_trial(sweep, number, suggestion, now) is not None
+
+
+def live_runs() -> list[str]:
+    """Return the ids of the runs of all live trials."""
+    found = Trial.objects.live().exclude(run=None).order_by()
+    return [str(run_id) for run_id in found.values_list("run_id", flat=True)]
 
 
 def stop_live(sweep: Sweep, now: datetime) -> None:

@@ -28,6 +28,7 @@ REFUSED = {
     "POST /runs/{run_id}/resize": 409,
     "POST /runs/{run_id}/rewind": 409,
     "POST /runs/{run_id}/exclude-node": 409,
+    "DELETE /sweeps/{sweep_id}": 409,  # its trials are still being stopped
     "POST /sweeps/{sweep_id}/trials/{number}/promote": 409,  # it was not pruned
     "PUT /projects/{project_id}/members/{username}": 404,
     "DELETE /projects/{project_id}/members/{username}": 404,

@@ -160,6 +160,13 @@ def change(request: HttpRequest, sweep_id: str, body: InBody[SweepChange]) -> Sw
     return _one(actions.change_sweep(actor=user, sweep=sweep, space=body.space, budget=body.budget))
 
 
+@router.delete("/sweeps/{sweep_id}", response={204: None}, summary="Forget an ended sweep; its runs stay")
+def delete(request: HttpRequest, sweep_id: str) -> Answer[None]:
+    user = actor(request)
+    actions.delete_sweep(actor=user, sweep=get_sweep(user, sweep_id, Role.MEMBER))
+    return Answer(204, None)
+
+
 @router.post("/sweeps/{sweep_id}/stop", response=SweepOut)
 def stop(request: HttpRequest, sweep_id: str) -> SweepOut:
     user = actor(request)

@@ -1,0 +1,62 @@
+"""`trainyard sweep`, and `trainyard.sweep` in a script."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from django.utils import timezone
+
+import trainyard as sdk
+from runs.models import Run, Sweep
+from runs.sweeps.stepping import Stepper
+from tests.cast import spec
+from tests.trainyard.command import Trainyard
+from trainyard.rest.client import ApiError
+
+pytestmark = pytest.mark.usefixtures("valkey")
+SPACE = {"train.learning_rate": {"low": 0.001, "high": 0.1, "log": True}}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    (tmp_path / "base.yaml").write_text(yaml.safe_dump(spec()))
+    sweep = {"name": "search", "base": "base.yaml", "space": SPACE, "objective": {"metric": "val/loss"},
+             "budget": {"trials": 3}, "sampler": "random"}  # fmt: skip
+    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump({"sweep": sweep}))
+    return str(tmp_path / "sweep.yaml")
+
+
+def test_a_sweep_is_previewed_started_listed_shown_and_stopped(trainyard: Trainyard, file: str) -> None:
+    ahead = trainyard("sweep", file, "--preview")
+    assert ahead.code == 0 and ahead.out.startswith("trials     3 (3 runs of 1 slots)")
+    assert not Sweep.objects.exists()
+    started = trainyard("sweep", file)
+    assert started.code == 0, started.err
+    sweep = Sweep.objects.get(pk=started.out.strip())
+    Stepper().step_all(timezone.now())
+    assert sweep.pk in trainyard("sweeps").out
+    assert "RUNNING" in trainyard("sweep", "show", sweep.pk).out
+    assert json.loads(trainyard("sweep", "show", sweep.pk, "--json").out)["trials"][0]["run"] == Run.objects.get().pk
+    tried = trainyard("sweep", "try", sweep.pk, "--set", "train.learning_rate=0.5")
+    assert (tried.code, tried.out.strip()) == (0, "1")
+    assert trainyard("sweep", "promote", sweep.pk, "0").code == 1
+    for verb, words in (("pause", "PAUSED"), ("resume", "RUNNING"), ("stop", "STOPPING")):
+        assert trainyard("sweep", verb, sweep.pk).err.startswith(words)
+
+
+def test_a_bad_sweep_is_exit_code_2_with_its_path(trainyard: Trainyard, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("name: x\nbase: {}\nspace: {}\nobjective: {metric: a}\nbudget: {trials: 1}\n")
+    ended = trainyard("sweep", str(tmp_path / "bad.yaml"))
+    assert ended.code == 2 and "space: is empty" in ended.err
+
+
+def test_a_script_starts_a_sweep_and_reads_it(trainyard: Trainyard) -> None:
+    sweep = sdk.sweep("search", base=spec(), space=SPACE, objective={"metric": "val/loss"}, trials=2, sampler="random")
+    Stepper().step_all(timezone.now())
+    assert (sweep.refresh().status, sweep.best, len(sweep.trials)) == ("RUNNING", None, 1)
+    assert sweep.stop().status == "STOPPING"
+    with pytest.raises(ApiError, match="space"):
+        sdk.sweep("search", base=spec(), space={}, objective={"metric": "val/loss"}, trials=2)
