@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from runs.models import Sweep, Trial
-from runs.sweeps.search.trials import PastTrial
 from trainyard.contract.statuses import SweepStatus, TrialState
 from trainyard.spec.values.durations import seconds_of, words_of
 
@@ -24,11 +22,11 @@ class End:
 OUTCOMES = {"stopped": SweepStatus.CANCELLED, "failures": SweepStatus.FAILED, "cannot-launch": SweepStatus.FAILED}
 
 
-def end_of(sweep: Sweep, history: Sequence[PastTrial], now: datetime) -> End | None:
+def end_of(sweep: Sweep, now: datetime) -> End | None:
     """Return why the sweep ends now; None where it goes on."""
     budget = sweep.parsed.budget
-    if failed := _failures(history, budget.failures):
-        return failed
+    if _has_failed(sweep, budget.failures):
+        return End("failures", failure_sentence(sweep))
     if budget.time and sweep.active_s_at(now.timestamp()) >= seconds_of(budget.time):
         return End("time", f"Its time of {words_of(seconds_of(budget.time))} is over.")
     if budget.gpu_hours is not None and (spent := slot_hours(sweep, now)) >= budget.gpu_hours:
@@ -36,13 +34,11 @@ def end_of(sweep: Sweep, history: Sequence[PastTrial], now: datetime) -> End | N
     return None
 
 
-def _failures(history: Sequence[PastTrial], limit: int) -> End | None:
-    """Trials in a row, by number, of those that have ended."""
-    ended = [one for one in history if one.state not in (TrialState.WAITING, TrialState.RUNNING)]
-    newest = ended[-limit:]
-    if len(newest) < limit or any(one.state != TrialState.FAILED for one in newest):
-        return None
-    return End("failures", "")
+def _has_failed(sweep: Sweep, limit: int) -> bool:
+    """Whether the newest trials, as many as the limit, have all failed; those that are live are left out."""
+    ended = sweep.trials.exclude(state__in=(TrialState.WAITING, TrialState.RUNNING)).order_by("-number")
+    newest = list(ended.values_list("state", flat=True)[:limit])
+    return len(newest) == limit and all(state == TrialState.FAILED for state in newest)
 
 
 def failure_sentence(sweep: Sweep) -> str:

@@ -7,7 +7,7 @@ the next one needs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from runs.metrics.progress import cursors_of
@@ -20,6 +20,7 @@ from trainyard.contract.statuses import TrialState
 
 MOST_REPORTS = 100  # of a trial, evenly over its steps: what comes between is in the series
 RUNGS = "rungs"
+History = Callable[[], Sequence[PastTrial]]
 STEPS_UNKNOWN = 10_000  # of a script that does not say how long it trains
 
 
@@ -29,12 +30,13 @@ class Observer:
     def __init__(self) -> None:
         self._cursors: dict[str, int] = {}
 
-    def observe(self, sweep: Sweep, trials: Iterable[Trial], history: Sequence[PastTrial], now: datetime) -> bool:
-        """Read what is new of the running trials, and prune. Return whether anything changed."""
+    def observe(self, sweep: Sweep, trials: Iterable[Trial], history: History, now: datetime) -> bool:
+        """Read what is new of the running trials, and prune. Return whether anything changed. ``history`` returns all
+        trials; it is asked where something is new."""
         running = [one for one in trials if one.state == TrialState.RUNNING and one.run_id is not None]
         cursors = cursors_of([str(one.run_id) for one in running]) if running else {}
         changed = [one for one in running if self._cursors.get(str(one.run_id)) != cursors.get(str(one.run_id), 0)]
-        rungs = {one.number: rungs_in(one.attributes) for one in history} if changed else {}
+        rungs = {one.number: rungs_in(one.attributes) for one in history()} if changed else {}
         has_changed = False
         for trial in changed:
             has_changed |= self._look(sweep, trial, rungs, now)

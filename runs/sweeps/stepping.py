@@ -19,7 +19,7 @@ from runs.status import TransitionError
 from runs.sweeps.ending import end_runs, finish_ended
 from runs.sweeps.history import History
 from runs.sweeps.launching import CannotLaunch, launch_waiting, open_trial
-from runs.sweeps.limits import End, end_of, failure_sentence, outcome_of
+from runs.sweeps.limits import End, end_of, outcome_of
 from runs.sweeps.observing import Observer
 from runs.sweeps.search.suggest import suggest
 from runs.sweeps.search.trials import PastTrial, Question
@@ -57,8 +57,7 @@ class Stepper:
     def step(self, sweep: Sweep, now: datetime) -> None:
         """Do what is to be done for one sweep now."""
         trials = list(sweep.live_trials().select_related("run", "sweep").order_by("number"))
-        past = self.history.of(sweep)
-        has_changed = self.observer.observe(sweep, trials, past, now)
+        has_changed = self.observer.observe(sweep, trials, lambda: self.history.of(sweep), now)
         has_changed |= bool(finish_ended(sweep, trials, now))
         if sweep.status == SweepStatus.RUNNING:
             has_changed |= self._go_on(sweep, now)
@@ -69,24 +68,22 @@ class Stepper:
             sweep.changed()
 
     def _go_on(self, sweep: Sweep, now: datetime) -> bool:
-        past = self.history.of(sweep)
-        end = end_of(sweep, past, now)
+        end = end_of(sweep, now)
         if end is None:
             try:
-                has_launched = self._launch(sweep, past, now)
+                has_launched = self._launch(sweep, now)
             except CannotLaunch as error:
                 end = End("cannot-launch", str(error))
             else:
                 if not has_launched and _has_no_more(sweep):
                     _end_if_over(sweep)
                 return has_launched
-        sentence = end.sentence or failure_sentence(sweep)
-        sweep.move_to(SweepStatus.STOPPING, code=end.code, sentence=sentence)
+        sweep.move_to(SweepStatus.STOPPING, code=end.code, sentence=end.sentence)
         stop_live(sweep, now)
         _end_if_over(sweep)
         return True
 
-    def _launch(self, sweep: Sweep, past: Sequence[PastTrial], now: datetime) -> bool:
+    def _launch(self, sweep: Sweep, now: datetime) -> bool:
         """Launch trials until as many are live as may be. Return whether one was."""
         budget = sweep.parsed.budget
         started, began = 0, time.monotonic()
@@ -95,14 +92,12 @@ class Stepper:
                 return bool(started)
             started += launch_waiting(sweep, trial, now)
         while time.monotonic() - began < LAUNCH_S:
-            num_live = sum(one.state in (TrialState.WAITING, TrialState.RUNNING) for one in past)
-            if num_live >= budget.parallel or _num_searched(sweep) >= budget.trials:
+            if sweep.live_trials().count() >= budget.parallel or _has_no_more(sweep):
                 break
-            if not self._launch_next(sweep, past, now):
+            if not self._launch_next(sweep, self.history.of(sweep), now):
                 break
             started += 1
-            past = self.history.of(sweep)
-            if end_of(sweep, past, now) is not None:
+            if end_of(sweep, now) is not None:
                 break
         return bool(started)
 

@@ -46,7 +46,7 @@ def _fields_of(document: object) -> tuple[Spec, list[Problem]]:
     """Return the Spec with all fields valid, and what of it is not built. Raises SpecError."""
     if not isinstance(document, dict):
         raise SpecError([Problem("", f"a spec is a map with a name and a task, not {show(document)}")])
-    _refuse_unsafe(document)
+    refuse_unsafe(document)
     unbuilt = unbuilt_problems(document)
     kind = _kind_of(document, unbuilt)
     try:
@@ -96,7 +96,7 @@ def _kind_of(document: JsonObject, unbuilt: list[Problem]) -> type[Spec]:
     return KINDS[name]
 
 
-def _refuse_unsafe(document: JsonObject) -> None:
+def refuse_unsafe(document: JsonObject) -> None:
     """Raise SpecError for what databases and terminals choke on, however deep it lies, and for cycles of aliases."""
     waiting: list[tuple[str, int, object]] = [("", 0, document)]
     num_seen = 0

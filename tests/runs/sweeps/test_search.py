@@ -59,9 +59,9 @@ def search(spec: SweepSpec, number: int) -> list[PastTrial]:
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp", "cmaes", "random", "quasi-random", "nsga2"])
 def test_a_sampler_repeats_itself_and_comes_near_the_best(sampler: str) -> None:
-    found = search(spec_of(sampler, startup_trials=5, population=6), 24)
-    assert min(one.values[0] for one in found) < 0.2
-    assert len({str(one.parameters) for one in found}) > 12
+    found = search(spec_of(sampler, startup_trials=5, population=6), 18)
+    assert min(one.values[0] for one in found) < 0.3
+    assert len({str(one.parameters) for one in found}) > 9
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "random", "quasi-random", "nsga2"])

@@ -53,6 +53,7 @@ def test_a_bad_sweep_is_exit_code_2_with_its_path(trainyard: Trainyard, tmp_path
     assert ended.code == 2 and "space: is empty" in ended.err
 
 
+@pytest.mark.extended
 def test_a_script_starts_a_sweep_and_reads_it(trainyard: Trainyard) -> None:
     sweep = sdk.sweep("search", base=spec(), space=SPACE, objective={"metric": "val/loss"}, trials=2, sampler="random")
     Stepper().step_all(timezone.now())

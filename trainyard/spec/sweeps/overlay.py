@@ -45,7 +45,7 @@ def trial_document(
     if sweep.seeds > 1:
         train = document.get("train")
         first = train.get("seed", 0) if isinstance(train, dict) else 0
-        changes[SEED] = int(first) + seed
+        changes[SEED] = first + seed if isinstance(first, int) else first  # which the parser refuses
     return merge(document, changes)
 
 
@@ -92,4 +92,6 @@ def _with_option(arguments: list[object], option: str, value: str) -> list[objec
 def _with_variable(document: JsonObject, name: str, value: str) -> JsonObject:
     task = _task(document, f"{ENVIRONMENT}{name}")
     variables = task.get("environment") or {}
+    if not isinstance(variables, dict):
+        raise SpecError([Problem(f"{ENVIRONMENT}{name}", "needs task.environment to be a map")])
     return {**document, "task": {**task, "environment": {**variables, name: value}}}

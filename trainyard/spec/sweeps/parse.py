@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 
 from trainyard.contract.base import JsonObject
+from trainyard.spec.parse import refuse_unsafe
 from trainyard.spec.problems import Problem, SpecError, problems_of, show
 from trainyard.spec.sweeps.models import Budget, Dimension, Objective, Pruner, Sampler, SweepSpec
 from trainyard.spec.sweeps.overlay import ARGUMENTS
@@ -31,6 +32,7 @@ def parse_sweep(document: object) -> SweepSpec:
     Raises SpecError, and nothing else, with all problems found."""
     if not isinstance(document, dict):
         raise SpecError([Problem("", f"a sweep is a map with a base, a space and an objective, not {show(document)}")])
+    refuse_unsafe(document)
     try:
         spec = SweepSpec.model_validate(document)
     except ValidationError as error:
@@ -90,7 +92,9 @@ def _dimension_problems(path: str, dimension: Dimension) -> Iterator[Problem]:
         yield Problem(path, "needs low and high, or values")
         return
     low, high = dimension.bounds
-    if low > high:
+    if not math.isfinite(high - low):
+        yield Problem(path, f"is wider than numbers are: {low:g} to {high:g}")
+    elif low > high:
         yield Problem(f"{path}.low", f"{low:g} is more than high, which is {high:g}")
     elif low == high:
         yield Problem(path, f"has one point, {low:g}: write it into the base spec instead")

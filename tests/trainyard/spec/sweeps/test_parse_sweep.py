@@ -67,6 +67,9 @@ def test_a_sweep_says_the_same_after_it_was_written_and_read() -> None:
         ({"base": {"job": "x", "name": "y"}}, "base: has a job and other fields"),
         ({"base": {**BASE, "nme": 1}}, "base.nme: is not a field of a spec"),
         ({"colour": 1}, "colour: is not a field of a sweep"),
+        ({"name": "a\0b"}, "name: has a NUL"),
+        ({"base": {"name": "x", "task": 5}}, "base.task: "),
+        ({"space": {"train.learning_rate": {"low": -1e308, "high": 1e308}}}, "is wider than numbers are"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_path(changes: dict[str, Any], words: str) -> None:
