@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 EVERY_S = 0.5
 STOP_LIMIT_S = 2.0
 LOCK_KEY = f"{keys.PREFIX}:control:sweeps-lock"
-LOCK_S = 15
+LOCK_S = 5  # whoever is killed in the middle of a round keeps the others waiting for so long
 
 
 def step_once(stepper: Stepper, now: datetime) -> bool:

@@ -21,6 +21,7 @@ class Yard:
     """A running Trainyard, through its API."""
 
     patience_s = 120.0
+    _killed_control = 0
 
     def __init__(self, up: Up) -> None:
         self.up = up
@@ -140,6 +141,18 @@ class Yard:
         assert all(series["kind"] == "raw" for series in data["series"])
         return {str(sorted(series["labels"].items())): series["step"] for series in data["series"]}
 
+    def kill_control(self) -> None:
+        """SIGKILL control. One that was killed before is waited for: `up` starts it again after a moment."""
+        found: list[int] = []
+
+        def runs() -> bool:
+            found[:] = [pid for name, pid in self.up.processes().items() if name == "control"]
+            return bool(found) and found[0] != self._killed_control
+
+        self.wait_for(runs, "control was not started again")
+        self._killed_control = found[0]
+        os.kill(found[0], signal.SIGKILL)
+
 
 def points(yard: Yard, run: str, name: str) -> dict[int, float]:
     """Return a series over all attempts, by step."""
@@ -159,20 +172,6 @@ def example(name: str, **train: Any) -> Document:
 
 class EngineYard(Yard):
     """One with clusters whose machines come and go with attempts."""
-
-    _killed_control = 0
-
-    def kill_control(self) -> None:
-        """SIGKILL control. One that was killed before is waited for: `up` starts it again after a moment."""
-        found: list[int] = []
-
-        def runs() -> bool:
-            found[:] = [pid for name, pid in self.up.processes().items() if name == "control"]
-            return bool(found) and found[0] != self._killed_control
-
-        self.wait_for(runs, "control was not started again")
-        self._killed_control = found[0]
-        os.kill(found[0], signal.SIGKILL)
 
     def end(self, run_id: str) -> None:
         """Stop the run, and wait until its machines are given back."""

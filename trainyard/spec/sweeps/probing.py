@@ -28,7 +28,8 @@ def space_problems(spec: SweepSpec, base: JsonObject) -> list[Problem]:
         if own:
             return [Problem(f"base.{one.path}" if one.path else "base", one.message) for one in own]
     found: list[Problem] = []
-    if spec.seeds > 1 and "recipe" not in base["task"]:  # it is a valid spec by now, so there is a task
+    task = base.get("task")
+    if spec.seeds > 1 and not (isinstance(task, dict) and "recipe" in task):
         found.append(Problem("seeds", f"{spec.seeds} needs {SEED}, which a script has not; accepted: 1"))
     for path, dimension in spec.space.items():
         found += _of_dimension(spec, base, path, dimension)
