@@ -55,8 +55,10 @@ def test_generic_resources_are_asked_for_and_placed(yard: SlurmYard) -> None:
     assert "gpu:a100:2(IDX:0-1)" in yard.slurm.call("sinfo", "-h", "-N", "-n", machine, "-O", "GresUsed:60")
     second = yard.submit(with_resources(small("gpus"), nodes=1, processes_per_node=2))
     yard.wait_for(lambda: "1 run" in yard.sentence(second) or "free" in yard.sentence(second), "it does not wait")
-    yard.end(run)
+    yard.post(f"/runs/{run}/stop")
+    assert yard.wait_for_end(run)["status"] == "CANCELLED"
     assert yard.wait_for_end(second)["status"] == "SUCCEEDED", yard.sentence(second)
+    yard.wait_until_nothing_is_left()
 
 
 def test_a_kind_of_gpu_that_no_machine_has_is_a_sentence(yard: SlurmYard) -> None:
@@ -100,31 +102,33 @@ def test_what_slurm_refuses_names_the_setting(
     ended = yard.wait_for_end(yard.submit(with_resources(small(name, batch_size=9 * 4), nodes=nodes)))
     assert ended["status"] == "FAILED"
     assert words in ended["reason"]["sentence"], ended["reason"]
-    assert not yard.slurm.queue()
+    yard.wait_until_nothing_is_left()
 
 
+def post_form(person: httpx.Client, path: str, **values: object) -> httpx.Response:
+    """Read a page and send its form."""
+    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', person.get(path).text)
+    assert token is not None, person.get(path).text
+    data = {**values, "csrfmiddlewaretoken": token[1]}
+    return person.post(path, data=data, headers={"Referer": str(person.base_url)})
+
+
+@pytest.mark.timeout(600)
 def test_the_example_runs_on_a_cluster_that_was_made_with_the_form(yard: SlurmYard) -> None:
     environment = {**os.environ, "TRAINYARD_HOME": str(yard.up.home)}
     command = [sys.executable, "-m", "dashboard.sign_in"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    settings = {
+        "machines": "2", "folder": str(yard.slurm.shared), "slurm_conf": str(yard.slurm.conf), "slots": "1",
+        "cpus_per_slot": "1", "time_limit": "1h", "notice": "2m", "partition": "main", "ssh_port": "22",
+        "options": "nice=1",
+    }  # fmt: skip
+    values = {f"settings.{name}": value for name, value in settings.items()}
     with httpx.Client(base_url=yard.up.url, follow_redirects=True, timeout=60) as person:
-        person.get(done.stdout.strip().splitlines()[-1])
-        page = person.get("/nodes/clusters/new/?engine=slurm").text
-        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
-        assert token is not None
-        answer = person.post(
-            "/nodes/clusters/new/?engine=slurm",
-            data={
-                "csrfmiddlewaretoken": token[1], "name": "formed", "projects": ["default"], "settings.machines": "2",
-                "settings.folder": str(yard.slurm.shared), "settings.slurm_conf": str(yard.slurm.conf),
-                "settings.slots": "1", "settings.cpus_per_slot": "1", "settings.time_limit": "1h",
-                "settings.notice": "2m", "settings.partition": "main", "settings.ssh_port": "22",
-                "settings.options": "nice=1",
-            },
-            headers={"Referer": yard.up.url},
-        )  # fmt: skip
-        assert answer.status_code == 200 and "formed" in answer.text, answer.text
-    ended = yard.wait_for_end(yard.submit({**example("hello-gpt"), "cluster": "formed"}), 280)
+        post_form(person, done.stdout.strip().splitlines()[-1])  # the link asks for a click
+        answer = post_form(person, "/nodes/clusters/new/?engine=slurm", name="formed", projects=["default"], **values)
+    assert answer.status_code == 200 and "formed" in answer.text, answer.text
+    ended = yard.wait_for_end(yard.submit({**example("hello-gpt"), "cluster": "formed"}), 500)
     assert ended["status"] == "SUCCEEDED", ended["reason"]
     assert ended["summary"]["val/loss"]["last"] < 3.0
     yard.wait_until_nothing_is_left()
