@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -180,8 +181,14 @@ class EngineYard(Yard):
         self.wait_until_nothing_is_left()
 
     def wait_until_nothing_is_left(self) -> None:
-        """Wait until the machines have neither jobs nor files of ours."""
+        """Wait until the machines have no job and no process of ours."""
         raise NotImplementedError
+
+
+def node_folders(folder: Path) -> set[str]:
+    """Return the folders of nodes in the folder that a cluster's machines share. Those of machines that died stay: what
+    they had not sent lies there."""
+    return {path.name for path in folder.glob("machines/nodes/*")}
 
 
 def small(cluster: str, **train: object) -> Document:

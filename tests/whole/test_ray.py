@@ -11,7 +11,7 @@ import pytest
 from tests.ray_cluster import RayCluster, running_ray
 from tests.up_process import Up
 from tests.whole.doctor import doctor
-from tests.whole.runs import EngineYard, long_run, small
+from tests.whole.runs import EngineYard, long_run, node_folders, small
 
 # Minutes of several processes; a cluster of Ray takes its time to start on a busy machine.
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(900)]
@@ -67,13 +67,14 @@ def nothing_of_one_test_holds_up_the_next(yard: RayYard) -> Iterator[None]:
 
 
 def test_a_run_on_ray_ends_as_it_does_on_nodes_that_stay(yard: RayYard) -> None:
+    before = node_folders(yard.ray.shared)
     there = yard.submit(small("rays"))
     here = yard.submit(small("local"))
     for run in (there, here):
         assert yard.wait_for_end(run)["status"] == "SUCCEEDED", yard.run(run)["reason"]
     assert yard.losses(there) == yard.losses(here)
     yard.wait_until_nothing_is_left()
-    yard.wait_for(lambda: not list((yard.ray.shared / "machines").glob("nodes/*")), "a node's folder is left")
+    yard.wait_for(lambda: node_folders(yard.ray.shared) <= before, "a node's folder is left")
     yard.wait_for(lambda: not yard.get("/nodes", cluster="rays")["items"], "a node is left in the list")
 
 

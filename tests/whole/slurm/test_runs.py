@@ -8,20 +8,21 @@ import time
 import pytest
 
 from tests.whole.doctor import doctor
-from tests.whole.runs import long_run, small
+from tests.whole.runs import long_run, node_folders, small
 from tests.whole.slurm.conftest import SlurmYard
 
 pytestmark = pytest.mark.extended  # minutes of several processes
 
 
 def test_a_run_on_slurm_ends_as_it_does_on_nodes_that_stay(yard: SlurmYard) -> None:
+    before = node_folders(yard.slurm.shared)
     there = yard.submit(small("hpc"))
     here = yard.submit(small("local"))
     for run in (there, here):
         assert yard.wait_for_end(run)["status"] == "SUCCEEDED", yard.run(run)["reason"]
     assert len(losses := yard.losses(there)) == 40 and losses == yard.losses(here)
     yard.wait_until_nothing_is_left()
-    yard.wait_for(lambda: not list((yard.slurm.shared / "machines").glob("nodes/*")), "a node's folder is left")
+    yard.wait_for(lambda: node_folders(yard.slurm.shared) <= before, "a node's folder is left")
     yard.wait_for(lambda: not yard.get("/nodes", cluster="hpc")["items"], "a node is left in the list")
 
 
