@@ -29,11 +29,14 @@ def link_for(username: str | None) -> str:
     open_database()
     from django.conf import settings
 
+    from runs.audit.acts import Act
+    from runs.audit.recording import OK, record
     from runs.models import User
 
     user = User.objects.filter(username=username, is_active=True).first() if username else owner()
     if user is None:
         raise CannotStart(f"Nobody here is called {username!r}.")
+    record(Act(actor="the server's user", action="sign-in-link.create", object=f"user {user.username}", result=OK))
     return sign_in_url(served_url() or settings.PUBLIC_URL, user)
 
 

@@ -11,6 +11,7 @@ from dashboard.pages import jobs
 from dashboard.pages import palette as jump
 from dashboard.pages.account import sign_in
 from dashboard.pages.account import views as account
+from dashboard.pages.audit import views as audit
 from dashboard.pages.clusters import verbs as cluster_verbs
 from dashboard.pages.clusters import views as clusters
 from dashboard.pages.compare import views as compare
@@ -19,7 +20,7 @@ from dashboard.pages.datasets import views as datasets
 from dashboard.pages.home import views as home
 from dashboard.pages.launch import views as launch
 from dashboard.pages.node import views as node
-from dashboard.pages.people import git_keys, invitation
+from dashboard.pages.people import git_keys, invitation, secrets
 from dashboard.pages.people import views as people
 from dashboard.pages.run import checkpoints, resizing, rewinding, slow, terminal, traces
 from dashboard.pages.run import views as run
@@ -67,10 +68,17 @@ urlpatterns = [
     route("people/<slug:project_id>/withdraw/<slug:invitation_id>/", people.withdraw, "withdraw"),
     route("people/<slug:project_id>/git-keys/", git_keys.add, "add-git-key"),
     route("people/<slug:project_id>/git-keys/<slug:key_id>/delete/", git_keys.delete, "delete-git-key"),
+    route("people/<slug:project_id>/secrets/", secrets.put, "set-secret"),
+    route("people/<slug:project_id>/secrets/<slug:name>/delete/", secrets.delete, "delete-secret"),
     route("people/<slug:project_id>/role/<int:user_id>/", people.change_role, "change-role"),
     route("people/<slug:project_id>/remove/<int:user_id>/", people.remove, "remove-member"),
     route("invitations/<str:secret>/", invitation.accept, "invitation"),
+    route("audit/", audit.audit, "audit"),
+    route("audit/verify/", audit.verify, "verify-audit"),
     route("account/", account.account, "account"),
+    route("account/secrets/", secrets.own, "own-secrets"),
+    route("account/secrets/set/", secrets.put_own, "set-own-secret"),
+    route("account/secrets/<slug:name>/delete/", secrets.delete_own, "delete-own-secret"),
     route("account/password/", account.password, "set-password"),
     route("account/tokens/", account.new_token, "new-token"),
     route("account/tokens/revoke/", account.revoke_all, "revoke-tokens"),

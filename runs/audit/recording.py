@@ -190,6 +190,24 @@ class Refusals:
 refusals = Refusals()
 
 
+def act_of(user: User, action: str, *, object: str = "", project: str = "", address: str = "") -> Act:
+    """Return an act of a person that comes by no request, as over a socket."""
+    known = getattr(user, "token", None)
+    token = f"{known.pk} {known.name}" if isinstance(known, Token) else ""
+    return Act(
+        actor=user.username, actor_number=user.pk, token=token, address=address, action=action, object=object,
+        project=project, result=OK,
+    )  # fmt: skip
+
+
+def record_refused(act: Act, why: str) -> None:
+    """Record a try that was refused, within the bounds of all of them."""
+    act.result = f"refused: {why}"
+    act.repeats = refusals.count((act.actor, act.address, act.action, act.result))
+    if act.repeats:
+        record(act)
+
+
 def describe(**facts: Any) -> None:
     """Set facts of the act that goes on, where there is one: its object, project, action or result."""
     act = current_act()

@@ -10,7 +10,9 @@ from typing import NamedTuple
 import structlog
 from django.utils import timezone
 
-from runs.access import get_run_to_enter
+from runs.access import Forbidden, get_run_to_enter
+from runs.audit.recording import act_of, record_refused
+from runs.audit.recording import record as audit_record
 from runs.engines.broker import publish
 from runs.engines.control_hints import control_key
 from runs.models import Attempt, Placement, Run, User
@@ -63,7 +65,11 @@ class OpenSession(NamedTuple):
 def begin(*, actor: User, run_id: str, wish: SessionWish, address: str) -> OpenSession:
     """Have a node start a session, and record who began it. Raises NotFound, Forbidden, and Refused where the run's
     state does not allow it."""
-    run = get_run_to_enter(actor, run_id)
+    try:
+        run = get_run_to_enter(actor, run_id)
+    except Forbidden as error:
+        record_refused(act_of(actor, "runs.session.begin", object=f"run {run_id}", address=address), str(error))
+        raise
     if sum(map(len, wish.command)) > MAX_COMMAND_CHARACTERS:
         raise Refused("too-long", f"The command has more than {MAX_COMMAND_CHARACTERS:,} characters.")
     attempt, placement = _place(run, wish.rank)
@@ -106,6 +112,9 @@ def begin(*, actor: User, run_id: str, wish: SessionWish, address: str) -> OpenS
     sentence = f"{actor} began {record.what} beside rank {wish.rank} on {node.name}."
     data = {"session": session, "rank": wish.rank, "node": node.name, "address": address, "command": wish.command}
     run.record("session-began", sentence, data={**data, "port": wish.port}, actor=actor, attempt=attempt)
+    act = act_of(actor, "runs.session.begin", object=_object(record), project=run.project.name, address=address)
+    act.after = {f"session {session}": {"node": node.name, "command": wish.command, "port": wish.port}}
+    audit_record(act)
     log.info("session.began", user=actor.username, run=run.pk, attempt=attempt.pk, **data)
     locked = lock(node.key, session_scope(node.pk), order)
     document = Attach(locked=locked.locked, at=time.time())
@@ -170,6 +179,14 @@ def finish(record: SessionRecord, end: SessionEnd) -> None:
     )
     attempt = Attempt.objects.filter(pk=record.attempt).first()
     run.record("session-ended", sentence.strip(), data=data, actor=actor, attempt=attempt)
+    if actor is not None:
+        act = act_of(actor, "runs.session.end", object=_object(record), project=run.project.name)
+        act.after = {f"session {record.session}": {**data, "seconds": seconds}}
+        audit_record(act)
+
+
+def _object(record: SessionRecord) -> str:
+    return f"run {record.run}, rank {record.rank}"
 
 
 def _place(run: Run, rank: int) -> tuple[Attempt, Placement]:

@@ -21,6 +21,7 @@ from trainyard.cli import (
     syncing,
 )
 from trainyard.cli.beside import executing, forwarding
+from trainyard.cli.security.words import add_security
 
 Command = Callable[..., int]
 LEVELS = ("error", "warning", "info", "debug", "none")
@@ -198,6 +199,7 @@ def _add_acting(commands: Any) -> None:
     checks.add_argument("--cluster", default="local", help="check the nodes of this cluster (default: local)")
     _speaks_json(checks)
     _add_interactive(commands)
+    add_security(commands, _command)
     token = commands.add_parser("token", help="tokens for programs", description="Tokens for programs.")
     tokens = token.add_subparsers(dest="token_command", required=True, metavar="COMMAND")
     create = _command(tokens, "create", acting.create_token, "make a token and print its secret, this once")

@@ -364,3 +364,44 @@ class VerbBody(TypedDict, total=False):
 
     overrides: JsonObject
     step: int | None
+
+
+class Secret(TypedDict):
+    name: str
+    version: int
+    created_by: str | None
+    changed_at: str
+    used_at: str | None
+
+
+class RotatedKey(TypedDict):
+    sentence: str
+    versions: int
+
+
+class Act(TypedDict):
+    sequence: int
+    at: str
+    actor: str
+    token: str
+    address: str
+    action: str
+    object: str
+    project: str
+    before: JsonObject | None
+    after: JsonObject | None
+    result: str
+
+
+class Fault(TypedDict):
+    sequence: int
+    sentence: str
+
+
+class Verdict(TypedDict):
+    intact: bool
+    first: int
+    last: int
+    rows: int
+    hash: str
+    fault: Fault | None

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote
 
@@ -197,14 +198,7 @@ class Client:
 
     def series_csv(self, run: str, **query: QueryValue) -> Iterator[str]:
         """Yield every point as CSV, as it comes: in parts that may end in the middle of a line."""
-        try:
-            with self._http.stream("GET", f"runs/{_part(run)}/series.csv", params=_given(query)) as response:
-                if response.is_error or response.is_redirect:
-                    response.read()
-                    raise _error_of(response)
-                yield from response.iter_text()
-        except httpx.TransportError as error:
-            raise Unreachable(f"cannot read from {self.url}: {error}") from None
+        return self._texts(f"runs/{_part(run)}/series.csv", query)
 
     def attempts(self, run: str) -> Iterator[answers.Attempt]:
         return self._pages(f"runs/{_part(run)}/attempts", {}, answers.Attempt)
@@ -265,6 +259,30 @@ class Client:
     def create_token(self, name: str, expires_at: str | None = None) -> answers.NewToken:
         return self._json("POST", "tokens", answers.NewToken, json={"name": name, "expires_at": expires_at})
 
+    def secrets(self, project: str | None) -> Iterator[answers.Secret]:
+        """Yield the secrets of a project, or without one our own: everything but their values."""
+        return self._pages(_secrets_of(project), {}, answers.Secret)
+
+    def set_secret(self, name: str, value: str, project: str | None) -> None:
+        self._json("PUT", f"{_secrets_of(project)}/{_part(name)}", answers.Empty, json={"value": value})
+
+    def delete_secret(self, name: str, project: str | None) -> None:
+        self._json("DELETE", f"{_secrets_of(project)}/{_part(name)}", answers.Empty)
+
+    def rotate_secrets_key(self) -> answers.RotatedKey:
+        return self._json("POST", "secrets/rotate-key", answers.RotatedKey, json={}, timeout=SUBMIT_S)
+
+    def audit(self, limit: int, **filters: QueryValue) -> list[answers.Act]:
+        """Return the newest acts."""
+        return list(islice(self._pages("audit", {**filters, "limit": min(limit, 200)}, answers.Act), limit))
+
+    def verify_audit(self) -> answers.Verdict:
+        return self._json("GET", "audit/verify", answers.Verdict, timeout=SUBMIT_S)
+
+    def export_audit(self, form: str, **filters: QueryValue) -> Iterator[str]:
+        """Yield the export as it comes: in parts that may end in the middle of a line."""
+        return self._texts("audit/export", {**filters, "format": form})
+
     def me(self) -> answers.Me:
         return self._json("GET", "me", answers.Me)
 
@@ -279,6 +297,16 @@ class Client:
             if not following:
                 return
             query["cursor"] = following
+
+    def _texts(self, path: str, query: Mapping[str, QueryValue]) -> Iterator[str]:
+        try:
+            with self._http.stream("GET", path, params=_given(query)) as response:
+                if response.is_error or response.is_redirect:
+                    response.read()
+                    raise _error_of(response)
+                yield from response.iter_text()
+        except httpx.TransportError as error:
+            raise Unreachable(f"cannot read from {self.url}: {error}") from None
 
     def _json(self, method: str, path: str, kind: type[T], **request: Any) -> T:
         headers = dict(request.pop("headers", {}))
@@ -305,6 +333,10 @@ class Client:
                     raise Unreachable(f"cannot reach {self.url}: {error}") from None
             time.sleep(wait_s)
         raise AssertionError("the last try returns or raises")
+
+
+def _secrets_of(project: str | None) -> str:
+    return f"projects/{_part(project)}/secrets" if project else "me/secrets"
 
 
 def _part(text: str) -> str:

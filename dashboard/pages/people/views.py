@@ -31,6 +31,7 @@ FRAGMENTS = {
     "invitations": "people/_invitations.html",
     "invite": "people/_invite.html",
     "git-keys": "people/_git_keys.html",
+    "secrets": "people/_secrets.html",
 }
 MEANINGS = {
     Role.OWNER: "everything, and makes other owners",
@@ -123,6 +124,8 @@ def around(request: HttpRequest, project: Project) -> dict[str, Any]:
         "projects": visible_projects(request.user),
         "members": [(one, may_manage and (is_owner or one.role != Role.OWNER), Role(one.role)) for one in members],
         "git_keys": project.git_keys.all() if can(request.user, project, Role.MEMBER) else [],
+        "secrets": project.secrets.all() if can(request.user, project, Role.MEMBER) else [],
+        "may_set": may_manage,
         "invitations": invitations.select_related("created_by") if may_manage else [],
         "may_manage": may_manage,
         "may_launch": can(request.user, project, Role.MEMBER),

@@ -24,6 +24,7 @@ from runs.access import can, get_run
 from runs.metrics import progress
 from runs.models import Role, Run
 from runs.placing.planning import BENCHMARK
+from runs.secrets.delivery import uses_of
 from runs.time_use.sums import times_shown
 from runs.watching.phases import LABELS
 
@@ -116,7 +117,7 @@ def files(request: HttpRequest, run_id: str) -> HttpResponse:
 def spec(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request.user, run_id)
     text = yaml.safe_dump(run.spec, sort_keys=False, allow_unicode=True, width=100)
-    context = {**around(request, run, "spec"), "yaml": text, "code_view": code_view(run)}
+    context = {**around(request, run, "spec"), "yaml": text, "code_view": code_view(run), "secret_uses": uses_of(run)}
     return show(request, "runs/spec.html", context, fragments=HEADER)
 
 

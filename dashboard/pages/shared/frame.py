@@ -7,7 +7,7 @@ closed until somebody says who may open it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate
 from urllib.parse import urlencode
 
@@ -25,6 +25,7 @@ from runs.access import Forbidden, NotFound
 from runs.actions import Refused
 from runs.models import User
 from runs.presenting import server_state
+from runs.presenting.audit_rows import can_read_audit
 from trainyard.spec import SpecError
 
 log = structlog.get_logger(__name__)
@@ -38,6 +39,7 @@ ME_LINKS = (
     {"url_name": "people", "icon": "people", "label": "People"},
     {"url_name": "api:openapi-view", "icon": "spec", "label": "REST API"},
 )
+AUDIT_LINK = {"url_name": "audit", "icon": "admin", "label": "Audit"}
 
 
 def page(*, methods: tuple[str, ...] = ("GET",), public: bool = False) -> Callable[[View], View]:
@@ -91,7 +93,7 @@ def show(
     theme = request.COOKIES.get("theme", "")
     frame = {
         "nav": entries(request.path),
-        "me_links": ME_LINKS,
+        "me_links": partial(_me_links, request),  # drawn, and so asked for, with whole pages alone
         "server_sentences": server_state.known().sentences,
         "theme": theme if theme in THEMES else "",
         "rail": "folded" if request.COOKIES.get("rail") == "folded" else "",
@@ -100,6 +102,10 @@ def show(
     response = render(request, template, {**frame, **(context or {})}, status=status)
     response["Cache-Control"] = "no-store"
     return response
+
+
+def _me_links(request: HttpRequest) -> tuple[dict[str, str], ...]:
+    return (*ME_LINKS, AUDIT_LINK) if can_read_audit(request.user) else ME_LINKS
 
 
 def answer(request: HttpRequest, sentence: str, *, undo: str = "", to: str = "", home: str = "runs") -> HttpResponse:

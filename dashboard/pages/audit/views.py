@@ -1,0 +1,91 @@
+"""The audit: a table with filters, whether its chain is intact, and exports."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from dashboard.pages.shared.frame import page, show
+from runs.access import Forbidden
+from runs.audit import chain
+from runs.models import AuditEntry
+from runs.presenting.audit_rows import AuditFilters, filtered, is_auditor, visible_entries
+
+LIMIT = 100
+TEXTS = ("q", "actor", "action", "project", "result")
+RESULTS = (("", "Any result"), ("ok", "Done"), ("refused", "Refused"), ("failed", "Failed"))
+MAX_CHARACTERS = 2_000
+
+
+class Line(NamedTuple):
+    row: AuditEntry
+    colour: str  # of what came of it
+    word: str
+    before: str
+    after: str
+
+
+@page()
+def audit(request: HttpRequest) -> HttpResponse:
+    rows = visible_entries(request.user)
+    typed = {name: request.GET.get(name, "").strip()[:200] for name in TEXTS}
+    typed |= {name: request.GET.get(name, "").strip()[:10] for name in ("since", "until")}
+    filters = AuditFilters(
+        **{name: typed[name] for name in TEXTS}, since=_day(typed["since"]), until=_day(typed["until"])
+    )
+    before = request.GET.get("before", "")
+    found = filtered(rows, filters)
+    if before.isascii() and before.isdigit() and len(before) < 19:
+        found = found.filter(sequence__lt=int(before))
+    shown = list(found[: LIMIT + 1])
+    given = {name: value for name, value in typed.items() if value}
+    context = {
+        "lines": [_line(row) for row in shown[:LIMIT]],
+        "typed": typed,
+        "results": RESULTS,
+        "is_filtered": bool(given),
+        "is_auditor": is_auditor(request.user),
+        "older": _query({**given, "before": str(shown[LIMIT - 1].sequence)}) if len(shown) > LIMIT else "",
+        "exports": [(one, f"{reverse('api:export')}?{_query({**given, 'format': one})}") for one in ("csv", "jsonl")],
+    }
+    return show(request, "audit/audit.html", context, fragments={"table": "audit/_table.html"})
+
+
+@page()
+def verify(request: HttpRequest) -> HttpResponse:
+    """Check the whole chain, and say which row does not fit."""
+    if not is_auditor(request.user):
+        raise Forbidden("Only auditors may check the whole chain.")
+    return show(request, "audit/verified.html", {"verdict": chain.verify()})
+
+
+def _line(row: AuditEntry) -> Line:
+    colour = "green" if row.result == "ok" else "amber" if row.result.startswith("refused") else "red"
+    word = "done" if row.result == "ok" else row.result
+    return Line(row, colour, word, _text(row.values_before), _text(row.values_after))
+
+
+def _text(values: dict[str, Any] | None) -> str:
+    """Return the values as a person reads them: a field a line."""
+    lines = []
+    for name, fields in (values or {}).items():
+        lines.append(name)
+        for field, value in fields.items() if isinstance(fields, dict) else []:
+            lines.append(f"  {field}: {value if isinstance(value, str) else json.dumps(value)}")
+    return "\n".join(lines)[:MAX_CHARACTERS]
+
+
+def _day(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
+    except ValueError:
+        return None
+
+
+def _query(values: dict[str, str]) -> str:
+    return urlencode(values)

@@ -1,0 +1,74 @@
+"""Secrets of a project and of oneself: names, versions and times; values go in and never come out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.debug import sensitive_post_parameters
+
+from dashboard.pages.people.views import FRAGMENTS, around
+from dashboard.pages.shared.frame import answer, is_script, page, person, problems_of, show
+from runs import actions
+from runs.access import get_project
+
+
+@page(methods=("POST",))
+@sensitive_post_parameters("value")
+def put(request: HttpRequest, project_id: str) -> HttpResponse:
+    project = get_project(request.user, project_id)
+    name = request.POST.get("name", "").strip()
+    try:
+        actions.set_secret(actor=person(request), project=project, name=name, value=_value(request))
+    except ValidationError as error:
+        context = {**around(request, project), "secret_form": {"name": name, "problems": problems_of(error)}}
+        return show(request, "people/people.html", context, fragments=FRAGMENTS, status=422)
+    if is_script(request):
+        return show(request, "people/people.html", around(request, project), fragments=FRAGMENTS)
+    return redirect(f"{reverse('people')}?project={project.name}")
+
+
+@page(methods=("POST",))
+def delete(request: HttpRequest, project_id: str, name: str) -> HttpResponse:
+    project = get_project(request.user, project_id)
+    actions.delete_secret(actor=person(request), project=project, name=name)
+    return answer(request, f"Deleted the secret {name}.", home="people")
+
+
+@page()
+def own(request: HttpRequest) -> HttpResponse:
+    """One's own secrets."""
+    return show(request, "account/secrets.html", _own(request), fragments={"secrets": "people/_secrets.html"})
+
+
+@page(methods=("POST",))
+@sensitive_post_parameters("value")
+def put_own(request: HttpRequest) -> HttpResponse:
+    name = request.POST.get("name", "").strip()
+    fragments = {"secrets": "people/_secrets.html"}
+    try:
+        actions.set_secret(actor=person(request), name=name, value=_value(request))
+    except ValidationError as error:
+        context = {**_own(request), "secret_form": {"name": name, "problems": problems_of(error)}}
+        return show(request, "account/secrets.html", context, fragments=fragments, status=422)
+    if is_script(request):
+        return show(request, "account/secrets.html", _own(request), fragments=fragments)
+    return redirect("own-secrets")
+
+
+@page(methods=("POST",))
+def delete_own(request: HttpRequest, name: str) -> HttpResponse:
+    actions.delete_secret(actor=person(request), name=name)
+    return answer(request, f"Deleted the secret {name}.", home="own-secrets")
+
+
+def _own(request: HttpRequest) -> dict[str, Any]:
+    return {"secrets": person(request).secrets.all(), "may_set": True}
+
+
+def _value(request: HttpRequest) -> str:
+    """Return the value as it was typed: a browser ends each line with a carriage return."""
+    return request.POST.get("value", "").replace("\r\n", "\n")

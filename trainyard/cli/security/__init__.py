@@ -1,0 +1,1 @@
+"""Commands about secrets and the audit."""
