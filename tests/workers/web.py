@@ -37,6 +37,7 @@ class Site:
         self.links: dict[str, str] = {}
         self.gained: list[JsonObject] = []
         self.url = ""
+        self.secrets: dict[str, tuple[int, JsonObject]] = {}  # attempt -> status and answer
 
 
 def is_fresh(site: Site, value: str, method: str, path: str, body: bytes) -> bool:
@@ -79,8 +80,13 @@ def handler_for(site: Site) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = self._body()
             if self.path.startswith("/api/v1/node/"):
-                if self._is_sealed(body):
-                    self._answer(200, json.dumps(taken(site, self.path, json.loads(body))).encode())
+                if not self._is_sealed(body):
+                    return
+                if self.path.endswith("/secrets"):
+                    status, answer = site.secrets.get(self.path.split("/")[-2], (404, {}))
+                else:
+                    status, answer = 200, taken(site, self.path, json.loads(body))
+                self._answer(status, json.dumps(answer).encode())
                 return
             site.joined.append(json.loads(body))
             status, answer = site.join_answer

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 
 from trainyard.contract.base import BadDocument, JsonObject, convert
-from trainyard.rest import answers, sweep_answers
+from trainyard.rest import answers, security_answers, sweep_answers
 from trainyard.spec.problems import Problem
 
 RETRY_AFTER_S = (0.2, 0.8)
@@ -259,9 +259,9 @@ class Client:
     def create_token(self, name: str, expires_at: str | None = None) -> answers.NewToken:
         return self._json("POST", "tokens", answers.NewToken, json={"name": name, "expires_at": expires_at})
 
-    def secrets(self, project: str | None) -> Iterator[answers.Secret]:
+    def secrets(self, project: str | None) -> Iterator[security_answers.Secret]:
         """Yield the secrets of a project, or without one our own: everything but their values."""
-        return self._pages(_secrets_of(project), {}, answers.Secret)
+        return self._pages(_secrets_of(project), {}, security_answers.Secret)
 
     def set_secret(self, name: str, value: str, project: str | None) -> None:
         self._json("PUT", f"{_secrets_of(project)}/{_part(name)}", answers.Empty, json={"value": value})
@@ -269,15 +269,15 @@ class Client:
     def delete_secret(self, name: str, project: str | None) -> None:
         self._json("DELETE", f"{_secrets_of(project)}/{_part(name)}", answers.Empty)
 
-    def rotate_secrets_key(self) -> answers.RotatedKey:
-        return self._json("POST", "secrets/rotate-key", answers.RotatedKey, json={}, timeout=SUBMIT_S)
+    def rotate_secrets_key(self) -> security_answers.RotatedKey:
+        return self._json("POST", "secrets/rotate-key", security_answers.RotatedKey, json={}, timeout=SUBMIT_S)
 
-    def audit(self, limit: int, **filters: QueryValue) -> list[answers.Act]:
+    def audit(self, limit: int, **filters: QueryValue) -> list[security_answers.Act]:
         """Return the newest acts."""
-        return list(islice(self._pages("audit", {**filters, "limit": min(limit, 200)}, answers.Act), limit))
+        return list(islice(self._pages("audit", {**filters, "limit": min(limit, 200)}, security_answers.Act), limit))
 
-    def verify_audit(self) -> answers.Verdict:
-        return self._json("GET", "audit/verify", answers.Verdict, timeout=SUBMIT_S)
+    def verify_audit(self) -> security_answers.Verdict:
+        return self._json("GET", "audit/verify", security_answers.Verdict, timeout=SUBMIT_S)
 
     def export_audit(self, form: str, **filters: QueryValue) -> Iterator[str]:
         """Yield the export as it comes: in parts that may end in the middle of a line."""

@@ -48,7 +48,7 @@ def test_a_chain_that_nobody_touched_is_intact(db: None) -> None:
         ("DELETE FROM runs_auditentry WHERE sequence = 5", 5),
         ("DELETE FROM runs_auditentry WHERE sequence = 1", 1),
         ("DELETE FROM runs_audithead", 0),
-        ("UPDATE runs_audithead SET cut_sequence = 2", 0),
+        ("UPDATE runs_audithead SET cut_sequence = 2", 3),
     ],
 )
 def test_a_forgery_is_named(db: None, statement: str, sequence: int) -> None:
