@@ -21,6 +21,7 @@ ALLOWED = (
     "@xterm/xterm/css/xterm.css",
     "@xterm/xterm/lib/xterm.mjs",
     "dompurify/dist/purify.es.mjs",
+    "echarts/dist/echarts.esm.min.mjs",
     "marked/lib/marked.esm.js",
 )
 

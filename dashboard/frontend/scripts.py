@@ -13,6 +13,7 @@ PACKAGES = {
     "@xterm/addon-fit": "npm/@xterm/addon-fit/lib/addon-fit.mjs",
     "@xterm/xterm": "npm/@xterm/xterm/lib/xterm.mjs",
     "dompurify": "npm/dompurify/dist/purify.es.mjs",
+    "echarts": "npm/echarts/dist/echarts.esm.min.mjs",
     "marked": "npm/marked/lib/marked.esm.js",
 }
 FOLDER = "js"

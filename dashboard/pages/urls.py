@@ -26,6 +26,8 @@ from dashboard.pages.run import checkpoints, resizing, rewinding, slow, terminal
 from dashboard.pages.run import views as run
 from dashboard.pages.runs import verbs as run_verbs
 from dashboard.pages.runs import views as runs_table
+from dashboard.pages.sweeps import verbs as sweep_verbs
+from dashboard.pages.sweeps import views as sweeps
 
 
 def route(pattern: str, view: Callable[..., Any], name: str) -> URLPattern:
@@ -48,6 +50,16 @@ urlpatterns = [
     route("jobs/<slug:job_id>/", jobs.job, "job"),
     route("jobs/<slug:job_id>/launch/", jobs.launch, "launch-job"),
     route("jobs/<slug:job_id>/delete/", jobs.delete, "delete-job"),
+    route("sweeps/", sweeps.table, "sweeps"),
+    route("sweeps/<slug:sweep_id>/", sweeps.sweep, "sweep"),
+    route("sweeps/<slug:sweep_id>/data/", sweeps.data, "sweep-data"),
+    route("sweeps/<slug:sweep_id>/importance/", sweeps.fields, "sweep-importance"),
+    route("sweeps/<slug:sweep_id>/surface/", sweeps.surface, "sweep-surface"),
+    route("sweeps/<slug:sweep_id>/trials/", sweep_verbs.add, "add-trial"),
+    route("sweeps/<slug:sweep_id>/trials/<int:number>/promote/", sweep_verbs.promote, "promote-trial"),
+    route("sweeps/<slug:sweep_id>/space/", sweep_verbs.widen, "widen-sweep"),
+    route("sweeps/<slug:sweep_id>/best/", sweep_verbs.launch_best, "launch-best"),
+    route("sweeps/<slug:sweep_id>/do/<slug:verb>/", sweep_verbs.do, "do-sweep"),
     route("data/", datasets.table, "datasets"),
     route("data/new/", dataset_form.add, "new-dataset"),
     route("data/<slug:dataset_id>/", datasets.dataset, "dataset"),

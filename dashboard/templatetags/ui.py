@@ -33,6 +33,7 @@ register.filter("count", numbers.count)
 register.filter("size", numbers.size)
 register.filter("duration", numbers.duration)
 register.filter("metric", numbers.metric)
+register.filter("setting", numbers.setting)
 
 
 @register.simple_tag

@@ -46,7 +46,9 @@ register({
   media: () => import("./media/media.js"),
   mesh: () => import("./launch/mesh.js"),
   ranks: () => import("./ranks/ranks.js"),
+  sweep: () => import("./sweeps/sweep.js"),
   terminal: () => import("./terminal/terminal.js"),
+  vary: () => import("./launch/vary.js"),
 });
 startTheme();
 startForms();

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 
-from runs.access import NotFound, Someone, get_dataset, get_job, get_run, visible_jobs, visible_runs
+from runs.access import NotFound, Someone, get_dataset, get_job, get_run, get_sweep, visible_jobs, visible_runs
 from runs.datasets import recipe_of, unresolved
 from runs.models import Dataset, Job, Node, Run
 from runs.ordered import first_rows, is_none
@@ -33,6 +33,7 @@ class Source(NamedTuple):
     document: JsonObject
     job: Job | None = None
     run: Run | None = None
+    sweep: JsonObject | None = None
 
 
 def find(user: Someone, key: str) -> Source:
@@ -46,6 +47,9 @@ def find(user: Someone, key: str) -> Source:
         if run.is_local:
             raise NotFound(f"Run {run.name} was logged outside of Trainyard: there is no code here to start from.")
         return Source(key, f"run {run.name}", unresolved(run.spec), run=run)
+    if kind == "sweep":
+        sweep = get_sweep(user, name)
+        return Source(key, f"sweep {sweep.name}", {**sweep.base_spec, "name": sweep.name}, sweep=sweep.spec)
     if kind == "dataset":
         dataset = get_dataset(user, name)
         return Source(key, f"dataset {dataset.name}", _with_dataset(dataset))

@@ -31,6 +31,7 @@ _RANGE = re.compile(r"(\d{1,9}) *(?:-|–|to|\.\.) *(\d{1,9})")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
+VARIED_KINDS, VARIED_GROUPS = ("number", "choice", "bool"), ("what", "parallel", "train")
 DOUBLE = ("name", "task.arguments", "task.command", "task.data.location")  # long texts: twice as wide as others
 
 
@@ -70,6 +71,11 @@ class Control(NamedTuple):
         if self.widget in ("lines", "checks") or self.info.path == CODE:
             return "is-wide"
         return "is-double" if self.info.path in DOUBLE else ""
+
+    @property
+    def can_vary(self) -> bool:
+        """Whether a sweep may try several values of it."""
+        return self.info.kind in VARIED_KINDS and self.info.group in VARIED_GROUPS and not is_fixed(self.info)
 
     @property
     def line(self) -> str:

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from dashboard.pages.launch import code_upload
+from dashboard.pages.launch import code_upload, sweep_form
 from dashboard.pages.launch import sources as launch_sources
 from dashboard.pages.launch.plan import Plan, plan
 from dashboard.pages.launch.sources import OWN, Source
@@ -24,6 +24,7 @@ from dashboard.pages.launch.spec_form import (
     typed_in,
     typed_of,
 )
+from dashboard.pages.launch.sweep_form import SweepPlan, SweepTyped
 from dashboard.pages.shared.frame import page, person, refusal, show
 from runs.access import (
     Forbidden,
@@ -36,6 +37,7 @@ from runs.access import (
 from runs.actions import save_job, store_bundle, submit_run
 from runs.datasets import recipes_with
 from runs.models import CodeBundle, Dataset, Role, Run
+from runs.sweeps.actions import start_sweep
 from trainyard.bundle import BundleError
 from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, SpecError
@@ -48,6 +50,7 @@ class Prospect(TypedDict):
     """What would come of a launch: the right column of the page."""
 
     plan: Plan
+    sweep_plan: SweepPlan | None
     found_problems: dict[str, str]  # by the path of the field
 
 
@@ -59,27 +62,30 @@ def launch(request: HttpRequest) -> HttpResponse:
     """
     source = _source(request)
     if request.method != "POST":
-        return _show(request, source, _at_home(request, source), [])
-    typed = typed_in(request.POST)
+        return _show(request, source, _at_home(request, source), _sweep_of(request, source), [])
+    typed, sweep = typed_in(request.POST), sweep_form.typed_in(request.POST)
     try:
         document = _with_code(request, typed)
+        if request.POST.get("do") == "sweep":
+            return redirect("sweep", start_sweep(actor=person(request), document=sweep.document(document)).pk)
         if request.POST.get("do") == "save":
             job = save_job(actor=person(request), document=document)
             return redirect("job", job.pk)
         if request.POST.get("do") != "launch-anyway" and _prospect(request, typed)["plan"].overflow:
-            return _show(request, source, typed, [], status=422, must_confirm=True)
+            return _show(request, source, typed, sweep, [], status=422, must_confirm=True)
         return redirect("run", _submit(request, source, document).pk)
     except SpecError as error:
         problems = error.errors
     except (NotFound, Forbidden) as error:  # of the project: said beside it, so that nothing typed is lost
         problems = [Problem("project", str(error))]
-    return _show(request, source, typed, problems, status=422)
+    return _show(request, source, typed, sweep, problems, status=422)
 
 
 @page(methods=("POST",))
 def preview(request: HttpRequest) -> HttpResponse:
     """The right column for what the form holds now; nothing is written."""
-    return show(request, "launch/_aside.html", _prospect(request, typed_in(request.POST)))
+    context = _prospect(request, typed_in(request.POST), sweep_form.typed_in(request.POST))
+    return show(request, "launch/_aside.html", context)
 
 
 @page(methods=("POST",))
@@ -99,6 +105,13 @@ def upload_code(request: HttpRequest) -> HttpResponse:
 def _source(request: HttpRequest) -> Source:
     key = request.POST.get("from") or request.GET.get("from", "")
     return launch_sources.find(request.user, key or f"example:{launch_sources.FIRST}")
+
+
+def _sweep_of(request: HttpRequest, source: Source) -> SweepTyped:
+    """The sweep that the source is, or an empty one, in view where the address asks for it."""
+    if source.sweep is not None:
+        return sweep_form.typed_of(source.sweep)
+    return sweep_form.nothing(is_open=bool(request.GET.get("sweep")))
 
 
 def _at_home(request: HttpRequest, source: Source) -> Typed:
@@ -139,21 +152,25 @@ def _show(
     request: HttpRequest,
     source: Source,
     typed: Typed,
+    sweep: SweepTyped,
     problems: list[Problem],
     *,
     status: int = 200,
     must_confirm: bool = False,
 ) -> HttpResponse:
     choices = _choices(request, typed)
+    is_sweep = request.POST.get("do") == "sweep"
+    problems, of_sweep = (sweep_form.base_problems(problems), problems) if is_sweep else (problems, [])
     context = {
-        **_prospect(request, typed),
+        **_prospect(request, typed, sweep),
+        **sweep_form.context(sweep, of_sweep),
         "source": source,
         "offered": launch_sources.offered(request.user),
         "task": typed["task"],
         "kinds": kinds(launch_sources.examples_by_kind()),
         "sections": sections(typed, problems, choices),
         "may_launch": bool(choices["project"]),
-        "problems": problems,
+        "problems": problems or of_sweep,
         "must_confirm": must_confirm,
         "is_saving": request.POST.get("do") == "save",
         "problem": problems_by_path(problems).get("", ""),
@@ -162,7 +179,7 @@ def _show(
     return show(request, "launch/launch.html", context, status=status)
 
 
-def _prospect(request: HttpRequest, typed: Typed) -> Prospect:
+def _prospect(request: HttpRequest, typed: Typed, sweep: SweepTyped | None = None) -> Prospect:
     code, packed = typed["task.code"], {}
     if code.startswith(OWN):
         _, code, files = launch_sources.own_code(code.removeprefix(OWN))
@@ -171,7 +188,8 @@ def _prospect(request: HttpRequest, typed: Typed) -> Prospect:
     now = timezone.now()
     found = plan(request.user, document, settings.PUBLIC_URL, now, coloured_by=coloured_by, packed=packed)
     by_path = {path: words for path, words in problems_by_path(found.problems).items() if path}
-    return Prospect(plan=found, found_problems=by_path)
+    sweep_plan = sweep_form.sweep_plan(person(request), sweep, document) if sweep and sweep.entries else None
+    return Prospect(plan=found, sweep_plan=sweep_plan, found_problems=by_path)
 
 
 def _choices(request: HttpRequest, typed: Typed) -> dict[str, list[Option]]:

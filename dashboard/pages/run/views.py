@@ -25,6 +25,7 @@ from runs.metrics import progress
 from runs.models import Role, Run
 from runs.placing.planning import BENCHMARK
 from runs.secrets.delivery import uses_of
+from runs.sweeps.reading import trial_of_run
 from runs.time_use.sums import times_shown
 from runs.watching.phases import LABELS
 
@@ -157,6 +158,7 @@ def around(request: HttpRequest, run: Run, tab: str) -> dict[str, Any]:
         "alarm": rewinding.alarm_note(attempt),
         "may_act": can(request.user, run.project, Role.MEMBER),
         "is_live": run.is_live,
+        "trial": trial_of_run(run.pk),
     }
 
 

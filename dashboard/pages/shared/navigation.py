@@ -19,6 +19,7 @@ ENTRIES = (
     Entry("Home", "home", "home", "g h"),
     Entry("Runs", "runs", "runs", "g r"),
     Entry("Jobs", "jobs", "jobs", "g j"),
+    Entry("Sweeps", "sweeps", "sweeps", "g s"),
     Entry("Data", "data", "datasets", "g d"),
     Entry("Clusters", "clusters", "clusters", "g c"),
     Entry("People", "people", "people", "g p", on_phone=False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 from trainyard.formats.figures import (
@@ -29,9 +30,17 @@ __all__ = [
     "rate",
     "scaled",
     "seconds",
+    "setting",
     "size",
     "speed",
 ]
+
+
+def setting(value: object) -> str:
+    """A value of a field of a spec: a number as a figure, a text as it is, anything else as JSON."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number(value)
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def age(at: datetime, now: datetime) -> str:

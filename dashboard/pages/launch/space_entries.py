@@ -1,0 +1,106 @@
+"""A space as a form has it: a row of texts for each field that varies, and back to the document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from django.http import QueryDict
+
+from runs.sweep_analysis.trials import text_of
+from trainyard.contract.base import JsonObject
+
+PREFIX = "space"
+MAX_ENTRIES = 100
+
+
+class SpaceEntry(NamedTuple):
+    """The texts of one field. ``values`` are a choice, with commas between them; a range has the others."""
+
+    path: str
+    low: str = ""
+    high: str = ""
+    log: bool = False
+    whole: bool = False
+    values: str = ""
+    step: str = ""
+    when: str = ""  # JSON, which the form keeps and does not show
+
+    def as_document(self) -> JsonObject:
+        document: JsonObject = {"values": values_in(self.values)} if self.values.strip() else self._range()
+        return document | ({"when": json.loads(self.when)} if self.when else {})
+
+    def _range(self) -> JsonObject:
+        texts = {"low": self.low, "high": self.high, "step": self.step}
+        found: JsonObject = {name: number_in(text) for name, text in texts.items() if text.strip()}
+        return found | ({"log": True} if self.log else {}) | ({"int": True} if self.whole else {})
+
+
+def entries_of(space: Mapping[str, JsonObject]) -> list[SpaceEntry]:
+    """The rows for the space of a document."""
+    found = []
+    for path, one in space.items():
+        numbers = {name: f"{one[name]:.12g}" for name in ("low", "high", "step") if one.get(name) is not None}
+        found.append(
+            SpaceEntry(
+                path=path,
+                log=bool(one.get("log")),
+                whole=bool(one.get("int")),
+                values=", ".join(map(_written, one.get("values") or [])),
+                when=json.dumps(one["when"]) if one.get("when") else "",
+                **numbers,
+            )
+        )
+    return found
+
+
+def space_in(post: QueryDict) -> tuple[JsonObject, list[SpaceEntry]]:
+    """The space that was sent, and its rows as they were typed."""
+    rows = []
+    for path in dict.fromkeys(post.getlist("vary")):
+        texts = {name: post.get(f"{PREFIX}:{name}:{path}", "") for name in ("low", "high", "values", "step", "when")}
+        is_on = {name: f"{PREFIX}:{name}:{path}" in post for name in ("log", "whole")}
+        rows.append(SpaceEntry(path=path.strip()[:200], when=_kept(texts.pop("when")), **texts, **is_on))
+    rows = [one for one in rows if one.path][:MAX_ENTRIES]
+    return {one.path: one.as_document() for one in rows}, rows
+
+
+def values_in(text: str) -> list[object]:
+    """The values between the commas: numbers, true, false and lists as JSON has them, anything else as text."""
+    try:
+        whole = json.loads(f"[{text}]")
+    except ValueError:
+        return [_plain(part.strip()) for part in text.split(",") if part.strip()]
+    return list(whole)
+
+
+def number_in(text: str) -> float | int | str:
+    """The number; text that is none stays text, which the sweep's rules refuse."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text.strip()[:100]
+
+
+def _plain(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _written(value: object) -> str:
+    """The value as ``values_in`` reads it again."""
+    text = text_of(value)
+    return json.dumps(value) if isinstance(value, str) and (_plain(text) != value or "," in text) else text
+
+
+def _kept(text: str) -> str:
+    """A condition that the form carried along; what is no JSON object is dropped."""
+    found = _plain(text[:2000]) if text else None
+    return json.dumps(found) if isinstance(found, dict) else ""

@@ -1,0 +1,110 @@
+"""The rows of the table of trials: each trial beside its run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from dashboard.pages.shared.badges import Badge, badge
+from dashboard.pages.shared.numbers import number, setting
+from dashboard.pages.shared.run_rows import Row, coloured, rows, run_url
+from dashboard.pages.sweeps.badges import trial_badge
+from dashboard.pages.sweeps.columns import labels_of
+from dashboard.pages.sweeps.trial_table import NEWEST, VALUE, Asked, Found, brush_words
+from runs.access import Someone, visible_runs
+from runs.ordered import one_of
+from runs.sweep_analysis.trials import MAXIMIZE
+from runs.sweeps.reading import TrialRow
+from trainyard.contract.statuses import TrialState
+from trainyard.spec.sweeps import Objective, SweepSpec
+
+LIVE = ("RUNNING",)
+
+
+class Head(NamedTuple):
+    """A column of the table that can be sorted. ``state`` is what ``aria-sort`` says."""
+
+    label: str
+    path: str
+    url: str
+    state: str
+
+
+class Line(NamedTuple):
+    trial: TrialRow
+    row: Row | None  # of its run, once it has one
+    badge: Badge
+    url: str
+    values: list[str]  # of the objectives
+    parameters: list[tuple[str, str]]  # the label and the value of each field
+    words: str  # why it ended
+    can_promote: bool
+
+
+def trial_lines(
+    user: Someone, spec: SweepSpec, found: Found, asked: Asked, num_all: int, *, may_act: bool
+) -> Mapping[str, object]:
+    paths = list(spec.space)
+    labels = labels_of(paths)
+    shown = _rows_of(user, found.trials)
+    objectives = [one.metric for one in spec.objectives]
+    num = len(objectives)
+    axes = labels | {f"{VALUE}:{at}": name for at, name in enumerate(objectives)}
+    return {
+        "lines": [_line(one, shown.get(one.run or ""), labels, num, may_act=may_act) for one in found.trials],
+        "num_found": found.total,
+        "num_all": num_all,
+        "number_head": _head("Trial", "number", asked, first=NEWEST),
+        "value_heads": [_value_head(at, one, asked) for at, one in enumerate(spec.objectives)],
+        "field_heads": [_head(labels[path], path, asked) for path in paths],
+        "states": [(str(one).lower(), asked.url(state=one.lower()), asked.state == one) for one in TrialState],
+        "all_url": asked.url(state=""),
+        "state": asked.state,
+        "brushes": [(brush_words(one, axes), _without(asked, one.axis)) for one in asked.brushes],
+        "fragment_url": asked.url(fragment="trials", after="" if asked.after is None else str(asked.after)),
+        "next_url": asked.url(after=found.next) if found.next else "",
+        "first_url": asked.url() if asked.after is not None else "",
+    }
+
+
+def _rows_of(user: Someone, trials: Sequence[TrialRow]) -> dict[str, Row]:
+    ids = [one.run for one in trials if one.run]
+    runs = list(visible_runs(user).filter(one_of("pk", ids))) if ids else []
+    return {row.run.pk: row for row in coloured(user, rows(runs))}
+
+
+def _line(trial: TrialRow, row: Row | None, labels: Mapping[str, str], num_values: int, *, may_act: bool) -> Line:
+    values = [number(one) for one in trial.values[:num_values]]
+    return Line(
+        trial=trial,
+        row=row,
+        badge=badge(row.run.status) if row and trial.state in LIVE and row.run.is_live else trial_badge(trial.state),
+        url=run_url(row.run.pk) if row else "",
+        values=values + ["–"] * (num_values - len(values)),
+        parameters=[(label, _shown(trial.parameters, path)) for path, label in labels.items()],
+        words=trial.reason,
+        can_promote=may_act and trial.state == TrialState.PRUNED and bool(trial.run),
+    )
+
+
+def _shown(parameters: Mapping[str, object], path: str) -> str:
+    return setting(parameters[path]) if path in parameters else "–"
+
+
+def _head(label: str, path: str, asked: Asked, *, first: str = "") -> Head:
+    """A click sorts by the column, a second one the other way round."""
+    now = asked.sort
+    state = "ascending" if now == path else "descending" if now == f"-{path}" else "none"
+    first = first or path
+    wanted = first if state == "none" else f"-{path}" if state == "ascending" else path
+    return Head(label, path, asked.url(sort=wanted), state)
+
+
+def _value_head(at: int, objective: Objective, asked: Asked) -> Head:
+    """The first click puts the best trial first."""
+    path = f"{VALUE}:{at}"
+    return _head(objective.metric, path, asked, first=f"-{path}" if objective.direction == MAXIMIZE else path)
+
+
+def _without(asked: Asked, axis: str) -> str:
+    return asked._replace(brushes=[one for one in asked.brushes if one.axis != axis]).url()

@@ -1,0 +1,135 @@
+"""Which trials the table of a sweep shows: brushed ranges, a state and an order, all of it in the address."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from django.http import QueryDict
+
+from runs.sweep_analysis.trials import is_number, text_of
+from runs.sweeps.reading import TrialRow
+from trainyard.contract.statuses import TrialState
+
+LIMIT = 50
+MAX_BRUSHES = 40
+NEWEST, OLDEST = "-number", "number"
+VALUE = "value"  # the axis of an objective is this, a colon and its place
+
+
+class Brush(NamedTuple):
+    """What one axis lets through: ranges of numbers, or texts. ``axis`` is a path of the space, or an objective's."""
+
+    axis: str
+    ranges: tuple[tuple[float, float], ...] = ()
+    texts: tuple[str, ...] = ()
+
+    def admits(self, value: object) -> bool:
+        if self.texts:
+            return value is not None and text_of(value) in self.texts
+        return is_number(value) and any(low <= value <= high for low, high in self.ranges)
+
+
+class Asked(NamedTuple):
+    brushes: list[Brush]
+    state: str
+    sort: str
+    after: int | None  # the number of the last trial on the page before
+
+    def url(self, **changes: str) -> str:
+        """The address that shows the same with these changes; an empty text leaves out."""
+        query = [("brush", text) for one in self.brushes for text in _texts(one)]
+        values = {"state": self.state, "sort": "" if self.sort == NEWEST else self.sort, **changes}
+        return f"?{urlencode([*query, *((name, value) for name, value in values.items() if value)])}"
+
+
+class Found(NamedTuple):
+    trials: list[TrialRow]
+    total: int
+    next: str  # the cursor of the next page; empty on the last one
+
+
+def asked_of(query: QueryDict) -> Asked:
+    """``brush`` is ``axis|low..high`` or ``axis=text``; what reads as neither is left out: a link may be old."""
+    found: dict[str, Brush] = {}
+    for text in query.getlist("brush")[:MAX_BRUSHES]:
+        axis, ranges, texts = _read(text[:300])
+        if axis:
+            before = found.get(axis, Brush(axis))
+            found[axis] = Brush(axis, (*before.ranges, *ranges), (*before.texts, *texts))
+    after = query.get("after", "")
+    state = query.get("state", "").upper()
+    sort = query.get("sort", "")
+    return Asked(
+        brushes=list(found.values()),
+        state=state if state in set(TrialState) else "",
+        sort=sort[:200] or NEWEST,
+        after=int(after) if after.isdecimal() and len(after) < 10 else None,
+    )
+
+
+def find(trials: Sequence[TrialRow], asked: Asked) -> Found:
+    rows = ordered((one for one in trials if _is_asked(one, asked)), asked.sort)
+    first = next((at + 1 for at, one in enumerate(rows) if one.number == asked.after), 0)
+    shown = rows[first : first + LIMIT]
+    has_more = first + LIMIT < len(rows)
+    return Found(shown, len(rows), str(shown[-1].number) if has_more else "")
+
+
+def ordered(rows: Iterable[TrialRow], sort: str) -> list[TrialRow]:
+    """By number, by an objective, or by a field of the space. What has no value there comes last."""
+    is_falling, axis = sort.startswith("-"), sort.removeprefix("-")
+    found = sorted(rows, key=lambda one: one.number, reverse=sort != OLDEST)
+    if axis == OLDEST:
+        return found
+    known = [(_order(value), one) for one in found if (value := axis_value(one, axis)) is not None]
+    known.sort(key=lambda pair: pair[0], reverse=is_falling)
+    there = {one.number for _, one in known}
+    return [*(one for _, one in known), *(one for one in found if one.number not in there)]
+
+
+def axis_value(trial: TrialRow, axis: str) -> object:
+    """What the trial has on an axis of the charts; None where it has no number there."""
+    name, _, place = axis.partition(":")
+    if name != VALUE or not place.isdecimal():
+        return trial.parameters.get(axis)
+    value = trial.values[int(place)] if int(place) < len(trial.values) else None
+    return value if is_number(value) else None
+
+
+def _order(value: object) -> tuple[int, float, str]:
+    return (0, float(value), "") if is_number(value) else (1, 0.0, text_of(value))
+
+
+def _is_asked(trial: TrialRow, asked: Asked) -> bool:
+    if asked.state and trial.state != asked.state:
+        return False
+    return all(brush.admits(axis_value(trial, brush.axis)) for brush in asked.brushes)
+
+
+def _read(text: str) -> tuple[str, list[tuple[float, float]], list[str]]:
+    axis, is_text, value = text.partition("=")
+    if is_text:
+        return axis, [], [value]
+    axis, _, rest = text.rpartition("|")
+    low, _, high = rest.partition("..")
+    try:
+        ends = float(low), float(high)
+    except ValueError:
+        return "", [], []
+    return (axis, [ends], []) if all(map(math.isfinite, ends)) else ("", [], [])
+
+
+def _texts(brush: Brush) -> list[str]:
+    return [
+        *(f"{brush.axis}|{low:.12g}..{high:.12g}" for low, high in brush.ranges),
+        *(f"{brush.axis}={text}" for text in brush.texts),
+    ]
+
+
+def brush_words(brush: Brush, labels: Mapping[str, str]) -> str:
+    """The brush as a chip names it."""
+    ranges = [f"{low:.3g} to {high:.3g}" for low, high in brush.ranges]
+    return f"{labels.get(brush.axis, brush.axis)}: {', '.join([*ranges, *brush.texts])}"

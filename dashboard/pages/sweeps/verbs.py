@@ -1,0 +1,174 @@
+"""Buttons of a sweep, and the dialogs that add a trial and widen the space: each is one call of an action."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+
+from dashboard.pages.launch.space_entries import SpaceEntry, entries_of, number_in, space_in
+from dashboard.pages.shared.frame import answer, is_script, page, person, refusal, show
+from dashboard.pages.sweeps.columns import labels_of
+from runs.access import get_sweep
+from runs.models import Role, Sweep
+from runs.sweep_analysis.trials import SpaceField, fields_of, text_of
+from runs.sweeps import actions
+from trainyard.contract.base import JsonObject
+from trainyard.spec import Problem, SpecError
+from trainyard.spec.sweeps import Dimension
+
+NUM_SEEDS = 3
+ADD = {"dialog": "sweeps/_add.html", "form": "sweeps/_add_form.html"}
+WIDEN = {"dialog": "sweeps/_widen.html", "form": "sweeps/_widen_form.html"}
+
+
+class Verb(NamedTuple):
+    action: Callable[..., object]
+    sentence: str  # {name} is the sweep's
+
+
+VERBS = {
+    "stop": Verb(actions.stop_sweep, "Stopping {name}."),
+    "pause": Verb(actions.pause_sweep, "Paused {name}: the trials that run go on."),
+    "resume": Verb(actions.resume_sweep, "Resumed {name}."),
+}
+
+
+class TrialField(NamedTuple):
+    """A field of the dialog that adds a trial."""
+
+    path: str
+    label: str
+    value: str
+    choices: tuple[str, ...]
+    help: str
+    problem: str
+
+
+@page(methods=("POST",))
+def do(request: HttpRequest, sweep_id: str, verb: str) -> HttpResponse:
+    if verb not in VERBS:
+        raise Http404(f"sweeps have no verb {verb!r}")
+    chosen, sweep = VERBS[verb], get_sweep(request.user, sweep_id, Role.MEMBER)
+    chosen.action(actor=person(request), sweep=sweep)
+    return answer(request, chosen.sentence.format(name=sweep.name), home="sweeps")
+
+
+@page(methods=("POST",))
+def promote(request: HttpRequest, sweep_id: str, number: int) -> HttpResponse:
+    """Let a trial that was stopped early go on from its checkpoint."""
+    sweep = get_sweep(request.user, sweep_id, Role.MEMBER)
+    actions.promote_trial(actor=person(request), sweep=sweep, number=number)
+    return answer(request, f"Trial {number} goes on from its checkpoint, to its end.", home="sweeps")
+
+
+@page(methods=("POST",))
+def launch_best(request: HttpRequest, sweep_id: str) -> HttpResponse:
+    """Launch the best trial's values again, as runs of their own, and lead to their comparison."""
+    sweep = get_sweep(request.user, sweep_id, Role.MEMBER)
+    if sweep.best is None:
+        return refusal(request, 409, f"No trial of {sweep.name} is complete, so none is the best.")
+    runs = actions.launch_again(actor=person(request), sweep=sweep, number=sweep.best.number, seeds=NUM_SEEDS)
+    to = f"{reverse('compare')}?{'&'.join(f'run={run.pk}' for run in runs)}"
+    return answer(request, f"Launched trial {sweep.best.number} again with {len(runs)} seeds.", to=to)
+
+
+@page(methods=("GET", "POST"))
+def add(request: HttpRequest, sweep_id: str) -> HttpResponse:
+    """Add a trial with values that a person chose; the dialog starts with those of the best one."""
+    sweep = get_sweep(request.user, sweep_id, Role.MEMBER)
+    problems: list[Problem] = []
+    if "add" in request.POST:
+        try:
+            trial = actions.add_trial(actor=person(request), sweep=sweep, parameters=_parameters(request, sweep))
+            return _done(request, sweep, f"Added trial {trial.number}", "It runs as soon as there is room for it.")
+        except SpecError as error:
+            problems = error.errors
+    context = {"sweep": sweep, "fields": _trial_fields(request, sweep, problems), "problem": _rest(problems, sweep)}
+    status = 422 if problems else 200
+    return show(request, "sweeps/add.html", context, fragments=ADD, status=status)
+
+
+@page(methods=("GET", "POST"))
+def widen(request: HttpRequest, sweep_id: str) -> HttpResponse:
+    """Change the ranges and choices of the space; the search goes on with what it has learnt."""
+    sweep = get_sweep(request.user, sweep_id, Role.MEMBER)
+    entries, problems = entries_of(sweep.spec["space"]), list[Problem]()
+    if "widen" in request.POST:
+        space, entries = space_in(request.POST)
+        try:
+            budget = {"trials": number_in(request.POST.get("trials", ""))}
+            actions.change_sweep(actor=person(request), sweep=sweep, space=space, budget=budget)
+            return _done(request, sweep, "Widened the space", "The next trial is looked for in it.")
+        except SpecError as error:
+            problems = error.errors
+    context = {
+        "sweep": sweep,
+        "entries": [_named(one, sweep) for one in entries],
+        "trials": request.POST.get("trials", sweep.parsed.budget.trials),
+        "problems": problems,
+    }
+    status = 422 if problems else 200
+    return show(request, "sweeps/widen.html", context, fragments=WIDEN, status=status)
+
+
+def _done(request: HttpRequest, sweep: Sweep, headline: str, sentence: str) -> HttpResponse:
+    """In the dialog the words take the place of its form; without a script they stand on the sweep's page."""
+    if is_script(request):
+        return show(request, "sweeps/_done.html", {"headline": headline, "sentence": sentence})
+    return answer(request, f"{headline}. {sentence}", to=reverse("sweep", args=(sweep.pk,)))
+
+
+def _named(entry: SpaceEntry, sweep: Sweep) -> tuple[str, SpaceEntry]:
+    return labels_of(list(sweep.parsed.space)).get(entry.path, entry.path), entry
+
+
+def _parameters(request: HttpRequest, sweep: Sweep) -> JsonObject:
+    """What was typed for each field; an empty one is left out, as where its condition is not met."""
+    found: JsonObject = {}
+    for path, dimension in sweep.parsed.space.items():
+        if text := request.POST.get(path, "").strip():
+            found[path] = _value(dimension, text)
+    return found
+
+
+def _value(dimension: Dimension, text: str) -> object:
+    """The choice that reads like this, or the number; text that is neither stays text, which the action refuses."""
+    for value in dimension.values or ():
+        if text_of(value) == text:
+            return value
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return int(number) if dimension.whole and number.is_integer() else number
+
+
+def _trial_fields(request: HttpRequest, sweep: Sweep, problems: list[Problem]) -> list[TrialField]:
+    best = sweep.best.parameters if sweep.best else {}
+    by_path = {path.removeprefix("parameters.").removeprefix("space."): words for path, words in problems}
+    labels = labels_of(list(sweep.parsed.space))
+    return [
+        TrialField(
+            path=one.path,
+            label=labels[one.path],
+            value=request.POST.get(one.path, text_of(best[one.path]) if one.path in best else ""),
+            choices=one.choices,
+            help=_help(one),
+            problem=by_path.get(one.path, ""),
+        )
+        for one in fields_of(sweep.parsed.space)
+    ]
+
+
+def _help(field: SpaceField) -> str:
+    return "" if field.is_choice else f"The search looks from {field.low:g} to {field.high:g}."
+
+
+def _rest(problems: list[Problem], sweep: Sweep) -> str:
+    """What is wrong and stands beside no field."""
+    paths = set(sweep.parsed.space)
+    known = [one for one in problems if one.path.removeprefix("parameters.").removeprefix("space.") not in paths]
+    return "; ".join(map(str, known))

@@ -1,0 +1,142 @@
+"""The list of sweeps, the page of one, and what its charts fetch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
+
+from dashboard.pages.shared.badges import Badge
+from dashboard.pages.shared.frame import page, refusal, show
+from dashboard.pages.sweeps import drawn
+from dashboard.pages.sweeps.badges import sweep_badge
+from dashboard.pages.sweeps.columns import columns, labels_of
+from dashboard.pages.sweeps.occupations import occupations
+from dashboard.pages.sweeps.offers import Offers, offers_of
+from dashboard.pages.sweeps.trial_lines import trial_lines
+from dashboard.pages.sweeps.trial_table import asked_of, find
+from runs.access import can, get_sweep, projects_with
+from runs.api import paging
+from runs.models import Role, Sweep
+from runs.sweep_analysis.contour import contour
+from runs.sweep_analysis.importance import importance
+from runs.sweep_analysis.trials import fields_of
+from runs.sweeps.reading import SweepSummary, summaries_of, summary_of, sweep_trials, sweeps_of
+from trainyard.contract.statuses import TRIAL_FINAL, TrialState
+
+LIMIT = 50
+NEWEST_FIRST = "-created_at"
+
+
+class Line(NamedTuple):
+    """A sweep in the list, or at the head of its page."""
+
+    sweep: SweepSummary
+    badge: Badge
+    num_ended: int
+    counts: list[tuple[str, int]]  # by state, those that there are
+
+
+@page()
+def table(request: HttpRequest) -> HttpResponse:
+    words, cursor = request.GET.get("q", "").strip()[:200], request.GET.get("cursor", "")[:200]
+    try:
+        found = paging.page(
+            sweeps_of(request.user, words=words), summaries_of, sort=NEWEST_FIRST, cursor=cursor, limit=LIMIT
+        )
+    except paging.BadCursor as error:
+        return refusal(request, 400, str(error))
+    context = {
+        "lines": [line_of(one) for one in found.items],
+        "q": words,
+        "cursor": cursor,
+        "next": found.next,
+        "may_act": projects_with(request.user, Role.MEMBER).exists(),
+    }
+    return show(request, "sweeps/table.html", context, fragments={"table": "sweeps/_table.html"})
+
+
+@page()
+def sweep(request: HttpRequest, sweep_id: str) -> HttpResponse:
+    chosen = get_sweep(request.user, sweep_id)
+    fragment = request.GET.get("fragment", "")
+    context = {"sweep": chosen, **({} if fragment == "trials" else _head(request, chosen))}
+    if fragment != "head":
+        context |= _trials(request, chosen)
+    fragments = {"head": "sweeps/_head.html", "trials": "sweeps/_trials.html"}
+    return show(request, "sweeps/sweep.html", context, fragments=fragments)
+
+
+@page()
+def data(request: HttpRequest, sweep_id: str) -> HttpResponse:
+    """The columns that the charts draw."""
+    chosen, now = get_sweep(request.user, sweep_id), timezone.now()
+    trials = sweep_trials(chosen, now)
+    numbers = {one.run: one.number for one in trials if one.run}
+    return _json(columns(chosen.parsed, chosen.base_spec, trials, occupations(chosen, numbers, now)))
+
+
+@page()
+def fields(request: HttpRequest, sweep_id: str) -> HttpResponse:
+    """How much each field matters. It is computed again once more trials are complete."""
+    chosen = get_sweep(request.user, sweep_id)
+    return _json(drawn.kept(chosen, "importance", lambda: _importance(chosen)))
+
+
+@page()
+def surface(request: HttpRequest, sweep_id: str) -> HttpResponse:
+    """The objective over the fields ``x`` and ``y``."""
+    chosen = get_sweep(request.user, sweep_id)
+    known = {one.path: one for one in fields_of(chosen.parsed.space)}
+    across, up = (known.get(request.GET.get(name, "")) for name in ("x", "y"))
+    if across is None or up is None or across == up:
+        return refusal(request, 422, "A contour needs two different fields of the space, x and y.")
+    found = contour(sweep_trials(chosen, timezone.now()), across, up)
+    return _json(found._asdict())
+
+
+def line_of(summary: SweepSummary) -> Line:
+    counts = [(state.lower(), num) for state in TrialState if (num := summary.counts.get(state, 0))]
+    num_ended = sum(summary.counts.get(state, 0) for state in TRIAL_FINAL)
+    return Line(summary, sweep_badge(summary.status), num_ended, counts)
+
+
+def _head(request: HttpRequest, chosen: Sweep) -> dict[str, object]:
+    may_act = can(request.user, chosen.project, Role.MEMBER)
+    offers = offers_of(chosen) if may_act else Offers()
+    labels = labels_of(list(chosen.parsed.space))
+    summary = summary_of(chosen)
+    best = (
+        [(labels[path], value) for path, value in summary.best.parameters.items() if path in labels]
+        if summary.best
+        else []
+    )
+    return {
+        "line": line_of(summary),
+        "offers": offers,
+        "may_act": may_act,
+        "best_parameters": best,
+        "spec": chosen.parsed,
+    }
+
+
+def _trials(request: HttpRequest, chosen: Sweep) -> Mapping[str, object]:
+    asked, spec = asked_of(request.GET), chosen.parsed
+    trials = sweep_trials(chosen, timezone.now())
+    found = find(trials, asked)
+    may_act = can(request.user, chosen.project, Role.MEMBER)
+    return trial_lines(request.user, spec, found, asked, len(trials), may_act=may_act)
+
+
+def _importance(chosen: Sweep) -> dict[str, object]:
+    found = importance(sweep_trials(chosen, timezone.now()), fields_of(chosen.parsed.space))
+    labels = labels_of(list(chosen.parsed.space))
+    return {**found._asdict(), "fields": [{**one._asdict(), "label": labels[one.path]} for one in found.fields]}
+
+
+def _json(document: object) -> JsonResponse:
+    answer = JsonResponse(document, safe=False)
+    answer["Cache-Control"] = "no-store"
+    return answer

@@ -1,0 +1,154 @@
+// Fields that vary: the button beside a field turns its one value into a range or a choice. The rows are the form's,
+// `space:low:PATH` and so on, as dashboard/pages/launch/space_entries.py reads them.
+
+/** @typedef {{path: string, low: string, high: string, log: boolean, whole: boolean, values: string, step: string,
+ *   when: string, problem?: string}} Entry */
+
+/** @param {HTMLElement} card */
+export function mount(card) {
+  const form = /** @type {HTMLFormElement} */ (card.closest("form"));
+  const template = /** @type {HTMLTemplateElement} */ (form.querySelector("#vary-row"));
+  const others = /** @type {HTMLElement} */ (card.querySelector("[data-vary-rows]"));
+  const otherPath = /** @type {HTMLInputElement} */ (card.querySelector("[data-vary-path]"));
+
+  /** @param {Entry} entry */
+  function add(entry) {
+    if (rowOf(entry.path)) return;
+    const row = /** @type {HTMLElement} */ (
+      /** @type {Element} */ (template.content.firstElementChild).cloneNode(true)
+    );
+    row.dataset.path = entry.path;
+    fill(row, entry);
+    const field = fieldOf(entry.path);
+    if (field) {
+      field.classList.add("is-varied");
+      field.querySelector("label")?.closest(".label-line")?.after(row);
+      row.classList.toggle("is-choice", isChoice(field));
+    } else {
+      others.append(row);
+      const name = /** @type {HTMLElement} */ (row.querySelector("[data-vary-name]"));
+      name.textContent = entry.path;
+      name.hidden = false;
+    }
+    show();
+  }
+  /** @param {HTMLElement} row */
+  function remove(row) {
+    fieldOf(row.dataset.path ?? "")?.classList.remove("is-varied");
+    row.remove();
+    show();
+  }
+  // The card, the buttons at the side and the hint follow what varies.
+  function show() {
+    const isSweep = form.querySelectorAll("[data-vary-row]").length > 0;
+    if (isSweep) card.hidden = false;
+    /** @type {HTMLElement} */ (card.querySelector("[data-vary-hint]")).hidden = isSweep;
+    /** @type {NodeListOf<HTMLButtonElement>} */
+    const buttons = form.querySelectorAll("[data-for-run], [data-for-sweep]");
+    for (const button of buttons) button.hidden = (button.dataset.forSweep === undefined) !== card.hidden;
+    const mark = /** @type {HTMLInputElement | null} */ (form.querySelector("[data-is-sweep]"));
+    if (mark) mark.disabled = Boolean(card.hidden);
+  }
+  /** @param {string} path @returns {HTMLElement | null} */
+  function fieldOf(path) {
+    return form.querySelector(`.field[data-path="${CSS.escape(path)}"]:has([data-vary-on])`);
+  }
+  /** @param {string} path @returns {HTMLElement | null} */
+  function rowOf(path) {
+    return form.querySelector(`[data-vary-row][data-path="${CSS.escape(path)}"]`);
+  }
+  function changed() {
+    otherPath.dispatchEvent(new Event("input", { bubbles: true })); // the preview is fetched anew
+  }
+  /** @param {MouseEvent} event */
+  function onClick(event) {
+    const target = /** @type {Element} */ (event.target);
+    const path = target.closest("[data-vary-on]")?.closest(".field")?.getAttribute("data-path");
+    const row = /** @type {HTMLElement | null} */ (
+      target.closest("[data-vary-off]") && target.closest("[data-vary-row]")
+    );
+    if (path) {
+      add(suggested(path, /** @type {HTMLElement} */ (fieldOf(path))));
+      /** @type {HTMLElement | null} */ (rowOf(path)?.querySelector("input:not([type=hidden])"))?.focus();
+    } else if (row) remove(row);
+    else if (target.closest("[data-vary-add]")) addOther();
+    else return;
+    changed();
+  }
+  function addOther() {
+    const path = otherPath.value.trim();
+    if (!path) return otherPath.focus();
+    const field = fieldOf(path);
+    add(field ? suggested(path, field) : empty(path));
+    otherPath.value = "";
+  }
+  /** @param {KeyboardEvent} event */
+  function onKey(event) {
+    if (event.key !== "Enter" || event.target !== otherPath) return;
+    event.preventDefault();
+    addOther();
+    changed();
+  }
+
+  /** @type {NodeListOf<HTMLElement>} */
+  const buttons = form.querySelectorAll("[data-vary-on]");
+  for (const button of buttons) button.hidden = false;
+  for (const entry of JSON.parse(card.dataset.entries || "[]")) add(entry);
+  show();
+  form.addEventListener("click", onClick);
+  form.addEventListener("keydown", onKey);
+  return () => {
+    form.removeEventListener("click", onClick);
+    form.removeEventListener("keydown", onKey);
+  };
+}
+
+/** @param {HTMLElement} row @param {Entry} entry */
+function fill(row, entry) {
+  /** @type {NodeListOf<HTMLInputElement>} */
+  const inputs = row.querySelectorAll("[data-part]");
+  for (const input of inputs) {
+    const part = /** @type {keyof Entry} */ (input.dataset.part ?? "path");
+    if (part !== "path") input.name = `space:${part}:${entry.path}`;
+    if (input.type === "checkbox") input.checked = Boolean(entry[part]);
+    else input.value = String(entry[part] ?? "");
+  }
+  const problem = /** @type {HTMLElement} */ (row.querySelector(".problem"));
+  problem.textContent = entry.problem ?? "";
+  problem.hidden = !entry.problem;
+}
+
+/** @param {string} path @returns {Entry} */
+function empty(path) {
+  return { path, low: "", high: "", log: false, whole: false, values: "", step: "", when: "" };
+}
+
+/** @param {HTMLElement} field */
+function isChoice(field) {
+  return Boolean(field.querySelector("select, [type=checkbox]:not([data-part])"));
+}
+
+// What one would try around the value that is there.
+/** @param {string} path @param {HTMLElement} field @returns {Entry} */
+export function suggested(path, field) {
+  const list = field.querySelector("select");
+  if (list) {
+    const offered = [...list.options].filter((one) => !one.disabled && one.value);
+    return { ...empty(path), values: offered.map((one) => one.value).join(", ") };
+  }
+  const input = /** @type {HTMLInputElement} */ (field.querySelector("input:not([data-part])"));
+  if (input.type === "checkbox") return { ...empty(path), values: "true, false" };
+  return around(path, Number(input.value), input.inputMode === "numeric");
+}
+
+// A whole number from a half to the double; another over two factors of ten.
+/** @param {string} path @param {number} value @param {boolean} isWhole @returns {Entry} */
+export function around(path, value, isWhole) {
+  if (!(value > 0)) return { ...empty(path), low: "0", high: isWhole ? "10" : "1", whole: isWhole };
+  if (!isWhole) {
+    const [low, high] = [value / 10, value * 10].map((one) => String(Number(one.toPrecision(3))));
+    return { ...empty(path), low, high, log: true };
+  }
+  const low = Math.max(1, Math.floor(value / 2));
+  return { ...empty(path), low: String(low), high: String(Math.max(low + 1, value * 2)), whole: true };
+}

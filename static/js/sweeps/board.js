@@ -1,0 +1,77 @@
+// One drawing on the page: made when it first comes into view, drawn again with its card's width and with the theme.
+/** @typedef {import("./types").Option} Option */
+/** @type {Promise<any> | null} */
+let library = null;
+
+// ECharts is a third of a megabyte: it comes after the page's words, and once.
+export function load() {
+  library ??= import("echarts");
+  return library;
+}
+
+export class Board {
+  /** @param {HTMLElement} element */
+  constructor(element) {
+    this.element = element;
+    /** @type {any} */
+    this.chart = null;
+    /** @type {(() => Option) | null} */
+    this.build = null;
+    /** @type {((chart: any) => void)[]} */
+    this.listeners = [];
+    this.isSeen = false;
+    this.isStale = false;
+    this.isOver = false;
+    this.sight = new IntersectionObserver((entries) => this.onSight(entries.some((one) => one.isIntersecting)), {
+      rootMargin: "200px",
+    });
+    this.size = new ResizeObserver(() => this.chart?.resize());
+    this.onTheme = () => this.again();
+    this.sight.observe(element);
+    this.size.observe(element);
+    addEventListener("themechange", this.onTheme);
+  }
+
+  // Is called with the chart once there is one.
+  /** @param {(chart: any) => void} listener */
+  whenMade(listener) {
+    this.listeners.push(listener);
+  }
+
+  /** @param {() => Option} build */
+  show(build) {
+    this.build = build;
+    this.again();
+  }
+
+  again() {
+    this.isStale = true;
+    if (this.isSeen) this.draw();
+  }
+
+  /** @param {boolean} isSeen */
+  onSight(isSeen) {
+    this.isSeen = isSeen;
+    if (isSeen && this.isStale) this.draw();
+  }
+
+  async draw() {
+    if (!this.build) return;
+    this.isStale = false;
+    const { init } = await load();
+    if (this.isOver || !this.build) return;
+    if (!this.chart) {
+      this.chart = init(this.element, null, { renderer: "canvas" });
+      for (const listener of this.listeners) listener(this.chart);
+    }
+    this.chart.setOption({ ...this.build(), animation: false }, { notMerge: true });
+  }
+
+  end() {
+    this.isOver = true;
+    this.sight.disconnect();
+    this.size.disconnect();
+    removeEventListener("themechange", this.onTheme);
+    this.chart?.dispose();
+  }
+}

@@ -1,0 +1,41 @@
+// What is brushed goes into the address of the table of trials, so that it can be sent to a colleague.
+import { refetchAll } from "../live/fragment.js";
+
+/** @typedef {import("./types").Brush} Brush */
+
+const WAIT_MS = 150; // while one drags
+let timer = 0;
+
+/** @param {HTMLElement} root @param {Brush[]} brushes */
+export function apply(root, brushes) {
+  clearTimeout(timer);
+  timer = setTimeout(() => show(root, brushes), WAIT_MS);
+}
+
+/** @param {HTMLElement} root @param {Brush[]} brushes */
+function show(root, brushes) {
+  const table = /** @type {HTMLElement | null} */ (root.querySelector("[data-trials]"));
+  if (!table) return;
+  const query = withBrushes(new URLSearchParams(location.search), brushes);
+  history.replaceState(history.state, "", `${location.pathname}?${query}`);
+  query.set("fragment", "trials");
+  table.dataset.fragment = `?${query}`;
+  refetchAll();
+}
+
+// The query with these brushes in place of those it had, from the first page on.
+/** @param {URLSearchParams} before @param {Brush[]} brushes */
+export function withBrushes(before, brushes) {
+  const query = new URLSearchParams(before);
+  for (const name of ["brush", "after", "fragment"]) query.delete(name);
+  for (const { axis, ranges, texts } of brushes) {
+    for (const [low, high] of ranges) query.append("brush", `${axis}|${plain(low)}..${plain(high)}`);
+    for (const text of texts) query.append("brush", `${axis}=${text}`);
+  }
+  return query;
+}
+
+/** @param {number} value */
+function plain(value) {
+  return String(Number(value.toPrecision(9)));
+}

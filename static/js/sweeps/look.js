@@ -1,0 +1,76 @@
+// The page's own look, as options of ECharts. A tooltip is drawn on the canvas: as HTML it would carry inline styles,
+// which the content-security policy forbids.
+import { colour, faded, seriesColour } from "../shared/colours.js";
+import { number, tick } from "../shared/format.js";
+
+/** @typedef {import("./types").Option} Option */
+/** @typedef {import("./types").Field} Field */
+
+const FONT = "Inter Variable, system-ui, sans-serif";
+/** @type {Record<string, string>} */
+const STATES = { complete: "green", pruned: "grey", failed: "red", running: "blue", waiting: "faint" };
+
+/** @returns {Option} */
+export function base() {
+  return {
+    textStyle: { fontFamily: FONT, fontSize: 11, color: colour("muted") },
+    tooltip: {
+      renderMode: "richText",
+      confine: true,
+      backgroundColor: colour("raised"),
+      borderColor: colour("line"),
+      textStyle: { fontFamily: FONT, fontSize: 12, color: colour("text") },
+    },
+  };
+}
+
+/** @param {Option} more @returns {Option} */
+export function axis(more) {
+  return {
+    axisLine: { lineStyle: { color: colour("line-strong") } },
+    axisTick: { show: false },
+    splitLine: { lineStyle: { color: colour("line") } },
+    nameTextStyle: { color: colour("muted"), fontFamily: FONT },
+    ...more,
+    axisLabel: { color: colour("muted"), fontFamily: FONT, hideOverlap: true, ...more.axisLabel },
+  };
+}
+
+// The axis of a field: its choices, or its range.
+/** @param {Field} field @param {Option} more @returns {Option} */
+export function fieldAxis(field, more = {}) {
+  if (field.choices.length) return axis({ type: "category", data: field.choices, ...more });
+  return axis({
+    type: field.isLog ? "log" : "value",
+    min: field.low,
+    max: field.high,
+    ...more,
+    axisLabel: { formatter: tick, ...more.axisLabel },
+  });
+}
+
+/** @param {string} state */
+export function stateColour(state) {
+  return colour(STATES[state] ?? "muted");
+}
+
+// From what is worse to what is better.
+/** @param {string} direction */
+export function ramp(direction) {
+  const colours = [faded(seriesColour(0), 0.18), seriesColour(0), seriesColour(1)];
+  return direction === "maximize" ? colours : colours.reverse();
+}
+
+// The range of most values: what a diverged trial reached would leave the others one colour.
+/** @param {(number | null)[]} values @returns {[number, number]} */
+export function usualRange(values) {
+  const known = values.filter((one) => one !== null).sort((a, b) => a - b);
+  if (!known.length) return [0, 1];
+  const [low, high] = [0.02, 0.9].map((share) => known[Math.min(known.length - 1, Math.floor(share * known.length))]);
+  return low < high ? [low, high] : [low - 0.5, low + 0.5];
+}
+
+/** @param {number | string | null | undefined} value */
+export function shown(value) {
+  return typeof value === "string" ? value : number(value);
+}

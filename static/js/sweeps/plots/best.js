@@ -1,0 +1,68 @@
+// The best value so far: every complete trial as a point, and the best of them as a stair.
+import { colour, faded, seriesColour } from "../../shared/colours.js";
+import { duration, tick } from "../../shared/format.js";
+import { axis, base, shown, usualRange } from "../look.js";
+
+/** @typedef {import("../types").Columns} Columns */
+
+/** @param {Columns} columns @param {"trials" | "compute"} over @returns {import("../types").Option} */
+export function bestSoFar(columns, over) {
+  const found = over === "trials" ? columns.overTrials : columns.overCompute;
+  const { metric, values } = columns.objectives[0];
+  const stair = (found?.steps ?? []).map(([at, number, value]) => [at, value, number]);
+  const last = stair.at(-1);
+  if (last && found && found.end > last[0]) stair.push([found.end, last[1], last[2]]);
+  const points = over === "trials" ? columns.number.map((number, at) => [number, values[at], number]) : [];
+  const isComplete = (/** @type {number} */ at) => columns.state[at] === "complete" && values[at] !== null;
+  const [low, high] = spanOf(values.filter((_, at) => isComplete(at)));
+  const words = over === "compute" ? "slot time" : "trial";
+  return {
+    ...base(),
+    grid: { left: 56, right: 20, top: 24, bottom: 36 },
+    xAxis: axis({
+      type: "value",
+      name: words,
+      nameLocation: "middle",
+      nameGap: 22,
+      min: 0,
+      max: found?.end || 1,
+      splitLine: { show: false },
+      axisLabel: { formatter: over === "compute" ? (/** @type {number} */ at) => duration(at) : tick },
+    }),
+    yAxis: axis({ type: "value", name: metric, min: low, max: high, axisLabel: { formatter: tick } }),
+    tooltip: {
+      ...base().tooltip,
+      trigger: "item",
+      formatter: (/** @type {any} */ { value }) => `Trial ${value[2]}: ${shown(value[1])}`,
+    },
+    series: [
+      {
+        type: "scatter",
+        data: points.filter((_, at) => isComplete(at)),
+        symbolSize: 5,
+        large: true,
+        itemStyle: { color: faded(colour("muted"), 0.55) },
+      },
+      {
+        type: "line",
+        data: stair,
+        step: "end",
+        symbolSize: 7,
+        showSymbol: true,
+        lineStyle: { color: seriesColour(0), width: 2 },
+        itemStyle: { color: seriesColour(0) },
+      },
+    ],
+  };
+}
+
+// Far outliers lie outside of what is drawn.
+/** @param {(number | null)[]} values @returns {[number, number]} */
+function spanOf(values) {
+  const known = values.filter((one) => one !== null);
+  if (!known.length) return [0, 1];
+  const [low, high] = usualRange(known);
+  const room = (high - low) * 0.5;
+  const [least, most] = [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))];
+  return [Math.max(least, low - room) - room * 0.1, Math.min(most, high + room) + room * 0.1];
+}

@@ -1,0 +1,114 @@
+// Parallel coordinates: an axis for each field and one for each objective, a line for each trial in the colour of its
+// value. An axis is brushed by dragging along it.
+import { colour } from "../../shared/colours.js";
+import { tick } from "../../shared/format.js";
+import { axis, base, fieldAxis, ramp, usualRange } from "../look.js";
+
+/** @typedef {import("../types").Columns} Columns */
+/** @typedef {import("../types").Brush} Brush */
+
+export const MOST = 3000; // lines; above it they are one surface
+
+// Which trials have a line: those with a value, the best of them first where there are too many.
+/** @param {Columns} columns @returns {number[]} */
+export function linesOf(columns) {
+  const { values, direction } = columns.objectives[0];
+  const known = values.flatMap((value, at) => (value === null ? [] : [at]));
+  if (known.length <= MOST) return known;
+  const sign = direction === "maximize" ? -1 : 1;
+  const ordered = known.sort((a, b) => sign * (Number(values[a]) - Number(values[b])));
+  const best = ordered.slice(0, MOST / 2);
+  const every = (ordered.length - best.length) / (MOST - best.length);
+  return [
+    ...best,
+    ...Array.from({ length: MOST - best.length }, (_, at) => ordered[best.length + Math.floor(at * every)]),
+  ];
+}
+
+/** @param {Columns} columns @returns {string[]} */
+export function axesOf(columns) {
+  return [...columns.fields.map((one) => one.path), ...columns.objectives.map((_, at) => `value:${at}`)];
+}
+
+/** @param {Columns} columns @returns {import("../types").Option} */
+export function parallel(columns) {
+  const { fields, objectives } = columns;
+  const lines = linesOf(columns);
+  const rows = lines.map((at) => [...fields.map((one) => one.values[at]), ...objectives.map((one) => one.values[at])]);
+  const [min, max] = usualRange(objectives[0].values);
+  const last = fields.length;
+  const named = (/** @type {number} */ dim, /** @type {string} */ name) => ({
+    dim,
+    name: name.length > 18 ? `${name.slice(0, 17)}…` : name,
+    nameTextStyle: { color: colour("text"), fontSize: 12 },
+    splitLine: { show: false },
+  });
+  return {
+    ...base(),
+    tooltip: { show: false },
+    parallel: {
+      left: 48,
+      right: 64,
+      top: 40,
+      bottom: 24,
+      axisExpandable: false,
+      parallelAxisDefault: { areaSelectStyle: { width: 16, color: colour("accent"), opacity: 0.25, borderWidth: 0 } },
+    },
+    parallelAxis: [
+      ...fields.map((one, at) => fieldAxis(one, named(at, one.label))),
+      ...objectives.map((one, at) =>
+        axis({
+          type: "value",
+          ...rangeOf(one.values),
+          ...named(last + at, one.metric),
+          axisLabel: { formatter: tick },
+        }),
+      ),
+    ],
+    visualMap: {
+      show: false,
+      type: "continuous",
+      dimension: last,
+      seriesIndex: 0,
+      min,
+      max,
+      inRange: { color: ramp(objectives[0].direction) },
+    },
+    series: [
+      {
+        type: "parallel",
+        data: rows,
+        smooth: false,
+        progressive: 500,
+        lineStyle: { width: lines.length > 300 ? 1 : 1.5, opacity: lines.length > 300 ? 0.45 : 0.75 },
+        inactiveOpacity: 0.04,
+        activeOpacity: 0.9,
+      },
+    ],
+  };
+}
+
+// What the axes let through now, as ECharts has it.
+/** @param {any} chart @param {Columns} columns @returns {Brush[]} */
+export function brushesOf(chart, columns) {
+  const axes = axesOf(columns);
+  return axes.flatMap((name, at) => {
+    const intervals = chart.getModel().getComponent("parallelAxis", at)?.activeIntervals ?? [];
+    if (!intervals.length) return [];
+    const choices = columns.fields[at]?.choices ?? [];
+    if (!choices.length) return [{ axis: name, ranges: intervals, texts: [] }];
+    const texts = intervals.flatMap((/** @type {[number, number]} */ [from, to]) =>
+      choices.filter((_, place) => place >= Math.min(from, to) - 0.5 && place <= Math.max(from, to) + 0.5),
+    );
+    return [{ axis: name, ranges: [], texts }];
+  });
+}
+
+/** @param {(number | null)[]} values */
+function rangeOf(values) {
+  const known = values.filter((one) => one !== null);
+  const [low, high] = usualRange(known);
+  const room = (high - low) * 0.6;
+  const [least, most] = [known.reduce((a, b) => Math.min(a, b), high), known.reduce((a, b) => Math.max(a, b), low)];
+  return { min: Math.max(least, low - room), max: Math.min(most, high + room) };
+}

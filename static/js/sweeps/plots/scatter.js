@@ -1,0 +1,105 @@
+// The objective over one field, and the front of two objectives.
+import { colour, faded, seriesColour } from "../../shared/colours.js";
+import { tick } from "../../shared/format.js";
+import { axis, base, fieldAxis, shown, usualRange } from "../look.js";
+
+/** @typedef {import("../types").Columns} Columns */
+/** @typedef {import("../types").Field} Field */
+
+/** @param {Columns} columns @param {Field} field @returns {import("../types").Option} */
+export function slice(columns, field) {
+  const { metric, values } = columns.objectives[0];
+  const complete = values.flatMap((value, at) =>
+    columns.state[at] === "complete" && value !== null && field.values[at] !== null
+      ? [[field.values[at], value, columns.number[at]]]
+      : [],
+  );
+  const pruned = values.flatMap((value, at) =>
+    columns.state[at] === "pruned" && value !== null && field.values[at] !== null
+      ? [[field.values[at], value, columns.number[at]]]
+      : [],
+  );
+  const [low, high] = usualRange(complete.map((one) => Number(one[1])));
+  const room = (high - low) * 0.7;
+  return {
+    ...base(),
+    grid: { left: 8, right: 14, top: 28, bottom: 8, containLabel: true },
+    title: {
+      text: field.label,
+      left: "center",
+      top: 2,
+      textStyle: { fontSize: 12, fontWeight: 500, color: colour("text") },
+    },
+    xAxis: fieldAxis(field, { splitLine: { show: false } }),
+    yAxis: axis({
+      type: "value",
+      min: low - room * 0.15,
+      max: high + room,
+      splitNumber: 3,
+      axisLabel: { formatter: tick },
+    }),
+    tooltip: {
+      ...base().tooltip,
+      formatter: (/** @type {any} */ { value }) =>
+        `Trial ${value[2]}\n${field.label} ${shown(value[0])}\n${metric} ${shown(value[1])}`,
+    },
+    series: [
+      points(pruned, faded(colour("muted"), 0.35), 4),
+      points(complete, faded(seriesColour(0), 0.7), complete.length > 500 ? 3 : 6),
+    ],
+  };
+}
+
+/** @param {Columns} columns @returns {import("../types").Option} */
+export function pareto(columns) {
+  const [first, second] = columns.objectives;
+  const onFront = new Set(columns.front);
+  const rows = first.values.flatMap((value, at) => {
+    const other = second.values[at];
+    return value === null || other === null ? [] : [[value, other, columns.number[at]]];
+  });
+  const front = rows.filter(([, , number]) => onFront.has(number)).sort(([a], [b]) => a - b);
+  return {
+    ...base(),
+    grid: { left: 8, right: 24, top: 28, bottom: 30, containLabel: true },
+    xAxis: axis({
+      type: "value",
+      scale: true,
+      name: `${first.metric} (${first.direction})`,
+      nameLocation: "middle",
+      nameGap: 24,
+      axisLabel: { formatter: tick },
+    }),
+    yAxis: axis({
+      type: "value",
+      scale: true,
+      name: `${second.metric} (${second.direction})`,
+      nameTextStyle: { align: "left", color: colour("muted") },
+      axisLabel: { formatter: tick },
+    }),
+    tooltip: {
+      ...base().tooltip,
+      formatter: (/** @type {any} */ { value }) => `Trial ${value[2]}\n${shown(value[0])}, ${shown(value[1])}`,
+    },
+    series: [
+      points(
+        rows.filter(([, , number]) => !onFront.has(number)),
+        faded(colour("muted"), 0.5),
+        5,
+      ),
+      {
+        type: "line",
+        data: front,
+        step: first.direction === "minimize" ? "start" : "end",
+        symbolSize: 8,
+        lineStyle: { color: seriesColour(0), width: 1.5 },
+        itemStyle: { color: seriesColour(0) },
+      },
+    ],
+  };
+}
+
+/** @param {any[]} data @param {string} paint @param {number} size */
+function points(data, paint, size) {
+  return { type: "scatter", data, symbolSize: size, large: true, largeThreshold: 1000, itemStyle: { color: paint } };
+}

@@ -1,0 +1,282 @@
+// The page of a sweep: fetches the columns of its trials, draws them, and keeps them current at most once a second.
+import { toast } from "../frame/toasts.js";
+import { on } from "../live/live.js";
+import { count, duration, percent } from "../shared/format.js";
+import { Board } from "./board.js";
+import { apply } from "./brushing.js";
+import { bestSoFar } from "./plots/best.js";
+import { importance } from "./plots/importance.js";
+import { brushesOf, linesOf, parallel } from "./plots/parallel.js";
+import { pareto, slice } from "./plots/scatter.js";
+import { slots } from "./plots/slots.js";
+import { surface } from "./plots/surface.js";
+
+/** @typedef {import("./types").Columns} Columns */
+/** @typedef {import("./types").Importance} Importance */
+
+const LEAST_MS = 1000; // between two fetches
+const MS_PER_TRIAL = 0.5; // a sweep of ten thousand is fetched every five seconds
+const MOST_SLICES = 12;
+const HOURS = 3600;
+
+/** @param {HTMLElement} root */
+export function mount(root) {
+  const page = new SweepPage(root);
+  return () => page.unmount();
+}
+
+class SweepPage {
+  /** @param {HTMLElement} root */
+  constructor(root) {
+    this.root = root;
+    /** @type {Columns | null} */
+    this.columns = null;
+    /** @type {Record<string, Board>} */
+    this.boards = {};
+    /** @type {Board[]} */
+    this.slices = [];
+    /** @type {"trials" | "compute"} */
+    this.over = "trials";
+    this.timer = 0;
+    this.lastAt = 0;
+    this.numComplete = -1;
+    this.isBrushed = false;
+    /** @type {NodeListOf<HTMLElement>} */
+    const plots = root.querySelectorAll("[data-plot]");
+    for (const one of plots) this.boards[one.dataset.plot ?? ""] = new Board(one);
+    this.boards.parallel?.whenMade((chart) => this.listenToBrushes(chart));
+    for (const name of ["best", "pareto", "slots"]) this.boards[name]?.whenMade((chart) => this.listenToClicks(chart));
+    this.onClick = this.onClick.bind(this);
+    this.onChange = this.onChange.bind(this);
+    root.addEventListener("click", this.onClick);
+    root.addEventListener("change", this.onChange);
+    const mine = (/** @type {any} */ message) => message.sweep === root.dataset.sweep && this.want();
+    this.stops = [on("sweep", mine), on("again", () => this.want())];
+    this.fetch();
+  }
+
+  unmount() {
+    clearTimeout(this.timer);
+    this.stops.forEach((stop) => stop());
+    [...Object.values(this.boards), ...this.slices].forEach((board) => board.end());
+    this.root.removeEventListener("click", this.onClick);
+    this.root.removeEventListener("change", this.onChange);
+  }
+
+  want() {
+    if (this.timer || document.hidden) return;
+    const every = Math.max(LEAST_MS, (this.columns?.number.length ?? 0) * MS_PER_TRIAL);
+    this.timer = setTimeout(() => this.fetch(), Math.max(0, this.lastAt + every - Date.now()));
+  }
+
+  async fetch() {
+    this.lastAt = Date.now();
+    const found = await ask(this.root.dataset.columns ?? "");
+    this.timer = 0;
+    if (!found || !this.root.isConnected) return;
+    this.columns = found;
+    this.draw(found);
+    const numComplete = found.state.filter((/** @type {string} */ one) => one === "complete").length;
+    if (numComplete === this.numComplete) return;
+    this.numComplete = numComplete;
+    this.fetchImportance();
+    this.fetchSurface();
+  }
+
+  /** @param {Columns} columns */
+  draw(columns) {
+    this.boards.best?.show(() => bestSoFar(columns, this.over));
+    this.boards.pareto?.show(() => pareto(columns));
+    this.boards.slots?.show(() => slots(columns));
+    if (!this.isBrushed) this.boards.parallel?.show(() => parallel(columns)); // drawn anew it would lose its brushes
+    const [drawn, all] = [linesOf(columns).length, columns.objectives[0].values.filter((one) => one !== null).length];
+    this.write(
+      "parallel",
+      drawn < all ? `${count(drawn)} of ${count(all)} trials have a line, the best among them.` : "",
+    );
+    this.write("saved", savedWords(columns));
+    this.write("pareto", columns.front.length ? `${count(columns.front.length)} trials that no other beats` : "");
+    this.drawSlices(columns);
+    this.offerAxes(columns);
+    this.grow("slots", 60 + 26 * Math.max(3, Math.min(24, columns.slots.lanes.length)));
+    this.grow("parallel", 0, 90 * (columns.fields.length + columns.objectives.length));
+  }
+
+  /** @param {Columns} columns */
+  drawSlices(columns) {
+    const host = /** @type {HTMLElement} */ (this.root.querySelector("[data-slices]"));
+    const fields = columns.fields.slice(0, MOST_SLICES);
+    while (this.slices.length < fields.length) {
+      const element = document.createElement("div");
+      element.className = "sweep-plot is-slice";
+      element.setAttribute("role", "img");
+      host.append(element);
+      const board = new Board(element);
+      board.whenMade((chart) => this.listenToClicks(chart));
+      this.slices.push(board);
+    }
+    fields.forEach((field, at) => {
+      this.slices[at].element.setAttribute("aria-label", `${columns.objectives[0].metric} over ${field.label}`);
+      this.slices[at].show(() => slice(columns, field));
+    });
+  }
+
+  async fetchImportance() {
+    /** @type {Importance | null} */
+    const found = await ask(this.root.dataset.importance ?? "");
+    if (!found) return;
+    this.write("importance", [found.sentence, interactionWords(found)].filter(Boolean).join(" "));
+    this.boards.importance?.show(() => importance(found));
+    this.grow("importance", found.fields.length ? 60 + 40 * Math.max(5, Math.min(12, found.fields.length)) : 0);
+    this.chooseAxes(found);
+  }
+
+  // Two fields to choose from, until a person chose: the two that matter most.
+  /** @param {Columns} columns */
+  offerAxes(columns) {
+    const lists = this.axisLists();
+    for (const [at, list] of lists.entries()) {
+      if (list.options.length) continue;
+      list.replaceChildren(...columns.fields.map(({ label, path }) => new Option(label, path)));
+      list.selectedIndex = Math.min(at, columns.fields.length - 1);
+    }
+    const card = /** @type {HTMLElement | null} */ (this.root.querySelector("[data-surface-card]"));
+    if (card) card.hidden = columns.fields.length < 2;
+  }
+
+  /** @param {Importance} found */
+  chooseAxes(found) {
+    const lists = this.axisLists();
+    const names = found.fields.map((one) => one.path);
+    if (names.length < 2 || lists.some((list) => list.dataset.isChosen)) return;
+    const before = lists.map((list) => list.value).join();
+    lists.forEach((list, at) => {
+      list.value = names[at];
+    });
+    if (lists.map((list) => list.value).join() !== before) this.fetchSurface();
+  }
+
+  async fetchSurface() {
+    const [x, y] = this.axisLists().map((list) => list.value);
+    const fields = this.columns?.fields ?? [];
+    const [across, up] = [x, y].map((path) => fields.find((one) => one.path === path));
+    if (!across || !up) return;
+    if (across === up) return this.write("surface", "Choose two different fields.");
+    const found = await ask(`${this.root.dataset.surface}?${new URLSearchParams({ x, y })}`);
+    if (!found || !this.columns) return;
+    const columns = this.columns;
+    this.write("surface", found.num_used ? "Smoothed over the complete trials; blank where none is near." : "");
+    this.boards.surface?.show(() => surface(columns, found, across, up));
+  }
+
+  /** @returns {HTMLSelectElement[]} */
+  axisLists() {
+    return [...this.root.querySelectorAll("[data-axis]")].filter((one) => one instanceof HTMLSelectElement);
+  }
+
+  /** @param {any} chart */
+  listenToBrushes(chart) {
+    chart.on("axisareaselected", () => {
+      if (!this.columns) return;
+      const brushes = brushesOf(chart, this.columns);
+      this.isBrushed = brushes.length > 0;
+      this.show("[data-clear-brushes]", this.isBrushed);
+      apply(this.root, brushes);
+    });
+  }
+
+  // A point leads to its trial's run.
+  /** @param {any} chart */
+  listenToClicks(chart) {
+    chart.on("click", (/** @type {{value: unknown}} */ { value }) => {
+      const number = Array.isArray(value) ? value.at(-1) : undefined;
+      const run = this.columns?.run[this.columns.number.indexOf(number)];
+      if (run) location.assign((this.root.dataset.runUrl ?? "").replace("RUN-ID", run));
+    });
+  }
+
+  /** @param {MouseEvent} event */
+  onClick(event) {
+    const target = /** @type {Element} */ (event.target);
+    const over = /** @type {HTMLElement | null} */ (target.closest("[data-over]"));
+    if (over) this.switchOver(over);
+    if (target.closest("[data-clear-brushes]")) this.clearBrushes();
+  }
+
+  /** @param {HTMLElement} button */
+  switchOver(button) {
+    this.over = button.dataset.over === "compute" ? "compute" : "trials";
+    for (const one of this.root.querySelectorAll("[data-over]")) {
+      one.setAttribute("aria-pressed", String(one === button));
+    }
+    this.boards.best?.again();
+  }
+
+  clearBrushes() {
+    this.isBrushed = false;
+    this.show("[data-clear-brushes]", false);
+    this.boards.parallel?.again();
+    apply(this.root, []);
+  }
+
+  /** @param {Event} event */
+  onChange(event) {
+    const target = /** @type {HTMLElement} */ (event.target);
+    if (target.dataset.axis === undefined) return;
+    target.dataset.isChosen = "yes";
+    this.fetchSurface();
+  }
+
+  /** @param {string} name @param {string} words */
+  write(name, words) {
+    const element = /** @type {HTMLElement | null} */ (this.root.querySelector(`[data-words="${name}"]`));
+    if (!element) return;
+    element.textContent = words;
+    element.hidden = !words;
+  }
+
+  /** @param {string} selector @param {boolean} isShown */
+  show(selector, isShown) {
+    const element = /** @type {HTMLElement | null} */ (this.root.querySelector(selector));
+    if (element) element.hidden = !isShown;
+  }
+
+  // Gives a drawing the room that what it shows needs.
+  /** @param {string} name @param {number} height @param {number} [width] */
+  grow(name, height, width = 0) {
+    const element = this.boards[name]?.element;
+    if (!element) return;
+    if (height) element.style.height = `${height}px`;
+    if (width) element.style.minWidth = `${width}px`;
+  }
+}
+
+/** @param {Columns} columns */
+function savedWords({ slots: { saved, share, pruned, unknown } }) {
+  if (!pruned || share === null) return "";
+  const words = `Pruning saved ${slotHours(saved)}, ${percent(share)} of the whole`;
+  return unknown ? `${words}; ${unknown} pruned before a step was measured` : words;
+}
+
+/** @param {number} seconds */
+function slotHours(seconds) {
+  return seconds < 0.1 * HOURS ? `${duration(seconds)} of slots` : `${(seconds / HOURS).toFixed(1)} slot-hours`;
+}
+
+/** @param {Importance} found */
+function interactionWords({ fields, interactions }) {
+  return fields.length && interactions > 0.05 ? `${percent(interactions)} is explained by fields together only.` : "";
+}
+
+/** @param {string} url */
+async function ask(url) {
+  try {
+    const answer = await fetch(url, { headers: { "X-Requested-With": "fetch" } });
+    if (answer.ok) return await answer.json();
+    const words = await answer.json().catch(() => ({}));
+    if (words.sentence) toast(words.sentence, { isProblem: true });
+  } catch {
+    // The server is away; the lamp shows it, and the next message repeats the request.
+  }
+  return null;
+}

@@ -1,0 +1,39 @@
+"""What is brushed in the parallel coordinates, as the table's address has it; and what varying a field suggests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.dashboard.js.conftest import Ask
+
+
+def test_brushes_take_the_place_of_those_before_and_lead_to_the_first_page(ask: Ask) -> None:
+    brushes = [
+        {"axis": "train.learning_rate", "ranges": [[0.0001, 0.012345678912]], "texts": []},
+        {"axis": "train.optimizer", "ranges": [], "texts": ["adamw", "sgd"]},
+    ]
+    function = "({withBrushes}, [before, brushes]) => withBrushes(new URLSearchParams(before), brushes).getAll('brush')"
+    before = "brush=old|0..1&after=7&sort=value:0"
+    assert ask("sweeps/brushing.js", function, [before, brushes]) == [
+        "train.learning_rate|0.0001..0.0123456789", "train.optimizer=adamw", "train.optimizer=sgd",
+    ]  # fmt: skip
+    kept = "({withBrushes}, before) => String(withBrushes(new URLSearchParams(before), []))"
+    assert ask("sweeps/brushing.js", kept, before) == "sort=value%3A0"
+
+
+@pytest.mark.parametrize(
+    ("value", "is_whole", "expected"),
+    [
+        (3e-4, False, {"low": "0.00003", "high": "0.003", "log": True, "whole": False}),
+        (32, True, {"low": "16", "high": "64", "log": False, "whole": True}),
+        (1, True, {"low": "1", "high": "2", "log": False, "whole": True}),
+        (0, False, {"low": "0", "high": "1", "log": False, "whole": False}),
+    ],
+)
+def test_varying_a_number_suggests_a_range_around_it(
+    ask: Ask, value: float, is_whole: bool, expected: dict[str, Any]
+) -> None:
+    found = ask("launch/vary.js", "({around}, [value, isWhole]) => around('p', value, isWhole)", [value, is_whole])
+    assert {name: found[name] for name in expected} == expected

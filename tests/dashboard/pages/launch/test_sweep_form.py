@@ -1,0 +1,99 @@
+"""A sweep on the launch form: what varies, the preview, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.http import QueryDict
+from django.test import Client
+
+from dashboard.pages.launch.space_entries import entries_of, space_in, values_in
+from runs.models import Sweep, User
+from tests.cast import Cast, make_node
+
+AsUser = Callable[[User], Client]
+RATE = "train.learning_rate"
+VARIED = {
+    "vary": [RATE, "train.optimizer"],
+    f"space:low:{RATE}": "1e-4",
+    f"space:high:{RATE}": "1e-1",
+    f"space:log:{RATE}": "on",
+    "space:values:train.optimizer": "adamw, sgd",
+}
+
+
+def sent(**changes: Any) -> QueryDict:
+    query = QueryDict(mutable=True)
+    for name, value in {**VARIED, **changes}.items():
+        query.setlist(name, value if isinstance(value, list) else [value])
+    return query
+
+
+def test_rows_become_a_space_and_the_space_rows_again() -> None:
+    space, rows = space_in(sent())
+    assert space == {
+        RATE: {"low": 1e-4, "high": 0.1, "log": True},
+        "train.optimizer": {"values": ["adamw", "sgd"]},
+    }
+    assert entries_of(space) == [row._replace(low="0.0001", high="0.1") if row.low else row for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("16, 32,64", [16, 32, 64]),
+        ("adamw, sgd", ["adamw", "sgd"]),
+        ("true, false", [True, False]),
+        ("[64, 64], [128]", [[64, 64], [128]]),
+        ('"1", "2"', ["1", "2"]),
+        ("1e-3, auto", [1e-3, "auto"]),
+    ],
+)
+def test_values_are_read_as_json_has_them_and_else_as_text(text: str, values: list[object]) -> None:
+    assert values_in(text) == values
+    assert space_in(sent(vary=["p"], **{"space:values:p": text}))[0] == {"p": {"values": values}}
+
+
+def test_a_condition_is_carried_along_and_a_number_that_is_none_stays_text() -> None:
+    space = {"a": {"low": 1, "high": 2, "int": True, "when": {"b": "x"}}}
+    (entry,) = entries_of(space)
+    assert entry.as_document() == space["a"]
+    wrong, _ = space_in(sent(**{f"space:low:{RATE}": "lots"}))
+    assert wrong[RATE]["low"] == "lots"
+
+
+@pytest.mark.django_db
+def test_the_form_starts_a_sweep_and_says_beforehand_what_it_costs(as_user: AsUser, cast: Cast) -> None:
+    make_node(cast.cluster)
+    client = as_user(cast.mate)
+    page = client.get("/launch/?sweep=1").content.decode()
+    assert "Launch a sweep" in page and "data-vary-on" in page
+    typed = {"task": "image-classifier", "name": "rates", "project": "default", "cluster": "local"}
+    typed |= {"task.data.source": "digits", "resources.nodes": "1", "resources.processes_per_node": "1"}
+    typed |= {"train.steps": "100", "train.batch_size": "32", "train.validate_every_steps": "50"}
+    typed |= {**VARIED, "sweep:trials": "12", "sweep:parallel": "2"}
+    aside = client.post("/launch/preview/", typed).content.decode()
+    assert "12 trials" in aside and "trainyard sweep" in aside
+    answer = client.post("/launch/", typed | {"do": "sweep"})
+    sweep = Sweep.objects.get()
+    assert answer["Location"] == f"/sweeps/{sweep.pk}/" and sweep.parsed.budget.trials == 12
+    assert sweep.parsed.space[RATE].log and sweep.parsed.pruner.name == "asha" and sweep.parsed.pruner.min == 50
+    clone = client.get(f"/launch/?from=sweep:{sweep.pk}").content.decode()
+    assert "adamw, sgd" in clone and 'value="12"' in clone
+
+
+@pytest.mark.django_db
+def test_what_is_wrong_with_it_stands_beside_its_field_and_nothing_typed_is_lost(as_user: AsUser, cast: Cast) -> None:
+    make_node(cast.cluster)
+    typed = {"task": "language-model", "name": "rates", "project": "default", "cluster": "local", "do": "sweep"}
+    typed |= {"train.steps": "100", "train.batch_size": "32", **VARIED, f"space:low:{RATE}": "2"}
+    answer = as_user(cast.mate).post("/launch/", typed | {"sweep:trials": "0"})
+    page = answer.content.decode()
+    assert answer.status_code == 422 and not Sweep.objects.exists() and "budget.trials" in page
+    rows = json.loads(page.split('data-entries="')[1].split('"')[0].replace("&quot;", '"'))
+    assert rows[0]["path"] == RATE and rows[0]["low"] == "2" and rows[1]["values"] == "adamw, sgd"
+    answer = as_user(cast.mate).post("/launch/", typed | {"sweep:trials": "5"})
+    assert answer.status_code == 422 and "2 is more than high" in answer.content.decode()

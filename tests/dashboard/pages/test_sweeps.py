@@ -1,0 +1,180 @@
+"""Sweeps: the list, the page of one, its table of trials, and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from runs.models import Run, Sweep, Trial, User
+from runs.status import Status
+from tests.cast import Cast, make_run, spec
+from trainyard.spec.sweeps import parse_sweep
+
+pytestmark = pytest.mark.django_db
+AsUser = Callable[[User], Client]
+SPACE = {
+    "train.learning_rate": {"low": 1e-4, "high": 1e-1, "log": True},
+    "train.optimizer": {"values": ["adamw", "sgd"]},
+}
+
+
+def make_sweep(cast: Cast, **changes: Any) -> Sweep:
+    """A running sweep of the mate's without trials."""
+    document = {
+        "name": "find-rate", "base": spec(), "space": SPACE, "objective": {"metric": "val/loss"},
+        "budget": {"trials": 20, "parallel": 2}, **changes.pop("document", {}),
+    }  # fmt: skip
+    values = {"name": document["name"], "created_by": cast.mate, "cluster": cast.cluster, **changes}
+    parsed = parse_sweep(document)
+    return Sweep.objects.create(project=cast.project, spec=parsed.as_document(), base_spec=spec(), **values)
+
+
+def make_trial(cast: Cast, sweep: Sweep, number: int, value: float | None, rate: float, **changes: Any) -> Trial:
+    """A complete trial whose run has succeeded."""
+    values = {"state": "COMPLETE", "steps": 300, **changes}
+    run = make_run(cast, name=f"{sweep.name}-{number}", status=Status.SUCCEEDED)
+    parameters = {"train.learning_rate": rate, "train.optimizer": "sgd" if number % 2 else "adamw"}
+    return Trial.objects.create(
+        sweep=sweep, number=number, value=value, parameters=parameters, run=run, started_at=run.started_at,
+        ended_at=run.ended_at, **values,
+    )  # fmt: skip
+
+
+def with_trials(cast: Cast) -> Sweep:
+    sweep = make_sweep(cast)
+    best = make_trial(cast, sweep, 0, 0.5, 1e-3)
+    make_trial(cast, sweep, 1, 0.9, 1e-2)
+    make_trial(cast, sweep, 2, 1.5, 5e-2, state="PRUNED", steps=100, pruned_at_step=100)
+    make_trial(cast, sweep, 3, None, 9e-2, state="FAILED", reason="It diverged.")
+    sweep.best = best
+    sweep.save()
+    return sweep
+
+
+def test_the_list_teaches_when_it_is_empty_and_shows_progress_and_the_best(as_user: AsUser, cast: Cast) -> None:
+    client = as_user(cast.mate)
+    text = client.get("/sweeps/").content.decode()
+    assert "tries values of the fields" in text and "trainyard sweep" in text
+    with_trials(cast)
+    text = client.get("/sweeps/").content.decode()
+    assert "find-rate" in text and "4 / 20" in text and "0.500" in text and "trial 0" in text
+
+
+def test_the_page_has_the_best_trial_the_buttons_and_every_trial_with_its_run(as_user: AsUser, cast: Cast) -> None:
+    sweep = with_trials(cast)
+    text = as_user(cast.mate).get(f"/sweeps/{sweep.pk}/").content.decode()
+    run = Run.objects.get(name="find-rate-1")
+    assert "with three seeds" in text and "Pause" in text and "4 trials" in text and f"/runs/{run.pk}/" in text
+    assert "It diverged." in text and "learning_rate" in text and text.count("row-check") == 4
+
+
+def test_a_brush_a_state_and_an_order_choose_the_rows(as_user: AsUser, cast: Cast) -> None:
+    sweep, client = with_trials(cast), as_user(cast.mate)
+
+    def shown(query: str) -> list[int]:
+        page = client.get(f"/sweeps/{sweep.pk}/?fragment=trials&{query}").content.decode()
+        return [int(part.split('"')[0]) for part in page.split('data-key="trial-')[1:]]
+
+    assert shown("") == [3, 2, 1, 0] and shown("sort=value:0") == [0, 1, 2, 3] and shown("state=pruned") == [2]
+    assert shown("brush=train.learning_rate|0.0005..0.02") == [1, 0]
+    assert shown("brush=train.optimizer=sgd&sort=train.learning_rate") == [1, 3]
+    assert shown("brush=value:0|0.4..1&brush=train.optimizer=adamw") == [0]
+    assert shown("brush=nonsense") == [3, 2, 1, 0] and shown("brush=value:0|0..0.1") == []
+
+
+def test_a_long_table_goes_on_behind_its_cursor(as_user: AsUser, cast: Cast) -> None:
+    sweep, client = make_sweep(cast), as_user(cast.mate)
+    Trial.objects.bulk_create(
+        Trial(sweep=sweep, number=one, state="COMPLETE", value=one, parameters={}) for one in range(120)
+    )
+    first = client.get(f"/sweeps/{sweep.pk}/").content.decode()
+    assert 'data-key="trial-70"' in first and 'data-key="trial-69"' not in first and "after=70" in first
+    second = client.get(f"/sweeps/{sweep.pk}/?after=70").content.decode()
+    assert 'data-key="trial-69"' in second and 'data-key="trial-70"' not in second and "after=20" in second
+
+
+def test_the_charts_get_columns_with_the_best_and_what_pruning_saved(as_user: AsUser, cast: Cast) -> None:
+    sweep = with_trials(cast)
+    found = as_user(cast.mate).get(f"/sweeps/{sweep.pk}/data/").json()
+    assert found["number"] == [0, 1, 2, 3] and found["state"][2] == "pruned"
+    rate, optimizer = found["fields"]
+    assert rate["label"] == "learning_rate" and rate["isLog"] and rate["values"] == [1e-3, 1e-2, 5e-2, 9e-2]
+    assert optimizer["choices"] == ["adamw", "sgd"] and found["overTrials"]["steps"] == [[0.0, 0, 0.5]]
+    # Its 100 steps took a minute: the 200 that it did not run would have taken two.
+    assert found["slots"]["saved"] == pytest.approx(120, rel=0.05) and found["slots"]["pruned"] == 1
+
+
+def test_importance_needs_trials_and_a_surface_two_fields(as_user: AsUser, cast: Cast) -> None:
+    sweep, client = with_trials(cast), as_user(cast.mate)
+    assert "at least 4 complete trials" in client.get(f"/sweeps/{sweep.pk}/importance/").json()["sentence"]
+    found = client.get(f"/sweeps/{sweep.pk}/surface/?x=train.learning_rate&y=train.optimizer").json()
+    assert found["y"] == ["adamw", "sgd"] and found["num_used"] == 2
+    assert client.get(f"/sweeps/{sweep.pk}/surface/?x=train.learning_rate&y=nothing").status_code == 422
+
+
+def test_a_viewer_looks_and_does_nothing(as_user: AsUser, cast: Cast) -> None:
+    sweep, client = with_trials(cast), as_user(cast.viewer)
+    text = client.get(f"/sweeps/{sweep.pk}/").content.decode()
+    assert "Stop" not in text.split("</header>")[2] and "Widen" not in text
+    for path in ("do/stop/", "best/", "trials/", "space/", "trials/2/promote/"):
+        assert client.post(f"/sweeps/{sweep.pk}/{path}").status_code == 403, path
+    sweep.refresh_from_db()
+    assert sweep.status == "RUNNING" and Trial.objects.count() == 4
+
+
+def test_an_outsider_finds_nothing_of_it(as_user: AsUser, cast: Cast) -> None:
+    sweep, client = with_trials(cast), as_user(cast.outsider)
+    assert b"find-rate" not in client.get("/sweeps/").content
+    for path in ("", "data/", "importance/", "surface/", "trials/", "space/"):
+        assert client.get(f"/sweeps/{sweep.pk}/{path}").status_code == 404, path
+    for path in ("do/stop/", "best/", "trials/", "space/", "trials/2/promote/"):
+        assert client.post(f"/sweeps/{sweep.pk}/{path}").status_code == 404, path
+    assert client.get(f"/launch/?from=sweep:{sweep.pk}").status_code == 404
+
+
+def test_pausing_resuming_and_stopping_are_a_click_each(as_user: AsUser, cast: Cast) -> None:
+    sweep, client = with_trials(cast), as_user(cast.mate)
+    for verb, status in (("pause", "PAUSED"), ("resume", "RUNNING"), ("stop", "STOPPING")):
+        assert client.post(f"/sweeps/{sweep.pk}/do/{verb}/").status_code == 302
+        sweep.refresh_from_db()
+        assert sweep.status == status
+    assert client.post(f"/sweeps/{sweep.pk}/do/explode/").status_code == 404
+
+
+def test_the_best_is_launched_with_three_seeds_and_compared(as_user: AsUser, cast: Cast) -> None:
+    sweep = with_trials(cast)
+    before = Run.objects.count()
+    answer = as_user(cast.mate).post(f"/sweeps/{sweep.pk}/best/")
+    runs = Run.objects.order_by("created_at")[before:]
+    assert [run.spec["train"]["seed"] for run in runs] == [0, 1, 2]
+    assert all(run.spec["train"]["learning_rate"] == 1e-3 for run in runs)
+    assert answer["Location"] == "/runs/compare/?" + "&".join(f"run={run.pk}" for run in runs)
+
+
+def test_a_trial_is_added_by_hand_and_what_is_wrong_stands_beside_its_field(as_user: AsUser, cast: Cast) -> None:
+    sweep, client = with_trials(cast), as_user(cast.mate)
+    assert 'value="0.001"' in client.get(f"/sweeps/{sweep.pk}/trials/").content.decode()  # the best one's
+    typed = {"add": "1", "train.learning_rate": "much", "train.optimizer": "sgd"}
+    wrong = client.post(f"/sweeps/{sweep.pk}/trials/", typed)
+    assert wrong.status_code == 422 and "much" in wrong.content.decode() and Trial.objects.count() == 4
+    done = client.post(f"/sweeps/{sweep.pk}/trials/", typed | {"train.learning_rate": "3e-3"})
+    trial = Trial.objects.get(number=4)
+    assert done["Location"] == f"/sweeps/{sweep.pk}/" and trial.by_hand
+    assert trial.parameters == {"train.learning_rate": 3e-3, "train.optimizer": "sgd"}
+
+
+def test_the_space_is_widened_and_never_narrowed(as_user: AsUser, cast: Cast) -> None:
+    sweep, client = with_trials(cast), as_user(cast.mate)
+    path = "train.learning_rate"
+    typed = {
+        "widen": "1", "trials": "30", "vary": [path], f"space:low:{path}": "1e-5", f"space:high:{path}": "1e-1",
+        f"space:log:{path}": "on",
+    }  # fmt: skip
+    narrower = client.post(f"/sweeps/{sweep.pk}/space/", typed | {f"space:low:{path}": "1e-3"})
+    assert narrower.status_code == 422 and "must include" in narrower.content.decode()
+    assert client.post(f"/sweeps/{sweep.pk}/space/", typed).status_code == 302
+    parsed = Sweep.objects.get().parsed
+    assert parsed.space[path].bounds == (1e-5, 1e-1) and parsed.budget.trials == 30
