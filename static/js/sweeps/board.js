@@ -1,11 +1,10 @@
 // One drawing on the page: made when it first comes into view, drawn again with its card's width and with the theme.
-/** @typedef {import("./types").Option} Option */
 /** @type {Promise<any> | null} */
 let library = null;
 
 // ECharts is a third of a megabyte: it comes after the page's words, and once.
 export function load() {
-  library ??= import("echarts");
+  library ??= import("./library.js");
   return library;
 }
 
@@ -15,7 +14,7 @@ export class Board {
     this.element = element;
     /** @type {any} */
     this.chart = null;
-    /** @type {(() => Option) | null} */
+    /** @type {(() => Sweeps.Option) | null} */
     this.build = null;
     /** @type {((chart: any) => void)[]} */
     this.listeners = [];
@@ -38,7 +37,7 @@ export class Board {
     this.listeners.push(listener);
   }
 
-  /** @param {() => Option} build */
+  /** @param {() => Sweeps.Option} build */
   show(build) {
     this.build = build;
     this.again();

@@ -1,18 +1,16 @@
 // What is brushed goes into the address of the table of trials, so that it can be sent to a colleague.
 import { refetchAll } from "../live/fragment.js";
 
-/** @typedef {import("./types").Brush} Brush */
-
 const WAIT_MS = 150; // while one drags
 let timer = 0;
 
-/** @param {HTMLElement} root @param {Brush[]} brushes */
+/** @param {HTMLElement} root @param {Sweeps.Brush[]} brushes */
 export function apply(root, brushes) {
   clearTimeout(timer);
   timer = setTimeout(() => show(root, brushes), WAIT_MS);
 }
 
-/** @param {HTMLElement} root @param {Brush[]} brushes */
+/** @param {HTMLElement} root @param {Sweeps.Brush[]} brushes */
 function show(root, brushes) {
   const table = /** @type {HTMLElement | null} */ (root.querySelector("[data-trials]"));
   if (!table) return;
@@ -24,7 +22,7 @@ function show(root, brushes) {
 }
 
 // The query with these brushes in place of those it had, from the first page on.
-/** @param {URLSearchParams} before @param {Brush[]} brushes */
+/** @param {URLSearchParams} before @param {Sweeps.Brush[]} brushes */
 export function withBrushes(before, brushes) {
   const query = new URLSearchParams(before);
   for (const name of ["brush", "after", "fragment"]) query.delete(name);

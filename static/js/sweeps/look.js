@@ -3,14 +3,11 @@
 import { colour, faded, seriesColour } from "../shared/colours.js";
 import { number, tick } from "../shared/format.js";
 
-/** @typedef {import("./types").Option} Option */
-/** @typedef {import("./types").Field} Field */
-
 const FONT = "Inter Variable, system-ui, sans-serif";
 /** @type {Record<string, string>} */
 const STATES = { complete: "green", pruned: "grey", failed: "red", running: "blue", waiting: "faint" };
 
-/** @returns {Option} */
+/** @returns {Sweeps.Option} */
 export function base() {
   return {
     textStyle: { fontFamily: FONT, fontSize: 11, color: colour("muted") },
@@ -24,7 +21,7 @@ export function base() {
   };
 }
 
-/** @param {Option} more @returns {Option} */
+/** @param {Sweeps.Option} more @returns {Sweeps.Option} */
 export function axis(more) {
   return {
     axisLine: { lineStyle: { color: colour("line-strong") } },
@@ -37,7 +34,7 @@ export function axis(more) {
 }
 
 // The axis of a field: its choices, or its range.
-/** @param {Field} field @param {Option} more @returns {Option} */
+/** @param {Sweeps.Field} field @param {Sweeps.Option} more @returns {Sweeps.Option} */
 export function fieldAxis(field, more = {}) {
   if (field.choices.length) return axis({ type: "category", data: field.choices, ...more });
   return axis({

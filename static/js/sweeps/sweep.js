@@ -11,9 +11,6 @@ import { pareto, slice } from "./plots/scatter.js";
 import { slots } from "./plots/slots.js";
 import { surface } from "./plots/surface.js";
 
-/** @typedef {import("./types").Columns} Columns */
-/** @typedef {import("./types").Importance} Importance */
-
 const LEAST_MS = 1000; // between two fetches
 const MS_PER_TRIAL = 0.5; // a sweep of ten thousand is fetched every five seconds
 const MOST_SLICES = 12;
@@ -29,7 +26,7 @@ class SweepPage {
   /** @param {HTMLElement} root */
   constructor(root) {
     this.root = root;
-    /** @type {Columns | null} */
+    /** @type {Sweeps.Columns | null} */
     this.columns = null;
     /** @type {Record<string, Board>} */
     this.boards = {};
@@ -83,7 +80,7 @@ class SweepPage {
     this.fetchSurface();
   }
 
-  /** @param {Columns} columns */
+  /** @param {Sweeps.Columns} columns */
   draw(columns) {
     this.boards.best?.show(() => bestSoFar(columns, this.over));
     this.boards.pareto?.show(() => pareto(columns));
@@ -102,7 +99,7 @@ class SweepPage {
     this.grow("parallel", 0, 90 * (columns.fields.length + columns.objectives.length));
   }
 
-  /** @param {Columns} columns */
+  /** @param {Sweeps.Columns} columns */
   drawSlices(columns) {
     const host = /** @type {HTMLElement} */ (this.root.querySelector("[data-slices]"));
     const fields = columns.fields.slice(0, MOST_SLICES);
@@ -122,7 +119,7 @@ class SweepPage {
   }
 
   async fetchImportance() {
-    /** @type {Importance | null} */
+    /** @type {Sweeps.Importance | null} */
     const found = await ask(this.root.dataset.importance ?? "");
     if (!found) return;
     this.write("importance", [found.sentence, interactionWords(found)].filter(Boolean).join(" "));
@@ -132,7 +129,7 @@ class SweepPage {
   }
 
   // Two fields to choose from, until a person chose: the two that matter most.
-  /** @param {Columns} columns */
+  /** @param {Sweeps.Columns} columns */
   offerAxes(columns) {
     const lists = this.axisLists();
     for (const [at, list] of lists.entries()) {
@@ -144,7 +141,7 @@ class SweepPage {
     if (card) card.hidden = columns.fields.length < 2;
   }
 
-  /** @param {Importance} found */
+  /** @param {Sweeps.Importance} found */
   chooseAxes(found) {
     const lists = this.axisLists();
     const names = found.fields.map((one) => one.path);
@@ -251,7 +248,7 @@ class SweepPage {
   }
 }
 
-/** @param {Columns} columns */
+/** @param {Sweeps.Columns} columns */
 function savedWords({ slots: { saved, share, pruned, unknown } }) {
   if (!pruned || share === null) return "";
   const words = `Pruning saved ${slotHours(saved)}, ${percent(share)} of the whole`;
@@ -263,7 +260,7 @@ function slotHours(seconds) {
   return seconds < 0.1 * HOURS ? `${duration(seconds)} of slots` : `${(seconds / HOURS).toFixed(1)} slot-hours`;
 }
 
-/** @param {Importance} found */
+/** @param {Sweeps.Importance} found */
 function interactionWords({ fields, interactions }) {
   return fields.length && interactions > 0.05 ? `${percent(interactions)} is explained by fields together only.` : "";
 }

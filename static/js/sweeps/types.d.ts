@@ -1,69 +1,71 @@
 // What the pages of sweeps send to their scripts: dashboard/pages/sweeps/columns.py and views.py.
-export interface Field {
-  path: string;
-  label: string;
-  low: number;
-  high: number;
-  isLog: boolean;
-  choices: string[];
-  values: (number | string | null)[];
+declare namespace Sweeps {
+  interface Field {
+    path: string;
+    label: string;
+    low: number;
+    high: number;
+    isLog: boolean;
+    choices: string[];
+    values: (number | string | null)[];
+  }
+  interface Objective {
+    metric: string;
+    direction: "minimize" | "maximize";
+    values: (number | null)[];
+  }
+  interface Best {
+    steps: [at: number, number: number, value: number][];
+    end: number;
+  }
+  interface Slots {
+    lanes: string[];
+    bars: [number: number, lane: number, start: number, end: number][];
+    saved: number;
+    taken: number;
+    share: number | null;
+    pruned: number;
+    unknown: number;
+  }
+  interface Columns {
+    number: number[];
+    state: string[];
+    run: (string | null)[];
+    fields: Field[];
+    objectives: Objective[];
+    overTrials: Best | null;
+    overCompute: Best | null;
+    front: number[];
+    slots: Slots;
+  }
+  interface FieldImportance {
+    path: string;
+    label: string;
+    fanova: number;
+    fanova_error: number;
+    permutation: number;
+    permutation_error: number;
+  }
+  interface Importance {
+    fields: FieldImportance[];
+    interactions: number;
+    num_complete: number;
+    num_used: number;
+    sentence: string;
+  }
+  interface Surface {
+    x: number[] | string[];
+    y: number[] | string[];
+    cells: (number | null)[][];
+    num_used: number;
+  }
+  // What an axis of the parallel coordinates lets through.
+  interface Brush {
+    axis: string;
+    ranges: [low: number, high: number][];
+    texts: string[];
+  }
+  // An option of ECharts. Its own types are a megabyte, and say little of what is computed.
+  // biome-ignore lint/suspicious/noExplicitAny: see above
+  type Option = Record<string, any>;
 }
-export interface Objective {
-  metric: string;
-  direction: "minimize" | "maximize";
-  values: (number | null)[];
-}
-export interface Best {
-  steps: [at: number, number: number, value: number][];
-  end: number;
-}
-export interface Slots {
-  lanes: string[];
-  bars: [number: number, lane: number, start: number, end: number][];
-  saved: number;
-  taken: number;
-  share: number | null;
-  pruned: number;
-  unknown: number;
-}
-export interface Columns {
-  number: number[];
-  state: string[];
-  run: (string | null)[];
-  fields: Field[];
-  objectives: Objective[];
-  overTrials: Best | null;
-  overCompute: Best | null;
-  front: number[];
-  slots: Slots;
-}
-export interface FieldImportance {
-  path: string;
-  label: string;
-  fanova: number;
-  fanova_error: number;
-  permutation: number;
-  permutation_error: number;
-}
-export interface Importance {
-  fields: FieldImportance[];
-  interactions: number;
-  num_complete: number;
-  num_used: number;
-  sentence: string;
-}
-export interface Surface {
-  x: number[] | string[];
-  y: number[] | string[];
-  cells: (number | null)[][];
-  num_used: number;
-}
-// What an axis of the parallel coordinates lets through.
-export interface Brush {
-  axis: string;
-  ranges: [low: number, high: number][];
-  texts: string[];
-}
-// An option of ECharts. Its own types are a megabyte, and say little of what is computed.
-// biome-ignore lint/suspicious/noExplicitAny: see above
-export type Option = Record<string, any>;

@@ -3,9 +3,7 @@ import { colour, faded, seriesColour } from "../../shared/colours.js";
 import { duration, tick } from "../../shared/format.js";
 import { axis, base, shown, usualRange } from "../look.js";
 
-/** @typedef {import("../types").Columns} Columns */
-
-/** @param {Columns} columns @param {"trials" | "compute"} over @returns {import("../types").Option} */
+/** @param {Sweeps.Columns} columns @param {"trials" | "compute"} over @returns {Sweeps.Option} */
 export function bestSoFar(columns, over) {
   const found = over === "trials" ? columns.overTrials : columns.overCompute;
   const { metric, values } = columns.objectives[0];

@@ -5,7 +5,7 @@ import { axis, base } from "../look.js";
 
 const MOST = 12; // fields
 
-/** @param {import("../types").Importance} found @returns {import("../types").Option} */
+/** @param {Sweeps.Importance} found @returns {Sweeps.Option} */
 export function importance(found) {
   const fields = found.fields.slice(0, MOST).reverse(); // the first one is drawn lowest
   const rows = [
@@ -47,7 +47,7 @@ export function importance(found) {
   };
 }
 
-/** @param {import("../types").FieldImportance} one */
+/** @param {Sweeps.FieldImportance} one */
 function words(one) {
   const [first, second] = [
     [one.fanova, one.fanova_error],

@@ -4,13 +4,10 @@ import { colour } from "../../shared/colours.js";
 import { tick } from "../../shared/format.js";
 import { axis, base, fieldAxis, ramp, usualRange } from "../look.js";
 
-/** @typedef {import("../types").Columns} Columns */
-/** @typedef {import("../types").Brush} Brush */
-
 export const MOST = 3000; // lines; above it they are one surface
 
 // Which trials have a line: those with a value, the best of them first where there are too many.
-/** @param {Columns} columns @returns {number[]} */
+/** @param {Sweeps.Columns} columns @returns {number[]} */
 export function linesOf(columns) {
   const { values, direction } = columns.objectives[0];
   const known = values.flatMap((value, at) => (value === null ? [] : [at]));
@@ -25,12 +22,12 @@ export function linesOf(columns) {
   ];
 }
 
-/** @param {Columns} columns @returns {string[]} */
+/** @param {Sweeps.Columns} columns @returns {string[]} */
 export function axesOf(columns) {
   return [...columns.fields.map((one) => one.path), ...columns.objectives.map((_, at) => `value:${at}`)];
 }
 
-/** @param {Columns} columns @returns {import("../types").Option} */
+/** @param {Sweeps.Columns} columns @returns {Sweeps.Option} */
 export function parallel(columns) {
   const { fields, objectives } = columns;
   const lines = linesOf(columns);
@@ -89,7 +86,7 @@ export function parallel(columns) {
 }
 
 // What the axes let through now, as ECharts has it.
-/** @param {any} chart @param {Columns} columns @returns {Brush[]} */
+/** @param {any} chart @param {Sweeps.Columns} columns @returns {Sweeps.Brush[]} */
 export function brushesOf(chart, columns) {
   const axes = axesOf(columns);
   return axes.flatMap((name, at) => {

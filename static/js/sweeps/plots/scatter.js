@@ -3,10 +3,7 @@ import { colour, faded, seriesColour } from "../../shared/colours.js";
 import { tick } from "../../shared/format.js";
 import { axis, base, fieldAxis, shown, usualRange } from "../look.js";
 
-/** @typedef {import("../types").Columns} Columns */
-/** @typedef {import("../types").Field} Field */
-
-/** @param {Columns} columns @param {Field} field @returns {import("../types").Option} */
+/** @param {Sweeps.Columns} columns @param {Sweeps.Field} field @returns {Sweeps.Option} */
 export function slice(columns, field) {
   const { metric, values } = columns.objectives[0];
   const complete = values.flatMap((value, at) =>
@@ -50,7 +47,7 @@ export function slice(columns, field) {
   };
 }
 
-/** @param {Columns} columns @returns {import("../types").Option} */
+/** @param {Sweeps.Columns} columns @returns {Sweeps.Option} */
 export function pareto(columns) {
   const [first, second] = columns.objectives;
   const onFront = new Set(columns.front);

@@ -3,9 +3,7 @@ import { colour } from "../../shared/colours.js";
 import { duration } from "../../shared/format.js";
 import { axis, base, stateColour } from "../look.js";
 
-/** @typedef {import("../types").Columns} Columns */
-
-/** @param {Columns} columns @returns {import("../types").Option} */
+/** @param {Sweeps.Columns} columns @returns {Sweeps.Option} */
 export function slots(columns) {
   const { lanes, bars } = columns.slots;
   const zero = bars.reduce((least, [, , start]) => Math.min(least, start), Number.POSITIVE_INFINITY);

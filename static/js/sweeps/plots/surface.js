@@ -3,11 +3,7 @@ import { colour } from "../../shared/colours.js";
 import { tick } from "../../shared/format.js";
 import { axis, base, ramp, shown, usualRange } from "../look.js";
 
-/** @typedef {import("../types").Columns} Columns */
-/** @typedef {import("../types").Field} Field */
-/** @typedef {import("../types").Surface} Surface */
-
-/** @param {Columns} columns @param {Surface} found @param {Field} x @param {Field} y */
+/** @param {Sweeps.Columns} columns @param {Sweeps.Surface} found @param {Sweeps.Field} x @param {Sweeps.Field} y */
 export function surface(columns, found, x, y) {
   const { metric, direction, values } = columns.objectives[0];
   const cells = found.cells.flatMap((row, up) => row.map((value, across) => [across, up, value]));
@@ -42,7 +38,7 @@ export function surface(columns, found, x, y) {
 }
 
 // Where on an axis of cells a value lies, counted in cells; null outside.
-/** @param {number[] | string[]} cells @param {Field} field @param {number | string | null} value */
+/** @param {number[] | string[]} cells @param {Sweeps.Field} field @param {number | string | null} value */
 export function placeOf(cells, field, value) {
   if (value === null) return null;
   if (typeof value === "string") {
@@ -55,7 +51,7 @@ export function placeOf(cells, field, value) {
 }
 
 // A category axis knows whole cells; a point lies anywhere in them.
-/** @param {any} api @param {Surface} found */
+/** @param {any} api @param {Sweeps.Surface} found */
 function dot(api, found) {
   const [left, top] = api.coord([0, 0]);
   const [width, height] = api.size([1, 1]);
