@@ -57,13 +57,24 @@ def entries_of(space: Mapping[str, JsonObject]) -> list[SpaceEntry]:
 
 def space_in(post: QueryDict) -> tuple[JsonObject, list[SpaceEntry]]:
     """The space that was sent, and its rows as they were typed."""
-    rows = []
-    for path in dict.fromkeys(post.getlist("vary")):
-        texts = {name: post.get(f"{PREFIX}:{name}:{path}", "") for name in ("low", "high", "values", "step", "when")}
-        is_on = {name: f"{PREFIX}:{name}:{path}" in post for name in ("log", "whole")}
-        rows.append(SpaceEntry(path=path.strip()[:200], when=_kept(texts.pop("when")), **texts, **is_on))
-    rows = [one for one in rows if one.path][:MAX_ENTRIES]
+    rows = [_row(post, path) for path in dict.fromkeys(post.getlist("vary")) if path.strip()][:MAX_ENTRIES]
     return {one.path: one.as_document() for one in rows}, rows
+
+
+def _row(post: QueryDict, path: str) -> SpaceEntry:
+    def text(part: str) -> str:
+        return post.get(f"{PREFIX}:{part}:{path}", "")
+
+    return SpaceEntry(
+        path=path.strip()[:200],
+        low=text("low"),
+        high=text("high"),
+        log=bool(text("log")),
+        whole=bool(text("whole")),
+        values=text("values"),
+        step=text("step"),
+        when=_kept(text("when")),
+    )
 
 
 def values_in(text: str) -> list[object]:

@@ -13,7 +13,7 @@ from runs.sweep_analysis.trials import is_number, text_of
 from runs.sweeps.reading import TrialRow
 from trainyard.contract.statuses import TrialState
 
-LIMIT = 50
+LIMIT = 20
 MAX_BRUSHES = 40
 NEWEST, OLDEST = "-number", "number"
 VALUE = "value"  # the axis of an objective is this, a colon and its place

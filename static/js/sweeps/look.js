@@ -1,6 +1,6 @@
 // The page's own look, as options of ECharts. A tooltip is drawn on the canvas: as HTML it would carry inline styles,
 // which the content-security policy forbids.
-import { colour, faded, seriesColour } from "../shared/colours.js";
+import { colour, seriesColour } from "../shared/colours.js";
 import { number, tick } from "../shared/format.js";
 
 const FONT = "Inter Variable, system-ui, sans-serif";
@@ -54,7 +54,7 @@ export function stateColour(state) {
 // From what is worse to what is better.
 /** @param {string} direction */
 export function ramp(direction) {
-  const colours = [faded(seriesColour(0), 0.18), seriesColour(0), seriesColour(1)];
+  const colours = [colour("line-strong"), seriesColour(0), seriesColour(1)];
   return direction === "maximize" ? colours : colours.reverse();
 }
 

@@ -91,9 +91,9 @@ def test_a_long_table_goes_on_behind_its_cursor(as_user: AsUser, cast: Cast) -> 
         Trial(sweep=sweep, number=one, state="COMPLETE", value=one, parameters={}) for one in range(120)
     )
     first = client.get(f"/sweeps/{sweep.pk}/").content.decode()
-    assert 'data-key="trial-70"' in first and 'data-key="trial-69"' not in first and "after=70" in first
-    second = client.get(f"/sweeps/{sweep.pk}/?after=70").content.decode()
-    assert 'data-key="trial-69"' in second and 'data-key="trial-70"' not in second and "after=20" in second
+    assert 'data-key="trial-100"' in first and 'data-key="trial-99"' not in first and "after=100" in first
+    second = client.get(f"/sweeps/{sweep.pk}/?after=100").content.decode()
+    assert 'data-key="trial-99"' in second and 'data-key="trial-100"' not in second and "after=80" in second
 
 
 def test_the_charts_get_columns_with_the_best_and_what_pruning_saved(as_user: AsUser, cast: Cast) -> None:

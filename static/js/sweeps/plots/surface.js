@@ -17,8 +17,15 @@ export function surface(columns, found, x, y) {
   return {
     ...base(),
     grid: { left: 8, right: 16, top: 28, bottom: 28, containLabel: true },
-    xAxis: axis({ type: "category", data: labels(found.x), name: x.label, nameLocation: "middle", nameGap: 26 }),
-    yAxis: axis({ type: "category", data: labels(found.y), name: y.label }),
+    xAxis: axis({
+      type: "category",
+      data: labels(found.x),
+      name: x.label,
+      nameLocation: "middle",
+      nameGap: 26,
+      axisLabel: { interval: someOf(x) },
+    }),
+    yAxis: axis({ type: "category", data: labels(found.y), name: y.label, axisLabel: { interval: someOf(y) } }),
     tooltip: {
       ...base().tooltip,
       formatter: (/** @type {any} */ { value, seriesType }) =>
@@ -35,6 +42,12 @@ export function surface(columns, found, x, y) {
       },
     ],
   };
+}
+
+// Of a range every eighth cell has its value beside it, and the last.
+/** @param {Sweeps.Field} field */
+function someOf(field) {
+  return field.choices.length ? 0 : (/** @type {number} */ at) => at % 8 === 0 || at === 31;
 }
 
 // Where on an axis of cells a value lies, counted in cells; null outside.
