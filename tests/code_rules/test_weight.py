@@ -24,6 +24,8 @@ LATER = (
     "logs/logs.js",
     "media/media.js",
     "launch/mesh.js",
+    "launch/vary.js",
+    "sweeps/sweep.js",
     "terminal/terminal.js",
 )  # with the pages that have them
 WORKERS = ("charts/page/filter_worker.js", "api_docs.js")  # named by templates

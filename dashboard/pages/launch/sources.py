@@ -130,7 +130,9 @@ def examples() -> dict[str, SpecDocument]:
 def _shipped() -> Iterator[SpecDocument]:
     for path in sorted(FOLDER.glob("*.yaml"), key=lambda path: (path.stem != FIRST, path.stem)):
         try:
-            yield parse_spec(load_spec_file(path)).resolved()
+            document = load_spec_file(path)
+            if not is_sweep(document):
+                yield parse_spec(document).resolved()
         except (SpecError, OSError) as error:  # one that somebody broke takes no other, and not the page, with it
             logger.error("the example %s is left out: %s", path, error)
 
@@ -141,6 +143,11 @@ def examples_by_kind() -> dict[str, list[tuple[str, str]]]:
     for name, document in examples().items():
         found.setdefault(document["task"].get("recipe", "script"), []).append((f"example:{name}", name))
     return found
+
+
+def is_sweep(document: object) -> bool:
+    """Whether the file is of a sweep: it is started by its own command."""
+    return isinstance(document, dict) and "sweep" in document
 
 
 @cache
