@@ -136,7 +136,7 @@ def sweep_plan(user: User, typed: SweepTyped, base: JsonObject) -> SweepPlan:
         problems = error.errors
     except (NotFound, Forbidden) as error:
         problems = [Problem("project", str(error))]
-    return SweepPlan(found, problems, text, f"trainyard sweep start - <<'END_OF_SWEEP'\n{text}END_OF_SWEEP")
+    return SweepPlan(found, problems, text, f"trainyard sweep - <<'END_OF_SWEEP'\n{text}END_OF_SWEEP")
 
 
 def base_problems(problems: Sequence[Problem]) -> list[Problem]:
