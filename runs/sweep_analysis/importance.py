@@ -7,6 +7,7 @@ space; permutation how much worse a forest predicts trials that it has not seen 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from runs.sweep_analysis.trials import SpaceField, TrialLike, complete, text_of,
 
 LEAST, ENOUGH = 4, 20  # trials: below the first nothing is computed, below the second there is a warning
 MOST = 1_000  # trials that are looked at: more cost time and move the figures within their error
+NEEDED = "Importance needs scikit-learn on the server: pip install 'trainyard[data]'."
 NUM_TREES, NUM_SHUFFLES, NUM_PARTS = 48, 8, 2
 
 
@@ -50,6 +52,8 @@ def importance(trials: Sequence[TrialLike], fields: Sequence[SpaceField], *, see
     targets = np.array([one.value for one in used], dtype=float)
     if sentence := _why_not(len(known), varied, targets):
         return Importance([], 0.0, len(known), len(used), sentence)
+    if find_spec("sklearn") is None:
+        return Importance([], 0.0, len(known), len(used), NEEDED)
     columns = encode(used, varied)
     alone, alone_error = _fanova(columns, targets, seed)
     shuffled, shuffled_error = _permutation(columns, targets, seed)
