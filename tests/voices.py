@@ -26,6 +26,7 @@ class Voice:
         self.asked: dict[str, int] = {}  # the number of --slots, where it was started with one
         self.self_check: dict[str, Any] | None = None  # None: of a version that does not check itself
         self.memory: dict[str, int] = {}  # bytes of states, by run
+        self.is_leaving = False
 
     def up(self, now: datetime) -> None:
         """What the node worker says every second."""
@@ -44,6 +45,7 @@ class Voice:
             "inspecting": self.inspecting,
             **({} if self.self_check is None else {"self_check": self.self_check}),
             "memory": {"limit_bytes": 1 << 30, "runs": self.memory},
+            "is_leaving": self.is_leaving,
         }
         redis().set(key, seals.seal(self.node.key, key, document))
 

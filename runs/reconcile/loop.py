@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -130,6 +130,7 @@ def reconcile_run(run_id: str, now: datetime) -> None:
     nodes = [placement.node for placement in attempt.placements.select_related("node")]
     listener = Listener(now, listening_since(now))
     listener.read_statuses(nodes)
+    take_nodes(nodes, listener)  # one that is being stopped does not get the next attempt
     changed = follow(attempt, listener)
     record_checkpoint_uses([attempt])
     record_traces([attempt])
@@ -182,6 +183,8 @@ def take_nodes(nodes: Iterable[Node], listener: Listener) -> None:
 def _take_node(node: Node, listener: Listener) -> bool:
     status = listener.statuses.get(node.pk)
     was_in_contact = node.is_in_contact(listener.now)
+    if status is not None and status.is_leaving:
+        return _take_leave(node, listener.now)
     if status is None or listener.node_silent_s(node) > 0:
         return _contact_just_ended(node, listener)
     changes: dict[str, Any] = {"address": status.address, "version": status.version, "standby": status.standby}
@@ -199,6 +202,16 @@ def _take_node(node: Node, listener: Listener) -> bool:
     Node.objects.filter(pk=node.pk).update(**changes)
     for name, value in changes.items():
         setattr(node, name, value)
+    return True
+
+
+def _take_leave(node: Node, now: datetime) -> bool:
+    """Count a node that is being stopped as out of contact at once: it would take a new attempt into its own end. Return
+    whether it was in contact."""
+    if not node.is_in_contact(now):
+        return False
+    node.seen_at = now - timedelta(seconds=limits.CONTACT_LOST_S + WRITE_EVERY_S)
+    Node.objects.filter(pk=node.pk).update(seen_at=node.seen_at)
     return True
 
 

@@ -78,6 +78,7 @@ class NodeStatus(WireStruct, kw_only=True):
     memory: MemoryStatus | None = None
     # Of a spare node, by run: why the run could not begin there as quickly as a restart; empty where it could.
     standby: Annotated[dict[Id, Sentence], msgspec.Meta(max_length=MAX_ATTEMPTS)] = {}
+    is_leaving: bool = False  # the node worker is being stopped: nothing more is to be placed here
 
 
 def lenient_status(document: JsonObject) -> tuple[NodeStatus, dict[str, str]]:

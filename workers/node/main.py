@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from celery.exceptions import SecurityWarning
+from celery.signals import worker_shutting_down
 
 from trainyard import __version__, lifeline
 from trainyard.contract.calls.joining import JoinRequest
@@ -193,6 +194,8 @@ def serve(
     app = make_app(config.redis_url, config.name, commands.gate())
     register(app, commands, node)
     node.start()
+    if departure is None:  # else it stays in contact while its ranks save
+        worker_shutting_down.connect(lambda **_: node.leave(), weak=False)
     # It warns root of pickled messages; we accept JSON only.
     warnings.filterwarnings("ignore", category=SecurityWarning)
     worker = app.Worker(

@@ -110,6 +110,8 @@ class NodeWorker:
         )
         self._over = threading.Event()
         self._nudged = threading.Event()
+        self._is_leaving = False
+        self._status_due = threading.Event()
         self._reader = DesiredReader(config.key, config.id)
         self._has_read = False  # any desired state
 
@@ -123,7 +125,7 @@ class NodeWorker:
         self._attempts.adopt()
         threading.Thread(target=self._zygote.keep, name="zygote", daemon=True).start()
         self._loop("health", HEALTH_EVERY_S, self._sample_health)
-        self._loop("status", STATUS_EVERY_S, self._send_status)
+        self._loop("status", STATUS_EVERY_S, self._send_status, self._status_due)
         self._loop("desired", DESIRED_EVERY_S, self._read_desired, self._nudged)
         self._loop("watch", WATCH_EVERY_S, self._attempts.watch)
         self._loop("sweep", SWEEP_EVERY_S, self._sweep)
@@ -133,8 +135,15 @@ class NodeWorker:
         self._checker.start()
         self._loop("preflight", CHECK_EVERY_S, self._checker.step, self._checker.sooner)
 
+    def leave(self) -> None:
+        """Report at once that this node worker is being stopped, so that nothing more is placed here. May be called by
+        a signal's handler: another thread sends the status."""
+        self._is_leaving = True
+        self._status_due.set()
+
     def stop(self) -> None:
         self._over.set()
+        self._status_due.set()
         self._nudged.set()
         self._inspector.stop()
         self._checker.stop()
@@ -189,6 +198,7 @@ class NodeWorker:
             self_check=self._checker.latest,
             memory=self._memory.status(),
             standby=self._standby.status(),
+            is_leaving=self._is_leaving,
         )
         self._client.set(key, seal(self._config.key, key, status))
 

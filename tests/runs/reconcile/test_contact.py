@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from runs import actions
+from runs import actions, reconcile
 from runs.models import Attempt, HeldSlot
 from runs.serving.transport import redis
 from runs.status import Phase
 from tests.cast import make_node
 from tests.runs.reconcile.conftest import Yard
+from tests.runs.reconcile.test_recovering import restarts
 from tests.voices import Voice, rank
 from trainyard.contract import keys, seals
 
@@ -295,3 +296,20 @@ def test_control_that_was_away_does_not_take_its_absence_for_silence(yard: Yard)
     assert yard.tick() == "RUNNING"
     yard.say("running")
     assert yard.tick() == "RUNNING"
+
+
+@pytest.mark.parametrize("way", ["by a hint", "by a tick"])
+def test_nodes_that_are_being_stopped_get_no_next_attempt_until_they_are_started_again(yard: Yard, way: str) -> None:
+    restarts(yard)
+    yard.start()
+    reason = {"code": "interrupted", "sentence": "Trainyard was stopped.", "evidence": {}}
+    for voice in yard.voices:
+        voice.is_leaving = True
+    yard.say("ended", reason=reason, ranks=[rank(0, 20.0, exit_code=None, signal=15)])
+    if way == "by a hint":
+        reconcile.reconcile_run(yard.run.pk, yard.now)
+    for _ in range(3):
+        assert (yard.tick(), yard.attempt.number) == ("RECOVERING", 1)
+    for voice in yard.voices:
+        voice.is_leaving = False
+    assert (yard.tick(), yard.attempt.number) == ("SCHEDULED", 2)
