@@ -206,8 +206,8 @@ def _take_node(node: Node, listener: Listener) -> bool:
 
 
 def _take_leave(node: Node, now: datetime) -> bool:
-    """Count a node that is being stopped as out of contact at once: it would take a new attempt into its own end. Return
-    whether it was in contact."""
+    """Count a node that is being stopped as out of contact at once: it would take a new attempt into its own end.
+    Returns whether it was in contact."""
     if not node.is_in_contact(now):
         return False
     node.seen_at = now - timedelta(seconds=limits.CONTACT_LOST_S + WRITE_EVERY_S)
