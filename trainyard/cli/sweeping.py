@@ -11,15 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trainyard.cli.launching import overrides_of
+from trainyard.cli.launching import overrides_of, send_code
 from trainyard.cli.screen import STATUS_STYLES, Screen, ago, figure, span
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
 from trainyard.rest import sweep_answers
 from trainyard.rest.client import Client
-from trainyard.spec import Problem, SpecError, load_spec_file
+from trainyard.spec import Problem, ScriptSpec, SpecError, load_spec_file, merge, parse_spec
 from trainyard.spec.document import parse_document
-from trainyard.spec.sweeps import parse_sweep
+from trainyard.spec.sweeps import first_point, parse_sweep, trial_document
 
 POLL_S = 0.5
 START = "start"
@@ -75,7 +75,7 @@ def with_start(words: list[str]) -> list[str]:
 
 
 def start(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    document = _document(arguments.file)
+    document = _with_code(client, *_document(arguments.file), screen)
     if arguments.preview:
         return _preview(client.preview_sweep(document), screen)
     sweep = client.start_sweep(document)
@@ -85,8 +85,9 @@ def start(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     return 0 if follow(client, sweep["id"], screen)["status"] == SweepStatus.SUCCEEDED else 1
 
 
-def _document(name: str) -> JsonObject:
-    """Return the sweep in a file; a base that names a file is read from there. Raises SpecError here already."""
+def _document(name: str) -> tuple[JsonObject, Path]:
+    """Return the sweep in a file, and the folder that the ``code`` of its base is relative to. A base that names a file
+    is read from there. Raises SpecError here already."""
     if name == "-":
         document, folder = parse_document(sys.stdin.read(), "the standard input"), Path()
     else:
@@ -99,12 +100,25 @@ def _document(name: str) -> JsonObject:
         document = document["sweep"]
     if isinstance(document, dict) and isinstance(base := document.get("base"), str):
         try:
-            document = {**document, "base": load_spec_file(folder / base)}
+            document, folder = {**document, "base": load_spec_file(folder / base)}, (folder / base).parent
         except OSError as error:
             raise SpecError([Problem("base", f"{base} cannot be read: {error.strerror or error}")]) from None
     parse_sweep(document)
     found: JsonObject = document
-    return found
+    return found, folder
+
+
+def _with_code(client: Client, document: JsonObject, folder: Path, screen: Screen) -> JsonObject:
+    """Return the sweep with the code of its script packed and sent, where it is a folder on this machine. What is wrong
+    with the base otherwise, the server says."""
+    sweep = parse_sweep(document)
+    try:
+        trial = None if sweep.job else parse_spec(trial_document(sweep, sweep.base, 0, first_point(sweep)))
+    except SpecError:
+        return document
+    if not isinstance(trial, ScriptSpec) or not isinstance(trial.task.code, str):
+        return document
+    return {**document, "base": merge(sweep.base, {"task.code": send_code(client, trial, folder, screen)})}
 
 
 def _preview(found: sweep_answers.SweepPreview, screen: Screen) -> int:

@@ -53,6 +53,21 @@ def test_a_bad_sweep_is_exit_code_2_with_its_path(trainyard: Trainyard, tmp_path
     assert ended.code == 2 and "space: is empty" in ended.err
 
 
+def test_the_code_of_a_script_is_sent_and_its_arguments_vary(trainyard: Trainyard, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('hello')\n")
+    base = {"name": "mine", "task": {"script": "train.py", "arguments": ["--lr", "1"], "code": "."}}
+    space = {"task.arguments.--lr": {"values": [0.5, 0.25]}, "task.environment.DEPTH": {"values": [2, 3]}}
+    sweep = {"name": "search", "base": base, "space": space, "objective": {"metric": "loss"}, "budget": {"trials": 9},
+             "sampler": "grid"}  # fmt: skip
+    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(sweep))
+    started = trainyard("sweep", str(tmp_path / "sweep.yaml"))
+    assert started.code == 0 and "Sending 2 files" in started.err, started.err
+    Stepper().step_all(timezone.now())
+    task = Run.objects.get().spec["task"]
+    assert (task["arguments"], task["environment"]) == (["--lr", "0.5"], {"DEPTH": "2"})
+    assert len(task["code"]["sha256"]) == 64
+
+
 @pytest.mark.extended
 def test_a_script_starts_a_sweep_and_reads_it(trainyard: Trainyard) -> None:
     sweep = sdk.sweep("search", base=spec(), space=SPACE, objective={"metric": "val/loss"}, trials=2, sampler="random")

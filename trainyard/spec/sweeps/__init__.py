@@ -6,7 +6,7 @@
 from trainyard.spec.sweeps.models import Budget, Dimension, Objective, Pruner, Sampler, SweepSpec
 from trainyard.spec.sweeps.overlay import overlay, trial_document
 from trainyard.spec.sweeps.parse import parse_sweep, sweep_schema
-from trainyard.spec.sweeps.probing import space_problems
+from trainyard.spec.sweeps.probing import first_point, space_problems
 from trainyard.spec.sweeps.space import active, grid_size, nth_of_grid, ordered
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Sampler",
     "SweepSpec",
     "active",
+    "first_point",
     "grid_size",
     "nth_of_grid",
     "ordered",

@@ -9,7 +9,7 @@ from trainyard.spec.parse import field_problems
 from trainyard.spec.problems import Problem, SpecError, show
 from trainyard.spec.sweeps.models import Dimension, SweepSpec
 from trainyard.spec.sweeps.overlay import ARGUMENTS, ENVIRONMENT, SEED, trial_document
-from trainyard.spec.sweeps.space import allowed
+from trainyard.spec.sweeps.space import active, allowed, ordered
 
 MOST_PROBES = 50  # values of one dimension
 
@@ -43,6 +43,15 @@ def probes(dimension: Dimension) -> Iterator[object]:
         return
     for bound in dimension.bounds:
         yield int(bound) if dimension.whole else bound
+
+
+def first_point(spec: SweepSpec) -> JsonObject:
+    """Return parameters at the first value of each dimension."""
+    parameters: JsonObject = {}
+    for path in ordered(spec.space):
+        if active(spec.space[path], parameters):
+            parameters[path] = next(probes(spec.space[path]))
+    return parameters
 
 
 def _of_dimension(spec: SweepSpec, base: JsonObject, path: str, dimension: Dimension) -> list[Problem]:
