@@ -12,9 +12,23 @@ from django.contrib.auth.models import Permission
 from django.contrib.contenttypes.models import ContentType
 from django.utils import timezone
 
-from runs.models import Attempt, Cluster, HeldSlot, Membership, Node, Placement, Project, Role, Run, User
+from runs.models import (
+    Attempt,
+    Cluster,
+    HeldSlot,
+    Membership,
+    Node,
+    Placement,
+    Project,
+    Role,
+    Run,
+    Sweep,
+    Trial,
+    User,
+)
 from runs.status import FINAL, Phase, Status
 from trainyard.contract.keys import new_key
+from trainyard.contract.statuses import TrialState
 
 _numbers = count(1)
 
@@ -125,3 +139,21 @@ def make_attempt(
         for index in range(ranks):
             HeldSlot.objects.create(node=node, index=index, placement=placement)
     return attempt
+
+
+def make_sweep(cast: Cast, **changes: Any) -> Sweep:
+    """A sweep of the mate's that runs, with one trial that was pruned, without going through any rule."""
+    document = {
+        "name": "search",
+        "base": spec(),
+        "space": {"train.learning_rate": {"low": 0.001, "high": 0.1, "log": True}},
+        "objective": {"metric": "val/loss"},
+        "budget": {"trials": 4},
+        **changes,
+    }
+    sweep = Sweep.objects.create(
+        project=cast.project, cluster=cast.cluster, name=str(document["name"]), spec=document, base_spec=spec(),
+        created_by=cast.mate,
+    )  # fmt: skip
+    Trial.objects.create(sweep=sweep, number=0, state=TrialState.PRUNED, parameters={"train.learning_rate": 0.01})
+    return sweep

@@ -19,7 +19,7 @@ from dashboard.sockets.consumers import NOT_FOUND, UNKNOWN_USER, websocket_urlpa
 from runs import actions
 from runs.models import Dataset, GitKey, Invitation, Job, Membership, Node, Role, Run
 from runs.status import Phase, Status
-from tests.cast import Cast, make_attempt, make_node, make_run, spec
+from tests.cast import Cast, make_attempt, make_node, make_run, make_sweep, spec
 from tests.datasets import make_dataset
 from tests.servers import Valkey
 from tests.sockets import Socket
@@ -74,6 +74,8 @@ def ids(cast: Cast, valkey: Valkey) -> dict[str, str]:
         "local_id": "0" * 32,
         "job_id": job.pk,
         "dataset_id": make_dataset(cast).pk,
+        "sweep_id": make_sweep(cast).pk,
+        "number": "0",
         "cluster_id": cast.cluster.pk,
         "node_id": node.pk,
         "project_id": cast.project.pk,
@@ -153,7 +155,7 @@ def test_for_an_outsider_nothing_of_others_is_there(ids: dict[str, str], cast: C
 def test_lists_show_an_outsider_nothing(ids: dict[str, str], cast: Cast) -> None:
     client = Client()
     client.force_login(cast.outsider)
-    for resource in ("runs", "jobs", "datasets", "clusters", "nodes", "projects"):
+    for resource in ("runs", "jobs", "datasets", "sweeps", "clusters", "nodes", "projects"):
         assert client.get(f"/api/v1/{resource}").json() == {"items": [], "next": None}
 
 

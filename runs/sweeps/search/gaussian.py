@@ -23,7 +23,7 @@ from trainyard.contract.statuses import TrialState
 from trainyard.spec.sweeps import ordered
 
 MOST_TRIALS = 100  # the best and the newest: its cost grows with their cube
-NUM_FITS = 64  # sets of lengths that are tried
+NUM_FITS = 24  # sets of lengths that are tried
 NUM_CANDIDATES, NUM_LOCAL, NUM_ROUNDS = 1_024, 256, 3
 NOISES = (1e-6, 1e-4, 1e-2, 1e-1)
 
@@ -51,10 +51,10 @@ class Process:
 def gaussian(question: Question) -> Suggestion:
     space, paths = question.spec.space, ordered(question.spec.space)
     sign = question.spec.objectives[0].sign
-    known = [one for one in question.trials if _has_value(one) and is_within(space, one.parameters)]
+    known = _bounded([one for one in question.trials if _has_value(one)], sign)
+    known = [one for one in known if is_within(space, one.parameters)]
     if len(known) < question.spec.sampler.startup_trials:
         return quasi_random(question)
-    known = _bounded(known, sign)
     running = [one for one in question.trials if _is_live(one) and is_within(space, one.parameters)]
     values = np.array([sign * one.values[0] for one in known])
     values = (values - values.mean()) / (values.std() or 1.0)
